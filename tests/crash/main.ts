@@ -1,5 +1,6 @@
 // Kills processes at every moment of a turn and checks what is left of it. What it takes and tells stands in README.md beside it.
 
+import { startPostgres } from '../stores/postgres/postgres-process.ts';
 import { startRedis } from '../stores/redis/redis-process.ts';
 import { runMutations } from './mutation-run.ts';
 import { optionsOf, usage } from './options.ts';
@@ -20,6 +21,7 @@ if (options.mutations) process.exit((await runMutations(options)) ? 0 : 1);
 const bundle = new ChildBundle();
 const nursery = new Nursery(bundle.path, Math.ceil(lanes / 2));
 const server = stores.includes('redis') ? await startRedis({ config: ['appendonly yes', 'save ""'] }) : undefined;
+const postgres = stores.includes('postgres') ? await startPostgres(['max_connections=500']) : undefined;
 const rows: Row[] = [];
 console.log(headLine);
 for (const store of stores) {
@@ -33,6 +35,7 @@ for (const store of stores) {
 }
 await nursery.clear();
 await server?.remove();
+await postgres?.remove();
 bundle.remove();
 console.log(sumLine(rows));
 process.exitCode = rows.some(({ violations, isShort }) => violations > 0 || isShort) ? 1 : 0;
@@ -44,7 +47,7 @@ async function campaign(store: StoreKind, mode: Mode): Promise<Row> {
   const isBroken = (sum: CampaignSum) => sum.violations.length > 20;
   const until = (sum: CampaignSum) => isEnough(sum) || isLate(sum) || isBroken(sum);
   const one = round === undefined ? {} : { round };
-  const sum = await runCampaign({ seed, store, mode, nursery, server, lanes, until, ...one });
+  const sum = await runCampaign({ seed, store, mode, nursery, server, postgres, lanes, until, ...one });
   for (const { round: number, violation } of sum.violations) {
     console.log(
       `${violation}\n  again: npm run test:crash -- --seed ${seed} --store ${store} --mode ${mode} --round ${number}`,

@@ -19,7 +19,9 @@ export interface CrashOptions {
   readonly mutations: boolean;
 }
 
-const storeNames = ['lmdb', 'redis'] as const;
+const storeNames = ['lmdb', 'redis', 'postgres'] as const;
+/** PostgreSQL only where it is named. */
+const defaultStores = ['lmdb', 'redis'] as const;
 
 export const usage = `Usage: npm run test:crash -- [--seed N] [--mode ${modeNames.join('|')}]… [--store ${storeNames.join('|')}]…
          [--round N] [--kills N] [--lanes N] [--minutes N] [--mutations]`;
@@ -46,7 +48,7 @@ export function optionsOf(args: readonly string[]): CrashOptions | { readonly pr
     return {
       seed: wholeNumber('seed', values.seed) ?? Math.floor(Math.random() * 2 ** 31),
       modes: values.mode?.map((name) => oneOf('mode', modeNames, name)) ?? modeNames,
-      stores: values.store?.map((name) => oneOf('store', storeNames, name)) ?? storeNames,
+      stores: values.store?.map((name) => oneOf('store', storeNames, name)) ?? defaultStores,
       round,
       lanes: wholeNumber('lanes', values.lanes) ?? 2 * availableParallelism(),
       kills: wholeNumber('kills', values.kills),

@@ -118,7 +118,7 @@ export class PostgresDatabase {
     try {
       if (this.#migrates) return await this.migrate();
       const run: Run = (text, values) => this.plain(text, values);
-      const version = await this.#version(run);
+      const version = await this.#foundVersion(run);
       if (version > migrations.length) throw newerTables(this.schema, version, migrations.length);
       if (version < migrations.length) {
         throw notMigrated(`the schema "${this.schema}" has version ${version} of ${migrations.length}`);
@@ -126,6 +126,17 @@ export class PostgresDatabase {
     } catch (error) {
       this.#ready = undefined;
       throw error;
+    }
+  }
+
+  /** All calls wait for it, so one broken connection does not fail them all: it is asked three times. */
+  async #foundVersion(run: Run): Promise<number> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#version(run);
+      } catch (error) {
+        if (tries === 3 || !AgentLoopError.isInstance(error) || !error.retryable) throw error;
+      }
     }
   }
 

@@ -1,4 +1,5 @@
 import { messageOf } from 'millrace/internals';
+import type { PostgresProcess } from '../../stores/postgres/postgres-process.ts';
 import { type RedisProcess, startRedis } from '../../stores/redis/redis-process.ts';
 import { Random, seedOf } from '../random.ts';
 import type { Task } from '../workload/order.ts';
@@ -7,10 +8,10 @@ import { type Workload, workloads } from '../workload/tree.ts';
 import type { Nursery } from './crash-child.ts';
 import { boundaryRound, isTreeMode, type Mode, outageRound, pauseRound, raceRound, randomRound } from './modes.ts';
 import { Round, type Tally } from './round.ts';
-import { LmdbSite, RedisSite, type Site } from './site.ts';
+import { LmdbSite, PostgresSite, RedisSite, type Site } from './site.ts';
 import { answering, steered, treeRound } from './tree-rounds.ts';
 
-export type StoreKind = 'lmdb' | 'redis';
+export type StoreKind = 'lmdb' | 'postgres' | 'redis';
 
 export interface CampaignOptions {
   readonly seed: number;
@@ -19,6 +20,7 @@ export interface CampaignOptions {
   readonly nursery: Nursery;
   /** The server of all rounds but those of `outage`, which have one each. */
   readonly server: RedisProcess | undefined;
+  readonly postgres?: PostgresProcess | undefined;
   /** Rounds that run at the same time. */
   readonly lanes: number;
   /** Only this round. */
@@ -171,9 +173,13 @@ async function startOwnRedis(seed: number): Promise<OwnRedis> {
   return { server: await startRedis({ config }), strict };
 }
 
-function siteOf({ store, server }: CampaignOptions, own: OwnRedis | undefined): Site {
+function siteOf({ store, server, postgres }: CampaignOptions, own: OwnRedis | undefined): Site {
   if (own) return new RedisSite(own.server, own.strict);
   if (store === 'lmdb') return new LmdbSite();
+  if (store === 'postgres') {
+    if (!postgres) throw new Error('The campaign has no PostgreSQL.');
+    return new PostgresSite(postgres);
+  }
   if (server === undefined) throw new Error('A campaign on Redis needs a server.');
   return new RedisSite(server, false);
 }

@@ -25,7 +25,17 @@ export class ChildBundle {
     cpSync(join(sources, 'src/stores/redis/lua'), join(this.#folder, 'lua'), { recursive: true });
     const entry = join(sources, 'tests/crash/workload/child.ts');
     // The small packages are bundled: finding them at each start costs more than running them.
-    const large = ['lmdb', 'ioredis', 'ajv', 'express', 'jose', '@a2a-js/sdk', '@grpc/grpc-js', '@bufbuild/protobuf'];
+    const large = [
+      'lmdb',
+      'ioredis',
+      'pg',
+      'ajv',
+      'express',
+      'jose',
+      '@a2a-js/sdk',
+      '@grpc/grpc-js',
+      '@bufbuild/protobuf',
+    ];
     const options = ['--bundle', '--splitting', '--platform=node', '--format=esm', '--log-level=warning'];
     execFileSync(join('node_modules', '.bin', 'esbuild'), [
       entry,

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AgentLoopError, type JournalRecord, type TaskStateStore } from 'millrace';
 import { LmdbStateStore } from 'millrace/lmdb';
+import { PostgresStateStore } from 'millrace/postgres';
 import { RedisStateStore } from 'millrace/redis';
+import type { PostgresProcess } from '../../stores/postgres/postgres-process.ts';
 import type { RedisProcess } from '../../stores/redis/redis-process.ts';
 import { Random } from '../random.ts';
 import type { StoreAddress } from '../workload/order.ts';
@@ -75,7 +77,7 @@ abstract class FolderSite {
     }
   }
 
-  protected abstract open(part: Part): LmdbStateStore | RedisStateStore;
+  protected abstract open(part: Part): LmdbStateStore | PostgresStateStore | RedisStateStore;
 
   keep(journals: ReadonlyMap<string, readonly JournalRecord[]>): string {
     const kept = mkdtempSync(join(tmpdir(), 'millrace-broken-'));
@@ -129,6 +131,48 @@ export class RedisSite extends FolderSite implements Site {
 
   #prefixOf(part: Part): string {
     return part === 'own' ? this.#prefix : `${this.#prefix}-${part}`;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#proxies.map((proxy) => proxy.close()));
+    this.remove();
+  }
+}
+
+export class PostgresSite extends FolderSite implements Site {
+  readonly #server: PostgresProcess;
+  /** The server is shared with other rounds. */
+  readonly #schema = `round_${randomUUID().replaceAll('-', '')}`;
+  readonly #proxies: DelayProxy[] = [];
+  readonly #migrated = new Map<Part, Promise<void>>();
+
+  constructor(server: PostgresProcess) {
+    super();
+    this.#server = server;
+  }
+
+  async address(seed: number, part: Part = 'own'): Promise<StoreAddress> {
+    const migrated = this.#migrated.get(part) ?? this.#migrate(part);
+    this.#migrated.set(part, migrated);
+    await migrated;
+    const proxy = await DelayProxy.start(this.#server.port, { random: new Random(seed), delayMs: 8, loss: 0.003 });
+    this.#proxies.push(proxy);
+    const url = `postgres://millrace@127.0.0.1:${new URL(proxy.url).port}/postgres`;
+    return { type: 'postgres', url, schema: this.#schemaOf(part) };
+  }
+
+  protected override open(part: Part): PostgresStateStore {
+    return new PostgresStateStore({ postgres: this.#server.url, schema: this.#schemaOf(part), migrate: true });
+  }
+
+  async #migrate(part: Part): Promise<void> {
+    const store = this.open(part);
+    await store.migrate();
+    await store.close();
+  }
+
+  #schemaOf(part: Part): string {
+    return part === 'own' ? this.#schema : `${this.#schema}_${part}`;
   }
 
   async close(): Promise<void> {

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentLoopError, type MessageStore, type TaskStateStore, type Team } from 'millrace';
 import { jsonSchemaChecker, messageOf } from 'millrace/internals';
 import { LmdbMessageStore, LmdbStateStore } from 'millrace/lmdb';
+import { PostgresMessageStore, PostgresStateStore } from 'millrace/postgres';
 import { RedisMessageStore, RedisStateStore } from 'millrace/redis';
 import { Random } from '../random.ts';
 import { distantStore } from './distant-store.ts';
@@ -27,14 +28,16 @@ function report(message: Report): void {
   process.send?.(message);
 }
 
-function openStore(address: StoreAddress): LmdbStateStore | RedisStateStore {
+function openStore(address: StoreAddress): LmdbStateStore | PostgresStateStore | RedisStateStore {
   if (address.type === 'lmdb') return new LmdbStateStore({ path: address.path });
+  if (address.type === 'postgres') return new PostgresStateStore({ postgres: address.url, schema: address.schema });
   const { url, prefix, strict } = address;
   return new RedisStateStore({ redis: url, prefix, ...(strict && { durability: 'strict', replicas: 0 }) });
 }
 
-function openMessages(address: StoreAddress): LmdbMessageStore | RedisMessageStore {
+function openMessages(address: StoreAddress): LmdbMessageStore | PostgresMessageStore | RedisMessageStore {
   if (address.type === 'lmdb') return new LmdbMessageStore({ path: address.path });
+  if (address.type === 'postgres') return new PostgresMessageStore({ postgres: address.url, schema: address.schema });
   return new RedisMessageStore({ redis: address.url, prefix: address.prefix });
 }
 
@@ -44,7 +47,7 @@ async function carryOut(order: Order): Promise<void> {
   const store = openStore(order.store);
   const messageStore = openMessages(order.store);
   const random = new Random(order.seed);
-  // Redis has a slow and lossy proxy in front of it already.
+  // The others have a slow and lossy proxy in front of them already.
   const distant = store instanceof LmdbStateStore ? distantStore(store, random, distance) : store;
   const { outage } = order;
   const reached = outage ? outageStore(distant, outage, () => report({ type: 'outage' })) : distant;

@@ -9,6 +9,7 @@ export interface Task {
 
 export type StoreAddress =
   | { readonly type: 'lmdb'; readonly path: string }
+  | { readonly type: 'postgres'; readonly url: string; readonly schema: string }
   | { readonly type: 'redis'; readonly url: string; readonly prefix: string; readonly strict: boolean };
 
 /** What a child is told to do: to run turns, or to go on with them. */
