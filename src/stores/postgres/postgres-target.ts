@@ -3,19 +3,19 @@ import { loadPackage } from '../load-package.ts';
 
 /** What a store connects with, in the words of `pg`. Other options of `pg` are passed on. */
 export interface PostgresConnectionOptions {
-  readonly connectionString?: string;
-  readonly host?: string;
-  readonly port?: number;
-  readonly user?: string;
-  readonly password?: string | (() => string | Promise<string>);
-  readonly database?: string;
-  readonly ssl?: boolean | object;
+  readonly connectionString?: string | undefined;
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
+  readonly user?: string | undefined;
+  readonly password?: string | (() => string | Promise<string>) | undefined;
+  readonly database?: string | undefined;
+  readonly ssl?: boolean | object | undefined;
   /** How many connections the store opens at most. Default 10. */
-  readonly max?: number;
+  readonly max?: number | undefined;
   /** How long a statement may take. Milliseconds; default 10,000. */
-  readonly query_timeout?: number;
+  readonly query_timeout?: number | undefined;
   /** How long connecting may take. Milliseconds; default 5,000. */
-  readonly connectionTimeoutMillis?: number;
+  readonly connectionTimeoutMillis?: number | undefined;
 }
 
 /** A URL (`postgres://…`, `postgresql://…`), or options of `pg`. */
@@ -85,12 +85,13 @@ export function secretOf(target: PostgresTarget): string | undefined {
 
 function connectionOf(target: PostgresTarget): object {
   const given = typeof target === 'string' ? { connectionString: target } : target;
+  const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   return {
     application_name: 'millrace',
     keepAlive: true,
     connectionTimeoutMillis: 5_000,
     query_timeout: 10_000,
-    ...given,
+    ...defined,
   };
 }
 
