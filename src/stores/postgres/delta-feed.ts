@@ -107,7 +107,7 @@ export class DeltaFeed {
     this.#old.clear();
     const { database, sent } = this.#deps;
     try {
-      await database.query(publishStatement, [
+      await database.queryOnce(publishStatement, [
         batches.map(({ taskId }) => taskId),
         batches.map(({ epoch }) => epoch),
         batches.map(({ seq }) => seq ?? null),

@@ -145,7 +145,8 @@ export class JournalWriter {
       const head = await headOf(database, taskId);
       if (head.owner !== encoded(owner) || head.epoch !== epoch) throw fenced(lease);
       const rest = fault ? records : recordsAfter(head.seq, lease, records);
-      if (!checkAppend({ seq: head.seq, hasEnded: head.ended }, lease, rest)) return;
+      // They stand already: the answer was lost.
+      if (!checkAppend({ seq: head.seq, hasEnded: head.ended }, lease, rest)) return written(taskId);
       if (fault) throw fault;
       records = rest;
     }

@@ -23,6 +23,7 @@ create table $S.task (
   bytes bigint not null,
   epoch bigint not null default 0,
   owner text collate "C",
+  nonce text collate "C",
   expires bigint not null default 0,
   lease_ms bigint not null default 0,
   abandoned_at bigint,

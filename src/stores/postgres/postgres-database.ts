@@ -1,6 +1,6 @@
 import { AgentLoopError } from '../../core/contracts/index.ts';
 import { migrations } from './migrations.ts';
-import { newerTables, notMigrated, postgresError, storeClosed } from './postgres-errors.ts';
+import { isBroken, newerTables, notMigrated, postgresError, storeClosed } from './postgres-errors.ts';
 import {
   assertPostgresTarget,
   assertSchemaName,
@@ -24,6 +24,9 @@ export interface PostgresOptions {
 
 /** Runs statements; within a transaction, all on one connection. */
 export type Run = <Row>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>;
+
+/** How often what may run twice is sent while connections break. */
+const maxSends = 3;
 
 /**
  * Statements on a pool of connections. `$S` in a statement is the schema. Statements are not named, since poolers that lend a connection for one
@@ -55,25 +58,43 @@ export class PostgresDatabase {
     return this.#closing !== undefined;
   }
 
-  /** One statement, which is one transaction, once the tables were found to be there. `taskId`: for messages. */
+  /**
+   * One statement, which is one transaction, once the tables were found to be there. It must be one that does no harm when it runs twice: where
+   * its connection breaks it is sent on another one, since the answer may be all that was lost. `taskId`: for messages.
+   */
   async query<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
     this.#ready ??= this.#prepare();
     await this.#ready;
-    return this.plain(text, values, taskId);
+    return this.#run(text, values, { taskId, sends: maxSends });
   }
 
-  /** The same whatever the tables are. */
-  async plain<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
-    if (this.#closing) throw storeClosed(this.#owner);
-    try {
-      const { rows } = await this.#pool.query<Row>(this.#named(text), values);
-      return rows;
-    } catch (error) {
-      throw this.errorOf(error, taskId);
+  /** The same for a statement that must not run twice: `UNAVAILABLE` where its connection breaks. */
+  async queryOnce<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
+    this.#ready ??= this.#prepare();
+    await this.#ready;
+    return this.#run(text, values, { taskId, sends: 1 });
+  }
+
+  async #run<Row>(
+    text: string,
+    values: readonly unknown[],
+    { taskId, sends }: { readonly taskId?: string | undefined; readonly sends: number },
+  ): Promise<readonly Row[]> {
+    for (let send = 1; ; send++) {
+      if (this.#closing) throw storeClosed(this.#owner);
+      try {
+        const { rows } = await this.#pool.query<Row>(this.#named(text), values);
+        return rows;
+      } catch (error) {
+        if (send >= sends || !isBroken(error)) throw this.errorOf(error, taskId);
+      }
     }
   }
 
-  /** Several statements on one connection; all or none of what they change stands. `begin` may say how. */
+  /**
+   * Several statements on one connection; all or none of what they change stands. `begin` may say how. Where the connection breaks before the
+   * commit is sent, `body` runs again on another one.
+   */
   async transaction<T>(body: (run: Run) => Promise<T>, begin = 'begin'): Promise<T> {
     this.#ready ??= this.#prepare();
     await this.#ready;
@@ -117,8 +138,7 @@ export class PostgresDatabase {
   async #prepare(): Promise<void> {
     try {
       if (this.#migrates) return await this.migrate();
-      const run: Run = (text, values) => this.plain(text, values);
-      const version = await this.#foundVersion(run);
+      const version = await this.#version((text, values) => this.#run(text, values ?? [], { sends: maxSends }));
       if (version > migrations.length) throw newerTables(this.schema, version, migrations.length);
       if (version < migrations.length) {
         throw notMigrated(`the schema "${this.schema}" has version ${version} of ${migrations.length}`);
@@ -129,38 +149,32 @@ export class PostgresDatabase {
     }
   }
 
-  /** All calls wait for it, so one broken connection does not fail them all: it is asked three times. */
-  async #foundVersion(run: Run): Promise<number> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await this.#version(run);
-      } catch (error) {
-        if (tries === 3 || !AgentLoopError.isInstance(error) || !error.retryable) throw error;
-      }
-    }
-  }
-
   async #version(run: Run): Promise<number> {
     const [row] = await run<{ readonly version: number | null }>('select max(version) as version from $S.migration');
     return row?.version ?? 0;
   }
 
   async #transaction<T>(body: (run: Run) => Promise<T>, begin: string): Promise<T> {
-    if (this.#closing) throw storeClosed(this.#owner);
-    const client = await this.#connection();
-    const run: Run = async <Row>(text: string, values?: readonly unknown[]) => {
-      const { rows } = await client.query<Row>(this.#named(text), values);
-      return rows;
-    };
-    try {
-      await run(begin);
-      const answer = await body(run);
-      await run('commit');
-      client.release();
-      return answer;
-    } catch (error) {
-      await this.#rollBack(client);
-      throw AgentLoopError.isInstance(error) ? error : this.errorOf(error);
+    for (let send = 1; ; send++) {
+      if (this.#closing) throw storeClosed(this.#owner);
+      const client = await this.#connection();
+      let isOver = false;
+      const run: Run = async <Row>(text: string, values?: readonly unknown[]) => {
+        const { rows } = await client.query<Row>(this.#named(text), values);
+        return rows;
+      };
+      try {
+        await run(begin);
+        const answer = await body(run);
+        isOver = true;
+        await run('commit');
+        client.release();
+        return answer;
+      } catch (error) {
+        await this.#rollBack(client);
+        if (AgentLoopError.isInstance(error)) throw error;
+        if (send >= maxSends || isOver || !isBroken(error)) throw this.errorOf(error);
+      }
     }
   }
 

@@ -69,6 +69,13 @@ export function contended(taskId: string): AgentLoopError {
   });
 }
 
+/** Whether the connection broke before the server answered, so that the statement may have been carried out or not. */
+export function isBroken(thrown: unknown): boolean {
+  if (AgentLoopError.isInstance(thrown)) return false;
+  // 57P01: the backend was ended. `pg` gives no code where the other side closes.
+  return /^(ECONNRESET|EPIPE|57P01)$/.test(codeOf(thrown)) || /^Connection terminated/.test(messageOf(thrown));
+}
+
 /** Whether a row of the same key was written at the same time. */
 export function isDuplicate(thrown: unknown): boolean {
   return AgentLoopError.isInstance(thrown) && thrown.code === 'CONFLICT';

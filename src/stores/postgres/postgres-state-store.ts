@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import type { Observable } from 'rxjs';
 import {
   AgentLoopError,
@@ -81,19 +81,28 @@ const sweepEveryMs = 60_000;
 
 const createStatement = `
 with task as (
-  insert into $S.task (task_id, context_id, context_group, agent_id, parent_id, schema, state, seq, bytes, created_at, updated_at, status_at)
-  values ($1, $2, $3, $4, $5, $6, 'submitted', 1, $7, $8, $8, $8)
+  insert into $S.task (task_id, context_id, context_group, agent_id, parent_id, schema, state, seq, bytes, created_at, updated_at, status_at, nonce)
+  values ($1, $2, $3, $4, $5, $6, 'submitted', 1, $7, $8, $8, $8, $10)
   on conflict do nothing returning task_id)
 insert into $S.record (task_id, seq, record) select task_id, 1, $9 from task returning task_id`;
 
-/** The head as it was, and the new epoch where the lease was granted. */
+/** What stands under the id, and which call created it unless somebody has acquired it since. */
+const standingStatement = `
+select r.record, t.nonce from $S.record r join $S.task t on t.task_id = r.task_id where r.task_id = $1 and r.seq = 1`;
+
+/**
+ * The head as it was, and the epoch where the lease was granted. A call is told by its nonce: one that was granted already and is sent again gets
+ * the same epoch while it holds the lease, and nothing once it gave it back.
+ */
 const acquireStatement = `
 with t as (select * from $S.task where task_id = $1 for update),
 granted as (
-  update $S.task set owner = $2, epoch = t.epoch + $3::int8, expires = ${serverNow} + $4::int8, lease_ms = $4::int8, call_seq = 0,
-    abandoned_at = null, under_id = coalesce($6, t.under_id), under_epoch = case when $6::text is null then t.under_epoch else $7::int8 end
+  update $S.task set owner = $2, epoch = case when t.nonce = $8 then t.epoch else t.epoch + $3::int8 end, expires = ${serverNow} + $4::int8,
+    lease_ms = $4::int8, call_seq = 0, nonce = $8, abandoned_at = null, under_id = coalesce($6, t.under_id),
+    under_epoch = case when $6::text is null then t.under_epoch else $7::int8 end
   from t where task.task_id = t.task_id and not t.ended and t.schema <= $5::int
-    and (t.owner is null or t.expires <= ${serverNow} or (t.under_id = $6 and t.under_epoch < $7::int8))
+    and case when t.nonce = $8 then t.owner = $2
+      else t.owner is null or t.expires <= ${serverNow} or coalesce(t.under_id = $6 and t.under_epoch < $7::int8, false) end
     and not coalesce(t.under_id = $6 and t.under_epoch > $7::int8, false)
   returning task.epoch)
 select ${headColumns}, (select granted.epoch::float8 from granted) as granted from t`;
@@ -168,6 +177,7 @@ export class PostgresStateStore implements TaskStateStore {
     const { contextId, agentId, schema, at, parent } = started;
     const text = jsonOf(started, taskId);
     const group = groupOf(contextId);
+    const nonce = randomUUID();
     const values = [
       taskId,
       encoded(contextId),
@@ -178,15 +188,18 @@ export class PostgresStateStore implements TaskStateStore {
       Buffer.byteLength(text),
       at,
       text,
+      nonce,
     ];
     for (;;) {
       const created = await this.#database.query(createStatement, values, taskId);
       if (created.length > 0) return { created: true, started };
-      const [row] = await this.#database.query<{ readonly record: string }>(
-        'select record from $S.record where task_id = $1 and seq = 1',
+      const [row] = await this.#database.query<{ readonly record: string; readonly nonce: string | null }>(
+        standingStatement,
         [taskId],
         taskId,
       );
+      // Created by this call, whose first answer was lost.
+      if (row?.nonce === nonce) return { created: true, started };
       const standing = row && recordOf(row.record, taskId, 1);
       // Deleted in between: once more.
       if (standing?.type === 'turn.started') return { created: false, started: { ...standing, seq: 1, epoch: 0 } };
@@ -197,7 +210,7 @@ export class PostgresStateStore implements TaskStateStore {
     const step = randomInt(1, maxEpochStep);
     const [row] = await this.#database.query<HeadRow & { readonly granted: number | null }>(
       acquireStatement,
-      [taskId, encoded(owner), step, leaseMs, journalSchema, under?.taskId ?? null, under?.epoch ?? null],
+      [taskId, encoded(owner), step, leaseMs, journalSchema, under?.taskId ?? null, under?.epoch ?? null, randomUUID()],
       taskId,
     );
     if (row === undefined) throw notFound(taskId);
@@ -259,7 +272,7 @@ export class PostgresStateStore implements TaskStateStore {
   }
 
   async breakLease(taskId: string): Promise<boolean> {
-    const broken = await this.#database.query(
+    const broken = await this.#database.queryOnce(
       `update $S.task set owner = null, epoch = epoch + $2::int8, abandoned_at = expires - lease_ms
        where task_id = $1 and owner is not null and not ended returning 1`,
       [taskId, randomInt(1, maxEpochStep)],

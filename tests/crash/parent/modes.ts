@@ -69,6 +69,7 @@ export async function pauseRound(round: Round): Promise<void> {
   }
   const heir = await round.begin();
   const overtaken = await heir.settled(round.leaseMs + 3_000);
+  if (heir.isGone) round.say(`who takes over stays alive: it printed ${heir.errors}`);
   // Otherwise it was stopped within a transaction of LMDB, which keeps everybody else from writing; or never.
   if (overtaken && !(await sleeper.settled(50))) await wakeTooLate(round, sleeper, byItself ? 0 : 1);
   else await wake(sleeper);
@@ -89,10 +90,10 @@ export async function wakeTooLate(round: Round, sleeper: CrashChild, unfenced = 
   for (const [index, records] of after.entries()) {
     if (records.length !== before[index]?.length) round.say('who was overtaken records nothing: a journal grew');
   }
-  for (const { taskId, code } of sleeper.work.losses) {
+  for (const { taskId, code, message } of sleeper.work.losses) {
     // Its call of the store may have run into the deadline before the answer that fences it off is read.
     const isExpected = code === 'FENCED' || (code === 'UNAVAILABLE' && round.mayHaveTimedOut(sleeper));
-    if (!isExpected) round.say(`${taskId}: who was overtaken is FENCED: it is told ${code}`);
+    if (!isExpected) round.say(`${taskId}: who was overtaken is FENCED: it is told ${code}: ${message}`);
   }
 }
 

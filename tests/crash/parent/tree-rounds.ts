@@ -81,6 +81,7 @@ async function pauseRound(
   if (await sleeper.settled(round.random.int(100, treeMs))) return;
   const heir = await round.begin({ work: 'watch' });
   const overtaken = await heir.settled(leases.root + 5_000);
+  if (heir.isGone) round.say(`who takes over stays alive: it printed ${heir.errors}`);
   // Otherwise it was stopped within a transaction of LMDB, which keeps everybody else from writing; or never.
   if (overtaken && !(await sleeper.settled(50))) await wakeTooLate(round, sleeper);
   else await wake(sleeper);

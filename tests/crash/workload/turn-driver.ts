@@ -1,5 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type AgentLoopConfig, AgentLoopError, type Turn, TurnError } from 'millrace';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  type TaskStateStore,
+  type TaskSummary,
+  type Turn,
+  TurnError,
+} from 'millrace';
 import { AgentLoop, messageOf } from 'millrace/internals';
 import type { Outcome, Task } from './order.ts';
 import { promptOf } from './plan.ts';
@@ -40,11 +47,20 @@ async function goOn(driver: Driver, task: Task): Promise<Outcome> {
 async function whenOrphaned({ config: { taskStateStore } }: Driver, { taskId }: Task): Promise<Outcome> {
   for (let times = 0; times < 3; ) {
     await sleep(100);
-    const tasks = (await taskStateStore?.list()) ?? [];
+    // No answer says nothing.
+    const tasks = await listed(taskStateStore);
     const isOrphan = tasks.some((task) => task.taskId === taskId && !task.held);
     times = isOrphan ? times + 1 : 0;
   }
   return { ended: false, code: 'BUSY', message: 'Its owner is gone.' };
+}
+
+async function listed(store: TaskStateStore | undefined): Promise<readonly TaskSummary[]> {
+  try {
+    return (await store?.list()) ?? [];
+  } catch {
+    return [];
+  }
 }
 
 async function follow({ onShown }: Driver, task: Task, turn: Turn): Promise<Outcome> {

@@ -4,6 +4,7 @@ import { startRecord } from 'millrace/internals';
 import { PostgresStateStore, type PostgresStateStoreOptions } from 'millrace/postgres';
 import type { JournalRecord, Lease } from 'millrace/types';
 import { eventually } from '../../eventually.ts';
+import { TcpProxy } from '../redis/tcp-proxy.ts';
 import { describePostgres } from './describe-postgres.ts';
 import { type PostgresProcess, startPostgres } from './postgres-process.ts';
 import { sql } from './sql.ts';
@@ -243,5 +244,45 @@ describePostgres('PostgresStateStore', () => {
     const whole = Array.from({ length: 22 }, (_, index) => index + 1);
     expect(seen).toEqual(whole);
     expect((await reader.read('outage')).map(({ seq }) => seq)).toEqual(whole);
+  });
+
+  it('F-19 an answer that is lost with its connection is asked for again, and nothing is done twice', async () => {
+    const proxy = await TcpProxy.start(postgres.port);
+    try {
+      const schema = 'lossy';
+      const past = open({ schema });
+      await past.migrate();
+      const port = new URL(proxy.url).port;
+      const store = open({ schema, migrate: false, postgres: `postgres://millrace@127.0.0.1:${port}/postgres` });
+      const losing = async <T>(marker: string, act: () => Promise<T>): Promise<T> => {
+        const lost = proxy.loseReplyTo(marker);
+        const answer = await act();
+        await lost;
+        return answer;
+      };
+      expect(await losing('insert into lossy.task', () => store.create('t', startRecord('t')))).toMatchObject({
+        created: true,
+      });
+      const lease = await losing('update lossy.task', () => store.acquire('t', 'o', 60_000));
+      await losing('insert into lossy.record', () => store.append(lease, [note(lease, 2, 'x')], options));
+      await losing('update lossy.task', () => store.renew(lease));
+      await store.append(lease, [note(lease, 3, 'y')], options);
+      expect((await past.read('t')).map(({ seq }) => seq)).toEqual([1, 2, 3]);
+      expect(await losing('lossy.command', () => store.post('t', { id: 'c', type: 'pause' }))).toMatchObject({
+        id: 'c',
+      });
+      expect(await sql(postgres.url, 'select from lossy.command')).toHaveLength(1);
+
+      // Another call is told that the task stands, and that it is taken.
+      expect(await past.create('t', startRecord('t'))).toMatchObject({ created: false });
+      expect(await failureOf(() => past.acquire('t', 'o', 60_000))).toMatchObject({ code: 'BUSY' });
+
+      // Sent again it might break the lease of the next owner.
+      const unknown = await failureOf(() => losing('update lossy.task', () => store.breakLease('t')));
+      expect(unknown).toMatchObject({ code: 'UNAVAILABLE', retryable: true });
+    } finally {
+      for (const store of stores.splice(0)) await store.close();
+      await proxy.close();
+    }
   });
 });
