@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { AgentLoopError, agent, type InMemoryMessageStore, TurnError } from 'millrace';
 import { conversationName, settleTurnsAhead } from 'millrace/internals';
@@ -8,7 +7,7 @@ import type { TurnRecord } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf, startedRecord } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { watch } from '../core/watch-events.ts';
-import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { agentBench, passing, says, user } from './agent-bench.ts';
 
@@ -255,7 +254,7 @@ describe('a context of two processes', () => {
 
   it('has the turn that another process finished in its history', async () => {
     const path = stores.path();
-    await once(programs.start('turn', path, 'theirs', 'whole'), 'message');
+    await nextMessage(programs.start('turn', path, 'theirs', 'whole'));
     const { provider, ada } = here(path);
     await ada.run('Go on.');
     const theirs = [user('Question of theirs.'), says('Answer of theirs.')];
@@ -268,7 +267,7 @@ describe('a context of two processes', () => {
   ])('has the %s turn of a process that was killed behind its end, before it saved it', async (_, mode, answers) => {
     const path = stores.path();
     const child = programs.start('turn', path, 'theirs', mode);
-    await once(child, 'message');
+    await nextMessage(child);
     await kill(child);
     const { provider, ada } = here(path);
     await ada.run('Go on.');
@@ -278,7 +277,7 @@ describe('a context of two processes', () => {
   it('tells of the turn of a process that was killed in its middle, and keeps it once it is ended', async () => {
     const path = stores.path();
     const child = programs.start('turn', path, 'theirs', 'held');
-    await once(child, 'message');
+    await nextMessage(child);
     await kill(child);
     const { provider, ada } = here(path);
     await expect(ada.run('Go on.')).rejects.toMatchObject({ code: 'AGENT_BUSY' });

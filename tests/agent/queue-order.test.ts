@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import {
   agent,
@@ -12,7 +11,7 @@ import {
 import type { LmdbStateStore } from 'millrace/lmdb';
 import { gate, scriptedLLM } from 'millrace/testing';
 import type { AgentSettings } from 'millrace/types';
-import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
 import { RedisBench } from '../stores/redis/redis-bench.ts';
@@ -56,7 +55,7 @@ async function recovered(store: TaskStateStore, options: Partial<AgentSettings> 
 /** Kills a process that sends four messages, and resumes what it left. */
 async function checkOrder(store: TaskStateStore, kind: string, place: string, at: readonly string[]): Promise<void> {
   const child = programs.start('queue', kind, place, ...at);
-  const [accepted] = await once(child, 'message');
+  const [accepted] = await nextMessage(child);
   await kill(child);
   const left = (await store.list()).map(({ taskId }) => taskId);
   expect(left).toEqual(expect.arrayContaining(accepted));
@@ -162,7 +161,7 @@ describe('a message behind a turn that waits for an answer', () => {
     await ada.run('Pay.', { taskId: 'asks' });
     for (const mode of ['start', 'resume', 'resume']) {
       const child = programs.start('queued', path, 'next', mode);
-      await once(child, 'message');
+      await nextMessage(child);
       await kill(child);
     }
     await expect(ada.resume('next', { onBusy: 'wait' }).result()).rejects.toMatchObject({ code: 'POISON' });

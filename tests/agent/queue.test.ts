@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { AgentLoopError, agent, foldRecords, type Logger, limits, tool } from 'millrace';
 import { commitOf, conversationName, taskState } from 'millrace/internals';
@@ -8,7 +7,7 @@ import type { AgentSettings, TurnRecord } from 'millrace/types';
 import { deadTurn, firstCall, question } from '../core/dead-turn.ts';
 import { watch } from '../core/watch-events.ts';
 import { eventually } from '../eventually.ts';
-import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { agentBench, passing, says, seenBy, user } from './agent-bench.ts';
 
@@ -378,7 +377,7 @@ describe('a queue behind a turn of another process', () => {
   it('H-33 waits while it runs, after it was killed, and until somebody has resumed it', async () => {
     const path = stores.path();
     const child = programs.start('turn', path, 'theirs', 'held');
-    await once(child, 'message');
+    await nextMessage(child);
     const killed = gate();
     const logger: Logger = {
       debug() {},

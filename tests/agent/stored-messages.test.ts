@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import {
   agent,
@@ -15,7 +14,7 @@ import { AgentLoop } from 'millrace/internals';
 import { LiteLLMProvider } from 'millrace/litellm';
 import { LmdbMessageStore } from 'millrace/lmdb';
 import { scriptedLLM, startModelServer } from 'millrace/testing';
-import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { agentBench, says, user } from './agent-bench.ts';
 
@@ -180,7 +179,7 @@ describe('messages of a process that was killed before it saved them', () => {
   it('U-10 have the ids and the times that their own process would have given them, once', async () => {
     const path = stores.path();
     const child = programs.start('turn', path, 'theirs', 'unsaved');
-    await once(child, 'message');
+    await nextMessage(child);
     await kill(child);
     const messageStore = new LmdbMessageStore({ path });
     const taskStateStore = stores.open({ path: `${path}/journal` });

@@ -1,12 +1,10 @@
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { ReceivedSpan } from '../otlp-decode.ts';
 import { type OtlpReceiver, startOtlpReceiver } from '../otlp-receiver.ts';
-import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 
 const children = new ChildPrograms('tests/observability/children');
 afterAll(() => children.clear());
@@ -22,17 +20,11 @@ afterEach(async () => {
   await rm(path, { recursive: true, force: true });
 });
 
-/** What a process says next; rejects where it ends instead. */
-async function saidBy(child: ChildProcess): Promise<readonly unknown[]> {
-  const ended = once(child, 'exit').then(([code]) => Promise.reject(new Error(`The child ended with ${code}.`)));
-  return Promise.race([once(child, 'message'), ended]);
-}
-
 /** Runs the turn until it is at a place, and kills its process once the collector has a span with this name that ended before. */
 async function killedAt(verb: 'start' | 'resume' | 'untraced', place: string, exported?: string): Promise<void> {
   const before = receiver.spans.length;
   const child = children.start('traced-turn', path, receiver.url, verb, place);
-  const [reached] = await saidBy(child);
+  const [reached] = await nextMessage(child);
   expect(reached).toBe(place);
   if (exported) await receiver.waitUntil(({ spans }) => spans.slice(before).some(({ name }) => name === exported));
   await kill(child);
@@ -40,7 +32,7 @@ async function killedAt(verb: 'start' | 'resume' | 'untraced', place: string, ex
 
 async function ended(): Promise<void> {
   const child = children.start('traced-turn', path, receiver.url, 'resume');
-  const [said] = await saidBy(child);
+  const [said] = await nextMessage(child);
   expect(said).toMatchObject({ text: 'Closed.' });
   const { started, ended: over, exported } = Object(said).report;
   expect([over, exported]).toEqual([started, started]);
@@ -118,7 +110,7 @@ describe('a turn whose process is killed', () => {
     await killedAt('start', place, exported);
     forgetParents();
     const child = children.start('traced-turn', path, receiver.url, 'cancel');
-    await saidBy(child);
+    await nextMessage(child);
     expect(gapsOf(receiver.spans)).toEqual([]);
     expect(lost().map(({ name }) => name)).toContain('agent.execute');
   });
@@ -133,10 +125,10 @@ describe('a turn whose process is killed', () => {
 
   it('H-31 leaves none where it was killed after the turn was suspended', async () => {
     const child = children.start('asking-turn', path, receiver.url, 'start');
-    await saidBy(child);
+    await nextMessage(child);
     await receiver.waitUntil(({ spans }) => spans.some(({ name }) => name === 'agent.turn'));
     await kill(child);
-    const [said] = await saidBy(children.start('asking-turn', path, receiver.url, 'resume'));
+    const [said] = await nextMessage(children.start('asking-turn', path, receiver.url, 'resume'));
     expect(said).toMatchObject({ text: 'Paid.' });
     expect(gapsOf(receiver.spans)).toEqual([]);
     const [first, second] = runsOf('t');

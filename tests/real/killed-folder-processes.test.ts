@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +5,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { folderArtifactStore, InMemoryStateStore, LocalToolProvider, tool } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import { scriptedLLM } from 'millrace/testing';
-import { ChildPrograms, kill, linesOf } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, linesOf, nextMessage } from '../stores/lmdb/child-programs.ts';
 
 const programs = new ChildPrograms('tests/stores/artifacts/children');
 const folder = mkdtempSync(join(tmpdir(), 'millrace-artifacts-'));
@@ -40,7 +39,7 @@ describe('a folder of artifacts', () => {
   it('reads 50 MB back byte for byte that were written in chunks, with no more than some chunks in memory', async () => {
     const path = join(folder, 'large');
     const child = programs.start('large-artifact', path, '50');
-    const [report] = await once(child, 'message');
+    const [report] = await nextMessage(child);
     expect(report).toMatchObject({ size: 50 * 1024 * 1024, same: true });
     expect(report.mostBytes).toBeGreaterThan(0);
     expect(report.mostBytes).toBeLessThan(8 * 1024 * 1024);

@@ -7,7 +7,7 @@ import { AgentLoop, noteRecord as note, startRecord, upTo } from 'millrace/inter
 import type { LmdbStateStore } from 'millrace/lmdb';
 import { scriptedLLM } from 'millrace/testing';
 import { batchTools } from '../stores/lmdb/batch-tools.ts';
-import { ChildPrograms, kill, linesOf } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, linesOf, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 
 const stores = new TemporaryStores();
@@ -66,10 +66,10 @@ describe('a store whose process is killed', () => {
     const path = stores.path();
     const store = stores.open({ path });
     const racers = upTo(3).map(() => children.start('race', path));
-    await Promise.all(racers.map((racer) => once(racer, 'message')));
+    await Promise.all(racers.map((racer) => nextMessage(racer)));
     for (const round of upTo(5)) {
       await store.create(`t-${round}`, startRecord(`t-${round}`));
-      const outcomes = racers.map((racer) => once(racer, 'message'));
+      const outcomes = racers.map((racer) => nextMessage(racer));
       for (const racer of racers) racer.send(`t-${round}`);
       expect((await Promise.all(outcomes)).flat().toSorted()).toEqual(['BUSY', 'BUSY', 'won']);
     }
@@ -80,7 +80,7 @@ describe('a store whose process is killed', () => {
     const path = stores.path();
     const world = join(stores.path(), 'world');
     const child = children.start('turn', path, world, 't');
-    await once(child, 'message');
+    await nextMessage(child);
     await kill(child);
     const store = stores.open({ path });
     await whenFree(store);
@@ -113,9 +113,9 @@ describe('a store whose process is killed', () => {
     const store = stores.open({ path });
     const child = children.start('drained', path, world, 't');
     const exited = once(child, 'exit');
-    await once(child, 'message');
+    await nextMessage(child);
     expect(store.list()).toMatchObject([{ held: true }]);
-    const lost = once(child, 'message');
+    const lost = nextMessage(child);
     child.kill('SIGTERM');
     await whenFree(store);
     const model = scriptedLLM([{ text: 'All done.' }]);

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +8,7 @@ import { call, send } from '../a2a/bench.ts';
 import { killedAgent, killedLeaseMs } from '../a2a/children/killed-agent.ts';
 import { message, shortOf, textIn } from '../a2a/messages.ts';
 import { cardAt } from '../a2a/serving.ts';
-import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 
 const children = new ChildPrograms('tests/a2a/children');
 afterAll(() => children.clear());
@@ -17,7 +16,7 @@ afterAll(() => children.clear());
 it('T-06 a task whose process is killed is taken over by the process that a client follows it at, and each record is shown once', async () => {
   const path = await mkdtemp(join(tmpdir(), 'a2a-killed-'));
   const child = children.start('serve', path, 'm-1');
-  await once(child, 'message');
+  await nextMessage(child);
   let calls = 0;
   const { agent, close } = killedAgent(path, { last: { text: ['Two', '.'] }, onTool: () => calls++ });
   const handler = a2aRequestHandler({ agent, card: cardAt('http://x') });

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ChildPrograms } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
 import { startRedis } from '../stores/redis/redis-process.ts';
@@ -23,7 +23,7 @@ async function measured(store: string, where: string, readers: string, chunkLeng
     String(2_048 * Math.min(chunkLength, 64) * 4),
     String(chunkLength),
   );
-  const [figures] = await once(child, 'message');
+  const [figures] = await nextMessage(child);
   await once(child, 'exit');
   return figures;
 }

@@ -5,7 +5,7 @@ import { A2AService } from '@a2a-js/sdk/server/grpc';
 import { afterAll, expect, it } from '@jest/globals';
 import { apiKeyAuth } from 'millrace/a2a';
 import { key, serverBench } from '../a2a/server/test-server.ts';
-import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 
 const on = serverBench();
 const children = new ChildPrograms('tests/security/children');
@@ -103,10 +103,10 @@ it('H-06 calls without a key count against the rate limit, and leave those with 
 it('H-06 4 MiB without a key cost less than 5 ms of CPU', async () => {
   const server = children.start('grpc-server', key);
   on.after(() => kill(server));
-  const [address]: unknown[] = await once(server, 'message');
+  const [address]: unknown[] = await nextMessage(server);
   /** The processor time that the server has used. Milliseconds. */
   const cpuMs = async () => {
-    const told = once(server, 'message');
+    const told = nextMessage(server);
     server.send('cpu');
     const [ms]: unknown[] = await told;
     return Number(ms);

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +23,7 @@ import type { ScriptedLLM } from 'millrace/testing';
 import { question } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';
-import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 
 const bench = turnBench();
 const programs = new ChildPrograms('tests/tools/children');
@@ -80,7 +79,7 @@ describe('artifactStore of an AgentLoop', () => {
   it('U-02 works after the process was killed, in another one', async () => {
     const path = mkdtempSync(join(tmpdir(), 'millrace-artifact-loop-'));
     const child = programs.start('artifact-turn', path);
-    await once(child, 'message');
+    await nextMessage(child);
     await kill(child);
     const taskStateStore = new LmdbStateStore({ path: `${path}/journal` });
     const artifactStore = folderArtifactStore(`${path}/artifacts`);

@@ -10,7 +10,7 @@ import { type RemoteAgentOptions, remoteAgent } from 'millrace/a2a';
 import { isUnavailable, remoteError } from 'millrace/internals';
 import { recordSpans } from 'millrace/testing';
 import { eventually } from '../../eventually.ts';
-import { ChildPrograms, kill } from '../../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../../stores/lmdb/temporary-stores.ts';
 import { type SdkServer, type SdkServerOptions, sdkServer } from './sdk-server.ts';
 
@@ -245,7 +245,7 @@ describe('a remote agent whose own process dies', () => {
     });
     const path = stores.path();
     const child = programs.start('turn', server.url, path);
-    await once(child, 'message');
+    await nextMessage(child);
     await kill(child);
     const taskStateStore = stores.open({ path });
     await eventually(() => !taskStateStore.list().some(({ held }) => held));

@@ -1,11 +1,10 @@
-import { once } from 'node:events';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { agent, InMemoryStateStore } from 'millrace';
 import { type A2AServer, a2aServer, apiKeyAuth, remoteAgent } from 'millrace/a2a';
 import { scriptedLLM } from 'millrace/testing';
 import { watch } from '../../core/watch-events.ts';
 import { eventually } from '../../eventually.ts';
-import { ChildPrograms, kill } from '../../stores/lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../../stores/lmdb/temporary-stores.ts';
 
 describe('a remote agent of a server with authentication', () => {
@@ -55,14 +54,14 @@ describe('a remote agent whose server is killed', () => {
   it('finds its task again at the next one, and ends as it does', async () => {
     const path = stores.path();
     const first = programs.start('server', path);
-    const [port] = await once(first, 'message');
+    const [port] = await nextMessage(first);
     const far = await remoteAgent({ url: `http://127.0.0.1:${port}` });
     const turn = far.startTurn('Work.');
     const reader = watch(turn);
-    await once(first, 'message');
+    await nextMessage(first);
     await reader.until('artifact-update');
     await kill(first);
-    await once(programs.start('server', path, String(port)), 'message');
+    await nextMessage(programs.start('server', path, String(port)));
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'The work is done.' });
     expect(reader.of('internal:tool-start').map(({ toolName }) => toolName)).toEqual(['send_message']);
   });
@@ -70,13 +69,13 @@ describe('a remote agent whose server is killed', () => {
   it('H-13 sends its message once the next one is there', async () => {
     const path = stores.path();
     const first = programs.start('server', path);
-    const [port] = await once(first, 'message');
+    const [port] = await nextMessage(first);
     const far = await remoteAgent({ url: `http://127.0.0.1:${port}` });
     await kill(first);
     const turn = far.startTurn('Work.');
     const reader = watch(turn);
     await reader.until('internal:tool-start');
-    await once(programs.start('server', path, String(port)), 'message');
+    await nextMessage(programs.start('server', path, String(port)));
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'The work is done.' });
   });
 
@@ -84,7 +83,7 @@ describe('a remote agent whose server is killed', () => {
     const path = stores.path();
     const taskStateStore = new InMemoryStateStore();
     const first = programs.start('server', path);
-    const [port] = await once(first, 'message');
+    const [port] = await nextMessage(first);
     const options = {
       url: `http://127.0.0.1:${port}`,
       id: 'far',
@@ -105,7 +104,7 @@ describe('a remote agent whose server is killed', () => {
     };
     const resumed = (await remoteAgent({ ...options, auth })).resume('t').result();
     await eventually(() => requests > 2);
-    await once(programs.start('server', path, String(port)), 'message');
+    await nextMessage(programs.start('server', path, String(port)));
     expect(await resumed).toMatchObject({ status: 'completed', text: 'The work is done.' });
   });
 });

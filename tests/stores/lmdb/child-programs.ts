@@ -52,6 +52,15 @@ export async function kill(child: ChildProcess): Promise<void> {
   await closed;
 }
 
+/** What `once(child, 'message')` gives; rejects where the process ends before. */
+export function nextMessage(child: ChildProcess): ReturnType<typeof once> {
+  const over = new AbortController();
+  const ended = once(child, 'exit', over).then(([code, signal]) => {
+    throw new Error(`The child ended with ${signal ?? code} before it sent a message.`);
+  });
+  return Promise.race([once(child, 'message', over), ended]).finally(() => over.abort());
+}
+
 export interface PrintedLines {
   readonly lines: readonly string[];
   /** Resolves once there are as many; rejects where the process ends before. */

@@ -19,7 +19,7 @@ import { LmdbStateStore } from 'millrace/lmdb';
 import { journalSchema } from 'millrace/stores';
 import { openResources } from 'millrace/testing';
 import type { Delta, FollowSignal, Lease, TurnRecord } from 'millrace/types';
-import { ChildPrograms } from './child-programs.ts';
+import { ChildPrograms, nextMessage } from './child-programs.ts';
 import { TemporaryStores } from './temporary-stores.ts';
 
 const stores = new TemporaryStores();
@@ -149,7 +149,7 @@ describe('LmdbStateStore', () => {
   it('says FULL where the disk takes no more, keeps all it had, and writes again once there is room', async () => {
     const path = stores.path();
     const child = children.start('full-disk', path);
-    const [answer] = await once(child, 'message');
+    const [answer] = await nextMessage(child);
     await once(child, 'exit');
     expect(answer).toMatchObject({ code: 'FULL', retryable: true, other: 'FULL', small: 'written' });
     const store = stores.open({ path });
@@ -401,7 +401,7 @@ describe('LmdbStateStore', () => {
 
   it('is not loaded by importing the library', async () => {
     const child = children.start('import');
-    const [loaded] = await once(child, 'message');
+    const [loaded] = await nextMessage(child);
     expect(loaded).toEqual({ atImport: false, atConstruction: true });
     await once(child, 'exit');
   });

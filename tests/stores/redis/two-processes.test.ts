@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +5,7 @@ import { afterAll, expect, it } from '@jest/globals';
 import { type AgentEvent, LocalToolProvider, tool } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import { scriptedLLM } from 'millrace/testing';
-import { ChildPrograms, kill } from '../lmdb/child-programs.ts';
+import { ChildPrograms, kill, nextMessage } from '../lmdb/child-programs.ts';
 import { describeRedis } from './describe-redis.ts';
 import { RedisBench } from './redis-bench.ts';
 
@@ -22,7 +21,7 @@ describeRedis('two processes on one Redis', () => {
   it('S1-76 S1-79 one runs a turn and is killed, the other watches it and goes on: the finished tool is not repeated', async () => {
     const world = join(folder, 'world');
     const child = programs.start('turn', bench.server.url, world, 'shared');
-    await once(child, 'message');
+    await nextMessage(child);
     const store = bench.open();
     const seen: AgentEvent[] = [];
     const ended = new Promise((resolve, reject) => {
