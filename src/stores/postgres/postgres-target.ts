@@ -41,6 +41,7 @@ export interface PooledClient extends Pick<PgClient, 'query'> {
 export interface PgPool extends Pick<PgClient, 'query' | 'end'> {
   connect(): Promise<PooledClient>;
   on(event: 'error', listener: () => void): unknown;
+  on(event: 'connect', listener: (client: Pick<PgClient, 'on'>) => void): unknown;
 }
 
 interface PgModule {
@@ -64,8 +65,9 @@ export function assertPostgresTarget(name: string, target: unknown): asserts tar
 export function openPool(target: PostgresTarget): PgPool {
   const { Pool } = loadPg();
   const pool = new Pool({ allowExitOnIdle: true, ...connectionOf(target) });
-  // An idle connection that breaks is replaced; without a listener it would end the process.
+  // A connection that breaks is replaced, be it idle or lent; without listeners it would end the process.
   pool.on('error', () => {});
+  pool.on('connect', (client) => void client.on('error', () => {}));
   return pool;
 }
 

@@ -273,6 +273,11 @@ describePostgres('PostgresStateStore', () => {
       });
       expect(await sql(postgres.url, 'select from lossy.command')).toHaveLength(1);
 
+      const said = { role: 'user', content: 'Hi.' } as const;
+      const keep = async () => store.messages.append('c', 't', [said]);
+      expect(await losing('lossy.row', keep)).toEqual({ appended: true });
+      expect(await past.messages.load('c')).toMatchObject({ messages: [{ content: 'Hi.' }] });
+
       // Another call is told that the task stands, and that it is taken.
       expect(await past.create('t', startRecord('t'))).toMatchObject({ created: false });
       expect(await failureOf(() => past.acquire('t', 'o', 60_000))).toMatchObject({ code: 'BUSY' });
