@@ -1,11 +1,12 @@
 import type { Part, StreamResponse } from '@a2a-js/sdk';
-import type {
-  A2APart,
-  AgentEvent,
-  ArtifactUpdateEvent,
-  ExtensionEvent,
-  StatusUpdateEvent,
-  SubAgentEvent,
+import {
+  type A2APart,
+  type AgentEvent,
+  type ArtifactUpdateEvent,
+  type ExtensionEvent,
+  partsText,
+  type StatusUpdateEvent,
+  type SubAgentEvent,
 } from '../core/contracts/index.ts';
 import { outputId } from '../core/journal/index.ts';
 import { failureMessage, finalMessage, questionMessage } from './agent-message.ts';
@@ -79,12 +80,8 @@ function statusUpdate(event: StatusUpdateEvent, value: unknown): StreamResponse 
 function messageOf(event: StatusUpdateEvent, value: unknown) {
   const { status, error, questions = [] } = event;
   if (error) return failureMessage(event, error.code);
-  if (status.state === 'completed') return finalMessage(event, textIn(status.message?.parts), value);
+  if (status.state === 'completed') return finalMessage(event, partsText(status.message?.parts), value);
   return questionMessage(event, questions);
-}
-
-function textIn(parts: readonly A2APart[] = []): string {
-  return parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
 }
 
 /** The value of a turn is an artifact of its own, in front of its end. */

@@ -6,6 +6,7 @@ import {
   type LLMResponse,
   type Message,
   messageOf,
+  partsText,
   shownValue,
   type ToolProvider,
   textOf,
@@ -113,7 +114,7 @@ export function parallelTools(agents: readonly Agent[]): ToolProvider {
       const artifactId = `answer-${context.callId.replace(':', '.')}`;
       const reading = child?.events$.subscribe((event) => {
         if (event.kind !== 'artifact-update' || event.taskId !== taskId) return;
-        const text = event.artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+        const text = partsText(event.artifact.parts);
         const { append, lastChunk } = event;
         context.progress({ type: 'artifact-chunk', artifactId, name: child.id, text, append, lastChunk });
       });

@@ -1,10 +1,11 @@
-import type {
-  ErrorCode,
-  Message,
-  Tool,
-  ToolCompleteEvent,
-  ToolEvent,
-  ToolStartEvent,
+import {
+  type ErrorCode,
+  type Message,
+  partsText,
+  type Tool,
+  type ToolCompleteEvent,
+  type ToolEvent,
+  type ToolStartEvent,
 } from '../core/contracts/index.ts';
 import type { AgentNotice } from './agent-events.ts';
 
@@ -89,7 +90,7 @@ export function teamEventsOf(notice: AgentNotice): readonly TeamEvent[] {
     case 'task':
       return [{ type: 'stream:start', agentId: notice.agentId, streamId: notice.taskId }];
     case 'artifact-update': {
-      const chunk = notice.artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+      const chunk = partsText(notice.artifact.parts);
       const { artifactId, name = notice.agentId } = notice.artifact;
       const agentId = inParallel.test(artifactId) ? name : notice.agentId;
       return chunk === '' ? [] : [{ type: 'stream:chunk', agentId, chunk, artifactId, streamId: notice.taskId }];

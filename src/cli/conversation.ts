@@ -1,11 +1,17 @@
 import { type OpenTurn, settleTurnsAhead } from '../agent/open-turns.ts';
-import { type AgentEvent, AgentLoopError, type Message, type TaskStateStore } from '../core/contracts/index.ts';
+import {
+  type AgentEvent,
+  AgentLoopError,
+  type Message,
+  partsText,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
 
 /** The text of a response that is not complete; empty where none is open. */
 export function foldOpenText(open: string, event: AgentEvent): string {
   if (event.kind !== 'artifact-update') return open;
   if (event.lastChunk) return '';
-  const text = event.artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+  const text = partsText(event.artifact.parts);
   return event.append ? open + text : text;
 }
 

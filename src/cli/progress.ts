@@ -1,5 +1,6 @@
 import {
   type AgentEvent,
+  partsText,
   type SubAgentEvent,
   type ToolCompleteEvent,
   type ToolProgressEvent,
@@ -106,7 +107,7 @@ function withBelow(row: ToolRow, wrapper: SubAgentEvent, now: number): ToolRow {
 function textBelow(before: string | undefined, event: AgentEvent): string | undefined {
   if (event.kind === 'internal:llm-call') return undefined;
   if (event.kind !== 'artifact-update') return before;
-  const text = event.artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+  const text = partsText(event.artifact.parts);
   return lastLine((event.append ? (before ?? '') : '') + text).slice(-keptText);
 }
 

@@ -1,4 +1,4 @@
-import type { AgentEvent, ArtifactUpdateEvent, SubAgentStep } from '../core/contracts/index.ts';
+import { type AgentEvent, type ArtifactUpdateEvent, partsText, type SubAgentStep } from '../core/contracts/index.ts';
 import type { Question } from '../core/journal/index.ts';
 import { localTime } from './duration.ts';
 import { LiveRegion } from './live-region.ts';
@@ -96,7 +96,7 @@ export class TextPrinter implements Printer {
   }
 
   #text(event: ArtifactUpdateEvent): void | Promise<void> {
-    const text = event.artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+    const text = partsText(event.artifact.parts);
     if (text === '') return;
     this.#progress = foldProgress(this.#progress, event, this.#now());
     this.#draw([]);

@@ -1,5 +1,5 @@
-import type { Lease } from '../core/contracts/index.ts';
-import { isKnownType, isTerminal, type JournalRecord } from '../core/journal/index.ts';
+import type { AgentLoopError, Lease } from '../core/contracts/index.ts';
+import { isKnownType, isTerminal, type JournalRecord, kindOf } from '../core/journal/index.ts';
 import { ended, rewound, unknownRecord } from './store-errors.ts';
 
 /** Where a journal ends. */
@@ -27,4 +27,27 @@ export function checkAppend(end: JournalEnd, lease: Lease, records: readonly Jou
     seq++;
   }
   return true;
+}
+
+/** Why a batch must not be written, whatever the journal says; for stores whose server compares it with the journal. */
+export function batchFault(taskId: string, records: readonly JournalRecord[]): AgentLoopError | undefined {
+  let previous: JournalRecord | undefined;
+  for (const record of records) {
+    if (previous !== undefined && record.seq !== previous.seq + 1) return rewound(taskId, previous.seq, record.seq);
+    if (previous !== undefined && isTerminal(previous)) return ended(taskId);
+    if (!isKnownType(record.type)) return unknownRecord(taskId, record.seq, String(record.type));
+    previous = record;
+  }
+  return undefined;
+}
+
+/** The seq of the `llm.start` that the journal is in the middle of after these records; 0 for none, undefined for as before. */
+export function openCallAfter(records: readonly JournalRecord[]): number | undefined {
+  let open: number | undefined;
+  for (const { type, seq } of records) {
+    const streams = kindOf(type)?.streams;
+    if (streams === 'begins') open = seq;
+    else if (streams === 'ends') open = 0;
+  }
+  return open;
 }

@@ -24,6 +24,13 @@ export type A2APart =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'data'; readonly data: Readonly<Record<string, unknown>> };
 
+/** The text parts, joined: those of an artifact are pieces of one text. */
+export function partsText(parts: readonly A2APart[] = []): string {
+  let text = '';
+  for (const part of parts) if (part.kind === 'text') text += part.text;
+  return text;
+}
+
 export interface A2AMessage {
   readonly kind: 'message';
   readonly role: 'agent' | 'user';

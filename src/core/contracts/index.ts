@@ -67,6 +67,7 @@ export type {
   ToolStartEvent,
   ToolSucceededEvent,
 } from './events.ts';
+export { partsText } from './events.ts';
 export type {
   ApprovalDecision,
   ApprovalRequest,

@@ -1,5 +1,5 @@
 import { mergeMap, type OperatorFunction } from 'rxjs';
-import type { AgentEvent, SubAgentStep } from '../contracts/events.ts';
+import { type AgentEvent, partsText, type SubAgentStep } from '../contracts/events.ts';
 
 /** A piece of text of an artifact, of the turn or of one of its descendants. */
 export interface AgentText {
@@ -26,7 +26,7 @@ export function agentText(): OperatorFunction<AgentEvent, AgentText> {
     const { path, shown } = nested ? { path: event.path, shown: event.event } : { path: own, shown: event };
     if (shown.kind !== 'artifact-update') return [];
     const { artifact, append, lastChunk } = shown;
-    const text = artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+    const text = partsText(artifact.parts);
     return [{ path, artifactId: artifact.artifactId, text, append, lastChunk }];
   });
 }

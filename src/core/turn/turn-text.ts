@@ -1,5 +1,5 @@
 import { filter, Observable } from 'rxjs';
-import type { AgentEvent, ArtifactUpdateEvent } from '../contracts/events.ts';
+import { type AgentEvent, type ArtifactUpdateEvent, partsText } from '../contracts/events.ts';
 import { GrowingText } from '../journal/growing-text.ts';
 import { iterate } from '../journal/iterate-events.ts';
 
@@ -109,8 +109,7 @@ class TextReader {
     } else if (!append && !this.#closed) {
       this.#discard('replaced');
     }
-    let text = '';
-    for (const part of parts) if (part.kind === 'text') text += part.text;
+    const text = partsText(parts);
     this.#closed = lastChunk;
     if (text !== '') this.#say(text);
     if (lastChunk) this.#shown.clear();

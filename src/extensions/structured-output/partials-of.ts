@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Observable, type Subscriber } from 'rxjs';
-import type { AgentEvent } from '../../core/contracts/index.ts';
+import { type AgentEvent, partsText } from '../../core/contracts/index.ts';
 import type { Partially } from '../../core/options/index.ts';
 import { type PartialJson, partialJson } from './partial-json.ts';
 
@@ -73,7 +73,7 @@ class OutputReader<T> {
 
   #takeText({ append, artifact }: Extract<AgentEvent, { kind: 'artifact-update' }>): void {
     if (!append) this.#parts.set(0, partialJson());
-    const text = artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+    const text = partsText(artifact.parts);
     this.#push(0, text);
   }
 

@@ -1,6 +1,6 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import type { Agent } from '../../agent/agent.ts';
-import { type AgentEvent, AgentLoopError, isSuspended } from '../../core/contracts/index.ts';
+import { type AgentEvent, AgentLoopError, isSuspended, partsText } from '../../core/contracts/index.ts';
 import type { TurnResult } from '../../core/journal/index.ts';
 import type { Turn } from '../../core/turn/index.ts';
 import { contextFromCarrier } from '../../observability/trace-carrier.ts';
@@ -133,7 +133,7 @@ class TurnProgress {
   }
 
   #grow({ append, artifact }: Extract<AgentEvent, { kind: 'artifact-update' }>): void {
-    const text = artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+    const text = partsText(artifact.parts);
     this.#text = (append ? this.#text + text : text).slice(-maxLength);
     const now = performance.now();
     if (this.#text.trim() === '' || now - this.#textAt < textMs) return;

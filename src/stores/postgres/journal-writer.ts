@@ -5,11 +5,11 @@ import {
   messageOf,
   type TaskState,
 } from '../../core/contracts/index.ts';
-import { isKnownType, isTerminal, type JournalRecord, kindOf } from '../../core/journal/index.ts';
+import { isTerminal, type JournalRecord } from '../../core/journal/index.ts';
 import { AppendGroup } from '../append-group.ts';
-import { checkAppend } from '../check-append.ts';
+import { batchFault, checkAppend, openCallAfter } from '../check-append.ts';
 import { statusTimeIn } from '../context-group.ts';
-import { ended, fenced, notFound, rewound, unknownRecord } from '../store-errors.ts';
+import { fenced, notFound } from '../store-errors.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import { contended } from './postgres-errors.ts';
 import { encoded, type HeadRow, headColumns, serverNow } from './task-rows.ts';
@@ -68,7 +68,7 @@ export class JournalWriter {
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     const { taskId } = lease;
     const open = this.#groups.get(taskId);
-    if (records.length > 0 && faultOf(taskId, records) === undefined) {
+    if (records.length > 0 && batchFault(taskId, records) === undefined) {
       if (open?.take(lease, records, options)) return open.answered;
       const group = new AppendGroup(lease, records, options);
       this.#groups.set(taskId, group);
@@ -135,7 +135,7 @@ export class JournalWriter {
   async #write(lease: Lease, given: readonly JournalRecord[], { status }: AppendOptions): Promise<void> {
     const { database, written } = this.#deps;
     const { taskId, owner, epoch } = lease;
-    const fault = faultOf(taskId, given);
+    const fault = batchFault(taskId, given);
     let records = given;
     for (let tries = 0; tries < 3; tries++) {
       if (!fault) {
@@ -167,7 +167,7 @@ export class JournalWriter {
       status,
       last?.at ?? null,
       statusTimeIn(records) ?? null,
-      openCallAfter(records),
+      openCallAfter(records) ?? null,
       texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0),
       last !== undefined && isTerminal(last),
       this.#deps.keepMs,
@@ -199,27 +199,4 @@ export function jsonOf(record: JournalRecord, taskId: string): string {
       { taskId, cause: error },
     );
   }
-}
-
-/** Why a batch must not be written, whatever the journal says. */
-function faultOf(taskId: string, records: readonly JournalRecord[]): AgentLoopError | undefined {
-  let previous: JournalRecord | undefined;
-  for (const record of records) {
-    if (previous !== undefined && record.seq !== previous.seq + 1) return rewound(taskId, previous.seq, record.seq);
-    if (previous !== undefined && isTerminal(previous)) return ended(taskId);
-    if (!isKnownType(record.type)) return unknownRecord(taskId, record.seq, String(record.type));
-    previous = record;
-  }
-  return undefined;
-}
-
-/** The seq of the `llm.start` that the journal is in the middle of after these records; 0 for none, null for as before. */
-function openCallAfter(records: readonly JournalRecord[]): number | null {
-  let open: number | null = null;
-  for (const { type, seq } of records) {
-    const streams = kindOf(type)?.streams;
-    if (streams === 'begins') open = seq;
-    else if (streams === 'ends') open = 0;
-  }
-  return open;
 }

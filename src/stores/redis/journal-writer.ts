@@ -1,13 +1,16 @@
 import { AgentLoopError, type AppendOptions, type Lease } from '../../core/contracts/index.ts';
-import { isKnownType, isTerminal, type JournalRecord, kindOf } from '../../core/journal/index.ts';
+import { isTerminal, type JournalRecord } from '../../core/journal/index.ts';
 import { AppendGroup } from '../append-group.ts';
+import { batchFault, openCallAfter } from '../check-append.ts';
 import { statusTimeIn } from '../context-group.ts';
-import { ended, rewound, unknownRecord } from '../store-errors.ts';
 import { encodeRecord } from './record-codec.ts';
 import { overtaken } from './redis-errors.ts';
 import type { Confirmation, ScriptCall, ScriptRunner } from './script-runner.ts';
 import { headKey } from './task-keys.ts';
 import { type Retention, secondsToLive } from './time-to-live.ts';
+
+/** The script leaves the open call as it is. */
+const asBefore = -1;
 
 export interface JournalWriterDeps {
   readonly scripts: ScriptRunner;
@@ -34,7 +37,7 @@ export class JournalWriter {
 
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     const { taskId } = lease;
-    const fault = faultOf(taskId, records);
+    const fault = batchFault(taskId, records);
     if (fault !== undefined) return this.#refuse(lease, fault, options);
     const open = this.#groups.get(taskId);
     if (open?.take(lease, records, options)) return open.answered;
@@ -91,7 +94,7 @@ export class JournalWriter {
     const last = records.at(-1);
     const terminal = last !== undefined && isTerminal(last);
     const seconds = secondsToLive(this.#deps.retention, status);
-    const open = openCallAfter(records);
+    const open = openCallAfter(records) ?? asBefore;
     const times = `${last?.at ?? 0} ${statusTimeIn(records) ?? 0}`;
     const numbers = `${epoch} ${leaseMs} ${seconds} ${first} ${records.length} ${open} ${+terminal} ${times}`;
     const args: string[] = [owner, status, numbers];
@@ -117,27 +120,4 @@ export class JournalWriter {
     line.splice(line.indexOf(place), 1);
     if (line.length === 0) this.#underWay.delete(taskId);
   }
-}
-
-/** Why a batch must not be written, whatever the journal says. */
-function faultOf(taskId: string, records: readonly JournalRecord[]): AgentLoopError | undefined {
-  let previous: JournalRecord | undefined;
-  for (const record of records) {
-    if (previous !== undefined && record.seq !== previous.seq + 1) return rewound(taskId, previous.seq, record.seq);
-    if (previous !== undefined && isTerminal(previous)) return ended(taskId);
-    if (!isKnownType(record.type)) return unknownRecord(taskId, record.seq, String(record.type));
-    previous = record;
-  }
-  return undefined;
-}
-
-/** The seq of the `llm.start` that the journal is in the middle of after these records; 0 for none, -1 for as before. */
-function openCallAfter(records: readonly JournalRecord[]): number {
-  let open = -1;
-  for (const { type, seq } of records) {
-    const streams = kindOf(type)?.streams;
-    if (streams === 'begins') open = seq;
-    else if (streams === 'ends') open = 0;
-  }
-  return open;
 }
