@@ -15,54 +15,70 @@ export { Agent } from '../src/agent/agent.ts';
 export { agentToolName } from '../src/agent/agent-tools.ts';
 export { conversationName, settleTurnsAhead } from '../src/agent/open-turns.ts';
 export { Team } from '../src/agent/team.ts';
-export { parseAnswers } from '../src/cli/answers.ts';
-export { httpUrl, wholeNumber } from '../src/cli/arguments.ts';
-export type { CommandHost } from '../src/cli/command-host.ts';
-export { foldOpenText, interruptedMessage } from '../src/cli/conversation.ts';
-export { ledgerRows, note, readLedger, verdictOf } from '../src/cli/demo/ledger.ts';
-export { duration, elapsed } from '../src/cli/duration.ts';
-export { endingOf, sentenceOf } from '../src/cli/ending.ts';
-export { Interruption } from '../src/cli/interruption.ts';
-export { eventLine, JsonPrinter } from '../src/cli/json-printer.ts';
-export { keepFlags, withKeptFlags } from '../src/cli/kept-flags.ts';
+export { httpUrl, parseAnswers, wholeNumber } from '../src/cli/arguments.ts';
+export { columnsOf, cut, LiveRegion, pad, WordWrap, wrapLines } from '../src/cli/columns.ts';
+export { type CommandHost, Interruption } from '../src/cli/command-host.ts';
+export { foldOpenText, interruptedMessage } from '../src/cli/commands/chat-command.ts';
+export { standingLines } from '../src/cli/commands/show-command.ts';
+export { ledgerRows, note, readLedger, verdictOf } from '../src/cli/demo/demo-tools.ts';
+export { addToTally, emptyTally, endingOf, sentenceOf, tallyLine } from '../src/cli/ending.ts';
+export { duration, elapsed, oneLine, resultLine, withoutControls } from '../src/cli/format.ts';
 export { type Entry, type LineSource, PipedLines, TypedLines } from '../src/cli/line-source.ts';
-export { LiveRegion } from '../src/cli/live-region.ts';
-export { loadAgent } from '../src/cli/load-agent.ts';
-export { loadTools } from '../src/cli/load-tools.ts';
 export { mcpServers } from '../src/cli/mcp-servers.ts';
-export { type ModelFlags, modelSettings } from '../src/cli/model-settings.ts';
-export { quoted, resumeCommand, watchCommand } from '../src/cli/next-commands.ts';
-export { complain, note as noteLine } from '../src/cli/notes.ts';
-export { columnsOf, cut, oneLine, pad, resultLine, withoutControls } from '../src/cli/one-line.ts';
-export { openStore, storeWarnings } from '../src/cli/open-store.ts';
-export { Output, type OutputStream } from '../src/cli/output.ts';
+export { type ModelFlags, modelSettings } from '../src/cli/model.ts';
+export { keepFlags, quoted, resumeCommand, watchCommand, withKeptFlags } from '../src/cli/next-commands.ts';
+export { eventLine, JsonPrinter, TextPrinter } from '../src/cli/printer.ts';
 export { runProgram } from '../src/cli/program.ts';
-export { foldProgress, idle, type Progress, takeFinished } from '../src/cli/progress.ts';
-export { plainStart, progressLines, toolRowLine, toolRowLines } from '../src/cli/progress-lines.ts';
-export { questionBlock } from '../src/cli/question-block.ts';
-export { answerCommand, questionLines, showWaiting } from '../src/cli/questions.ts';
-export { queueLogger } from '../src/cli/queue-logger.ts';
-export { section } from '../src/cli/section.ts';
-export { standingLines } from '../src/cli/standing.ts';
-export { shownStore, storeSettings } from '../src/cli/store-settings.ts';
-export { createStyle, type Environment, wantsColor, wantsUnicode } from '../src/cli/style.ts';
-export { addToTally, emptyTally, tallyLine } from '../src/cli/tally.ts';
-export { openTerminal, type Terminal } from '../src/cli/terminal.ts';
-export { TextPrinter } from '../src/cli/text-printer.ts';
-export { extendTimeline, type Timeline, type TimelineTree, timelineOf, withChildren } from '../src/cli/timeline.ts';
-export { headLines, timelineLines } from '../src/cli/timeline-lines.ts';
+export {
+  foldProgress,
+  idle,
+  type Progress,
+  plainStart,
+  progressLines,
+  takeFinished,
+  toolRowLine,
+  toolRowLines,
+} from '../src/cli/progress.ts';
+export {
+  answerCommand,
+  answerHint,
+  isSecret,
+  questionBlock,
+  questionLines,
+  showWaiting,
+  typedAnswer,
+} from '../src/cli/questions.ts';
+export { queueLogger } from '../src/cli/session.ts';
+export { openStore, shownStore, storeSettings, storeWarnings } from '../src/cli/store.ts';
+export {
+  complain,
+  createStyle,
+  type Environment,
+  note as noteLine,
+  Output,
+  type OutputStream,
+  openTerminal,
+  section,
+  type Terminal,
+  wantsColor,
+  wantsUnicode,
+} from '../src/cli/terminal.ts';
+export {
+  extendTimeline,
+  headLines,
+  type Timeline,
+  type TimelineTree,
+  timelineLines,
+  timelineOf,
+  withChildren,
+} from '../src/cli/timeline.ts';
 export { builtInTools } from '../src/cli/tools/built-in-tools.ts';
 export { calculateTool } from '../src/cli/tools/calculate.ts';
 export { currentTimeTool } from '../src/cli/tools/current-time.ts';
-export { listFilesTool } from '../src/cli/tools/list-files.ts';
-export { readFileTool } from '../src/cli/tools/read-file.ts';
-export { searchFilesTool } from '../src/cli/tools/search-files.ts';
-export { decodeText } from '../src/cli/tools/text-file.ts';
+export { decodeText, listFilesTool, readFileTool, searchFilesTool } from '../src/cli/tools/file-tools.ts';
 export { Workspace, type WorkspaceOptions } from '../src/cli/tools/workspace.ts';
 export type { TurnFlags } from '../src/cli/turn-flags.ts';
-export { answerHint, isSecret, typedAnswer } from '../src/cli/typed-answer.ts';
-export { WordWrap } from '../src/cli/word-wrap.ts';
-export { wrapLines } from '../src/cli/wrap-lines.ts';
+export { loadAgent, loadTools } from '../src/cli/user-modules.ts';
 export { checkChangedMessages, checkMessages } from '../src/core/contracts/check-messages.ts';
 export { messageOf } from '../src/core/contracts/errors.ts';
 export { isExtensionEvent } from '../src/core/contracts/events.ts';

@@ -1,26 +1,24 @@
+import { type AgentEvent, AgentLoopError, type TaskStateStore } from '../core/contracts/index.ts';
+import { foldRecords, type LoopState } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
-import type { Answers } from './answers.ts';
-import type { CommandHost } from './command-host.ts';
-import { endingOf } from './ending.ts';
-import { explainLost } from './explain-lost.ts';
-import { followTurn } from './follow-turn.ts';
-import type { Interruption } from './interruption.ts';
-import { JsonPrinter } from './json-printer.ts';
-import { withKeptFlags } from './kept-flags.ts';
-import type { TaskPlace } from './next-commands.ts';
-import { complain } from './notes.ts';
+import type { Answers } from './arguments.ts';
+import type { CommandHost, Interruption } from './command-host.ts';
+import { addToTally, emptyTally, endingOf, sentenceOf, showTally, type Tally } from './ending.ts';
+import { duration } from './format.ts';
+import { resumeCommand, type TaskPlace, watchCommand, withKeptFlags } from './next-commands.ts';
+import { JsonPrinter, type Printer, TextPrinter } from './printer.ts';
 import { showWaiting } from './questions.ts';
 import type { Session } from './session.ts';
-import { showTally, showWaterfall } from './summary.ts';
-import type { Tally } from './tally.ts';
-import { TextPrinter } from './text-printer.ts';
+import { complain, note } from './terminal.ts';
+import { showWaterfall } from './trace-view.ts';
 import type { TurnFlags } from './turn-flags.ts';
+import { withPlace } from './with-store.ts';
 
-export interface PlayFlags extends TurnFlags {
+interface PlayFlags extends TurnFlags {
   readonly json?: boolean;
 }
 
-export interface PlayOptions {
+interface PlayOptions {
   readonly session: Session;
   readonly flags: PlayFlags;
   readonly host: CommandHost;
@@ -57,4 +55,133 @@ function conclude(tally: Tally, place: TaskPlace, { session, flags, host, interr
   if (ending.suspended && durable) {
     showWaiting(tally.final?.questions ?? [], withKeptFlags(place, tally.metadata ?? {}), terminal);
   }
+}
+
+/** How long a cancelled turn may take before something is said about it. */
+const patienceMs = 300;
+
+/** The part of a turn that is used. */
+interface FollowedTurn extends AsyncIterable<AgentEvent> {
+  readonly settled: Promise<void>;
+}
+
+/**
+ * Starts a turn by reading it and shows its events until it has ended and settled: spans ended, tools stopped. A slow
+ * reader of the output slows the reading down. `signal` is the one that cancels the turn; `before` is what the turn amounted to in
+ * events that were shown earlier. Rejects where the turn was lost.
+ */
+export async function followTurn(
+  turn: FollowedTurn,
+  printer: Printer,
+  signal: AbortSignal,
+  before: Tally = emptyTally,
+): Promise<Tally> {
+  let patience: NodeJS.Timeout | undefined;
+  const onAbort = () => {
+    patience = setTimeout(() => printer.cancelling(), patienceMs);
+  };
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await shown(turn, printer, before);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    clearTimeout(patience);
+    printer.close();
+  }
+}
+
+async function shown(turn: FollowedTurn, printer: Printer, before: Tally): Promise<Tally> {
+  let tally = before;
+  for await (const event of turn) {
+    tally = addToTally(tally, event);
+    const full = printer.print(event);
+    if (full !== undefined) await full;
+  }
+  await turn.settled;
+  return tally;
+}
+
+interface LostTurn {
+  readonly place: TaskPlace;
+  readonly session: Session;
+  readonly host: CommandHost;
+  readonly interruption: Interruption;
+  /** What the command line answered. */
+  readonly answers: Answers;
+}
+
+/**
+ * Says why a turn was lost to this process and what can be done, and sets the exit code. Rejects with what is not about its journal: that
+ * is for the program to say.
+ */
+export async function explainLost(thrown: unknown, lost: LostTurn): Promise<void> {
+  const { place, session, host, interruption } = lost;
+  const { terminal } = host;
+  if (!AgentLoopError.isInstance(thrown)) throw thrown;
+  host.exitCode = 1;
+  switch (thrown.code) {
+    case 'SHUTDOWN':
+      host.exitCode = interruption.exitCode ?? 1;
+      return explainShutdown(lost);
+    case 'FENCED':
+      complain(terminal, sentenceOf(thrown));
+      return note(terminal, `watch it with: ${watchCommand(place)}`);
+    case 'UNAVAILABLE':
+    case 'FULL':
+    case 'REWOUND':
+      complain(terminal, sentenceOf(thrown));
+      if (session.store.durable) note(terminal, `resume with: ${resumeCommand(place)}`);
+      return;
+    case 'MISSING_TOOL':
+      complain(terminal, sentenceOf(thrown));
+      return explainMissingTool(lost);
+    case 'BUSY':
+      throw held(thrown, place);
+    default:
+      throw withPlace(thrown, place);
+  }
+}
+
+async function explainShutdown({ place, session, host }: LostTurn): Promise<void> {
+  const { terminal } = host;
+  const found = await kept(session.store.store, place.taskId);
+  if (found === 'nothing') {
+    return complain(terminal, 'stopped before the turn was recorded; start it again');
+  }
+  complain(terminal, 'stopped in the middle of the turn; finished work is recorded');
+  note(terminal, `resume with: ${resumeCommand(withKeptFlags(place, found?.turn.metadata ?? {}))}`);
+}
+
+async function explainMissingTool({ place, session, host, answers }: LostTurn): Promise<void> {
+  const { terminal } = host;
+  const found = await kept(session.store.store, place.taskId);
+  const state = typeof found === 'object' ? found : undefined;
+  const recorded = state?.answers.map(({ question }) => question.id).filter((id) => id in answers) ?? [];
+  if (recorded.length === 1) note(terminal, `the answer to ${recorded[0]} is recorded and need not be given again`);
+  if (recorded.length > 1)
+    note(terminal, `the answers to ${recorded.join(', ')} are recorded and need not be given again`);
+  note(terminal, `name the tools that it was run with: ${commandWithTools(place, state)}`);
+}
+
+/** With the tools of the journal, unless it was just these that lacked one. */
+function commandWithTools(place: TaskPlace, state: LoopState | undefined): string {
+  const started = withKeptFlags({ ...place, flags: {} }, state?.turn.metadata ?? {}).flags.tools;
+  const tools = started === place.flags.tools ? undefined : started;
+  return resumeCommand({ ...place, flags: { ...place.flags, tools: tools ?? 'FILE' } });
+}
+
+/** What a store has of a task; undefined where it does not say. */
+async function kept(store: TaskStateStore, taskId: string): Promise<LoopState | 'nothing' | undefined> {
+  try {
+    return foldRecords(await store.read(taskId));
+  } catch (thrown) {
+    return AgentLoopError.isInstance(thrown) && thrown.code === 'NOT_FOUND' ? 'nothing' : undefined;
+  }
+}
+
+/** The owner of a task may be alive, or dead with a lease that has not expired yet. */
+function held({ taskId, retryAfterMs }: AgentLoopError, place: TaskPlace): AgentLoopError {
+  const soon = retryAfterMs === undefined ? 'soon' : `in ${duration(Math.max(retryAfterMs, 1))}`;
+  const message = `task "${place.taskId}" is owned by a process that runs it, or by one that has just died: watch it with "${watchCommand(place)}", or try again ${soon}`;
+  return new AgentLoopError('BUSY', message, taskId === undefined ? {} : { taskId });
 }

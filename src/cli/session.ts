@@ -1,18 +1,29 @@
 import type { Agent } from '../agent/agent.ts';
-import type { ToolDefinition, ToolProvider } from '../core/contracts/index.ts';
+import { type OpenTurn, settleTurnsAhead } from '../agent/open-turns.ts';
+import {
+  AgentLoopError,
+  type Logger,
+  type TaskStateStore,
+  type ToolDefinition,
+  type ToolProvider,
+} from '../core/contracts/index.ts';
 import type { McpTools } from '../mcp/mcp-tools.ts';
-import type { Interruption } from './interruption.ts';
-import { connectModel } from './model-connection.ts';
-import type { ModelSettings } from './model-settings.ts';
-import { newId } from './new-id.ts';
-import { note } from './notes.ts';
-import { openMcp } from './open-mcp.ts';
-import { type OpenStore, openStore, storeWarnings } from './open-store.ts';
-import { queueLogger } from './queue-logger.ts';
-import { type StoreSettings, storeFiles } from './store-settings.ts';
-import type { Terminal } from './terminal.ts';
+import { type CommandHost, Interruption, newId } from './command-host.ts';
+import { openMcp } from './mcp-servers.ts';
+import { connectModel, type ModelSettings, modelSettings } from './model.ts';
+import { type TaskPlace, whyOpen } from './next-commands.ts';
+import {
+  lastingStore,
+  type OpenStore,
+  openStore,
+  type StoreSettings,
+  storeFiles,
+  storeWarnings,
+  turnStore,
+} from './store.ts';
+import { note, type Terminal } from './terminal.ts';
 import type { WorkspaceOptions } from './tools/workspace.ts';
-import { openTrace, type TraceView } from './trace-view.ts';
+import { openTrace, type TraceView, wantsExport } from './trace-view.ts';
 import type { TurnFlags } from './turn-flags.ts';
 
 /** All that turns of the command line need, ready to run. */
@@ -29,7 +40,7 @@ export interface Session {
   close(): Promise<void>;
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly model: ModelSettings;
   readonly store: StoreSettings;
   readonly flags: TurnFlags;
@@ -111,6 +122,82 @@ export async function toolsOf(file: string | undefined, workspace?: WorkspaceOpt
     const { builtInTools } = await import('./tools/built-in-tools.ts');
     return builtInTools({ ...(workspace && { workspace }) });
   }
-  const { loadTools } = await import('./load-tools.ts');
+  const { loadTools } = await import('./user-modules.ts');
   return loadTools(file);
+}
+
+export interface OpenedSession {
+  readonly session: Session;
+  readonly interruption: Interruption;
+  /** Cancels a turn: aborted by Ctrl-C, when stdout is closed, and by SIGTERM if no process could resume the turn. */
+  readonly signal: AbortSignal;
+}
+
+interface SessionRequest {
+  readonly flags: TurnFlags;
+  readonly host: CommandHost;
+  /** Whether the store has to be there already. Default: it is made. */
+  readonly existing?: boolean;
+}
+
+/** Opens what a turn needs, as the flags say, for the time of an action. SIGTERM drains the turns of a store that outlives the process. */
+export async function withSession(
+  { flags, host, existing = false }: SessionRequest,
+  action: (opened: OpenedSession) => Promise<void>,
+): Promise<void> {
+  const { terminal } = host;
+  const model = modelSettings(flags, terminal.env);
+  const store = existing ? lastingStore(flags, terminal.env) : turnStore(flags, terminal.env);
+  const interruption = new Interruption(host.signals, host.exitAtOnce);
+  try {
+    const traced = flags.trace === true || wantsExport(flags, terminal.env);
+    const drains = store.kind !== 'memory';
+    const session = await openSession({
+      model,
+      store,
+      flags,
+      terminal,
+      traced,
+      standInDelayMs: 0,
+      interruption,
+      ...(drains && { shutdown: interruption.byOrder }),
+    });
+    try {
+      const signal = AbortSignal.any([drains ? interruption.byKey : interruption.signal, terminal.stdout.closed]);
+      await action({ session, interruption, signal });
+    } finally {
+      await session.close();
+    }
+  } finally {
+    interruption.close();
+  }
+}
+
+/** The first turn of a conversation that has not ended; none in a new conversation. Errors: those of the store. */
+export async function openTurnOf(store: TaskStateStore, contextId: string): Promise<OpenTurn | undefined> {
+  return settleTurnsAhead({ messageStore: messagesIn(store), journal: store }, contextId, '');
+}
+
+/** How many messages a conversation has. Errors: those of the store. */
+export async function lengthOf(store: TaskStateStore, contextId: string): Promise<number> {
+  return (await messagesIn(store).load(contextId, { limit: 0 })).total;
+}
+
+function messagesIn({ messages }: TaskStateStore): NonNullable<TaskStateStore['messages']> {
+  if (messages) return messages;
+  throw new AgentLoopError(
+    'INVALID_CONFIG',
+    'this store does not keep conversations; use --store lmdb, redis://HOST:PORT or postgres://HOST/DATABASE',
+  );
+}
+
+/** Tells, while a turn is queued, that the turn before it waits for somebody now, or was abandoned by its process. */
+export function queueLogger(terminal: Terminal, place: Omit<TaskPlace, 'taskId'>): Logger {
+  const silent = () => {};
+  const tell = (message: string, { behind, status }: Readonly<Record<string, unknown>> = {}) => {
+    if (message !== 'turn queued' || typeof behind !== 'string') return;
+    if (status !== 'suspended' && status !== 'dead') return;
+    note(terminal, `turn ${behind} of this conversation ${whyOpen(status, { ...place, taskId: behind })}`);
+  };
+  return { debug: silent, info: tell, warn: tell, error: silent };
 }

@@ -2,7 +2,7 @@ import { AgentLoopError } from '../core/contracts/index.ts';
 import { attribute } from '../observability/attributes.ts';
 import type { FinishedSpan } from '../observability/finished-span.ts';
 import type { StartTracingOptions, Tracing } from '../observability/tracing.ts';
-import type { Environment } from './style.ts';
+import type { Environment, Terminal } from './terminal.ts';
 
 /** What the command line says about tracing. */
 export interface TraceFlags {
@@ -101,4 +101,14 @@ function exportSentence(endpoint: string, { ended, exported, lastError }: Export
   if (exported === ended) return `${exported} spans sent to ${endpoint}`;
   const why = lastError === undefined ? 'it did not answer in time' : lastError;
   return `${ended - exported} of ${ended} spans did not reach ${endpoint}: ${why}`;
+}
+
+/** Wider ones are harder to read. */
+const widest = 110;
+
+/** Draws spans on stderr. */
+export async function showWaterfall(spans: readonly FinishedSpan[], { stderr, errorStyle }: Terminal): Promise<void> {
+  const { renderWaterfall } = await import('../observability/waterfall.ts');
+  const { color, unicode } = errorStyle;
+  void stderr.write(`\n${renderWaterfall(spans, { width: Math.min(stderr.columns, widest) - 1, color, unicode })}`);
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import { httpUrl, idArgument, wholeNumber } from './arguments.ts';
-import { type ModelFlags, vendorModels } from './model-settings.ts';
-import type { StoreFlags } from './store-settings.ts';
+import { collect, httpUrl, idArgument, wholeNumber } from './arguments.ts';
+import { type ModelFlags, vendorModels } from './model.ts';
+import type { StoreFlags } from './store.ts';
 import type { TraceFlags } from './trace-view.ts';
 
 /** What the command line says about turns, new and resumed ones. */
@@ -48,10 +48,6 @@ export function addModelFlags(command: Command): Command {
       'an MCP server whose tools are added: a command, an https address, or a JSON file of them; repeatable',
       collect,
     );
-}
-
-function collect(text: string, before: readonly string[] = []): readonly string[] {
-  return [...before, text];
 }
 
 /** Adds the options of an agent that others reach. */

@@ -1,32 +1,25 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { type AgentEvent, AgentLoopError } from '../../core/contracts/index.ts';
 import { otlpSpanPackages, spanPackages } from '../../observability/load-sdk.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { httpUrl, wholeNumber } from '../arguments.ts';
-import type { CommandHost } from '../command-host.ts';
-import { demoTools, ledgerVariable } from '../demo/demo-tools.ts';
-import { type DoomedRun, doomedRun } from '../demo/doomed-run.ts';
-import { ledgerRows, readLedger } from '../demo/ledger.ts';
+import { type CommandHost, Interruption, newId, ownFile } from '../command-host.ts';
+import { demoTools, ledgerRows, ledgerVariable, readLedger, slowTools } from '../demo/demo-tools.ts';
 import { defaultPrompt, introduction, ledgerTable, linkLine, nextSteps } from '../demo/screens.ts';
-import { endingOf } from '../ending.ts';
-import { followTurn } from '../follow-turn.ts';
-import { Interruption } from '../interruption.ts';
-import { newId } from '../new-id.ts';
-import { complain } from '../notes.ts';
-import { ownFile } from '../own-file.ts';
-import type { Printer } from '../printer.ts';
-import { section } from '../section.ts';
+import { endingOf, showTally, type Tally } from '../ending.ts';
+import { followTurn } from '../play-turn.ts';
+import { type Printer, TextPrinter } from '../printer.ts';
 import { openSession, type Session } from '../session.ts';
-import { canLoad } from '../store-settings.ts';
-import { showTally, showWaterfall } from '../summary.ts';
-import type { Tally } from '../tally.ts';
-import { onStdout, type Terminal } from '../terminal.ts';
-import { TextPrinter } from '../text-printer.ts';
-import { wantsExport } from '../trace-view.ts';
+import { canLoad } from '../store.ts';
+import { complain, type Environment, onStdout, section, type Terminal } from '../terminal.ts';
+import { showWaterfall, wantsExport } from '../trace-view.ts';
 
 interface DemoFlags {
   readonly otlp?: string;
@@ -245,4 +238,71 @@ class DemoPrinter implements Printer {
   close(): void {
     this.#printer.close();
   }
+}
+
+interface DoomedRunOptions {
+  /** The arguments of `millrace run`; with `--json`. */
+  readonly args: readonly string[];
+  readonly env: Environment;
+  readonly signal: AbortSignal;
+  /** Shows an event. */
+  readonly show: (event: AgentEvent) => void | Promise<void>;
+}
+
+interface DoomedRun {
+  readonly pid: number;
+  /** False where the turn was over before any of its tools could be interrupted. */
+  readonly killed: boolean;
+}
+
+/** So that it can be seen that they run. */
+const beforeKillMs = 400;
+
+const main = ownFile('dist/cli/main.js');
+
+/**
+ * Runs a turn as a process of its own and kills it with SIGKILL while slow tools run and no other does. Resolves when the process is
+ * gone. Rejects where it cannot be started, or ends on its own with an error: with what it said.
+ */
+async function doomedRun({ args, env, signal, show }: DoomedRunOptions): Promise<DoomedRun> {
+  const child = spawn(process.execPath, [main, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const gone = once(child, 'close');
+  const leave = () => child.kill('SIGKILL');
+  signal.addEventListener('abort', leave, { once: true });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    said += text;
+  });
+  try {
+    const running = new Map<string, string>();
+    let kill: Promise<void> | undefined;
+    for await (const line of createInterface({ input: child.stdout })) {
+      const event = eventIn(line);
+      if (event === undefined) break;
+      await show(event);
+      if (event.kind === 'internal:tool-start') running.set(event.callId, event.toolName);
+      if (event.kind === 'internal:tool-complete') running.delete(event.callId);
+      const onlySlow = running.size > 0 && [...running.values()].every((name) => slowTools.has(name));
+      if (onlySlow) kill ??= sleep(beforeKillMs).then(() => void child.kill('SIGKILL'));
+    }
+    await gone;
+    await kill;
+    return ended(child, said);
+  } finally {
+    signal.removeEventListener('abort', leave);
+  }
+}
+
+/** The last line of a process that was killed may be a part of one. */
+function eventIn(line: string): AgentEvent | undefined {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+function ended({ pid = 0, signalCode, exitCode }: ChildProcess, said: string): DoomedRun {
+  if (signalCode === null && exitCode !== 0) throw new Error(said.trim());
+  return { pid, killed: signalCode === 'SIGKILL' };
 }

@@ -5,17 +5,17 @@ import type { Command } from 'commander';
 import { AgentLoopError } from '../../core/contracts/index.ts';
 import type { McpServer } from '../../mcp/server/mcp-server.ts';
 import { wholeNumber } from '../arguments.ts';
-import type { CommandHost } from '../command-host.ts';
-import { Interrupted, Interruption } from '../interruption.ts';
-import { note } from '../notes.ts';
-import { storeWarnings } from '../open-store.ts';
-import type { OutputStream } from '../output.ts';
-import { type AgentFlags, checkReach, checkServeFlags } from '../serve/serve-flags.ts';
-import { serveLogger } from '../serve/serve-logger.ts';
-import { openServeStores } from '../serve/serve-stores.ts';
-import { servedAgent } from '../serve/served-agent.ts';
-import { type StoreFlags, storeSettings } from '../store-settings.ts';
-import type { Terminal } from '../terminal.ts';
+import { type CommandHost, Interrupted, Interruption } from '../command-host.ts';
+import {
+  type AgentFlags,
+  checkReach,
+  checkServeFlags,
+  openServeStores,
+  servedAgent,
+  serveLogger,
+} from '../served-agent.ts';
+import { type StoreFlags, storeSettings, storeWarnings } from '../store.ts';
+import { note, type OutputStream, type Terminal } from '../terminal.ts';
 import { exportTrace, type TraceFlags } from '../trace-view.ts';
 import { addLeaseFlag, addModelFlags, addOtlpFlag, addServedAgentFlags } from '../turn-flags.ts';
 

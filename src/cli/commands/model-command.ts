@@ -2,10 +2,8 @@ import { once } from 'node:events';
 import type { Command } from 'commander';
 import { messageOf } from '../../core/contracts/index.ts';
 import { wholeNumber } from '../arguments.ts';
-import type { CommandHost } from '../command-host.ts';
-import { Interruption } from '../interruption.ts';
-import { complain } from '../notes.ts';
-import type { Style } from '../style.ts';
+import { type CommandHost, Interruption } from '../command-host.ts';
+import { complain, type Style } from '../terminal.ts';
 
 interface ModelCommandFlags {
   readonly port: number;

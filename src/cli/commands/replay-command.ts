@@ -3,16 +3,14 @@ import type { AgentEvent } from '../../core/contracts/index.ts';
 import type { JournalRecord } from '../../core/journal/index.ts';
 import type { ReplayConfig } from '../../replay/perform-replay.ts';
 import { wholeNumber } from '../arguments.ts';
-import type { CommandHost } from '../command-host.ts';
-import { followTurn } from '../follow-turn.ts';
-import { Interruption } from '../interruption.ts';
-import { readJournal } from '../journal-source.ts';
-import { JsonPrinter } from '../json-printer.ts';
-import { loadTools } from '../load-tools.ts';
-import { complain, note } from '../notes.ts';
-import { count } from '../tally.ts';
-import { TextPrinter } from '../text-printer.ts';
+import { type CommandHost, Interruption } from '../command-host.ts';
+import { count } from '../format.ts';
+import { followTurn } from '../play-turn.ts';
+import { JsonPrinter, TextPrinter } from '../printer.ts';
+import { complain, note } from '../terminal.ts';
 import { addStoreFlag, type NewTurnFlags } from '../turn-flags.ts';
+import { loadTools } from '../user-modules.ts';
+import { readJournal } from '../with-store.ts';
 
 interface ReplayFlags extends NewTurnFlags {
   readonly forgiving?: boolean;

@@ -3,17 +3,21 @@ import type { Command } from 'commander';
 import type { A2AAddress, A2AServer } from '../../a2a/server/running-server.ts';
 import type { Logger } from '../../core/contracts/index.ts';
 import { httpUrl, wholeNumber } from '../arguments.ts';
-import type { CommandHost } from '../command-host.ts';
-import { Interruption } from '../interruption.ts';
-import { note } from '../notes.ts';
-import { storeWarnings } from '../open-store.ts';
-import { checkReach, checkServeFlags, clientKeys, type ServeFlags } from '../serve/serve-flags.ts';
-import { serveLogger } from '../serve/serve-logger.ts';
-import { openServeStores, type ServeStores } from '../serve/serve-stores.ts';
-import { type ServedAgent, servedAgent } from '../serve/served-agent.ts';
+import { type CommandHost, Interruption } from '../command-host.ts';
+import {
+  checkReach,
+  checkServeFlags,
+  clientKeys,
+  openServeStores,
+  type ServedAgent,
+  type ServeFlags,
+  type ServeStores,
+  servedAgent,
+  serveLogger,
+} from '../served-agent.ts';
 import { defaultLeaseMs } from '../session.ts';
-import { storeSettings } from '../store-settings.ts';
-import type { Style } from '../style.ts';
+import { storeSettings, storeWarnings } from '../store.ts';
+import { note, type Style } from '../terminal.ts';
 import { exportTrace } from '../trace-view.ts';
 import { addLeaseFlag, addModelFlags, addOtlpFlag, addServedAgentFlags, addStoreFlag } from '../turn-flags.ts';
 

@@ -1,16 +1,16 @@
 import { type Command, Option } from 'commander';
 import { type TaskState, type TaskStateStore, type TaskSummary, textOf } from '../../core/contracts/index.ts';
-import { wholeNumber } from '../arguments.ts';
-import type { CommandHost } from '../command-host.ts';
-import { localTime } from '../duration.ts';
-import { resumeCommand } from '../next-commands.ts';
-import { note } from '../notes.ts';
-import { cut, oneLine, pad } from '../one-line.ts';
-import { stateName } from '../standing.ts';
-import type { StoreFlags } from '../store-settings.ts';
-import type { Terminal } from '../terminal.ts';
-import { addStoreFlag } from '../turn-flags.ts';
+import { foldRecords, taskState } from '../../core/journal/index.ts';
+import { idArgument, wholeNumber } from '../arguments.ts';
+import { cut, pad } from '../columns.ts';
+import { type CommandHost, newId } from '../command-host.ts';
+import { localTime, oneLine } from '../format.ts';
+import { resumeCommand, watchCommand, withKeptFlags } from '../next-commands.ts';
+import type { StoreFlags } from '../store.ts';
+import { note, type Terminal } from '../terminal.ts';
+import { addStoreFlag, type TurnFlags } from '../turn-flags.ts';
 import { withStore } from '../with-store.ts';
+import { stateName } from './show-command.ts';
 
 const states = [
   'submitted',
@@ -128,4 +128,62 @@ async function promptOf(store: TaskStateStore, taskId: string): Promise<string> 
   const [first] = await read().catch(() => []);
   if (first?.type !== 'turn.started') return '';
   return oneLine(textOf(first.messages.findLast(({ role }) => role === 'user')?.content));
+}
+
+interface CancelFlags extends TurnFlags {
+  readonly reason: string;
+}
+
+/** Adds `millrace cancel`: ends a turn, whichever process runs it. */
+export function addCancelCommand(program: Command, host: CommandHost): void {
+  addStoreFlag(program.command('cancel').argument('<task>', 'the id of the task'))
+    .summary('cancel a turn in any process')
+    .description('Cancel a turn: the process that runs it stops; a turn without an owner ends here.')
+    .option('--reason <text>', 'the reason to record', 'canceled')
+    .action((taskId: string, flags: CancelFlags) => cancel(taskId, flags, host));
+}
+
+async function cancel(taskId: string, flags: CancelFlags, host: CommandHost): Promise<void> {
+  await withStore({ flags, host }, async (store, settings) => {
+    const { AgentLoop } = await import('../../core/turn/index.ts');
+    const stateNow = async () => taskState(foldRecords(await store.read(taskId)));
+    const before = await stateNow();
+    await AgentLoop.cancel(taskId, { store, reason: flags.reason });
+    const after = await stateNow();
+    const isOver = after === 'canceled' || after === 'completed' || after === 'failed';
+    if (before === after && isOver) return note(host.terminal, `task ${taskId} had ended before: ${after}`);
+    if (isOver) return note(host.terminal, `task ${taskId}: ${after}`);
+    note(
+      host.terminal,
+      `asked the process that runs ${taskId} to stop; watch it with: ${watchCommand({ taskId, store: settings, flags })}`,
+    );
+  });
+}
+
+interface ForkFlags extends TurnFlags {
+  readonly at: number;
+  readonly task?: string;
+}
+
+/** Adds `millrace fork`: a new turn from the first iterations of another. */
+export function addForkCommand(program: Command, host: CommandHost): void {
+  addStoreFlag(program.command('fork').argument('<task>', 'the id of the task'))
+    .summary('branch off a turn after some of its iterations')
+    .description(
+      'Copy the first iterations of a turn into a new one, which millrace resume runs. The old turn does not change.',
+    )
+    .requiredOption('--at <number>', 'the last iteration to keep; 0 keeps only the question', wholeNumber(0))
+    .option('--task <id>', 'the id of the new turn (default: a new one)', idArgument)
+    .action((taskId: string, flags: ForkFlags) => fork(taskId, flags, host));
+}
+
+async function fork(taskId: string, flags: ForkFlags, host: CommandHost): Promise<void> {
+  await withStore({ flags, host }, async (store, settings) => {
+    const { AgentLoop } = await import('../../core/turn/index.ts');
+    const forked = await AgentLoop.fork(taskId, { store, at: flags.at, taskId: flags.task ?? newId() });
+    void host.terminal.stdout.write(`${forked.taskId}\n`);
+    const { turn } = foldRecords(await store.read(forked.taskId));
+    const place = withKeptFlags({ taskId: forked.taskId, store: settings, flags }, turn.metadata);
+    note(host.terminal, `run it with: ${resumeCommand(place)}`);
+  });
 }

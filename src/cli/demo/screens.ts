@@ -1,10 +1,8 @@
 import { existsSync } from 'node:fs';
 import type { FinishedSpan } from '../../observability/finished-span.ts';
-import { pad } from '../one-line.ts';
-import type { Style } from '../style.ts';
-import type { Terminal } from '../terminal.ts';
-import { wrapLines } from '../wrap-lines.ts';
-import { type Fate, type LedgerRow, verdictOf } from './ledger.ts';
+import { pad, wrapLines } from '../columns.ts';
+import type { Style, Terminal } from '../terminal.ts';
+import { type Fate, type LedgerRow, verdictOf } from './demo-tools.ts';
 
 export interface Scene {
   readonly prompt: string;

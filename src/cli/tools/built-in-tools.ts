@@ -3,9 +3,7 @@ import { LocalToolProvider } from '../../tools/local-tools.ts';
 import type { Tool } from '../../tools/tool.ts';
 import { calculateTool } from './calculate.ts';
 import { currentTimeTool } from './current-time.ts';
-import { listFilesTool } from './list-files.ts';
-import { readFileTool } from './read-file.ts';
-import { searchFilesTool } from './search-files.ts';
+import { listFilesTool, readFileTool, searchFilesTool } from './file-tools.ts';
 import { Workspace, type WorkspaceOptions } from './workspace.ts';
 
 export interface BuiltInToolsOptions {

@@ -1,53 +1,5 @@
-const wide =
-  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
-const invisible = /\p{M}|[\u200b-\u200f]/u;
 /** More of a value than any terminal line shows. */
 const readLimit = 2000;
-
-/** The terminal columns of a string without control characters. */
-export function columnsOf(text: string): number {
-  let columns = 0;
-  for (const character of text) columns += widthOf(character);
-  return columns;
-}
-
-function widthOf(character: string): number {
-  if (character >= ' ' && character <= '~') return 1;
-  if (invisible.test(character)) return 0;
-  return wide.test(character) ? 2 : 1;
-}
-
-/** The text, cut so that it takes at most `columns`, with the ellipsis in the last of them where something is missing. */
-export function cut(text: string, columns: number, ellipsis = '…'): string {
-  if (columnsOf(text) <= columns) return text;
-  let kept = '';
-  let room = columns - ellipsis.length;
-  if (room < 0) return '';
-  for (const character of text) {
-    room -= widthOf(character);
-    if (room < 0) break;
-    kept += character;
-  }
-  return `${kept.trimEnd()}${ellipsis}`;
-}
-
-/** The end of the text, cut so that it takes at most `columns`, with the ellipsis in front where something is missing. */
-export function cutStart(text: string, columns: number, ellipsis = '…'): string {
-  if (columnsOf(text) <= columns) return text;
-  let kept = '';
-  let room = columns - ellipsis.length;
-  for (const character of [...text].reverse()) {
-    room -= widthOf(character);
-    if (room < 0) break;
-    kept = character + kept;
-  }
-  return columns < ellipsis.length ? '' : `${ellipsis}${kept.trimStart()}`;
-}
-
-/** The text with spaces after it up to `columns`. */
-export function pad(text: string, columns: number): string {
-  return text + ' '.repeat(Math.max(0, columns - columnsOf(text)));
-}
 
 /**
  * The text without what steers a terminal: escape sequences lose their escape, carriage returns and other control
@@ -112,4 +64,30 @@ function jsonObject(text: string): object | undefined {
 
 function collapse(text: string): string {
   return withoutControls(text.slice(0, readLimit).replace(/\s+/g, ' ')).trim();
+}
+
+/** Milliseconds for a person: `3 ms`, `1.2 s`, `2 min 05 s`. */
+export function duration(ms: number): string {
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, '0')} s`;
+}
+
+/** A running duration in milliseconds, in tenths of a second so that the number changes slowly: `0.4 s`. */
+export function elapsed(ms: number): string {
+  return ms < 999.5 ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : duration(ms);
+}
+
+/** A moment in ISO 8601 as this machine's clock shows it: `2026-11-22 09:03:07`. */
+export function localTime(timestamp: string): string {
+  const date = new Date(timestamp);
+  const two = (value: number) => String(value).padStart(2, '0');
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+/** `1 token`, `2 tokens`. */
+export function count(number: number, noun: string): string {
+  return `${number.toLocaleString('en-US')} ${noun}${number === 1 ? '' : 's'}`;
 }

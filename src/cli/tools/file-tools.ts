@@ -1,8 +1,80 @@
 import pLimit from 'p-limit';
-import type { ToolContext } from '../../core/contracts/index.ts';
+import { AgentLoopError, type ToolContext } from '../../core/contracts/index.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
-import { decodeText } from './text-file.ts';
 import { joinPath, type Workspace } from './workspace.ts';
+
+const maxEntries = 500;
+
+const listParameters = {
+  type: 'object',
+  properties: {
+    path: {
+      type: 'string',
+      description: 'The folder, relative to the working folder. Default: the working folder itself.',
+    },
+  },
+  additionalProperties: false,
+} as const;
+
+/** A tool that lists a folder of the workspace, at most 500 entries, a `/` after the names of folders. */
+export function listFilesTool(workspace: Workspace): Tool<{ readonly path?: string }> {
+  return tool({
+    name: 'list_files',
+    description: 'Lists the files and folders of a folder in the working folder. Names of folders end with "/".',
+    parameters: listParameters,
+    readOnly: true,
+    onInDoubt: 'retry',
+    execute: ({ path = '.' }) => listing(workspace, path),
+  });
+}
+
+async function listing(workspace: Workspace, path: string): Promise<string> {
+  const entries = await workspace.list(path);
+  if (entries.length === 0) return 'The folder is empty.';
+  const lines = entries.slice(0, maxEntries).map(({ name, kind }) => (kind === 'folder' ? `${name}/` : name));
+  const rest = entries.length - lines.length;
+  return rest === 0 ? lines.join('\n') : `${lines.join('\n')}\n[${rest} more are left out]`;
+}
+
+const maxBytes = 32_768;
+
+const readParameters = {
+  type: 'object',
+  properties: {
+    path: { type: 'string', minLength: 1, description: 'The file, relative to the working folder.' },
+    offset: { type: 'integer', minimum: 0, description: 'The byte to start at. Default 0.' },
+  },
+  required: ['path'],
+  additionalProperties: false,
+} as const;
+
+/** A tool that reads a text file of the workspace, 32 KiB at a time. A file that is not UTF-8 text is refused. */
+export function readFileTool(workspace: Workspace): Tool<{ readonly path: string; readonly offset?: number }> {
+  return tool({
+    name: 'read_file',
+    description:
+      'Reads a text file of the working folder. A long file is read in pieces of 32 KiB; the last line has the offset of the next piece.',
+    parameters: readParameters,
+    readOnly: true,
+    onInDoubt: 'retry',
+    execute: ({ path, offset = 0 }) => readPiece(workspace, path, offset),
+  });
+}
+
+async function readPiece(workspace: Workspace, path: string, offset: number): Promise<string> {
+  const { bytes, size } = await workspace.read(path, { offset, length: maxBytes });
+  if (offset > size) throw failed(`"${path}" has ${size} bytes; offset ${offset} is past its end.`);
+  const piece = decodeText(bytes, { start: offset > 0, end: offset + bytes.length < size });
+  if (piece === undefined) throw failed(`"${path}" is not a text file; only UTF-8 text can be read.`);
+  const start = offset + piece.before;
+  const end = offset + bytes.length - piece.after;
+  if (end >= size) return piece.text;
+  return `${piece.text}\n[bytes ${start} to ${end} of ${size}; continue with offset ${end}]`;
+}
+
+function failed(message: string): AgentLoopError {
+  return new AgentLoopError('TOOL_FAILED', message);
+}
 
 const skippedFolders: ReadonlySet<string> = new Set(['node_modules', 'dist']);
 const maxFileBytes = 1_048_576;
@@ -12,7 +84,7 @@ const maxLineLength = 200;
 const concurrentReads = 8;
 const filesPerStep = 64;
 
-const parameters = {
+const searchParameters = {
   type: 'object',
   properties: {
     query: {
@@ -42,7 +114,7 @@ export function searchFilesTool(workspace: Workspace): Tool<{ readonly query: st
     name: 'search_files',
     description:
       'Searches the text files below the working folder for a string, ignoring case. Returns "file:line: text" for each line that contains it.',
-    parameters,
+    parameters: searchParameters,
     readOnly: true,
     onInDoubt: 'retry',
     execute: ({ query, path = '.' }, context) => search({ workspace, query, path, context }),
@@ -130,4 +202,58 @@ function excerpt(line: string, column: number): string {
   const start = Math.max(0, column - maxLineLength / 4);
   const shown = line.slice(start, start + maxLineLength).trim();
   return `${start > 0 ? '…' : ''}${shown}${start + maxLineLength < line.length ? '…' : ''}`;
+}
+
+/** Text as far as it is text: whole UTF-8 characters, from the first to the last. */
+interface TextPiece {
+  readonly text: string;
+  /** Bytes left out before the text and after it, parts of characters that were cut. */
+  readonly before: number;
+  readonly after: number;
+}
+
+/** Which ends of a piece are not those of the file. */
+interface Cuts {
+  readonly start: boolean;
+  readonly end: boolean;
+}
+
+/** The text of a piece of a file, or `undefined` where the piece is not UTF-8 text: a NUL byte, or bytes of no character. */
+export function decodeText(bytes: Uint8Array, cuts: Cuts = { start: false, end: false }): TextPiece | undefined {
+  if (bytes.includes(0)) return undefined;
+  const before = cuts.start ? cutStart(bytes) : 0;
+  const after = cuts.end ? cutEnd(bytes.subarray(before)) : 0;
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes.subarray(before, bytes.length - after));
+    return { text, before, after };
+  } catch {
+    return undefined;
+  }
+}
+
+/** How many bytes at the start continue a character that began before, at most 3. */
+function cutStart(bytes: Uint8Array): number {
+  let count = 0;
+  while (count < 3 && isContinuation(bytes[count])) count += 1;
+  return count;
+}
+
+/** The number of bytes at the end that begin an incomplete character, at most 3. */
+function cutEnd(bytes: Uint8Array): number {
+  for (let count = 1; count <= 3; count += 1) {
+    const byte = bytes[bytes.length - count];
+    if (isContinuation(byte)) continue;
+    return byte !== undefined && lengthFrom(byte) > count ? count : 0;
+  }
+  return 0;
+}
+
+function isContinuation(byte: number | undefined): boolean {
+  return byte !== undefined && (byte & 0b1100_0000) === 0b1000_0000;
+}
+
+function lengthFrom(byte: number): number {
+  if (byte >= 0b1111_0000) return 4;
+  if (byte >= 0b1110_0000) return 3;
+  return byte >= 0b1100_0000 ? 2 : 1;
 }

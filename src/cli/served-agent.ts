@@ -1,0 +1,253 @@
+import { shortestKey } from '../a2a/server/auth/shortest-key.ts';
+import { isLoopbackHost } from '../a2a/server/loopback.ts';
+import type { Agent } from '../agent/agent.ts';
+import { AgentLoopError, type Logger, type MessageStore } from '../core/contracts/index.ts';
+import type { PushStore } from '../stores/push/push-store.ts';
+import { type Interruption, newId } from './command-host.ts';
+import { openMcp } from './mcp-servers.ts';
+import { connectModel, type ModelFlags, modelSettings } from './model.ts';
+import { defaultLeaseMs, toolsOf } from './session.ts';
+import { type OpenStore, openStore, type StoreFlags, type StoreSettings, storeFiles } from './store.ts';
+import { complain, type Environment, note, type Terminal } from './terminal.ts';
+import type { TraceFlags } from './trace-view.ts';
+
+interface ServedAgentRequest {
+  readonly flags: AgentFlags;
+  readonly stores: Pick<ServeStores, 'journals' | 'messages'>;
+  readonly terminal: Terminal;
+  readonly logger: Logger;
+  /** Breaks off what takes its time to start. */
+  readonly interruption: Interruption;
+  readonly traced: boolean;
+}
+
+export interface ServedAgent {
+  readonly agent: Agent;
+  /** For a person: which model answers. */
+  readonly label: string | undefined;
+  close(): Promise<void>;
+}
+
+/** The agent of the file, else one of the model and the tools that the flags name. Errors: `INVALID_CONFIG`. */
+export async function servedAgent({
+  flags,
+  stores,
+  terminal,
+  logger,
+  interruption,
+  traced,
+}: ServedAgentRequest): Promise<ServedAgent> {
+  const defaults = {
+    taskStateStore: stores.journals.store,
+    messageStore: stores.messages,
+    leaseMs: flags.leaseMs ?? defaultLeaseMs,
+    enableTracing: traced,
+    logger,
+    busy: 'queue' as const,
+  };
+  if (flags.agent !== undefined) {
+    const { loadAgent } = await import('./user-modules.ts');
+    const agent = await interruption.race(loadAgent(flags.agent, defaults));
+    return { agent, label: undefined, close: async () => {} };
+  }
+  const settings = modelSettings(flags, terminal.env);
+  for (const warning of settings.warnings) note(terminal, warning);
+  const { agent } = await import('../agent/agent.ts');
+  const hidden = storeFiles(stores.journals.settings);
+  const tools = await toolsOf(
+    flags.tools,
+    flags.workspace === undefined ? undefined : { root: flags.workspace, hidden },
+  );
+  const mcp = await openMcp({ specs: flags.mcp, terminal, interruption });
+  const model = await connectModel(settings, { delayMs: 20 }).catch(async (thrown: unknown) => {
+    await mcp?.close();
+    throw thrown;
+  });
+  return {
+    agent: agent({
+      ...defaults,
+      id: 'millrace',
+      name: 'Millrace',
+      description: 'Answers questions with the tools that it is offered.',
+      provider: model.provider,
+      toolProviders: mcp ? [tools, mcp] : [tools],
+      generateId: newId,
+      ...(flags.system !== undefined && { systemPrompt: flags.system }),
+    }),
+    label: model.label,
+    close: async () => {
+      await Promise.all([model.close(), mcp?.close()]);
+    },
+  };
+}
+
+/** What the command line says about an agent that is served. */
+export interface AgentFlags extends ModelFlags {
+  /** A module whose default export is an agent; else the model and the tools of the flags are one. */
+  readonly agent?: string;
+  readonly tools?: string;
+  readonly mcp?: readonly string[];
+  readonly system?: string;
+  readonly leaseMs?: number;
+  /** The folder that the built-in file tools read; without it there are none. */
+  readonly workspace?: string;
+}
+
+/** What the command line says about a server. */
+export interface ServeFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
+  readonly port: number;
+  readonly host: string;
+  readonly grpcPort?: number;
+  readonly publicUrl?: string;
+  /** Names the variable that holds the keys of callers. */
+  readonly clientKeysEnv?: string;
+  readonly open?: boolean;
+  readonly privateWebhooks?: boolean;
+  readonly maxTurns?: number;
+  readonly maxStreams?: number;
+  /** Requests a minute; 0: no limit. */
+  readonly rateLimit?: number;
+  readonly trustedProxies?: number;
+  /** MiB; 0: no limit. */
+  readonly maxKept?: number;
+  readonly maxHistory?: number;
+  readonly log?: boolean;
+}
+
+/** A caller and what it shows. */
+interface ClientKey {
+  readonly id: string;
+  readonly key: string;
+}
+
+const variable = 'MILLRACE_CLIENT_KEYS';
+
+/**
+ * The keys of callers, from the variable that the flag names, else from `MILLRACE_CLIENT_KEYS`: `alice=KEY,bob=KEY`, or one `KEY`.
+ * Errors: `INVALID_CONFIG`, without the keys.
+ */
+export function clientKeys(
+  { clientKeysEnv }: Pick<ServeFlags, 'clientKeysEnv'>,
+  env: Environment,
+): readonly ClientKey[] {
+  if (clientKeysEnv !== undefined && !/^[A-Za-z_]\w*$/.test(clientKeysEnv)) {
+    throw invalid('--client-keys-env takes the name of an environment variable, never the keys themselves');
+  }
+  const text = env[clientKeysEnv ?? variable]?.trim() ?? '';
+  if (text === '' && clientKeysEnv === undefined) return [];
+  if (text === '') throw invalid(`the environment variable ${clientKeysEnv} of --client-keys-env is not set`);
+  const keys = text.split(',').map(clientKey);
+  const isTwice = keys.some(({ id }, index) => keys.findIndex((other) => other.id === id) !== index);
+  if (isTwice) throw invalid(`${clientKeysEnv ?? variable} names a caller twice; write alice=KEY,bob=KEY`);
+  const short = keys.find(({ key }) => key.length < shortestKey);
+  if (short)
+    throw invalid(
+      `the key of ${short.id} in ${clientKeysEnv ?? variable} is too short; take a random one of at least ${shortestKey} characters, e.g. of openssl rand -hex 24`,
+    );
+  return keys;
+}
+
+function clientKey(text: string): ClientKey {
+  const [, id = 'client', key = ''] = /^(?:([\w.@-]+)=)?(.*)$/.exec(text.trim()) ?? [];
+  return { id, key };
+}
+
+/** Refuses flags that nothing would read. Errors: `INVALID_CONFIG`. */
+export function checkServeFlags(flags: AgentFlags): void {
+  const ofModel = (['baseUrl', 'model', 'apiKeyEnv', 'tools', 'mcp', 'system', 'workspace'] as const).filter(
+    (name) => flags[name] !== undefined,
+  );
+  if (flags.agent !== undefined && ofModel.length > 0) {
+    throw invalid(
+      '--agent brings its model, its tools and its prompt; leave --base-url, --model, --api-key-env, --tools, --mcp, --system and --workspace out',
+    );
+  }
+  if (flags.tools !== undefined && flags.workspace !== undefined) {
+    throw invalid('--tools replaces the built-in tools, so --workspace has no effect; leave one of them out');
+  }
+}
+
+/** Refuses to be reached from elsewhere by callers whom nobody asks who they are; `cure` says what to do. Errors: `INVALID_CONFIG`. */
+export function checkReach(host: string, isGuarded: boolean, cure: string): void {
+  if (!isGuarded && !isLoopbackHost(host)) throw invalid(`--host ${host} lets others reach the server; ${cure}`);
+}
+
+function invalid(sentence: string): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', sentence);
+}
+
+/** What a server keeps, all in one place. */
+export interface ServeStores {
+  readonly journals: OpenStore;
+  readonly messages: MessageStore;
+  readonly push: PushStore;
+  close(): Promise<void>;
+}
+
+/** Opens the stores; loads their package. Errors as `openStore`. */
+export async function openServeStores(settings: StoreSettings): Promise<ServeStores> {
+  const journals = await openStore(settings);
+  const { messages, push, close } = await besides(settings);
+  return { journals, messages, push, close: async () => void (await Promise.all([journals.close(), close()])) };
+}
+
+async function besides(settings: StoreSettings): Promise<Omit<ServeStores, 'journals'>> {
+  switch (settings.kind) {
+    case 'memory': {
+      const { InMemoryMessageStore } = await import('../stores/messages/in-memory-message-store.ts');
+      const { InMemoryPushStore } = await import('../stores/push/in-memory-push-store.ts');
+      return { messages: new InMemoryMessageStore(), push: new InMemoryPushStore(), close: async () => {} };
+    }
+    case 'lmdb': {
+      const { LmdbMessageStore, LmdbPushStore } = await import('../stores/lmdb/index.ts');
+      return closing(new LmdbMessageStore({ path: settings.path }), new LmdbPushStore({ path: settings.path }));
+    }
+    case 'postgres': {
+      const { PostgresMessageStore, PostgresPushStore } = await import('../stores/postgres/index.ts');
+      const postgres = settings.url;
+      return closing(new PostgresMessageStore({ postgres }), new PostgresPushStore({ postgres }));
+    }
+    case 'redis': {
+      const { RedisMessageStore, RedisPushStore } = await import('../stores/redis/index.ts');
+      return closing(new RedisMessageStore({ redis: settings.url }), new RedisPushStore({ redis: settings.url }));
+    }
+  }
+}
+
+interface Closable {
+  close(): Promise<void>;
+}
+
+function closing(messages: MessageStore & Closable, push: PushStore & Closable): Omit<ServeStores, 'journals'> {
+  return { messages, push, close: async () => void (await Promise.all([messages.close(), push.close()])) };
+}
+
+/**
+ * What a server logs, on stderr: by pino as lines of JSON where that is asked for, else only what somebody should look at, as sentences.
+ * Errors: `MISSING_PACKAGE`.
+ */
+export async function serveLogger(terminal: Terminal, structured: boolean): Promise<Logger> {
+  if (structured) return jsonLogger(terminal);
+  return {
+    debug() {},
+    info() {},
+    warn: (message, fields) => note(terminal, sentence(message, fields)),
+    error: (message, fields) => complain(terminal, sentence(message, fields)),
+  };
+}
+
+async function jsonLogger({ stderr }: Terminal): Promise<Logger> {
+  const { pinoLogger } = await import('../a2a/server/pino-logger.ts');
+  try {
+    const { pino } = await import('pino');
+    return pinoLogger(pino({ name: 'millrace' }, { write: (line: string) => void stderr.write(line) }));
+  } catch (cause) {
+    const message = 'The package "pino" cannot be loaded; run `npm install pino`, or leave --log out.';
+    throw new AgentLoopError('MISSING_PACKAGE', message, { cause });
+  }
+}
+
+function sentence(message: string, fields: Readonly<Record<string, unknown>> = {}): string {
+  const told = Object.entries(fields).map(([name, value]) => `${name} ${String(value)}`);
+  return told.length === 0 ? message : `${message} (${told.join(', ')})`;
+}
