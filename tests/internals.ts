@@ -199,31 +199,30 @@ export { Replay } from '../src/replay/replay.ts';
 export { fileNameOf, idOfFileName } from '../src/stores/artifacts/file-name.ts';
 export { cacheKeyHash } from '../src/stores/cache/cache-entry.ts';
 export { messageStoreArguments } from '../src/stores/check-arguments.ts';
-export { parentIn } from '../src/stores/child-turns.ts';
-export { groupOf } from '../src/stores/context-group.ts';
 export type { StateStoreOptions } from '../src/stores/factory.ts';
 export { formatJournal, parseJournal } from '../src/stores/journal-file.ts';
-export { LmdbDatabase } from '../src/stores/lmdb/lmdb-database.ts';
-export { LmdbTable } from '../src/stores/lmdb/lmdb-table.ts';
-export { Openings } from '../src/stores/lmdb/openings.ts';
+export { LmdbDatabase, LmdbTable } from '../src/stores/lmdb/lmdb-database.ts';
+export { Openings } from '../src/stores/lmdb/open-lmdb.ts';
 export { TaskTable } from '../src/stores/lmdb/task-table.ts';
 export type { InMemoryStateStoreOptions } from '../src/stores/memory/in-memory-state-store.ts';
 export { TableMessageStore } from '../src/stores/messages/table-message-store.ts';
-export { PostgresTable } from '../src/stores/postgres/postgres-table.ts';
-export { runArtifactScript } from '../src/stores/redis/artifact-scripts.ts';
-export { openClient } from '../src/stores/redis/redis-client.ts';
-export { redisStoreSettings } from '../src/stores/redis/redis-state-store-options.ts';
-export { MemoryTable } from '../src/stores/table/memory-table.ts';
+export { PostgresTable } from '../src/stores/postgres/postgres-side-stores.ts';
+export { runArtifactScript } from '../src/stores/redis/redis-artifact-store.ts';
+export { openClient } from '../src/stores/redis/redis-connection.ts';
+export { redisStoreSettings } from '../src/stores/redis/redis-options.ts';
+export { parentIn } from '../src/stores/store-rules.ts';
 export {
   awaited,
   type Body,
   found,
   type KeyPart,
+  MemoryTable,
   type Rows,
   type Table,
   type TableKey,
   type TableRange,
 } from '../src/stores/table/table.ts';
+export { groupOf } from '../src/stores/task-summary.ts';
 export { randomChunks } from '../src/testing/artifact-store-contract/artifact-case.ts';
 export { notText, refusesWrongArguments } from '../src/testing/contract/wrong-arguments.ts';
 export { chatRequestOf } from '../src/testing/model-server/chat-request.ts';

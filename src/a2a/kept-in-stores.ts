@@ -13,7 +13,7 @@ import {
   type TaskSummary,
 } from '../core/contracts/index.ts';
 import { RecentMap } from '../core/journal/index.ts';
-import { groupOf } from '../stores/context-group.ts';
+import { groupOf } from '../stores/task-summary.ts';
 import type { PushConfigs } from './push-configs.ts';
 import { isScoped } from './scope.ts';
 

@@ -1,6 +1,6 @@
 import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk';
 import { isSuspended, type TaskQuery, type TaskSummary } from '../core/contracts/index.ts';
-import { byStatusOfSummaries } from '../stores/select-tasks.ts';
+import { byStatusOfSummaries } from '../stores/task-summary.ts';
 import type { CallerTasks } from './caller-tasks.ts';
 import { malformed } from './protocol-errors.ts';
 import { sizeOfTask } from './received-message.ts';

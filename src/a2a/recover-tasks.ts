@@ -1,7 +1,7 @@
 import { concatMap, from, lastValueFrom, mergeMap, reduce } from 'rxjs';
 import { AgentLoopError, type ErrorCode, type TaskStateStore, type TaskSummary } from '../core/contracts/index.ts';
 import { AgentLoop } from '../core/turn/index.ts';
-import { isRunnable } from '../stores/runnable.ts';
+import { isRunnable } from '../stores/task-summary.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { isScoped } from './scope.ts';
 import type { ServedTurns } from './served-turns.ts';

@@ -1,7 +1,7 @@
 import type { Lease, Under } from '../core/contracts/index.ts';
 import { type JournalRecord, type Stamped, type TurnStarted, taskState } from '../core/journal/index.ts';
 import { InMemoryStateStore } from '../stores/memory/in-memory-state-store.ts';
-import { fenced } from '../stores/store-errors.ts';
+import { fenced } from '../stores/store-rules.ts';
 import type { Conductor } from './conductor.ts';
 import type { Score } from './score.ts';
 

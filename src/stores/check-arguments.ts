@@ -19,8 +19,8 @@ import {
   type VersionOptions,
 } from '../core/contracts/index.ts';
 import type { CacheSetOptions, CacheStore } from './cache/cache-store.ts';
-import type { StatusQuery } from './context-group.ts';
 import type { PushStore } from './push/push-store.ts';
+import type { StatusQuery } from './task-summary.ts';
 
 /** What is wrong with an argument. */
 interface Flaw {

@@ -10,14 +10,22 @@ import { type FolderArtifactStoreOptions, folderArtifactStore } from './artifact
 import { InMemoryArtifactStore, type InMemoryArtifactStoreOptions } from './artifacts/in-memory-artifact-store.ts';
 import type { CacheStore } from './cache/cache-store.ts';
 import { InMemoryCacheStore, type InMemoryCacheStoreOptions } from './cache/in-memory-cache-store.ts';
-import type { LmdbCacheStore, LmdbCacheStoreOptions } from './lmdb/lmdb-cache-store.ts';
-import type { LmdbMessageStore, LmdbMessageStoreOptions } from './lmdb/lmdb-message-store.ts';
+import type {
+  LmdbCacheStore,
+  LmdbCacheStoreOptions,
+  LmdbMessageStore,
+  LmdbMessageStoreOptions,
+} from './lmdb/lmdb-side-stores.ts';
 import type { LmdbStateStore, LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
 import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/in-memory-message-store.ts';
 import { ownStores } from './own-stores.ts';
-import type { PostgresCacheStore, PostgresCacheStoreOptions } from './postgres/postgres-cache-store.ts';
-import type { PostgresMessageStore, PostgresMessageStoreOptions } from './postgres/postgres-message-store.ts';
+import type {
+  PostgresCacheStore,
+  PostgresCacheStoreOptions,
+  PostgresMessageStore,
+  PostgresMessageStoreOptions,
+} from './postgres/postgres-side-stores.ts';
 import type { PostgresStateStore, PostgresStateStoreOptions } from './postgres/postgres-state-store.ts';
 import type { RedisArtifactStore, RedisArtifactStoreOptions } from './redis/redis-artifact-store.ts';
 import type { RedisCacheStore, RedisCacheStoreOptions } from './redis/redis-cache-store.ts';

@@ -1,9 +1,8 @@
-import type { TaskState, TaskSummary } from '../core/contracts/index.ts';
+import type { TaskQuery, TaskState, TaskSummary } from '../core/contracts/index.ts';
 import type { JournalRecord } from '../core/journal/index.ts';
 
 /** What a store knows of a task. Times are in milliseconds since 1970. */
-export interface SummarizedTask
-  extends Omit<TaskSummary, 'createdAt' | 'updatedAt' | 'statusAt' | 'parentTaskId' | 'bytes'> {
+interface SummarizedTask extends Omit<TaskSummary, 'createdAt' | 'updatedAt' | 'statusAt' | 'parentTaskId' | 'bytes'> {
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly statusAt: number;
@@ -29,7 +28,7 @@ export function summaryOf(task: SummarizedTask): TaskSummary {
 }
 
 /** What the records of a journal do not say of its task. */
-export interface TaskHead {
+interface TaskHead {
   readonly state: TaskState;
   /** Milliseconds since 1970: `statusTimeIn` the records. */
   readonly statusAt: number;
@@ -51,4 +50,72 @@ export function summaryOfRecords(records: readonly JournalRecord[], head: TaskHe
     ...times,
     ...head,
   });
+}
+
+/** What a query asks for out of summaries of tasks, the one created last first. For `TaskStateStore.list` of a store without an index. */
+export function selectTasks(summaries: readonly TaskSummary[], query: TaskQuery = {}): readonly TaskSummary[] {
+  const { runnable = false, limit = 50 } = query;
+  const found = summaries.filter((task) => fits(query, task) && !(runnable && (task.held || !isRunnable(task.state))));
+  if (query.byStatus !== undefined) found.sort(byStatusOfSummaries);
+  return found.slice(0, limit);
+}
+
+/** Whether a task is one that a query asks for, but for `runnable`. */
+export function fits(query: TaskQuery, task: TaskSummary): boolean {
+  const { state, contextId, parentTaskId } = task;
+  if (query.state !== undefined && state !== query.state) return false;
+  if (query.roots && parentTaskId !== undefined) return false;
+  if (query.parentTaskId !== undefined && parentTaskId !== query.parentTaskId) return false;
+  if (query.contextId !== undefined && contextId !== query.contextId) return false;
+  if (query.byStatus === undefined) return true;
+  return groupOf(contextId) === query.byStatus.group && isWithin(query.byStatus, placeOf(task));
+}
+
+/** For `sort`: the order of a group. */
+export function byStatusOfSummaries(one: TaskSummary, other: TaskSummary): number {
+  return byStatus(placeOf(one), placeOf(other));
+}
+
+function placeOf({ statusAt, taskId }: TaskSummary) {
+  return { statusAt: Date.parse(statusAt), taskId };
+}
+
+/** What is asked of the index by status. */
+export type StatusQuery = NonNullable<TaskQuery['byStatus']>;
+
+/** The group that a context belongs to: what stands before the first colon of its id; `undefined` where there is none. */
+export function groupOf(contextId: string): string | undefined {
+  const colon = contextId.indexOf(':');
+  return colon < 0 ? undefined : contextId.slice(0, colon);
+}
+
+/** The time of the last of these records with a status, in milliseconds since 1970; `undefined` if none has one. */
+export function statusTimeIn(records: readonly JournalRecord[]): number | undefined {
+  for (let index = records.length - 1; index >= 0; index--) {
+    const record = records[index];
+    if (record?.type.startsWith('turn.')) return record.at;
+  }
+  return undefined;
+}
+
+/** What the order of a group goes by. */
+interface StatusPlace {
+  readonly statusAt: number;
+  readonly taskId: string;
+}
+
+/** For `sort`: the newest status first, of one time the last task id. */
+export function byStatus(a: StatusPlace, b: StatusPlace): number {
+  return b.statusAt - a.statusAt || Number(a.taskId < b.taskId) - Number(a.taskId > b.taskId);
+}
+
+/** Whether a task of a group is within the part of it that is asked for. */
+export function isWithin({ after, since }: StatusQuery, place: StatusPlace): boolean {
+  if (since !== undefined && place.statusAt < Date.parse(since)) return false;
+  return after === undefined || byStatus({ ...after, statusAt: Date.parse(after.statusAt) }, place) < 0;
+}
+
+/** Whether a turn in that state is to be run: by its owner, or by anybody where nobody holds it. */
+export function isRunnable(state: TaskState): boolean {
+  return state === 'submitted' || state === 'working';
 }

@@ -9,7 +9,7 @@ import {
   type ToolContext,
   type ToolProvider,
 } from '../core/contracts/index.ts';
-import { groupOf } from '../stores/context-group.ts';
+import { groupOf } from '../stores/task-summary.ts';
 import { LocalToolProvider } from './local-tools.ts';
 import { type Tool, tool } from './tool.ts';
 import { innermost } from './wrapped-tools.ts';

@@ -321,7 +321,7 @@ const ofLmdb: readonly Omit<Mutation, 'store'>[] = [
     mode: 'random',
     patches: [
       {
-        file: 'src/stores/check-append.ts',
+        file: 'src/stores/store-rules.ts',
         from: 'if (first <= end.seq && first > lease.seq && first + records.length - 1 <= end.seq) return false;',
         to: 'void first;',
       },
@@ -368,7 +368,7 @@ const treesOfLmdb: readonly Omit<Mutation, 'store'>[] = [
     mode: 'tree-outage',
     patches: [
       {
-        file: 'src/stores/child-turns.ts',
+        file: 'src/stores/store-rules.ts',
         from: 'if (under.epoch < before.epoch) throw olderParent(taskId, under, before.epoch);',
         to: 'void olderParent;',
       },

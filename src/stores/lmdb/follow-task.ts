@@ -1,14 +1,12 @@
-import type { Observable, Subscriber } from 'rxjs';
-import type { FollowSignal } from '../../core/contracts/index.ts';
+import { Observable, type Subscriber } from 'rxjs';
+import type { Command, FollowSignal } from '../../core/contracts/index.ts';
 import type { JournalRecord } from '../../core/journal/index.ts';
-import { notFound } from '../store-errors.ts';
-import { DeltaCursor, type PlacedDelta } from './delta-cursor.ts';
-import type { DeltaDesk } from './delta-desk.ts';
+import { notFound } from '../store-rules.ts';
+import { DeltaCursor, type PlacedDelta } from './delta-log.ts';
+import type { DeltaDesk } from './deltas.ts';
 import type { LmdbDatabase } from './lmdb-database.ts';
-import { looking } from './looking.ts';
 import type { TaskHead } from './task-head.ts';
 import type { TaskTable } from './task-table.ts';
-import type { WakeUps } from './wake-ups.ts';
 
 export interface ReaderDeps {
   readonly database: LmdbDatabase;
@@ -102,4 +100,140 @@ function inOrder(records: readonly JournalRecord[], deltas: readonly PlacedDelta
 
 function isText({ delta }: PlacedDelta): boolean {
   return delta.type === 'llm' && (delta.chunk.type === 'text' || delta.chunk.type === 'attempt');
+}
+
+/**
+ * `TaskStateStore.commands`: those posted before, then each new one. Errors with `NOT_FOUND` where there is no task; silent once it is
+ * deleted.
+ */
+export function listenCommands(deps: Omit<ReaderDeps, 'deltas'>, taskId: string): Observable<Command> {
+  const { database, tasks, wakeUps } = deps;
+  return looking({
+    wakeUps,
+    taskId,
+    start() {
+      const { born } = database.read(() => tasks.head(taskId));
+      let last = 0;
+      return {
+        look(subscriber) {
+          const commands = database.read(() =>
+            tasks.findHead(taskId)?.born === born ? tasks.commands(taskId, last) : [],
+          );
+          for (const { n, command } of commands) {
+            last = n;
+            subscriber.next(command);
+            if (subscriber.closed) break;
+          }
+          return false;
+        },
+      };
+    },
+  });
+}
+
+/** Gives a reader what is new, and true where there may be more at once. What it throws errors the stream. */
+type Look<T> = (subscriber: Subscriber<T>) => boolean;
+
+interface LookOptions<T> {
+  readonly wakeUps: WakeUps;
+  readonly taskId: string;
+  /** Called at subscription. Its teardown is called when the reader leaves. */
+  start(): { readonly look: Look<T>; readonly leave?: () => void };
+}
+
+/**
+ * A stream of what each look at the file finds: one look at subscription, one at each wake-up. A look that is asked for from inside
+ * a handler runs after the current one. Unsubscribing ends the wake-ups.
+ */
+function looking<T>({ wakeUps, taskId, start }: LookOptions<T>): Observable<T> {
+  return new Observable((subscriber) => {
+    const { look, leave } = start();
+    let isLooking = false;
+    let again = false;
+    const lookAgain = () => {
+      again = true;
+      if (isLooking) return;
+      isLooking = true;
+      try {
+        while (again && !subscriber.closed) {
+          again = false;
+          if (look(subscriber)) again = true;
+        }
+      } catch (error) {
+        subscriber.error(error);
+      }
+      isLooking = false;
+    };
+    subscriber.add(leave);
+    subscriber.add(wakeUps.join(taskId, lookAgain));
+    lookAgain();
+  });
+}
+
+interface WakeUpOptions {
+  readonly database: LmdbDatabase;
+  /** Milliseconds between two looks at what other processes did. */
+  readonly pollMs: number;
+}
+
+/**
+ * Tells readers to look at their task again: at once where this store changed it, and within `pollMs` where another process
+ * changed anything. One timer for all of them, none without subscribers; a poll that finds nothing new costs some microseconds.
+ */
+export class WakeUps {
+  readonly #options: WakeUpOptions;
+  readonly #readers = new Map<string, Set<() => void>>();
+  #timer: NodeJS.Timeout | undefined;
+  #lastWrite: string | undefined;
+
+  constructor(options: WakeUpOptions) {
+    this.#options = options;
+  }
+
+  /** Calls `look` from now on, until the returned function is called. */
+  join(taskId: string, look: () => void): () => void {
+    const readers = this.#readers.get(taskId) ?? new Set();
+    this.#readers.set(taskId, readers.add(look));
+    this.#start();
+    return () => {
+      readers.delete(look);
+      if (readers.size === 0 && this.#readers.get(taskId) === readers) this.#readers.delete(taskId);
+      if (this.#readers.size === 0) this.stop();
+    };
+  }
+
+  wake(taskId: string): void {
+    for (const look of [...(this.#readers.get(taskId) ?? [])]) look();
+  }
+
+  wakeAll(): void {
+    for (const taskId of [...this.#readers.keys()]) this.wake(taskId);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #start(): void {
+    if (this.#timer) return;
+    this.#lastWrite = undefined;
+    this.#timer = setInterval(() => this.#look(), this.#options.pollMs);
+  }
+
+  #look(): void {
+    const write = this.#newestWrite();
+    if (write !== undefined && write === this.#lastWrite) return;
+    this.#lastWrite = write;
+    this.wakeAll();
+  }
+
+  /** Undefined where the file cannot be read: the readers find out why, and say so. */
+  #newestWrite(): string | undefined {
+    try {
+      return this.#options.database.lastWrite();
+    } catch {
+      return undefined;
+    }
+  }
 }

@@ -1,13 +1,20 @@
 import { randomUUID } from 'node:crypto';
-import { statSync } from 'node:fs';
+import { statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Key } from 'lmdb';
-import type { AgentLoopError } from '../../core/contracts/index.ts';
+import { AgentLoopError, messageOf, type StoreCheck } from '../../core/contracts/index.ts';
 import { makeFolderSync } from '../../files/private-files.ts';
-import { closedStore, forgottenWrite, lostFile, storeError } from './lmdb-errors.ts';
-import { openLmdb } from './open-lmdb.ts';
-import { Openings, type OpeningsSeen } from './openings.ts';
+import { atOnce, type Body, found, type Rows, type Table, type TableKey } from '../table/table.ts';
+import {
+  closedStore,
+  forgottenWrite,
+  lostFile,
+  Openings,
+  type OpeningsSeen,
+  openLmdb,
+  storeError,
+} from './open-lmdb.ts';
 
 export interface LmdbEntry {
   readonly key: Key;
@@ -23,9 +30,12 @@ export interface LmdbRange {
 
 /** Names the last writes of all processes, the newest first. */
 const writeKey = ['write'];
+
 const namedWrites = 32;
+
 /** An opening takes milliseconds; a write meets one, rarely two. */
 const attempts = 10;
+
 /** How long `close` waits for writes that another process holds up. */
 const closeMs = 5_000;
 
@@ -194,4 +204,145 @@ async function causeOf(error: unknown): Promise<unknown> {
   } catch (cause) {
     return cause;
   }
+}
+
+/** After every part of a key. */
+const last = '\u{10ffff}';
+
+/** A table in an LMDB file, which may hold other stores too. Reads answer at once, from the memory map. */
+export class LmdbTable implements Table<'now', 'later'> {
+  readonly #database: LmdbDatabase;
+  readonly #rows: Rows = {
+    get: (key) => found(this.#database.get(key)),
+    range: (prefix, { from, to = last, limit } = {}) => {
+      const start = from === undefined ? prefix : [...prefix, from];
+      const entries = this.#database.range({ start, end: [...prefix, to], ...(limit !== undefined && { limit }) });
+      return found(entries.map(({ key, value }) => ({ key: partsOf(key), value })));
+    },
+    put: (key, value) => this.#database.put(key, value),
+    remove: (key) => this.#database.remove(key),
+  };
+
+  /** Errors: those of `LmdbDatabase`, and `INVALID_CONFIG` for a path that is none. */
+  constructor(path: string) {
+    assertStorePath(path);
+    this.#database = new LmdbDatabase(path);
+  }
+
+  read<T>(prepare: () => Body<T>): T {
+    const body = prepare();
+    return this.#database.read(() => atOnce(body(this.#rows)));
+  }
+
+  async write<T>(prepare: () => Body<T>): Promise<T> {
+    const body = prepare();
+    return this.#database.write(() => atOnce(body(this.#rows)));
+  }
+
+  /** Waits for what was sent to be written, and closes the file. Again: does nothing. */
+  close(): Promise<void> {
+    return this.#database.close();
+  }
+}
+
+function partsOf(key: unknown): TableKey {
+  return Array.isArray(key) ? key.map((part) => (typeof part === 'number' ? part : String(part))) : [String(key)];
+}
+
+/** Refuses what is no path of a store: `INVALID_CONFIG`. */
+export function assertStorePath(path: unknown): void {
+  if (typeof path === 'string' && path !== '') return;
+  throw new AgentLoopError('INVALID_CONFIG', 'The LMDB store needs a path: the folder that its files lie in.');
+}
+
+const lowBytes = 64 * 1024 * 1024;
+
+/** How long a write may wait for other processes. */
+const writeMs = 5_000;
+
+/** `TaskStateStore.check`: tries a write, and looks at where the file lies. Never rejects. */
+export async function checkStore(database: LmdbDatabase): Promise<StoreCheck> {
+  const refused = await refusedWrite(database);
+  const { isLocal, warnings } = placeOf(database.path);
+  return { ok: refused === undefined && isLocal, warnings: refused === undefined ? warnings : [refused, ...warnings] };
+}
+
+interface Place {
+  readonly isLocal: boolean;
+  readonly warnings: readonly string[];
+}
+
+/** Of a folder that is gone, nothing: the write says so. */
+function placeOf(path: string): Place {
+  try {
+    return foundPlace(path);
+  } catch {
+    return { isLocal: true, warnings: [] };
+  }
+}
+
+function foundPlace(path: string): Place {
+  const { network, freeBytes } = fileSystemOf(path);
+  const warnings: string[] = [];
+  if (network !== undefined) {
+    warnings.push(
+      `"${path}" lies on a network file system (${network}), where locks and memory maps do not hold; give a path on a local disk, or use Redis.`,
+    );
+  }
+  if (isOpenToOthers(path)) {
+    warnings.push(`Every user of this machine can read the journals in "${path}"; run chmod -R go-rwx on it.`);
+  }
+  if (freeBytes < lowBytes) {
+    warnings.push(`The disk of "${path}" has ${Math.floor(freeBytes / 1024 / 1024)} MB left; free some space.`);
+  }
+  return { isLocal: network === undefined, warnings };
+}
+
+/** Made by version 0.1, which left that to the umask, or changed since. Windows has no such modes. */
+function isOpenToOthers(path: string): boolean {
+  if (process.platform === 'win32') return false;
+  const [reaches, reads] = [0o001, 0o004];
+  const modeOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.mode ?? 0;
+  return (modeOf(path) & reaches) !== 0 && (modeOf(join(path, 'data.mdb')) & reads) !== 0;
+}
+
+async function refusedWrite(database: LmdbDatabase): Promise<string | undefined> {
+  const patience = new AbortController();
+  const write = database.write(() => database.put(['check'], 'written')).then(() => undefined, messageOf);
+  const late = sleep(writeMs, heldUp(database.path), { signal: patience.signal }).catch(() => undefined);
+  try {
+    return await Promise.race([write, late]);
+  } finally {
+    patience.abort();
+  }
+}
+
+function heldUp(path: string): string {
+  return `The LMDB store at "${path}" could not be written to within ${writeMs} ms: another process is in a transaction, and may be stopped; continue or end that process.`;
+}
+
+/** `statfs` types of Linux whose locks or memory maps do not hold between machines. */
+const networkTypes: ReadonlyMap<number, string> = new Map([
+  [0x6969, 'NFS'],
+  [0x517b, 'SMB'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB2'],
+  [0x01021997, '9P'],
+  [0x5346414f, 'AFS'],
+  [0x00c36400, 'Ceph'],
+  [0x0bd00bd0, 'Lustre'],
+  [0x65735546, 'FUSE'],
+]);
+
+interface FileSystem {
+  /** The kind of a file system that may lie on another machine; undefined for a local or unknown one. */
+  readonly network: string | undefined;
+  readonly freeBytes: number;
+}
+
+function fileSystemOf(path: string): FileSystem {
+  const { type, bavail, bsize } = statfsSync(path);
+  // Types of 32 bits may come with their sign.
+  const network = process.platform === 'linux' ? networkTypes.get(type >>> 0) : undefined;
+  return { network, freeBytes: bavail * bsize };
 }

@@ -27,18 +27,13 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { checkAppend } from '../check-append.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { takesAtOnce } from '../child-turns.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { assertTaskId, busy, ended, fenced } from '../store-errors.ts';
-import { checkStore } from './check-store.ts';
-import { DeltaDesk } from './delta-desk.ts';
-import { followTask, type ReaderDeps } from './follow-task.ts';
-import { listenCommands } from './listen-commands.ts';
-import { LmdbDatabase } from './lmdb-database.ts';
-import { LmdbMessageStore } from './lmdb-message-store.ts';
-import { assertStorePath } from './store-path.ts';
+import { assertTaskId, busy, checkAppend, ended, fenced, takesAtOnce } from '../store-rules.ts';
+import { DeltaDesk } from './deltas.ts';
+import { followTask, listenCommands, type ReaderDeps, WakeUps } from './follow-task.ts';
+import { assertStorePath, checkStore, LmdbDatabase } from './lmdb-database.ts';
+import { LmdbMessageStore } from './lmdb-side-stores.ts';
 import {
   abandonedAt,
   appended,
@@ -55,7 +50,6 @@ import {
   summaryOfHead,
 } from './task-head.ts';
 import { TaskTable } from './task-table.ts';
-import { WakeUps } from './wake-ups.ts';
 
 export interface LmdbStateStoreOptions {
   /** The folder of the store, made where it is missing; on a local disk. */

@@ -1,8 +1,20 @@
+import {
+  accessSync,
+  closeSync,
+  constants,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Key, RootDatabaseOptions } from 'lmdb';
-import { privateFileMode } from '../../files/private-files.ts';
+import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
+import { appendPrivateSync, makeFolderSync, privateFileMode } from '../../files/private-files.ts';
 import { loadPackage } from '../load-package.ts';
-import { assertOpenable } from './assert-openable.ts';
-import { missingLmdb } from './lmdb-errors.ts';
 
 /** With a method of lmdb that its types leave out: begins a read transaction where none is open. */
 interface LmdbFile extends Database<string, Key> {
@@ -21,7 +33,9 @@ interface Lmdb {
 }
 
 const invalidArgument = 22;
+
 const attempts = 50;
+
 const maxPauseMs = 20;
 
 /**
@@ -97,4 +111,259 @@ function closeFailed(File: FileClass): void {
 
 function pause(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+/** Where the first page of an LMDB file says what it is. */
+const magicOffset = 24;
+
+const versionOffset = 28;
+
+const magic = 0xbeefc0de;
+
+const version = 2;
+
+/** Two pages of the smallest size: what every file that was ever opened has. */
+const minBytes = 8_192;
+
+/** Where each of the first two pages has the size of pages, the root pages of the two trees, and the number of the transaction that wrote it. */
+const pageBytesOffset = 48;
+
+const rootOffsets = [88, 136] as const;
+
+const transactionOffset = 152;
+
+const headerBytes = 160;
+
+const emptyTree = 0xffff_ffff_ffff_ffffn;
+
+/**
+ * Makes the folder and looks at the files in it, because lmdb 3.5.6 ends the process where it cannot open them. Errors as the file
+ * system's; `POISON` for a file that is no LMDB file, or that ends before a page at which reading begins, `SCHEMA` for one of another
+ * version. Reads nothing of the file with the locks: closing it would give up those of this process.
+ */
+function assertOpenable(path: string): void {
+  makeFolderSync(path);
+  accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK);
+  const data = join(path, 'data.mdb');
+  for (const file of [data, join(path, 'lock.mdb')]) assertUsable(file);
+  const size = statSync(data, { throwIfNoEntry: false })?.size ?? 0;
+  if (size === 0) return;
+  const headers = size < minBytes ? undefined : headersOf(data);
+  if (headers?.first.readUInt32LE(magicOffset) !== magic) throw unreadable(path);
+  if (headers.first.readUInt32LE(versionOffset) !== version) throw newerFormat(path);
+  if (!hasRoots(headers.newest, data)) throw unreadable(path);
+}
+
+function assertUsable(file: string): void {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (stat === undefined) return;
+  if (!stat.isFile()) {
+    throw new AgentLoopError('UNAVAILABLE', `"${file}" is no file; remove it, or give the store another path.`);
+  }
+  accessSync(file, constants.R_OK | constants.W_OK);
+}
+
+/** The header of the first page, and that of the first two pages which was written last. */
+function headersOf(file: string): { readonly first: Buffer; readonly newest: Buffer } {
+  const descriptor = openSync(file, 'r');
+  try {
+    const first = headerAt(descriptor, 0);
+    const second = headerAt(descriptor, first.readUInt32LE(pageBytesOffset));
+    const isNewer = second.readBigUInt64LE(transactionOffset) > first.readBigUInt64LE(transactionOffset);
+    return { first, newest: isNewer ? second : first };
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function headerAt(descriptor: number, position: number): Buffer {
+  const header = Buffer.alloc(headerBytes);
+  readSync(descriptor, header, 0, header.length, position);
+  return header;
+}
+
+/** Whether the file has the roots of its trees, which are written before the header that names them. Looks at its size afterwards. */
+function hasRoots(header: Buffer, file: string): boolean {
+  const pageBytes = BigInt(header.readUInt32LE(pageBytesOffset));
+  if (pageBytes === 0n) return false;
+  const pages = BigInt(statSync(file).size) / pageBytes;
+  return rootOffsets.every((offset) => {
+    const root = header.readBigUInt64LE(offset);
+    return root === emptyTree || root < pages;
+  });
+}
+
+/** An opening takes milliseconds; a mark that stands longer was left by a process that died. */
+const staleMs = 5_000;
+
+const markPauseMs = 2;
+
+/** How far the openings of a file have come, as a writer sees it. */
+export interface OpeningsSeen {
+  readonly underWay: boolean;
+  /** Grows with every opening that ends. */
+  readonly ended: number;
+}
+
+/**
+ * Tells the writers of an LMDB file when a process opens it. The LMDB in lmdb 3.5.6 notes at each opening which transaction is the newest,
+ * as it stood some moments before: one that another process commits in between is then overwritten by the next. So writers
+ * look, before they count on a commit, whether it met an opening, and if so whether it still stands.
+ */
+export class Openings {
+  readonly #mark: string;
+  readonly #count: string;
+
+  /** `folder`: the one of the file. */
+  constructor(folder: string) {
+    this.#mark = join(folder, 'opening');
+    this.#count = join(folder, 'openings');
+  }
+
+  /** Runs `open`, one process at a time. Waits for others synchronously. */
+  announce<T>(open: () => T): T {
+    while (!this.#enter()) pause(markPauseMs);
+    try {
+      return open();
+    } finally {
+      appendPrivateSync(this.#count, '.');
+      rmSync(this.#mark, { force: true });
+    }
+  }
+
+  look(): OpeningsSeen {
+    const ended = statSync(this.#count, { throwIfNoEntry: false })?.size ?? 0;
+    return { underWay: statSync(this.#mark, { throwIfNoEntry: false }) !== undefined, ended };
+  }
+
+  /** Resolves once no opening is under way. */
+  async whenOver(): Promise<void> {
+    while (this.look().underWay && !this.#removeStale()) await sleep(markPauseMs);
+  }
+
+  #enter(): boolean {
+    try {
+      const file = openSync(this.#mark, 'wx', privateFileMode);
+      writeSync(file, String(process.pid));
+      closeSync(file);
+      return true;
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST') throw error;
+      this.#removeStale();
+      return false;
+    }
+  }
+
+  /** True where the mark was left by a process that died, and is gone now. */
+  #removeStale(): boolean {
+    const stat = statSync(this.#mark, { throwIfNoEntry: false });
+    if (stat === undefined) return true;
+    if (Date.now() - stat.mtimeMs < staleMs && !this.#isOrphan()) return false;
+    appendPrivateSync(this.#count, '.');
+    rmSync(this.#mark, { force: true });
+    return true;
+  }
+
+  #isOrphan(): boolean {
+    try {
+      const pid = Number(readFileSync(this.#mark, 'utf8'));
+      if (pid > 0) process.kill(pid, 0);
+      return false;
+    } catch (error) {
+      return codeOf(error) === 'ESRCH';
+    }
+  }
+}
+
+/** `errno` of a full disk, a quota and a file size limit, and of a write that LMDB could do only in part (EIO): mostly the same. */
+const fullErrnos: ReadonlySet<unknown> = new Set([28, 122, 27, 5, 'ENOSPC', 'EDQUOT', 'EFBIG']);
+
+const mdb = { pageNotFound: -30797, corrupted: -30796, versionMismatch: -30794, invalid: -30793, mapFull: -30792 };
+
+/** What LMDB threw, in the words of the store contract. An `AgentLoopError` stays as it is. */
+export function storeError(thrown: unknown, path: string): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  const code = codeOf(thrown);
+  if (code === mdb.mapFull || fullErrnos.has(code)) return full(path, thrown);
+  if (code === mdb.versionMismatch) return newerFormat(path, thrown);
+  if (code === mdb.invalid || code === mdb.corrupted || code === mdb.pageNotFound) return unreadable(path, thrown);
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `The LMDB store at "${path}" did not answer: ${messageOf(thrown)}; check that the folder exists and that this process may write to it.`,
+    { retryable: true, cause: thrown },
+  );
+}
+
+export function closedStore(path: string): AgentLoopError {
+  return new AgentLoopError('UNAVAILABLE', `The LMDB store at "${path}" was closed; create a new one to continue.`);
+}
+
+export function forgottenWrite(path: string): AgentLoopError {
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `The LMDB store at "${path}" was opened by another process at the same moment, which undid this write; try it again.`,
+    { retryable: true },
+  );
+}
+
+export function lostFile(path: string): AgentLoopError {
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `The folder of the LMDB store at "${path}" was deleted or replaced while it was open, so nothing that is written now is kept; put it back and make a new store.`,
+  );
+}
+
+/** `layout`: the version of the keys and heads in the file. */
+export function newerLayout(path: string, layout: number): AgentLoopError {
+  return new AgentLoopError(
+    'SCHEMA',
+    `The LMDB store at "${path}" has layout ${layout}, which this version cannot read; update millrace.`,
+  );
+}
+
+/** An entry that is not what this store writes; `what` names it. */
+export function damaged(taskId: string, what: string): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `The journal of task "${taskId}" cannot be read: ${what}; restore the store from a backup, or delete the task.`,
+    { taskId },
+  );
+}
+
+function missingLmdb(cause: unknown): AgentLoopError {
+  const [why] = messageOf(cause).split('\n', 1);
+  return new AgentLoopError(
+    'MISSING_PACKAGE',
+    `The package "lmdb" cannot be loaded (${why}); run \`npm install lmdb\`, with optional packages, on this platform, beside a bundle too: its native part cannot be put into one.`,
+    { cause },
+  );
+}
+
+/** The `code` of anything that was thrown, where it has one. */
+function codeOf(thrown: unknown): unknown {
+  return typeof thrown === 'object' && thrown !== null && 'code' in thrown ? thrown.code : undefined;
+}
+
+function full(path: string, cause: unknown): AgentLoopError {
+  return new AgentLoopError(
+    'FULL',
+    `The disk of the LMDB store at "${path}" took no more: it is full, or it fails; nothing of this was written. Free space and try again.`,
+    { retryable: true, cause },
+  );
+}
+
+function newerFormat(path: string, cause?: unknown): AgentLoopError {
+  return new AgentLoopError(
+    'SCHEMA',
+    `The LMDB store at "${path}" was written by another version of LMDB; update millrace, or give another path.`,
+    { cause },
+  );
+}
+
+function unreadable(path: string, cause?: unknown): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `The file at "${path}" is damaged or no LMDB store; restore it from a backup, or give another path.`,
+    { cause },
+  );
 }

@@ -1,7 +1,6 @@
 import type { AppendOptions, Lease, TaskState, TaskSummary, Under } from '../../core/contracts/index.ts';
 import { isTerminal, type JournalRecord, kindOf, type Stamped, type TurnStarted } from '../../core/journal/index.ts';
-import { statusTimeIn } from '../context-group.ts';
-import { summaryOf } from '../task-summary.ts';
+import { statusTimeIn, summaryOf } from '../task-summary.ts';
 
 /** The model call that a journal is in the middle of. */
 export interface OpenCall {

@@ -2,12 +2,10 @@ import { createHash } from 'node:crypto';
 import type { Key } from 'lmdb';
 import type { Command, PostOptions, TaskQuery } from '../../core/contracts/index.ts';
 import { isKnownType, type JournalRecord, journalSchema } from '../../core/journal/index.ts';
-import { childrenIn, parentIn } from '../child-turns.ts';
-import { groupOf } from '../context-group.ts';
-import { isRunnable } from '../runnable.ts';
-import { assertTaskId, newerSchema, notFound, unknownRecord } from '../store-errors.ts';
+import { assertTaskId, childrenIn, newerSchema, notFound, parentIn, unknownRecord } from '../store-rules.ts';
+import { groupOf, isRunnable } from '../task-summary.ts';
 import type { LmdbDatabase, LmdbEntry, LmdbRange } from './lmdb-database.ts';
-import { damaged, newerLayout } from './lmdb-errors.ts';
+import { damaged, newerLayout } from './open-lmdb.ts';
 import { isHeld, statusTimeOf, type TaskHead } from './task-head.ts';
 
 /** The version of the keys and heads below. */

@@ -27,10 +27,9 @@ import {
   toPersisted,
 } from '../../core/journal/index.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { childrenIn, takesAtOnce } from '../child-turns.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { InMemoryMessageStore } from '../messages/in-memory-message-store.ts';
-import { assertTaskId, busy, ended, fenced, newerSchema, notFound } from '../store-errors.ts';
+import { assertTaskId, busy, childrenIn, ended, fenced, newerSchema, notFound, takesAtOnce } from '../store-rules.ts';
 import { listedTasks } from './listed-tasks.ts';
 import { MemoryTask } from './memory-task.ts';
 

@@ -1,6 +1,5 @@
 import type { TaskQuery } from '../../core/contracts/index.ts';
-import { byStatus, groupOf, isWithin } from '../context-group.ts';
-import { isRunnable } from '../runnable.ts';
+import { byStatus, groupOf, isRunnable, isWithin } from '../task-summary.ts';
 import type { MemoryTask } from './memory-task.ts';
 
 /** The tasks that a query asks for at a moment, in its order, out of all in the order of their creation. */

@@ -9,10 +9,8 @@ import type {
   Under,
 } from '../../core/contracts/index.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/journal/index.ts';
-import { checkAppend } from '../check-append.ts';
-import { statusTimeIn } from '../context-group.ts';
-import { fenced, notFound } from '../store-errors.ts';
-import { summaryOfRecords } from '../task-summary.ts';
+import { checkAppend, fenced, notFound } from '../store-rules.ts';
+import { statusTimeIn, summaryOfRecords } from '../task-summary.ts';
 import { Broadcast } from './broadcast.ts';
 import { CommandBox } from './command-box.ts';
 import { OpenAttempt } from './open-attempt.ts';

@@ -10,7 +10,7 @@ import {
   taskIdPattern,
 } from '../../core/contracts/index.ts';
 import { encodeJson } from '../check-metadata.ts';
-import { assertTaskId } from '../store-errors.ts';
+import { assertTaskId } from '../store-rules.ts';
 import { entryOf, withStamps } from './stored-messages.ts';
 
 /** How large the messages of one turn may be, in characters of their JSON. */

@@ -1,7 +1,7 @@
 import { AgentLoopError, type Clock, systemClock } from '../../core/contracts/index.ts';
 import { checkArguments, messageStoreArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { MemoryTable } from '../table/memory-table.ts';
+import { MemoryTable } from '../table/table.ts';
 import { type ContextLimit, TableMessageStore } from './table-message-store.ts';
 
 export interface InMemoryMessageStoreOptions {

@@ -1,16 +1,14 @@
-import type { Observable, Subscriber } from 'rxjs';
-import type { Command, Delta, FollowSignal } from '../../core/contracts/index.ts';
+import { Observable, type Subscriber } from 'rxjs';
+import { AgentLoopError, type Command, type Delta, type FollowSignal } from '../../core/contracts/index.ts';
 import { isTerminal, type JournalRecord } from '../../core/journal/index.ts';
 import { OpenAttempt } from '../memory/open-attempt.ts';
-import { notFound, rewound } from '../store-errors.ts';
-import { readPage, readRecord } from './journal-reader.ts';
-import { headOf } from './journal-writer.ts';
-import { looking } from './looking.ts';
+import { notFound, rewound } from '../store-rules.ts';
+import { headOf, readPage, readRecord } from './journal.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import { type HeadRow, parsed } from './task-rows.ts';
-import type { WakeUps } from './wake-ups.ts';
+import type { Feed, WakeUps } from './wake-ups.ts';
 
-export interface ReaderDeps {
+interface ReaderDeps {
   readonly database: PostgresDatabase;
   readonly wakeUps: WakeUps;
 }
@@ -171,4 +169,55 @@ class Follower {
   #deltasIn({ deltas }: DeltaRow): readonly Delta[] {
     return parsed(deltas, this.#taskId, 'its deltas are damaged');
   }
+}
+
+/** How long a reader waits for a server that is away before it errors. */
+const patienceMs = 30_000;
+
+interface LookOptions<T> {
+  readonly wakeUps: WakeUps;
+  readonly taskId: string;
+  readonly feed: Feed;
+  /** Whether the reader waits for a server that is away as long as it takes. */
+  readonly isPatient: boolean;
+  /** Called at subscription. Gives the reader what is new; true where there may be more at once. What it throws errors the stream. */
+  start(): (subscriber: Subscriber<T>) => Promise<boolean>;
+}
+
+/**
+ * A stream of what each look at a task finds: one look at subscription, one at each wake-up, one after the other. A server that is away is waited
+ * for once the first look has succeeded.
+ */
+function looking<T>({ wakeUps, taskId, feed, isPatient, start }: LookOptions<T>): Observable<T> {
+  return new Observable((subscriber) => {
+    const look = start();
+    let isLooking = false;
+    let again = false;
+    let hasLooked = false;
+    let awaySince: number | undefined;
+    const isToWait = (error: unknown) => {
+      if (!hasLooked || !AgentLoopError.isInstance(error)) return false;
+      if (error.code !== 'UNAVAILABLE' || !error.retryable) return false;
+      awaySince ??= performance.now();
+      return isPatient || performance.now() - awaySince < patienceMs;
+    };
+    const lookAgain = async () => {
+      again = true;
+      if (isLooking) return;
+      isLooking = true;
+      try {
+        while (again && !subscriber.closed) {
+          again = false;
+          if (await look(subscriber)) again = true;
+          hasLooked = true;
+          awaySince = undefined;
+        }
+      } catch (error) {
+        if (!isToWait(error)) subscriber.error(error);
+      }
+      isLooking = false;
+    };
+    subscriber.add(wakeUps.join(taskId, feed, () => void lookAgain()));
+    void lookAgain();
+  });
 }

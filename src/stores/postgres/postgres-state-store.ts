@@ -29,29 +29,28 @@ import {
   toPersisted,
 } from '../../core/journal/index.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { takesAtOnce } from '../child-turns.ts';
-import { groupOf } from '../context-group.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { assertTaskId, busy, ended, fenced, newerSchema, notFound } from '../store-errors.ts';
+import { assertTaskId, busy, ended, fenced, newerSchema, notFound, takesAtOnce } from '../store-rules.ts';
+import { groupOf } from '../task-summary.ts';
 import { checkServer } from './check-server.ts';
-import { deleteTask, sweepTasks } from './delete-tasks.ts';
 import { DeltaFeed } from './delta-feed.ts';
 import { followTask, listenCommands } from './follow-task.ts';
-import { readJournal } from './journal-reader.ts';
-import { headOf, JournalWriter, jsonOf } from './journal-writer.ts';
-import { postCommand } from './post-command.ts';
+import { headOf, JournalWriter, jsonOf, readJournal } from './journal.ts';
 import { PostgresDatabase, type PostgresOptions } from './postgres-database.ts';
-import { PostgresMessageStore } from './postgres-message-store.ts';
+import { PostgresMessageStore } from './postgres-side-stores.ts';
 import { assertPostgresTarget, type PostgresTarget } from './postgres-target.ts';
 import {
   decoded,
+  deleteTask,
   encoded,
   type HeadRow,
   headColumns,
   listStatement,
+  postCommand,
   recordOf,
   serverNow,
   summaryOfRow,
+  sweepTasks,
 } from './task-rows.ts';
 import { WakeUps } from './wake-ups.ts';
 

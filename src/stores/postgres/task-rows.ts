@@ -1,8 +1,10 @@
-import type { TaskQuery, TaskState, TaskSummary } from '../../core/contracts/index.ts';
+import { createHash } from 'node:crypto';
+import type { Command, PostOptions, TaskQuery, TaskState, TaskSummary } from '../../core/contracts/index.ts';
 import { isKnownType, type JournalRecord } from '../../core/journal/index.ts';
-import { unknownRecord } from '../store-errors.ts';
+import { childrenIn, ended, notFound, unknownRecord } from '../store-rules.ts';
 import { summaryOf } from '../task-summary.ts';
-import { damaged } from './postgres-errors.ts';
+import type { PostgresDatabase, Run } from './postgres-database.ts';
+import { contended, damaged, isDuplicate } from './postgres-target.ts';
 
 /** The clock of the server, in milliseconds since 1970. `now()` would stand still while a statement waits for a lock. */
 export const serverNow = '(extract(epoch from clock_timestamp()) * 1000)::int8';
@@ -125,4 +127,102 @@ export function listStatement(query: TaskQuery): ListStatement {
   const order = byStatus === undefined ? 't.n desc' : 't.status_at desc, t.task_id desc';
   const most = limit > 0 ? Math.min(Math.ceil(limit), 2 ** 31 - 1) : 0;
   return { text: `select ${headColumns} from $S.task t ${where} order by ${order} limit ${most}`, values };
+}
+
+/** The row of the task puts commands in one order: whoever waits for it numbers on from what was written meanwhile. */
+const postStatement = `
+with head as (
+  update $S.task set commands = commands + 1, bytes = bytes + $4::int8
+  where task_id = $1 and not ended and ($5::int is null or commands < $5::int)
+    and not exists (select from $S.command where task_id = $1 and id = $2)
+  returning commands)
+insert into $S.command (task_id, n, id, command) select $1, commands, $2, $3 from head returning n`;
+
+const standingStatement = `
+select t.ended, t.commands, c.command from $S.task t left join $S.command c on c.task_id = t.task_id and c.id = $2 where t.task_id = $1`;
+
+interface Standing {
+  readonly ended: boolean;
+  readonly commands: number;
+  readonly command: string | null;
+}
+
+interface Post {
+  readonly taskId: string;
+  readonly command: Command;
+  readonly options: PostOptions;
+}
+
+/** `TaskStateStore.post`. */
+export async function postCommand(
+  database: PostgresDatabase,
+  { taskId, command, options: { most = Number.POSITIVE_INFINITY } }: Post,
+): Promise<Command | undefined> {
+  // Of a fixed length: a key of an index is limited.
+  const id = createHash('sha256').update(command.id).digest('base64url');
+  const text = JSON.stringify(command);
+  const limit = Number.isFinite(most) ? Math.max(0, Math.floor(most)) : null;
+  for (let tries = 0; tries < 5; tries++) {
+    try {
+      const values = [taskId, id, text, Buffer.byteLength(text), limit];
+      const posted = await database.query(postStatement, values, taskId);
+      if (posted.length > 0) return command;
+    } catch (error) {
+      if (!isDuplicate(error)) throw error;
+    }
+    const [standing] = await database.query<Standing>(standingStatement, [taskId, id], taskId);
+    if (standing === undefined) throw notFound(taskId);
+    if (standing.ended) throw ended(taskId);
+    if (standing.command !== null) return parsed<Command>(standing.command, taskId, 'a command is damaged');
+    if (limit !== null && standing.commands >= limit) return undefined;
+  }
+  throw contended(taskId);
+}
+
+/** Tasks that one look deletes at most. */
+const batch = 500;
+
+/**
+ * Deletes a task and its child turns, theirs too: those that its records link to and that name it as their parent. Reads damaged journals. Gives
+ * the ids of what was there.
+ */
+export async function deleteTask(run: Run, taskId: string): Promise<readonly string[]> {
+  const gone: string[] = [];
+  const remove = async (member: string): Promise<void> => {
+    // Locks it: an append that is on its way is waited for, and its records are seen.
+    const found = await run('select 1 from $S.task where task_id = $1 for update', [member]);
+    if (found.length === 0) return;
+    const rows = await run<{ readonly record: string }>(
+      `select record from $S.record where task_id = $1 and record like '%"child"%' order by seq`,
+      [member],
+    );
+    const links = childrenIn(rows.map(({ record }) => parsedOrNothing(record)));
+    const children = await run<{ readonly task_id: string }>(
+      'select task_id from $S.task where task_id = any($1::text[]) and parent_id = $2 and task_id <> $2',
+      [links, encoded(member)],
+    );
+    await run('delete from $S.task where task_id = $1', [member]);
+    await run('delete from $S.delta where task_id = $1', [member]);
+    gone.push(member);
+    for (const child of children) await remove(decoded(child.task_id));
+  };
+  await remove(taskId);
+  return gone;
+}
+
+/** Deletes tasks whose time is over; those that another process deletes just now are left to it. */
+export async function sweepTasks(database: PostgresDatabase): Promise<void> {
+  await database.query(
+    `with old as (select task_id from $S.task where delete_at <= ${serverNow} limit ${batch} for update skip locked),
+     deltas as (delete from $S.delta using old where delta.task_id = old.task_id)
+     delete from $S.task using old where task.task_id = old.task_id`,
+  );
+}
+
+function parsedOrNothing(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

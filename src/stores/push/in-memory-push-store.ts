@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../core/contracts/index.ts';
 import { checkArguments, pushStoreArguments } from '../check-arguments.ts';
-import { MemoryTable } from '../table/memory-table.ts';
+import { MemoryTable } from '../table/table.ts';
 import { TablePushStore } from './table-push-store.ts';
 
 /**

@@ -1,8 +1,7 @@
 import type { StoreCheck } from '../../core/contracts/index.ts';
-import { command, isCluster, type RedisClient } from './redis-client.ts';
-import { redisError } from './redis-errors.ts';
-import type { RedisStoreSettings } from './redis-state-store-options.ts';
-import { listOf } from './script-answer.ts';
+import { listOf } from './lua-scripts.ts';
+import { command, isCluster, type RedisClient, redisError } from './redis-connection.ts';
+import type { RedisStoreSettings } from './redis-options.ts';
 
 /** What a server says of itself: the fields of INFO. */
 type ServerInfo = ReadonlyMap<string, string>;

@@ -1,6 +1,5 @@
 import type { Delta } from '../../core/contracts/index.ts';
-import type { ScriptRunner } from './script-runner.ts';
-import { taskKeys } from './task-keys.ts';
+import { type ScriptRunner, taskKeys } from './lua-scripts.ts';
 
 export interface DeltaFeedDeps {
   readonly scripts: ScriptRunner;

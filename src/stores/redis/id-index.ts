@@ -1,6 +1,5 @@
-import type { RedisClient } from './redis-client.ts';
-import { listOf } from './script-answer.ts';
-import { sendCommand } from './send-command.ts';
+import { listOf } from './lua-scripts.ts';
+import { type RedisClient, sendCommand } from './redis-connection.ts';
 
 const sampleEvery = 32;
 const sampleSize = 128;

@@ -1,11 +1,34 @@
-import { AgentLoopError, type Clock, shownValue } from '../../core/contracts/index.ts';
+import { createHash, randomUUID } from 'node:crypto';
+import {
+  AgentLoopError,
+  type ArtifactInfo,
+  type ArtifactQuery,
+  type Clock,
+  shownValue,
+} from '../../core/contracts/index.ts';
+import { damagedArtifact, newerArtifact, noArtifact } from '../artifacts/artifact-errors.ts';
+import type {
+  ArtifactDraft,
+  ArtifactShelf,
+  FoundVersion,
+  NextVersion,
+  WrittenContent,
+} from '../artifacts/artifact-shelf.ts';
+import { PartBuffer } from '../artifacts/part-buffer.ts';
 import { ShelvedArtifactStore } from '../artifacts/shelved-artifact-store.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { assertPrefix, assertTimeToLive } from './check-options.ts';
-import { RedisArtifactShelf, type RedisVersion } from './redis-artifact-shelf.ts';
-import type { RedisTarget } from './redis-client.ts';
-import type { RedisDraft } from './redis-draft.ts';
-import { StoreConnection } from './store-connection.ts';
+import { IdIndex } from './id-index.ts';
+import { evaluate, luaScript } from './lua-scripts.ts';
+import {
+  bytesCommand,
+  type CommandArgument,
+  command,
+  type RedisClient,
+  type RedisTarget,
+  redisError,
+  StoreConnection,
+} from './redis-connection.ts';
+import { assertPrefix, assertTimeToLive } from './redis-options.ts';
 
 export interface RedisArtifactStoreOptions {
   /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
@@ -65,4 +88,316 @@ export class RedisArtifactStore extends ShelvedArtifactStore<RedisVersion, Redis
   async close(): Promise<void> {
     await this.#connection.close();
   }
+}
+
+interface RedisShelfSettings {
+  readonly prefix: string;
+  /** To live; below 0: for good. */
+  readonly seconds: number;
+  /** Of one content. */
+  readonly maxBytes: number;
+}
+
+/** A version as Redis tells it. */
+interface RedisVersion extends FoundVersion {
+  /** The id of its content. */
+  readonly content: string;
+  /** Of the last change of the artifact. */
+  readonly stamp: string;
+}
+
+/** How many artifacts a list looks at at once. */
+const looks = 32;
+
+/** The keys of an artifact store, as `lua/artifact-prelude.lua` says, and the lists of artifacts beside them. */
+class RedisArtifactShelf implements ArtifactShelf<RedisVersion, RedisDraft> {
+  readonly #connection: StoreConnection;
+  readonly #settings: RedisShelfSettings;
+  readonly #lists: ArtifactLists;
+
+  constructor(connection: StoreConnection, settings: RedisShelfSettings) {
+    this.#connection = connection;
+    this.#settings = settings;
+    this.#lists = new ArtifactLists(connection.client, settings.prefix, settings.seconds);
+  }
+
+  async newDraft(artifactId: string): Promise<RedisDraft> {
+    this.#connection.assertOpen();
+    const keyOf = (content: string) => this.#contentKey(artifactId, content);
+    return new RedisDraft({ client: this.#connection.client, artifactId, keyOf, maxBytes: this.#settings.maxBytes });
+  }
+
+  async find(artifactId: string, version?: number): Promise<RedisVersion | undefined> {
+    const [code, stamp, info, content] = await this.#run('look', artifactId, [version ?? '']);
+    if (code === notFound) return undefined;
+    return { info: infoIn(artifactId, String(info)), stamp: String(stamp), content: String(content) };
+  }
+
+  async publish({ info, before, draft }: NextVersion<RedisVersion, RedisDraft>): Promise<boolean> {
+    const { artifactId, version } = info;
+    const content = draft?.content ?? before?.content ?? '';
+    await this.#lists.add(info);
+    // An empty content has one chunk too.
+    const chunks = Math.max(1, Math.ceil(info.size / chunkBytes));
+    const found = before?.stamp ?? '';
+    const args = [this.#settings.seconds, found, randomUUID(), version, JSON.stringify(info), content, chunks];
+    const [code] = await this.#run('publish', artifactId, args);
+    if (code === changed) return false;
+    if (code === gone) throw draft ? lostDraft(artifactId) : lostContent(info);
+    draft?.published();
+    // A list may have met the entry without its artifact.
+    if (version === 1) {
+      await this.#lists.add(info);
+      for (const id of await this.#lists.sample()) await this.#newestOf(id, {});
+    }
+    return true;
+  }
+
+  async dropOldVersions(artifactId: string, keep: number): Promise<void> {
+    await this.#run('drop', artifactId, [keep]);
+  }
+
+  /** Compares the content with its info in the end. */
+  async *read({ info, content }: RedisVersion): AsyncGenerator<Uint8Array> {
+    const { artifactId, version, size } = info;
+    const key = this.#contentKey(artifactId, content);
+    const hash = createHash('sha256');
+    let bytes = 0;
+    for (let index = 0; index * chunkBytes < size; index++) {
+      const chunk = await this.#chunk(key, index);
+      if (chunk === undefined) throw await this.#lost(info);
+      hash.update(chunk);
+      bytes += chunk.length;
+      yield chunk;
+    }
+    if (bytes === size && hash.digest('hex') === info.sha256) return;
+    throw damagedArtifact(artifactId, `the content of version ${version} is not what was written`);
+  }
+
+  async *infos({ after, ...query }: ArtifactQuery & { readonly after: string }): AsyncGenerator<ArtifactInfo> {
+    for (let behind: string | undefined = after; behind !== undefined; ) {
+      this.#connection.assertOpen();
+      const ids: readonly string[] = await this.#lists.page({ ...query, after: behind }, looks);
+      const infos = await Promise.all(ids.map((id) => this.#newestOf(id, query)));
+      for (const info of infos) if (info) yield info;
+      behind = ids.length < looks ? undefined : ids.at(-1);
+    }
+  }
+
+  async remove(artifactId: string): Promise<void> {
+    const newest = await this.find(artifactId);
+    if (newest === undefined) return;
+    await this.#run('delete', artifactId);
+    await this.#lists.remove(artifactId, newest.info);
+    // Somebody may have made it anew between both.
+    const anew = await this.find(artifactId);
+    if (anew) await this.#lists.add(anew.info);
+  }
+
+  errorOf(thrown: unknown): AgentLoopError {
+    return redisError(thrown);
+  }
+
+  /** Takes an artifact that is gone out of the lists that the query names. */
+  async #newestOf(artifactId: string, query: ArtifactQuery): Promise<ArtifactInfo | undefined> {
+    const found = await this.find(artifactId);
+    if (found === undefined) await this.#lists.remove(artifactId, query);
+    return found?.info;
+  }
+
+  async #chunk(key: string, index: number): Promise<Uint8Array | undefined> {
+    this.#connection.assertOpen();
+    const chunk = await bytesCommand(this.#connection.client, 'hget', key, String(index));
+    return chunk instanceof Uint8Array ? chunk : undefined;
+  }
+
+  /** Why a chunk is not there. */
+  async #lost(info: ArtifactInfo): Promise<AgentLoopError> {
+    const { artifactId, version } = info;
+    return (await this.find(artifactId, version)) ? lostContent(info) : noArtifact(artifactId, version);
+  }
+
+  #run(script: ArtifactScript, artifactId: string, args: readonly CommandArgument[] = []) {
+    this.#connection.assertOpen();
+    const key = `${this.#settings.prefix}:{${artifactId}}:ah`;
+    return runArtifactScript(this.#connection.client, { script, key, artifactId, args });
+  }
+
+  /** Artifact ids match `taskIdPattern`, so none of them breaks the hash tag. */
+  #contentKey(artifactId: string, content: string): string {
+    return `${this.#settings.prefix}:{${artifactId}}:ac:${content}`;
+  }
+}
+
+function lostDraft(artifactId: string): AgentLoopError {
+  const message = `Redis does not have the draft of artifact "${artifactId}" any more; write it again from its beginning.`;
+  return new AgentLoopError('UNAVAILABLE', message, { retryable: true });
+}
+
+function lostContent({ artifactId, version }: ArtifactInfo): AgentLoopError {
+  return damagedArtifact(artifactId, `Redis lost or evicted the content of version ${version}`);
+}
+
+function infoIn(artifactId: string, text: string): ArtifactInfo {
+  try {
+    const info: ArtifactInfo = JSON.parse(text);
+    if (info.artifactId === artifactId) return info;
+  } catch {
+    throw damagedArtifact(artifactId, 'what is known of a version is not JSON');
+  }
+  throw damagedArtifact(artifactId, 'a version of it is that of another artifact');
+}
+
+const chunkBytes = 256 * 1024;
+
+/** How long Redis keeps a draft that nobody writes to. */
+const draftSeconds = 24 * 60 * 60;
+
+interface RedisDraftPlace {
+  readonly client: RedisClient;
+  readonly artifactId: string;
+  /** The key of a content. */
+  keyOf(content: string): string;
+  readonly maxBytes: number;
+}
+
+/** Content that is written to Redis chunk by chunk under its own key, which expires if the write is not continued. */
+class RedisDraft implements ArtifactDraft {
+  readonly content = randomUUID();
+  readonly #place: RedisDraftPlace;
+  readonly #hash = createHash('sha256');
+  readonly #rest = new PartBuffer(chunkBytes);
+  #sent = 0;
+  #size = 0;
+  #isPublished = false;
+
+  constructor(place: RedisDraftPlace) {
+    this.#place = place;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  async add(bytes: Uint8Array): Promise<void> {
+    const { maxBytes } = this.#place;
+    if (this.#size + bytes.length > maxBytes) {
+      const message = `A content has more than ${maxBytes} bytes; raise maxBytes, or keep large artifacts in a folder or in S3.`;
+      throw new AgentLoopError('FULL', message);
+    }
+    this.#hash.update(bytes);
+    this.#size += bytes.length;
+    for (const chunk of this.#rest.fill(bytes)) await this.#send(chunk);
+  }
+
+  async complete(): Promise<WrittenContent> {
+    // An empty content has one chunk too, so that it is there.
+    if (this.#rest.bytes > 0 || this.#sent === 0) await this.#send(this.#rest.take());
+    return { size: this.#size, sha256: this.#hash.digest('hex') };
+  }
+
+  /** From now on the content belongs to a version. */
+  published(): void {
+    this.#isPublished = true;
+  }
+
+  async discard(): Promise<void> {
+    if (this.#isPublished || this.#sent === 0) return;
+    await command(this.#place.client, 'unlink', this.#place.keyOf(this.content));
+  }
+
+  async #send(chunk: Uint8Array): Promise<void> {
+    const { client, artifactId, keyOf } = this.#place;
+    const args = [draftSeconds, this.#sent, Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)];
+    await runArtifactScript(client, { script: 'chunk', key: keyOf(this.content), artifactId, args });
+    this.#sent++;
+  }
+}
+
+/** Which artifacts there are: in all, of each task and of each context. Lists of tasks and contexts live as long as their artifacts. */
+class ArtifactLists {
+  readonly #client: RedisClient;
+  readonly #prefix: string;
+  readonly #seconds: number;
+  readonly #all: IdIndex;
+
+  constructor(client: RedisClient, prefix: string, seconds: number) {
+    this.#client = client;
+    this.#prefix = prefix;
+    this.#seconds = seconds;
+    this.#all = new IdIndex(client, `${prefix}:artifacts`);
+  }
+
+  async add(info: ArtifactInfo): Promise<void> {
+    const { artifactId } = info;
+    const args = [this.#seconds, artifactId];
+    const mark = (key: string) => runArtifactScript(this.#client, { script: 'mark', key, artifactId, args });
+    await Promise.all([this.#all.add(artifactId), ...this.#keysOf(info).map(mark)]);
+  }
+
+  /** Takes an artifact out of the list of all and of those that a query or an info names. */
+  async remove(artifactId: string, of: ArtifactQuery): Promise<void> {
+    const lists = this.#keysOf(of).map((key) => new IdIndex(this.#client, key));
+    await Promise.all([this.#all, ...lists].map((list) => list.remove(artifactId)));
+  }
+
+  /** The ids behind one, at most `size`; of the task, else of the context that the query names, else of all. */
+  page(query: ArtifactQuery & { readonly after: string }, size: number): Promise<readonly string[]> {
+    const [key] = this.#keysOf(query);
+    const list = key === undefined ? this.#all : new IdIndex(this.#client, key);
+    return list.page(query.after, size);
+  }
+
+  /** Some ids now and then, called once for each new artifact, to see whether they are still there. */
+  sample(): Promise<readonly string[]> {
+    return this.#all.sample();
+  }
+
+  #keysOf({ taskId, contextId }: ArtifactQuery): readonly string[] {
+    return [
+      ...(taskId === undefined ? [] : [`${this.#prefix}:artifacts:t:${taskId}`]),
+      ...(contextId === undefined ? [] : [`${this.#prefix}:artifacts:c:${contextId}`]),
+    ];
+  }
+}
+
+/** By name: the flags that Redis runs `lua/artifact-<name>-1.lua` with, and whether it is about an artifact, with the prelude. */
+const scripts = {
+  publish: { flags: '', ofHead: true },
+  look: { flags: ' flags=no-writes', ofHead: true },
+  drop: { flags: ' flags=allow-oom', ofHead: true },
+  delete: { flags: ' flags=allow-oom', ofHead: true },
+  chunk: { flags: '', ofHead: false },
+  mark: { flags: '', ofHead: false },
+} as const;
+
+type ArtifactScript = keyof typeof scripts;
+
+/** The codes that callers tell apart, as `lua/artifact-prelude.lua` names them. */
+const notFound = -1;
+
+const changed = -8;
+
+const gone = -9;
+
+interface ArtifactCall {
+  readonly script: ArtifactScript;
+  readonly key: string;
+  readonly args?: readonly CommandArgument[];
+  readonly artifactId: string;
+}
+
+/** What the script gave, its code first. Errors: `SCHEMA`, `FULL`, `UNAVAILABLE`. */
+export async function runArtifactScript(client: RedisClient, call: ArtifactCall): Promise<readonly unknown[]> {
+  const { script, key, args = [], artifactId } = call;
+  const { flags, ofHead } = scripts[script];
+  const lua = luaScript({ ...(ofHead && { prelude: 'artifact-prelude' }), file: `artifact-${script}-1`, flags });
+  const answer = await evaluate(client, { script: lua, keys: [key], args });
+  const error = errorOf(artifactId, answer);
+  if (error) throw error;
+  return answer;
+}
+
+function errorOf(artifactId: string, [code, layout]: readonly unknown[]): AgentLoopError | undefined {
+  return code === -6 ? newerArtifact(artifactId, Number(layout)) : undefined;
 }

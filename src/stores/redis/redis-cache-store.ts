@@ -2,10 +2,8 @@ import { assertCacheKey, cacheEntryText, cacheEntryValue, cacheKeyHash } from '.
 import type { CacheSetOptions, CacheStore } from '../cache/cache-store.ts';
 import { cacheStoreArguments, checkArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { assertPrefix, assertTimeToLive } from './check-options.ts';
-import type { RedisTarget } from './redis-client.ts';
-import { sendCommand } from './send-command.ts';
-import { StoreConnection } from './store-connection.ts';
+import { type RedisTarget, StoreConnection, sendCommand } from './redis-connection.ts';
+import { assertPrefix, assertTimeToLive } from './redis-options.ts';
 
 export interface RedisCacheStoreOptions {
   /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import {
+  type AgentLoopError,
   type ContextMetadata,
   type ContextPage,
   type ContextQuery,
@@ -25,16 +26,15 @@ import {
   assertVersion,
   contextQueryOf,
   encodeTurn,
+  versionConflict,
 } from '../messages/check-input.ts';
-import { parsedPart } from '../messages/context-errors.ts';
+import { damagedContext, newerContext, parsedPart } from '../messages/context-errors.ts';
 import { pageOf, summaryOf } from '../messages/context-summary.ts';
 import { messagePageOf, pageRequestOf, type StampedMessage, stampedOf } from '../messages/stored-messages.ts';
-import { assertPrefix, assertTimeToLive } from './check-options.ts';
-import { type ContextCall, ContextScripts } from './context-scripts.ts';
 import { IdIndex } from './id-index.ts';
-import type { RedisTarget } from './redis-client.ts';
-import { listOf } from './script-answer.ts';
-import { StoreConnection } from './store-connection.ts';
+import { evaluate, listOf, luaScript } from './lua-scripts.ts';
+import { type RedisClient, type RedisTarget, StoreConnection } from './redis-connection.ts';
+import { assertPrefix, assertTimeToLive } from './redis-options.ts';
 
 export interface RedisMessageStoreOptions {
   /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
@@ -214,4 +214,66 @@ function parsedEntry<T>(contextId: string, text: unknown): T {
 
 function stampedEntry(contextId: string, text: unknown): StampedMessage {
   return stampedOf(parsedEntry(contextId, text));
+}
+
+/** By name: the flags that Redis runs `lua/context-<name>-4.lua` with. */
+const flags = {
+  begin: '',
+  append: '',
+  agent: '',
+  metadata: '',
+  load: ' flags=no-writes',
+  list: ' flags=no-writes',
+  describe: ' flags=no-writes',
+  delete: ' flags=allow-oom',
+} as const;
+
+type ContextScript = keyof typeof flags;
+
+interface ContextCall {
+  readonly script: ContextScript;
+  readonly contextId: string;
+  readonly args?: readonly (string | number)[];
+  /** The version that a change of the metadata expects. */
+  readonly version?: number | undefined;
+}
+
+/** Runs the scripts of the message store on the contexts with a prefix. */
+class ContextScripts {
+  readonly #client: RedisClient;
+  readonly #prefix: string;
+
+  constructor(client: RedisClient, prefix: string) {
+    this.#client = client;
+    this.#prefix = prefix;
+  }
+
+  /**
+   * What the script gave, its code first; undefined where there is no such context. Errors: `CONFLICT`, `SCHEMA`, `POISON`, `FULL`,
+   * `UNAVAILABLE`.
+   */
+  async run(call: ContextCall): Promise<readonly unknown[] | undefined> {
+    const { script, contextId, args = [] } = call;
+    const lua = luaScript({ prelude: 'context-prelude', file: `context-${script}-4`, flags: flags[script] });
+    const answer = await evaluate(this.#client, { script: lua, keys: this.#keys(contextId), args });
+    if (answer[0] === -1) return undefined;
+    const error = errorOf(call, answer.map(Number));
+    if (error) throw error;
+    return answer;
+  }
+
+  /** Context ids match `taskIdPattern`, so none of them breaks the hash tag. */
+  #keys(contextId: string): readonly string[] {
+    return ['mh', 'mm', 'mt', 'mo'].map((name) => `${this.#prefix}:{${contextId}}:${name}`);
+  }
+}
+
+/** From the code that a script gives, as `lua/context-prelude.lua` names them, to the error. */
+function errorOf({ contextId, version = 0 }: ContextCall, answer: readonly number[]): AgentLoopError | undefined {
+  const [code, first = 0, second = 0] = answer;
+  if (code === -6) return newerContext(contextId, first);
+  if (code === -8) return versionConflict(contextId, version, first);
+  if (code !== -7) return undefined;
+  const why = `it has ${second} messages where its head says ${first}: Redis lost or evicted keys`;
+  return damagedContext(contextId, why);
 }

@@ -1,13 +1,9 @@
 import { checkArguments, pushStoreArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from '../push/push-store.ts';
-import { assertPrefix, assertTimeToLive } from './check-options.ts';
-import { evaluate } from './evaluate.ts';
-import { luaScript } from './lua-scripts.ts';
-import type { RedisTarget } from './redis-client.ts';
-import { listOf } from './script-answer.ts';
-import { sendCommand } from './send-command.ts';
-import { StoreConnection } from './store-connection.ts';
+import { evaluate, listOf, luaScript } from './lua-scripts.ts';
+import { type RedisTarget, StoreConnection, sendCommand } from './redis-connection.ts';
+import { assertPrefix, assertTimeToLive } from './redis-options.ts';
 
 export interface RedisPushStoreOptions {
   /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */

@@ -27,30 +27,25 @@ import {
   toPersisted,
 } from '../../core/journal/index.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { groupOf, statusTimeIn } from '../context-group.ts';
-import { assertTaskId } from '../store-errors.ts';
+import { assertTaskId } from '../store-rules.ts';
+import { groupOf, statusTimeIn } from '../task-summary.ts';
 import { checkServer } from './check-server.ts';
-import { CommandListener } from './command-listener.ts';
 import { DeltaFeed } from './delta-feed.ts';
-import { JournalReader } from './journal-reader.ts';
-import { JournalWriter } from './journal-writer.ts';
-import { encodeRecord } from './record-codec.ts';
-import { closeClient, openClient, type RedisClient, type RedisTarget } from './redis-client.ts';
+import { CommandListener, TaskFollower } from './follow-task.ts';
+import { encodeRecord, JournalReader, JournalWriter } from './journal.ts';
+import { type ScriptCall, ScriptRunner, type TaskKeys, taskKeys } from './lua-scripts.ts';
+import { closeClient, openClient, type RedisClient, type RedisTarget } from './redis-connection.ts';
 import { RedisMessageStore } from './redis-message-store.ts';
 import {
   type RedisStateStoreOptions,
   type RedisStoreSettings,
   redisStoreSettings,
-} from './redis-state-store-options.ts';
-import { type ScriptCall, ScriptRunner } from './script-runner.ts';
+  secondsToLive,
+} from './redis-options.ts';
 import { StreamReaders } from './stream-readers.ts';
-import { TaskFollower } from './task-follower.ts';
-import { type IndexedTask, TaskIndex } from './task-index.ts';
-import { type TaskKeys, taskKeys } from './task-keys.ts';
-import { TaskList } from './task-list.ts';
-import { secondsToLive } from './time-to-live.ts';
+import { type IndexedTask, TaskIndex, TaskList } from './task-list.ts';
 
-export type { RedisStateStoreOptions } from './redis-state-store-options.ts';
+export type { RedisStateStoreOptions } from './redis-options.ts';
 
 /** How far an epoch jumps at most: so far that one lost in a failover is not given again. */
 const maxEpochStep = 2 ** 31;

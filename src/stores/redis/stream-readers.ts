@@ -1,6 +1,7 @@
 import type { Cluster, Redis } from 'ioredis';
-import { BlockingReader, type StreamWatch } from './blocking-reader.ts';
-import { command, disconnectTimeout, isCluster, type RedisClient } from './redis-client.ts';
+import type { AgentLoopError } from '../../core/contracts/index.ts';
+import { entriesOf, listOf, type StreamEntry } from './lua-scripts.ts';
+import { command, disconnectTimeout, isCluster, type RedisClient, redisError } from './redis-connection.ts';
 
 /** How long readers wait for Redis to come back before they receive an error. */
 const patienceMs = 30_000;
@@ -76,4 +77,213 @@ async function nodeOf(cluster: Cluster, key: string): Promise<Redis> {
   const node = cluster.nodes('master').find(({ options: { host, port } }) => `${host}:${port}` === address);
   if (node === undefined) throw new Error(`no node of the cluster has slot ${slot}`);
   return node;
+}
+
+/** A reader that waits for new entries of streams. Its methods must not throw. */
+export interface StreamWatch {
+  /** Each stream, at least one, and the id after which its entries are wanted. Asked before every read. */
+  positions(): readonly (readonly [key: string, id: string])[];
+  /** New entries by stream: of one read, so of one moment. May hold some that came before. */
+  take(entries: ReadonlyMap<string, readonly StreamEntry[]>): void;
+  /** Called every other second, and after a loss of the connection: is what was shown still there? */
+  verify(): void;
+  /** Redis has not responded for `patienceMs`. The watch continues until it is closed. */
+  lost(error: AgentLoopError): void;
+}
+
+interface BlockingReaderOptions {
+  /** Opens the connection for the blocking reads, and names a client that reaches the same server. */
+  connect(): Promise<{ readonly reading: Redis; readonly beside: Redis }>;
+  readonly patienceMs: number;
+}
+
+const blockMs = 2_000;
+
+/** A read that takes longer than this has lost its connection without a word. */
+const deadMs = 10_000;
+
+const batchSize = 500;
+
+const lingerMs = 1_000;
+
+const firstPauseMs = 50;
+
+const lastPauseMs = 1_000;
+
+interface Connection {
+  readonly reading: Redis;
+  readonly beside: Redis;
+  readonly clientId: number;
+}
+
+/**
+ * Waits for new entries of many streams with one blocking read on a connection of its own. The connection is opened for the first
+ * watch, and closed a second after the last. A lost one is opened again, for as long as somebody watches.
+ */
+class BlockingReader {
+  readonly #options: BlockingReaderOptions;
+  readonly #watches = new Set<StreamWatch>();
+  #connection: Connection | undefined;
+  #running = false;
+  #closed = false;
+  /** Counts the blocking reads; which one is waiting, if any. */
+  #reads = 0;
+  #waiting = false;
+  #interrupted = 0;
+  #verifiedAt = performance.now();
+  #reconnected = false;
+  #answeredAt = performance.now();
+  #pauseMs = firstPauseMs;
+  #endPause: (() => void) | undefined;
+  #linger: NodeJS.Timeout | undefined;
+
+  constructor(options: BlockingReaderOptions) {
+    this.#options = options;
+  }
+
+  /** Answers with the function that leaves. */
+  join(watch: StreamWatch): () => void {
+    this.#watches.add(watch);
+    clearTimeout(this.#linger);
+    if (!this.#running) void this.#run();
+    else if (this.#waiting) void this.#interrupt();
+    return () => this.#leave(watch);
+  }
+
+  /** Ends the connection, and with it the wait. */
+  close(): void {
+    this.#closed = true;
+    this.#watches.clear();
+    clearTimeout(this.#linger);
+    this.#endPause?.();
+    this.#drop();
+  }
+
+  #leave(watch: StreamWatch): void {
+    this.#watches.delete(watch);
+    if (this.#watches.size > 0 || this.#closed) return;
+    this.#endPause?.();
+    clearTimeout(this.#linger);
+    this.#linger = setTimeout(() => this.#drop(), lingerMs).unref();
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    this.#answeredAt = performance.now();
+    while (this.#watches.size > 0) {
+      try {
+        await this.#read();
+        this.#pauseMs = firstPauseMs;
+      } catch (error) {
+        this.#drop();
+        if (this.#watches.size > 0) await this.#pause(error);
+      }
+    }
+    this.#running = false;
+  }
+
+  async #read(): Promise<void> {
+    this.#connection ??= await this.#open();
+    const { reading } = this.#connection;
+    if (this.#reconnected) this.#verify();
+    const asking = [...this.#watches];
+    const positions = positionsOf(asking);
+    const from = [...positions.keys(), ...positions.values()];
+    const dead = setTimeout(() => reading.disconnect(), deadMs).unref();
+    this.#reads++;
+    this.#waiting = true;
+    try {
+      const reply = await reading.call('xread', 'COUNT', batchSize, 'BLOCK', blockMs, 'STREAMS', ...from);
+      this.#answeredAt = performance.now();
+      this.#show(asking, reply);
+    } finally {
+      this.#waiting = false;
+      clearTimeout(dead);
+    }
+  }
+
+  /** Whoever joined after the read began asked for other ids, and gets nothing of it. */
+  #show(asking: readonly StreamWatch[], reply: unknown): void {
+    const entries = new Map(
+      listOf(reply).map((stream): [string, readonly StreamEntry[]] => {
+        const [key, found] = listOf(stream);
+        return [String(key), entriesOf(found)];
+      }),
+    );
+    if (entries.size > 0) for (const watch of asking) if (this.#watches.has(watch)) watch.take(entries);
+    if (performance.now() - this.#verifiedAt >= blockMs) this.#verify();
+  }
+
+  #verify(): void {
+    this.#reconnected = false;
+    this.#verifiedAt = performance.now();
+    for (const watch of this.#watches) watch.verify();
+  }
+
+  async #open(): Promise<Connection> {
+    const { reading, beside } = await this.#options.connect();
+    reading.on('error', () => {});
+    try {
+      if (this.#watches.size === 0) throw new Error('nobody waits any more');
+      await reading.connect();
+      return { reading, beside, clientId: await reading.client('ID') };
+    } catch (error) {
+      reading.disconnect();
+      throw error;
+    }
+  }
+
+  /** Ends the blocking read that waits without the newest watch, as soon as Redis knows of it. */
+  async #interrupt(): Promise<void> {
+    const read = this.#reads;
+    if (this.#interrupted === read) return;
+    this.#interrupted = read;
+    while (this.#waiting && this.#reads === read && this.#connection !== undefined) {
+      const { beside, clientId } = this.#connection;
+      // Refused to this user, or not reached: the read ends by itself soon.
+      const woken = await beside.client('UNBLOCK', clientId).catch(() => 1);
+      if (Number(woken) === 1) return;
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+  }
+
+  async #pause(error: unknown): Promise<void> {
+    const failure = redisError(error);
+    if (performance.now() - this.#answeredAt >= this.#options.patienceMs) {
+      for (const watch of this.#watches) watch.lost(failure);
+    }
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, this.#pauseMs);
+      this.#endPause = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#endPause = undefined;
+    this.#pauseMs = Math.min(this.#pauseMs * 2, lastPauseMs);
+    // What was shown may be gone with the server that held it.
+    this.#reconnected = true;
+  }
+
+  #drop(): void {
+    this.#connection?.reading.disconnect();
+    this.#connection = undefined;
+  }
+}
+
+/** Where several wait for one stream, the one that is furthest behind decides. */
+function positionsOf(watches: readonly StreamWatch[]): ReadonlyMap<string, string> {
+  const positions = new Map<string, string>();
+  for (const [key, id] of watches.flatMap((watch) => watch.positions())) {
+    const other = positions.get(key);
+    if (other === undefined || comesBefore(id, other)) positions.set(key, id);
+  }
+  return positions;
+}
+
+/** Whether one id of a stream stands before another. */
+export function comesBefore(one: string, other: string): boolean {
+  const [oneFirst = 0, oneSecond = 0] = one.split('-').map(Number);
+  const [otherFirst = 0, otherSecond = 0] = other.split('-').map(Number);
+  return oneFirst === otherFirst ? oneSecond < otherSecond : oneFirst < otherFirst;
 }

@@ -8,10 +8,9 @@ import {
   type TurnStarted,
   taskState,
 } from '../../core/journal/index.ts';
-import { checkAppend } from '../check-append.ts';
-import { statusTimeIn } from '../context-group.ts';
 import { MemoryTask } from '../memory/memory-task.ts';
-import { fenced, notFound } from '../store-errors.ts';
+import { checkAppend, fenced, notFound } from '../store-rules.ts';
+import { statusTimeIn } from '../task-summary.ts';
 import type { PlainStore } from './plain-store.ts';
 import { lostIntents, type SavedTurn, snapshotOf } from './snapshot.ts';
 

@@ -24,11 +24,10 @@ import {
   toPersisted,
 } from '../../core/journal/index.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { childrenIn, parentIn, takesAtOnce } from '../child-turns.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { CommandBox } from '../memory/command-box.ts';
 import { listedTasks } from '../memory/listed-tasks.ts';
-import { assertTaskId, busy, ended, fenced, notFound } from '../store-errors.ts';
+import { assertTaskId, busy, childrenIn, ended, fenced, notFound, parentIn, takesAtOnce } from '../store-rules.ts';
 import { followSnapshots } from './follow-snapshots.ts';
 import { LiveTask, taskOf } from './live-task.ts';
 import { assertSnapshotStore, PlainStore, type SnapshotStore } from './plain-store.ts';

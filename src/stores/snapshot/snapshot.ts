@@ -11,7 +11,7 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { newerSchema } from '../store-errors.ts';
+import { newerSchema } from '../store-rules.ts';
 
 /** What is saved of a turn: its state to be read by people and queries, and the records that a turn resumes from. Plain JSON. */
 export interface Snapshot extends PersistedLoopState {

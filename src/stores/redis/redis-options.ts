@@ -1,9 +1,7 @@
-import { AgentLoopError } from '../../core/contracts/index.ts';
+import { AgentLoopError, type TaskState } from '../../core/contracts/index.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
-import { defaultSilenceMs, type RedisTarget } from './redis-client.ts';
-import type { Confirmation } from './script-runner.ts';
-import { type Retention, retentionOf } from './time-to-live.ts';
+import type { Confirmation } from './lua-scripts.ts';
+import { assertRedisTarget, defaultSilenceMs, type RedisTarget } from './redis-connection.ts';
 
 export interface RedisStateStoreOptions {
   /**
@@ -95,4 +93,38 @@ function assertRetention(given: Partial<Retention>, known: Retention): void {
 
 function invalid(sentence: string): AgentLoopError {
   return new AgentLoopError('INVALID_CONFIG', sentence);
+}
+
+/** By state: seconds that a task is kept after its last record or renewal; null keeps it. */
+export type Retention = Readonly<Record<TaskState, number | null>>;
+
+/** Unfinished work does not expire; a task that has ended is kept for so long. */
+function retentionOf(afterEnd: number | null): Retention {
+  return {
+    submitted: null,
+    working: null,
+    'input-required': null,
+    'auth-required': null,
+    completed: afterEnd,
+    failed: afterEnd,
+    canceled: afterEnd,
+    rejected: afterEnd,
+  };
+}
+
+/** As the scripts take it: below 0 means that the task does not expire. */
+export function secondsToLive(retention: Retention, status: TaskState): number {
+  return retention[status] ?? -1;
+}
+
+/** Errors: `INVALID_CONFIG`. */
+export function assertPrefix(prefix: string): void {
+  if (/^[A-Za-z0-9_.:-]{1,64}$/.test(prefix)) return;
+  throw invalid(`prefix is ${JSON.stringify(prefix)}; take 1 to 64 of the characters A-Z a-z 0-9 _ . : -`);
+}
+
+/** Errors: `INVALID_CONFIG`. */
+export function assertTimeToLive(name: string, value: number | null): void {
+  if (value === null || (Number.isInteger(value) && value >= 1)) return;
+  throw invalid(`${name} is ${value}; give a whole number of seconds from 1, or null to keep what is stored.`);
 }

@@ -1,3 +1,11 @@
+import { type Clock, invalidConfig, shownValue, systemClock } from '../../core/contracts/index.ts';
+import { atLeastOne } from '../cache/cache-entry.ts';
+import { TableCacheStore } from '../cache/table-cache-store.ts';
+import { cacheStoreArguments, checkArguments, messageStoreArguments, pushStoreArguments } from '../check-arguments.ts';
+import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { TableMessageStore } from '../messages/table-message-store.ts';
+import type { PushClaimOptions, PushEntry } from '../push/push-store.ts';
+import { TablePushStore } from '../push/table-push-store.ts';
 import {
   awaited,
   type Body,
@@ -11,8 +19,164 @@ import {
 import { PostgresDatabase, type PostgresOptions, type Run } from './postgres-database.ts';
 import { decoded, encoded } from './task-rows.ts';
 
+export interface PostgresMessageStoreOptions extends PostgresOptions {
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock | undefined;
+}
+
+const messageOptions: OptionNames<PostgresMessageStoreOptions> = {
+  postgres: true,
+  schema: true,
+  migrate: true,
+  clock: true,
+};
+
+/**
+ * Keeps contexts in PostgreSQL, in the tables of a `PostgresStateStore`. Every change is one transaction; those of all processes run one after the
+ * other. Errors besides the contract's: as those of `PostgresStateStore`. Contexts are kept until `delete`.
+ */
+export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
+  static {
+    const promising = ['begin', 'append', 'setAgent', 'load', 'list', 'setMetadata', 'contexts', 'delete'] as const;
+    checkArguments(PostgresMessageStore.prototype, messageStoreArguments, promising);
+  }
+
+  readonly #table: PostgresTable;
+
+  /** Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
+  constructor(options: PostgresMessageStoreOptions) {
+    assertKnownOptions('PostgresMessageStore', options, messageOptions);
+    const { clock = systemClock, ...rest } = options;
+    const table = new PostgresTable('PostgresMessageStore', 'messages', rest);
+    super(table, { clock });
+    this.#table = table;
+  }
+
+  /** As that of `PostgresStateStore`: the tables are the same. */
+  migrate(): Promise<void> {
+    return this.#table.migrate();
+  }
+
+  /** Closes the connections once what was sent is answered. Again: does nothing. */
+  close(): Promise<void> {
+    return this.#table.close();
+  }
+}
+
+export interface PostgresCacheStoreOptions extends PostgresOptions {
+  /** The most entries that are kept. Default 10,000. */
+  readonly maxEntries?: number | undefined;
+  /** The most that the values of all entries may be, as JSON texts in UTF-8. Default 256 MiB. */
+  readonly maxBytes?: number | undefined;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock | undefined;
+}
+
+const cacheOptions: OptionNames<PostgresCacheStoreOptions> = {
+  postgres: true,
+  schema: true,
+  migrate: true,
+  maxEntries: true,
+  maxBytes: true,
+  clock: true,
+};
+
+/**
+ * Keeps cached values in PostgreSQL, shared by all processes. Beyond `maxEntries` or `maxBytes` what was written longest ago goes first; a value
+ * larger than `maxBytes` is not kept at all. An entry whose time is over goes in its turn. Errors as those of `PostgresMessageStore`; an entry that
+ * cannot be read counts as none.
+ */
+export class PostgresCacheStore extends TableCacheStore<'later', 'later'> {
+  static {
+    checkArguments(PostgresCacheStore.prototype, cacheStoreArguments, ['get', 'set', 'delete']);
+  }
+
+  readonly #table: PostgresTable;
+
+  /** Errors: `INVALID_CONFIG`, naming the option; `MISSING_PACKAGE`. */
+  constructor(options: PostgresCacheStoreOptions) {
+    assertKnownOptions('PostgresCacheStore', options, cacheOptions);
+    const { clock = systemClock, maxEntries: entries = 10_000, maxBytes: bytes = 256 * 1024 * 1024, ...rest } = options;
+    const maxEntries = atLeastOne('PostgresCacheStore', 'maxEntries', entries);
+    const maxBytes = atLeastOne('PostgresCacheStore', 'maxBytes', bytes);
+    const table = new PostgresTable('PostgresCacheStore', 'cache', rest);
+    super(table, { maxEntries, maxBytes, clock });
+    this.#table = table;
+  }
+
+  /** As that of `PostgresStateStore`: the tables are the same. */
+  migrate(): Promise<void> {
+    return this.#table.migrate();
+  }
+
+  /** Closes the connections once what was sent is answered. Again: does nothing. */
+  close(): Promise<void> {
+    return this.#table.close();
+  }
+}
+
+export interface PostgresPushStoreOptions extends PostgresOptions {
+  /** Seconds that a registration is kept once there is nothing to deliver any more; null keeps it. Default 604,800, a week. */
+  readonly ttl?: number | null | undefined;
+  /** Replaced by tests. Claims run on it, so the clocks of all processes have to agree. Default: the system's. */
+  readonly clock?: Clock | undefined;
+}
+
+const pushOptions: OptionNames<PostgresPushStoreOptions> = {
+  postgres: true,
+  schema: true,
+  migrate: true,
+  ttl: true,
+  clock: true,
+};
+
+/**
+ * Keeps registrations in PostgreSQL, shared by all processes. Those that are over for longer than `ttl` go when another is over. Errors as those of
+ * `PostgresMessageStore`.
+ */
+export class PostgresPushStore extends TablePushStore<'later', 'later'> {
+  static {
+    const promising = ['add', 'get', 'list', 'delete', 'claim', 'update'] as const;
+    checkArguments(PostgresPushStore.prototype, pushStoreArguments, promising);
+  }
+
+  readonly #table: PostgresTable;
+
+  /** Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
+  constructor(options: PostgresPushStoreOptions) {
+    assertKnownOptions('PostgresPushStore', options, pushOptions);
+    const { ttl = 604_800, clock = systemClock, ...rest } = options;
+    if (ttl !== null && !(Number.isSafeInteger(ttl) && ttl >= 1)) {
+      throw invalidConfig(
+        `ttl of PostgresPushStore is ${shownValue(ttl)}`,
+        'give a whole number of seconds from 1, or null',
+      );
+    }
+    const table = new PostgresTable('PostgresPushStore', 'push', rest);
+    const keepMs = ttl === null ? Number.POSITIVE_INFINITY : ttl * 1_000;
+    super(table, { clock, keepMs, keepMost: Number.POSITIVE_INFINITY });
+    this.#table = table;
+  }
+
+  /** Most looks find nothing, and those that write wait for each other. */
+  override async claim(options: PushClaimOptions): Promise<readonly PushEntry[]> {
+    return (await this.canClaim(options)) ? super.claim(options) : [];
+  }
+
+  /** As that of `PostgresStateStore`: the tables are the same. */
+  migrate(): Promise<void> {
+    return this.#table.migrate();
+  }
+
+  /** Closes the connections once what was sent is answered. Again: does nothing. */
+  close(): Promise<void> {
+    return this.#table.close();
+  }
+}
+
 /** A transaction whose process stands still is given up after so long, and what waits for it goes on. */
 const idleMs = 10_000;
+
 /** Of a part of a key: sorts numbers before strings. Both are less than what `end` is. */
 const [numberTag, stringTag, end] = [1, 2, 0xff];
 

@@ -1,0 +1,140 @@
+import { type Clock, invalidConfig, shownValue, systemClock } from '../../core/contracts/index.ts';
+import { atLeastOne } from '../cache/cache-entry.ts';
+import { TableCacheStore } from '../cache/table-cache-store.ts';
+import { cacheStoreArguments, checkArguments, messageStoreArguments, pushStoreArguments } from '../check-arguments.ts';
+import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { TableMessageStore } from '../messages/table-message-store.ts';
+import type { PushClaimOptions, PushEntry } from '../push/push-store.ts';
+import { TablePushStore } from '../push/table-push-store.ts';
+import { LmdbTable } from './lmdb-database.ts';
+
+export interface LmdbMessageStoreOptions {
+  /** The folder of the store, made where it is missing; on a local disk. May be that of an `LmdbStateStore`. */
+  readonly path: string;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock | undefined;
+}
+
+const messageOptions: OptionNames<LmdbMessageStoreOptions> = { path: true, clock: true };
+
+/**
+ * Keeps contexts in an LMDB file, shared by any number of processes of one machine, also with journals in the same file.
+ *
+ * Every change is one write transaction whose promise resolves once it is on the disk, so `kill -9` at any instruction leaves all of a
+ * turn or nothing. `load` and `contexts` answer at once, from the memory map. Errors besides the contract's: `INVALID_CONFIG`,
+ * `MISSING_PACKAGE`, `UNAVAILABLE` and `POISON` at construction, synchronously; `FULL` where the disk is, `UNAVAILABLE` where it
+ * cannot be written to or after `close`.
+ *
+ * Memory: what `load` gives. Contexts stay in the file until `delete`, whose space is used again.
+ */
+export class LmdbMessageStore extends TableMessageStore<'now', 'later'> {
+  static {
+    const promising = ['begin', 'append', 'setAgent', 'setMetadata', 'delete'] as const;
+    checkArguments(LmdbMessageStore.prototype, messageStoreArguments, promising);
+  }
+
+  readonly #table: LmdbTable;
+
+  constructor(options: LmdbMessageStoreOptions) {
+    assertKnownOptions('LmdbMessageStore', options, messageOptions);
+    const table = new LmdbTable(options.path);
+    super(table, { clock: options.clock ?? systemClock });
+    this.#table = table;
+  }
+
+  /** Waits for what was sent to be written, and closes the file. Again: does nothing. */
+  close(): Promise<void> {
+    return this.#table.close();
+  }
+}
+
+export interface LmdbCacheStoreOptions {
+  /** The folder of the store, made where it is missing; on a local disk. May be that of other LMDB stores. */
+  readonly path: string;
+  /** The most entries that are kept. Default 10,000. */
+  readonly maxEntries?: number | undefined;
+  /** The most that the values of all entries may be, as JSON texts in UTF-8. Default 256 MiB. */
+  readonly maxBytes?: number | undefined;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock | undefined;
+}
+
+const cacheOptions: OptionNames<LmdbCacheStoreOptions> = { path: true, maxEntries: true, maxBytes: true, clock: true };
+
+/**
+ * Keeps cached values in an LMDB file, shared by any number of processes of one machine and still there after a restart.
+ *
+ * `get` answers at once, from the memory map; what it reads is not written down, so beyond `maxEntries` or `maxBytes` what was written
+ * longest ago goes first. A value larger than `maxBytes` is not kept at all. An entry whose time is over goes in its turn. Errors as
+ * those of `LmdbMessageStore`; an entry that cannot be read counts as none.
+ */
+export class LmdbCacheStore extends TableCacheStore<'now', 'later'> {
+  static {
+    checkArguments(LmdbCacheStore.prototype, cacheStoreArguments, ['set', 'delete']);
+  }
+
+  readonly #table: LmdbTable;
+
+  /** Errors: `INVALID_CONFIG`, naming the option. */
+  constructor(options: LmdbCacheStoreOptions) {
+    assertKnownOptions('LmdbCacheStore', options, cacheOptions);
+    const { path, clock = systemClock } = options;
+    const maxEntries = atLeastOne('LmdbCacheStore', 'maxEntries', options.maxEntries ?? 10_000);
+    const maxBytes = atLeastOne('LmdbCacheStore', 'maxBytes', options.maxBytes ?? 256 * 1024 * 1024);
+    const table = new LmdbTable(path);
+    super(table, { maxEntries, maxBytes, clock });
+    this.#table = table;
+  }
+
+  /** Waits for what was sent to be written, and closes the file. Again: does nothing. */
+  close(): Promise<void> {
+    return this.#table.close();
+  }
+}
+
+export interface LmdbPushStoreOptions {
+  /** The folder of the store, made where it is missing; on a local disk. May be that of other LMDB stores. */
+  readonly path: string;
+  /** Seconds that a registration is kept once there is nothing to deliver any more; null keeps it. Default 604,800, a week. */
+  readonly ttl?: number | null | undefined;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock | undefined;
+}
+
+const pushOptions: OptionNames<LmdbPushStoreOptions> = { path: true, ttl: true, clock: true };
+
+/**
+ * Keeps registrations in an LMDB file, shared by any number of processes of one machine and still there after a restart. Those that are
+ * over for longer than `ttl` go when another is over. `get` and `list` answer at once. Errors as those of `LmdbMessageStore`.
+ */
+export class LmdbPushStore extends TablePushStore<'now', 'later'> {
+  static {
+    checkArguments(LmdbPushStore.prototype, pushStoreArguments, ['add', 'delete', 'claim', 'update']);
+  }
+
+  readonly #table: LmdbTable;
+
+  constructor(options: LmdbPushStoreOptions) {
+    assertKnownOptions('LmdbPushStore', options, pushOptions);
+    const { path, ttl = 604_800, clock = systemClock } = options;
+    if (ttl !== null && !(Number.isSafeInteger(ttl) && ttl >= 1))
+      throw invalidConfig(
+        `ttl of LmdbPushStore is ${shownValue(ttl)}`,
+        'give a whole number of seconds from 1, or null',
+      );
+    const table = new LmdbTable(path);
+    const keepMs = ttl === null ? Number.POSITIVE_INFINITY : ttl * 1_000;
+    super(table, { clock, keepMs, keepMost: Number.POSITIVE_INFINITY });
+    this.#table = table;
+  }
+
+  /** Most looks find nothing, and a write costs a sync of the disk. */
+  override async claim(options: PushClaimOptions): Promise<readonly PushEntry[]> {
+    return this.canClaim(options) ? super.claim(options) : [];
+  }
+
+  /** Waits for what was sent to be written, and closes the file. Again: does nothing. */
+  close(): Promise<void> {
+    return this.#table.close();
+  }
+}

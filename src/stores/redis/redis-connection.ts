@@ -1,0 +1,284 @@
+import type { Cluster, Redis, RedisOptions } from 'ioredis';
+import { AgentLoopError, messageOf, missingPackage, shownValue } from '../../core/contracts/index.ts';
+import { loadPackage } from '../load-package.ts';
+
+/** A client of ioredis: of one server, of Sentinel's primary, or of a cluster. */
+export type RedisClient = Redis | Cluster;
+
+/** What a store connects with: a URL, options of ioredis (Sentinel's among them), or a client that is there. */
+export type RedisTarget = string | Omit<RedisOptions, 'replyMapping'> | RedisClient;
+
+/** A URL that ioredis would connect to all the same, as to a Redis. */
+const otherProtocol = /^(?!rediss?:)[a-z][a-z0-9+.-]*:\/\//i;
+
+/** Refuses what is nothing to connect with: `INVALID_CONFIG`. ioredis takes nothing for the server of this machine. */
+export function assertRedisTarget(redis: unknown): void {
+  if (typeof redis === 'string' && otherProtocol.test(redis)) {
+    const scheme = redis.slice(0, redis.indexOf(':'));
+    throw invalidTarget(`a URL of the protocol "${scheme}"; give one that begins with redis:// or rediss://.`);
+  }
+  if ((typeof redis === 'string' && redis !== '') || (typeof redis === 'object' && redis !== null)) return;
+  throw invalidTarget(`${shownValue(redis)}; give a URL, options of ioredis, or a client of it.`);
+}
+
+function invalidTarget(what: string): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', `redis is ${what}`);
+}
+
+interface OpenClient {
+  readonly client: RedisClient;
+  /** Whether the store made it and has to end it. */
+  readonly own: boolean;
+}
+
+interface OpenOptions {
+  /**
+   * After how long without a word from Redis, while it owes an answer, a connection counts as lost: a server that is stopped, a network
+   * that drops what it is given. Then it is made anew, as after any loss. Milliseconds; default 5,000.
+   */
+  readonly silenceMs?: number;
+}
+
+/** What a client of our own waits for an answer, unless told otherwise. */
+export const defaultSilenceMs = 5_000;
+
+/** Connects lazily, at the first command. ioredis is loaded only here, so that what merely knows the store does not load it. */
+export function openClient(target: RedisTarget, { silenceMs = defaultSilenceMs }: OpenOptions = {}): OpenClient {
+  if (isClient(target)) return { client: withoutKeyPrefix(target), own: false };
+  const { Redis: Client } = loadIoredis();
+  const options = { ...ownOptions, socketTimeout: silenceMs, sentinelCommandTimeout: silenceMs };
+  const client =
+    typeof target === 'string' ? new Client(target, options) : new Client({ ...options, ...target, lazyConnect: true });
+  // Failures reach whoever sent a command; ioredis prints what nobody listens to.
+  client.on('error', () => {});
+  return { client: withoutKeyPrefix(client), own: true };
+}
+
+/**
+ * `require` is for bundlers, which put ioredis into the bundle where they see it; Node has none in an ES module. Errors:
+ * `MISSING_PACKAGE`.
+ */
+function loadIoredis(): typeof import('ioredis') {
+  try {
+    return require('ioredis');
+  } catch {
+    return installedIoredis();
+  }
+}
+
+function installedIoredis(): typeof import('ioredis') {
+  try {
+    return loadPackage('ioredis');
+  } catch (error) {
+    throw missingPackage('ioredis', error);
+  }
+}
+
+/** Ends a connection that a store made. */
+export async function closeClient({ client, own }: OpenClient): Promise<void> {
+  if (!own) return;
+  if (client.status === 'ready') await client.quit().catch(() => {});
+  client.disconnect();
+}
+
+export function isCluster(client: RedisClient): client is Cluster {
+  return client.isCluster;
+}
+
+/** What commands take. */
+export type CommandArgument = string | number | Buffer;
+
+/**
+ * One command, whatever the client. In a cluster it goes to the node of its first key. What is sent in one go of this process, its
+ * microtasks included, leaves in one write to the socket: a write costs several times what a command does.
+ */
+export function command(client: RedisClient, name: string, ...args: readonly CommandArgument[]): Promise<unknown> {
+  if (!isCluster(client)) holdWrites(client);
+  return isCluster(client) ? client.call(name, ...args) : client.call(name, ...args);
+}
+
+/** The same for replies that are bytes. */
+export function bytesCommand(client: RedisClient, name: string, ...args: readonly CommandArgument[]): Promise<unknown> {
+  return isCluster(client) ? client.callBuffer(name, ...args) : client.callBuffer(name, ...args);
+}
+
+/** Sockets that wait for more to write. */
+const held = new WeakSet<object>();
+
+function holdWrites({ stream }: Redis): void {
+  if (!stream?.writable || held.has(stream)) return;
+  held.add(stream);
+  stream.cork();
+  process.nextTick(() => {
+    held.delete(stream);
+    stream.uncork();
+  });
+}
+
+/** How long ioredis holds on to a socket that does not close; it waits that long even for one that is closed. */
+export const disconnectTimeout = 100;
+
+const ownOptions = {
+  lazyConnect: true,
+  disconnectTimeout,
+  // Two reconnects, then the command fails; turns retry until their own deadline.
+  maxRetriesPerRequest: 2,
+  retryStrategy: (times: number) => Math.min(50 * 2 ** (times - 1), 500),
+  // A primary that became a replica: the next connection asks anew where the primary is.
+  reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+};
+
+function isClient(target: RedisTarget): target is RedisClient {
+  return typeof target === 'object' && 'isCluster' in target;
+}
+
+/** The scripts name keys themselves, which ioredis could not prefix. */
+function withoutKeyPrefix(client: RedisClient): RedisClient {
+  const { keyPrefix } = client.options;
+  if (keyPrefix === undefined || keyPrefix === '') return client;
+  throw new AgentLoopError(
+    'INVALID_CONFIG',
+    `The Redis client has the keyPrefix "${keyPrefix}", which scripts cannot follow; leave it out and give the store a "prefix".`,
+  );
+}
+
+/** What a store is connected by, until it is closed. */
+export class StoreConnection {
+  readonly #store: string;
+  readonly #open: OpenClient;
+  #closed = false;
+
+  /** `store` is its name, for errors. Errors: `INVALID_CONFIG`. */
+  constructor(store: string, target: RedisTarget, options?: OpenOptions) {
+    assertRedisTarget(target);
+    this.#store = store;
+    this.#open = openClient(target, options);
+  }
+
+  get client(): RedisClient {
+    return this.#open.client;
+  }
+
+  /** Errors: `UNAVAILABLE` after `close`. */
+  assertOpen(): void {
+    if (this.#closed) throw storeClosed(this.#store);
+  }
+
+  /** Ends the connection that the store made. Again: does nothing. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await closeClient(this.#open);
+  }
+}
+
+/** One command, and what Redis answers. Errors: `FULL`, `UNAVAILABLE`. */
+export async function sendCommand(
+  client: RedisClient,
+  name: string,
+  ...args: readonly CommandArgument[]
+): Promise<unknown> {
+  try {
+    return await command(client, name, ...args);
+  } catch (thrown) {
+    throw redisError(thrown);
+  }
+}
+
+/** What the server or the way to it refuses, by the first word of the reply or of what ioredis says. */
+const fullReplies = /^(OOM|MISCONF)\b/;
+
+const refusedCredentials = /^(WRONGPASS|NOAUTH|NOPERM)\b|invalid password|without any password configured/i;
+
+const unknownCommand = /^ERR (unknown command|Unknown subcommand|This instance has cluster support disabled)/i;
+
+/**
+ * The error of a command that Redis did not carry out: `FULL` where it has no room, else `UNAVAILABLE`. Says what Redis said; the
+ * command itself, which may hold a record or a password, stays out.
+ */
+export function redisError(thrown: unknown, taskId?: string): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  const said = saidBy(thrown);
+  const about = taskId === undefined ? {} : { taskId };
+  if (fullReplies.test(said)) {
+    return new AgentLoopError(
+      'FULL',
+      `Redis has no room for more: "${said}"; free memory or disk, or raise its limit.`,
+      {
+        ...about,
+        retryable: true,
+      },
+    );
+  }
+  if (refusedCredentials.test(said)) {
+    return new AgentLoopError(
+      'UNAVAILABLE',
+      `Redis refuses this client: "${said}"; check user and password, and the rights of the user.`,
+      about,
+    );
+  }
+  if (unknownCommand.test(said)) {
+    return new AgentLoopError('UNAVAILABLE', `Redis cannot do this: "${said}"; use Redis 7.0 or newer.`, about);
+  }
+  return new AgentLoopError('UNAVAILABLE', `Redis does not answer: "${said}"; is it running, and can it be reached?`, {
+    ...about,
+    retryable: true,
+  });
+}
+
+export function isNoScript(thrown: unknown): boolean {
+  return messageOf(thrown).startsWith('NOSCRIPT');
+}
+
+export function unconfirmed(taskId: string, confirmed: number, wanted: number): AgentLoopError {
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `${confirmed} of ${wanted} replicas confirmed the records of task "${taskId}" in time; bring the replicas back, or ask for fewer.`,
+    { taskId, retryable: true },
+  );
+}
+
+/** An append that arrived before an earlier one: retried after it, it succeeds. */
+export function overtaken(taskId: string): AgentLoopError {
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `An append to task "${taskId}" arrived before an earlier one that is still on its way; send it again.`,
+    { taskId, retryable: true },
+  );
+}
+
+export function scriptsLost(taskId: string): AgentLoopError {
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `Redis had lost the scripts of the store, which are loaded again; send the append to task "${taskId}" again.`,
+    { taskId, retryable: true },
+  );
+}
+
+export function torn(taskId: string, head: number, journal: number): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `The head of task "${taskId}" says ${head} records, its journal ends at ${journal}: Redis lost or evicted keys; check its maxmemory-policy and persistence, then delete the task.`,
+    { taskId },
+  );
+}
+
+export function unreadable(taskId: string, entry: string, why: string): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `Entry ${entry} of the journal of task "${taskId}" cannot be read: ${why}; the journal is kept for inspection.`,
+    { taskId },
+  );
+}
+
+export function storeClosed(store = 'RedisStateStore'): AgentLoopError {
+  return new AgentLoopError('UNAVAILABLE', `This ${store} was closed; make a new one.`);
+}
+
+/** What was said in the end: a cluster's client keeps the reason beside its error, one that ran out of tries names its option. */
+function saidBy(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return messageOf(thrown);
+  if ('lastNodeError' in thrown && thrown.lastNodeError instanceof Error) return saidBy(thrown.lastNodeError);
+  if (thrown.name === 'MaxRetriesPerRequestError') return 'no connection, after several tries';
+  return thrown.message === '' && 'code' in thrown ? String(thrown.code) : thrown.message;
+}

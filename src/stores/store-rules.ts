@@ -1,0 +1,198 @@
+import { AgentLoopError, type AppendOptions, type Lease, taskIdPattern, type Under } from '../core/contracts/index.ts';
+import { isKnownType, isTerminal, type JournalRecord, journalSchema, kindOf } from '../core/journal/index.ts';
+
+/** Where a journal ends. */
+export interface JournalEnd {
+  readonly seq: number;
+  /** Whether its last record is a terminal one. */
+  readonly hasEnded: boolean;
+}
+
+/**
+ * Whether records of the journal's owner are to be written: true if they continue at its end, false if this owner wrote
+ * all of them before. Errors: `TERMINAL`, `REWOUND`, `POISON`. That the lease is the journal's is checked before.
+ */
+export function checkAppend(end: JournalEnd, lease: Lease, records: readonly JournalRecord[]): boolean {
+  const first = records[0]?.seq ?? Number.POSITIVE_INFINITY;
+  if (first <= end.seq && first > lease.seq && first + records.length - 1 <= end.seq) return false;
+  if (end.hasEnded) throw ended(lease.taskId);
+  let { seq } = end;
+  let closed = false;
+  for (const record of records) {
+    if (record.seq !== seq + 1) throw rewound(lease.taskId, seq, record.seq);
+    if (closed) throw ended(lease.taskId);
+    if (!isKnownType(record.type)) throw unknownRecord(lease.taskId, record.seq, record.type);
+    closed = isTerminal(record);
+    seq++;
+  }
+  return true;
+}
+
+/** Why a batch must not be written, whatever the journal says; for stores whose server compares it with the journal. */
+export function batchFault(taskId: string, records: readonly JournalRecord[]): AgentLoopError | undefined {
+  let previous: JournalRecord | undefined;
+  for (const record of records) {
+    if (previous !== undefined && record.seq !== previous.seq + 1) return rewound(taskId, previous.seq, record.seq);
+    if (previous !== undefined && isTerminal(previous)) return ended(taskId);
+    if (!isKnownType(record.type)) return unknownRecord(taskId, record.seq, String(record.type));
+    previous = record;
+  }
+  return undefined;
+}
+
+/** The seq of the `llm.start` that the journal is in the middle of after these records; 0 for none, undefined for as before. */
+export function openCallAfter(records: readonly JournalRecord[]): number | undefined {
+  let open: number | undefined;
+  for (const { type, seq } of records) {
+    const streams = kindOf(type)?.streams;
+    if (streams === 'begins') open = seq;
+    else if (streams === 'ends') open = 0;
+  }
+  return open;
+}
+
+/** So much is gathered at most: a Redis script runs alone on its server. */
+const maxRecords = 100;
+
+/** Appends of one lease, made in one go of this process, that are sent as one. */
+export class AppendGroup {
+  readonly lease: Lease;
+  readonly records: JournalRecord[];
+  options: AppendOptions;
+  /** Settles as the append does. */
+  readonly answered: Promise<void>;
+  #answer: (answer: Promise<void>) => void = () => {};
+
+  constructor(lease: Lease, records: readonly JournalRecord[], options: AppendOptions) {
+    this.lease = lease;
+    this.records = [...records];
+    this.options = options;
+    this.answered = new Promise((resolve) => {
+      this.#answer = resolve;
+    });
+  }
+
+  /** Adds an append if it continues the group's records. */
+  take(lease: Lease, records: readonly JournalRecord[], { status, barrier }: AppendOptions): boolean {
+    const last = this.records.at(-1);
+    const first = records[0];
+    if (last === undefined || first?.seq !== last.seq + 1 || isTerminal(last)) return false;
+    if (lease.owner !== this.lease.owner || lease.epoch !== this.lease.epoch) return false;
+    if (this.records.length + records.length > maxRecords) return false;
+    this.records.push(...records);
+    this.options = { status, barrier: barrier || this.options.barrier };
+    return true;
+  }
+
+  answerWith(answer: Promise<void>): void {
+    this.#answer(answer);
+  }
+}
+
+/**
+ * Whether a newer owner of the parent turn acquires a child turn, also while another owner holds it; where not, the lease of the child
+ * decides. `before`: the `under` that the head has. Errors: `FENCED` for an older owner of the parent turn.
+ */
+export function takesAtOnce(taskId: string, before: Under | undefined, under: Under | undefined): boolean {
+  if (!before || !under || before.taskId !== under.taskId) return false;
+  if (under.epoch < before.epoch) throw olderParent(taskId, under, before.epoch);
+  return under.epoch > before.epoch;
+}
+
+/** The task ids of the child turns that records link to, each once. Skips whatever is not a record: a damaged journal can be deleted. */
+export function childrenIn(records: Iterable<unknown>): readonly string[] {
+  const children = new Set<string>();
+  for (const record of records) {
+    if (typeof record !== 'object' || record === null || !('child' in record)) continue;
+    const taskId = idIn(record.child);
+    if (taskId !== undefined) children.add(taskId);
+  }
+  return [...children];
+}
+
+/** The task id of the parent turn, out of a journal that may be damaged. */
+export function parentIn(records: readonly unknown[]): string | undefined {
+  return idIn(memberOf(records[0], 'parent'));
+}
+
+function idIn(link: unknown): string | undefined {
+  const taskId = memberOf(link, 'taskId');
+  return typeof taskId === 'string' && taskIdPattern.test(taskId) ? taskId : undefined;
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}
+
+/** Refuses a task id that no store may take: `INVALID_INPUT`. */
+export function assertTaskId(taskId: string): void {
+  if (taskIdPattern.test(taskId)) return;
+  throw new AgentLoopError(
+    'INVALID_INPUT',
+    `The task id ${JSON.stringify(taskId)} cannot be used; take 1 to 128 of the characters A-Z a-z 0-9 _ . : -`,
+  );
+}
+
+export function notFound(taskId: string): AgentLoopError {
+  return new AgentLoopError(
+    'NOT_FOUND',
+    `The store has no task "${taskId}"; check the id, or start the turn again if the task was deleted or its time ran out.`,
+    { taskId },
+  );
+}
+
+export function fenced(lease: Lease): AgentLoopError {
+  return new AgentLoopError(
+    'FENCED',
+    `The lease of "${lease.owner}" on task "${lease.taskId}" (epoch ${lease.epoch}) was taken over or given back; stop this turn, its results are not recorded.`,
+    { taskId: lease.taskId },
+  );
+}
+
+/** For an `acquire`, which has no lease yet. `epoch`: of the parent's lease that the child turn was taken under. */
+export function olderParent(taskId: string, under: Under, epoch: number): AgentLoopError {
+  return new AgentLoopError(
+    'FENCED',
+    `A newer owner of the parent turn "${under.taskId}" (epoch ${epoch}, yours is ${under.epoch}) took the child turn "${taskId}"; stop the parent turn, its results are not recorded.`,
+    { taskId },
+  );
+}
+
+export function rewound(taskId: string, head: number, seq: number): AgentLoopError {
+  return new AgentLoopError(
+    'REWOUND',
+    `Record ${seq} does not follow the journal of task "${taskId}", which ends at ${head}; stop this turn and resume the task from its journal.`,
+    { taskId },
+  );
+}
+
+/** `remainingMs`: how long the lease lasts if nobody renews it. */
+export function busy(taskId: string, remainingMs: number): AgentLoopError {
+  return new AgentLoopError(
+    'BUSY',
+    `Task "${taskId}" is held by another owner for ${remainingMs} ms more; follow it, or try again later.`,
+    { taskId, retryable: true, retryAfterMs: remainingMs },
+  );
+}
+
+export function ended(taskId: string): AgentLoopError {
+  return new AgentLoopError('TERMINAL', `The turn of task "${taskId}" has ended; start a new one with another id.`, {
+    taskId,
+  });
+}
+
+export function newerSchema(taskId: string, schema: number): AgentLoopError {
+  return new AgentLoopError(
+    'SCHEMA',
+    `The journal of task "${taskId}" has schema ${schema}, this version reads up to ${journalSchema}; update millrace.`,
+    { taskId },
+  );
+}
+
+export function unknownRecord(taskId: string, seq: number, type: string): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `Record ${seq} of task "${taskId}" has the type "${type}", which this version does not know; name extension records "x.…", or update millrace.`,
+    { taskId },
+  );
+}
