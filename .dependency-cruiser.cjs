@@ -67,17 +67,10 @@ module.exports = {
     },
     {
       name: 'rooms-below-the-turn',
-      comment:
-        'The turn composes the other rooms. Exception: the type of what a run hands to them, until each room declares what it uses.',
+      comment: 'The turn composes the other rooms. Each of them declares what it uses of a run.',
       severity: 'error',
       from: { path: '^src/core/', pathNot: '^src/core/turn/' },
-      to: { path: '^src/core/turn/', pathNot: '^src/core/turn/turn-deps\\.ts$' },
-    },
-    {
-      name: 'only-types-of-the-turn',
-      severity: 'error',
-      from: { path: '^src/core/', pathNot: '^src/core/turn/' },
-      to: { path: '^src/core/turn/', dependencyTypesNot: ['type-only'] },
+      to: { path: '^src/core/turn/' },
     },
     {
       name: 'core-packages',

@@ -12,7 +12,7 @@ export interface Mutation {
 }
 
 const batch = 'src/core/tool-call/tool-batch.ts';
-const line = 'src/core/ownership/journal-operators.ts';
+const line = 'src/core/ownership/journal-line.ts';
 const lmdb = 'src/stores/lmdb/lmdb-state-store.ts';
 const lua = 'src/stores/redis/lua';
 
@@ -77,7 +77,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'random',
     patches: [
       {
-        file: 'src/core/tool-call/in-doubt.ts',
+        file: 'src/core/tool-call/tool-plan.ts',
         from: `return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);`,
         to: `return 'run';`,
       },
@@ -88,7 +88,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'random',
     patches: [
       {
-        file: 'src/core/tool-call/in-doubt.ts',
+        file: 'src/core/tool-call/tool-plan.ts',
         from: `if (answer.outcome === 'unknown') return unknownOutcome(pending);`,
         to: `if (answer.outcome === 'unknown') return { type: 'tool.result', callId: pending.callId, content: 'done', success: true, durationMs: 0 };`,
       },
@@ -141,8 +141,8 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     name: 'the right to a child turn does not end with the lease above',
     mode: 'tree-long',
     patches: [
-      { file: 'src/core/ownership/lease-hold.ts', from: ' && this.#above?.isSure !== false;', to: ';' },
-      { file: 'src/core/ownership/lease-hold.ts', from: 'if (above && !above.isSure)', to: 'if (above && false)' },
+      { file: 'src/core/ownership/lease.ts', from: ' && this.#above?.isSure !== false;', to: ';' },
+      { file: 'src/core/ownership/lease.ts', from: 'if (above && !above.isSure)', to: 'if (above && false)' },
     ],
   },
   {
@@ -150,7 +150,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'tree-outage',
     patches: [
       {
-        file: 'src/core/ownership/lease-operators.ts',
+        file: 'src/core/ownership/lease.ts',
         from: '() => this.to.error(unrenewed(storeDeadlineMs)));',
         to: '() => { void this.#deps.store.release(this.#deps.lease); setTimeout(() => this.to.error(unrenewed(storeDeadlineMs)), 5); });',
       },

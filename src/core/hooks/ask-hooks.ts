@@ -8,14 +8,12 @@ import type { LoopState } from '../journal/state.ts';
 import { originOf } from '../journal/turn-result.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
-import type { HookDeps } from '../turn/turn-deps.ts';
-import type { AskedHook, HookPlace, HookQuestion } from './hook-context.ts';
+import type { AskedHook, HookDeps, HookPlace, HookQuestion } from './hook-context.ts';
 import { type AboutOf, type HookSubject, hookSubjects } from './hook-subjects.ts';
-import { type AnswerOf, type AskedHookName, checkAnswer, hookTable } from './hook-table.ts';
-import type { Hooks } from './hooks.ts';
+import { type AnswerOf, type AskedHookName, checkAnswer, type Hooks, hookTable } from './hook-table.ts';
 
 /** Asks one hook of every extension that has it. */
-export interface Asking<Name extends AskedHookName> {
+interface Asking<Name extends AskedHookName> {
   readonly hook: Name;
   readonly place: HookPlace;
   /** What the next extension is asked about. */
@@ -181,7 +179,7 @@ function fail(deps: HookDeps, { hook, extension, context, error, count }: Failed
 }
 
 /** Why a call may not run: who had to decide about it failed. */
-export class Refusal extends Error {}
+class Refusal extends Error {}
 
 /** Carries what an extension wants through the way of its failures. */
 class DeliberateFailure extends Error {

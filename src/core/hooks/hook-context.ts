@@ -1,18 +1,49 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { startHookSpan } from '../../observability/spans/hook-span.ts';
+import type { TurnTracing } from '../../observability/spans/tracing-options.ts';
 import type { Clock } from '../contracts/clock.ts';
 import type { Extension, HookContext } from '../contracts/extension.ts';
 import type { LLMProvider } from '../contracts/provider.ts';
 import type { AuthContext, ToolDefinition } from '../contracts/tool.ts';
 import { type AgentUsage, addUsed } from '../contracts/usage.ts';
 import { maxIterationsOf } from '../journal/call-settings.ts';
-import type { CommitDraft } from '../journal/signals.ts';
-import type { LoopState } from '../journal/state.ts';
+import type { CommitDraft, Stamper } from '../journal/signals.ts';
+import type { LoopState, TurnIdentity } from '../journal/state.ts';
 import { viewSince } from '../model-call/view.ts';
+import type { ResolvedConfig } from '../options/resolve-config.ts';
+import type { TurnNode } from '../ownership/child-turns.ts';
 import { isLeft, ParentTurn, parentTurn } from '../ownership/child-turns.ts';
+import type { LeaseHold } from '../ownership/lease.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
-import type { HookDeps } from '../turn/turn-deps.ts';
-import type { HookName } from './hook-table.ts';
+import type { ToolSet } from '../tool-call/tool-set.ts';
+import type { HookName, Hooks } from './hook-table.ts';
+
+/** What a hook needs of the run that it belongs to. A run is what one process does of a turn, from its start or resume on. */
+export interface HookDeps extends Stamper {
+  readonly config: ResolvedConfig;
+  /** With the id and the metadata of the current agent. */
+  readonly turn: TurnIdentity;
+  readonly systemPrompt: string | undefined;
+  /** Unless an extension changed it; see `maxIterationsOf`. */
+  readonly maxIterations: number;
+  readonly provider: LLMProvider;
+  /** As the caller gave it, for tools; never journaled, traced or logged. */
+  readonly authContext: AuthContext | undefined;
+  /** The `context` of the start options, as the caller gave it. */
+  readonly context: unknown;
+  readonly tracing: TurnTracing;
+  readonly hooks: Hooks;
+  /** Aborted when the turn is cancelled. */
+  readonly scope: AbortScope;
+  /** Aborted when the process shuts down and the turn shall be left to another. */
+  readonly drain: AbortScope;
+  /** The turn in the tree of its child turns. */
+  readonly node: TurnNode;
+  /** How long this process may be sure of its lease. Absent without a store: nobody else can own the turn then. */
+  readonly leaseHold: LeaseHold | undefined;
+  /** Absent where the turn ended before its tools were known. */
+  readonly tools?: ToolSet;
+}
 
 /** Where a hook is asked. */
 export interface HookPlace {

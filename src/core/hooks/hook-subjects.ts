@@ -20,7 +20,7 @@ import { AskedHook, type HookQuestion } from './hook-context.ts';
 import type { AnswerOf, AskedHookName } from './hook-table.ts';
 
 /** A model call that is about to be made, as the extensions before left it. */
-export interface CallToMake {
+interface CallToMake {
   readonly params: LLMCallParams;
   /** What one of them chose. */
   readonly provider: LLMProvider | undefined;
@@ -41,7 +41,7 @@ class AskedModelCall extends AskedHook {
   }
 }
 
-export interface CallInQuestion {
+interface CallInQuestion {
   readonly pending: Pick<PendingToolCall, 'callId' | 'call'>;
   readonly tool: OfferedTool;
   readonly arguments: unknown;
@@ -97,7 +97,7 @@ class AskedOutcome extends AskedCall implements ToolCallOutcome {
 }
 
 /** What a step knows besides the state. */
-export interface LastStep {
+interface LastStep {
   /** How the turn is about to end, where it is. */
   readonly ending: TurnDone | undefined;
   /** What the iteration's call was made with; absent where another process made it. */

@@ -1,5 +1,9 @@
+import type { AgentLoopError } from '../contracts/errors.ts';
 import type { Extension } from '../contracts/extension.ts';
 import type { DecisionPoint, RecordedHook } from '../journal/records.ts';
+import type { ExtensionError } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
+import type { LastCall } from '../model-call/view.ts';
 
 /** The members of an extension that are not hooks. */
 type Setting = 'name' | 'onError' | 'timeoutMs' | 'toolProviders' | 'limitUsage' | 'partials' | '~value';
@@ -23,7 +27,7 @@ export type AnswerOf<Name extends keyof E, E extends Extension = Extension> = No
 type KeysOf<Answer> = Answer extends object ? keyof Answer : never;
 
 /** What the engine knows of a hook that is asked in a turn. */
-export interface HookRow<Name extends keyof E, E extends Extension = Extension> {
+interface HookRow<Name extends keyof E, E extends Extension = Extension> {
   /** When it is asked. `isDue` tells whether one that comes once in an iteration still has to be. */
   readonly asked: Name extends StepHook ? 'once an iteration' : 'each time';
   /** The properties that its answer may have; any other is an error of the extension. `fail` ends the turn. */
@@ -144,5 +148,49 @@ export function checkAnswer<Name extends AskedHookName>(hook: Name, given: unkno
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || Object.hasOwn(answer, name)) continue;
     throw new TypeError(`unknown property "${name}"; allowed: ${Object.keys(answer).join(', ') || 'none'}`);
+  }
+}
+
+/** What an agent runs with: the hooks of its extensions among it. */
+interface HookedRun {
+  readonly config: { readonly hooks: HookLists };
+}
+
+/** The hooks of one run of a turn: where their failures are shown, and which of them were asked between two steps. */
+export class Hooks<Run extends HookedRun = HookedRun> {
+  lists: HookLists;
+  /** What the agent that runs the turn now runs with; absent as long as it is the one that the turn began with. */
+  stint: Run | undefined;
+  /** Set by a hook around a tool call by which the turn fails; the batch fails it once its calls have stopped. */
+  failure: AgentLoopError | undefined;
+  /** What the last model call of this run was asked. */
+  lastCall: LastCall | undefined;
+  /** Where failures of hooks are shown. */
+  out: { next(error: ExtensionError): void } | undefined;
+  /** The iteration at which each was asked last. */
+  #asked: Map<StepHook, number> | undefined;
+
+  constructor(lists: HookLists) {
+    this.lists = lists;
+  }
+
+  /** Another agent runs the turn from here on. */
+  begin(stint: Run): void {
+    this.stint = stint;
+    this.lists = stint.config.hooks;
+    this.lastCall = undefined;
+    this.#asked?.delete('beforeTurn');
+  }
+
+  /** Whether a hook that comes once in an iteration still has to be asked. */
+  isDue(hook: StepHook, state: LoopState): boolean {
+    if (this.lists[hook].length === 0) return false;
+    const decided: Readonly<Partial<Record<StepHook, number>>> = state.changes.decided;
+    return this.#asked?.get(hook) !== state.iteration && decided[hook] !== state.iteration;
+  }
+
+  noteAsked(hook: StepHook, { iteration }: LoopState): void {
+    this.#asked ??= new Map();
+    this.#asked.set(hook, iteration);
   }
 }

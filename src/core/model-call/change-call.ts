@@ -1,17 +1,22 @@
 import type { Context } from '@opentelemetry/api';
-import { checkMessages } from '../contracts/check-messages.ts';
+import { checkChangedMessages, checkMessages } from '../contracts/check-messages.ts';
 import { settingsFlaw } from '../contracts/check-settings.ts';
-import type { CallChange } from '../contracts/extension.ts';
-import type { LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
+import type { CallChange, IterationChange, IterationView } from '../contracts/extension.ts';
+import { type Message, pairedMessages } from '../contracts/messages.ts';
+import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import { shownValue } from '../contracts/shown-value.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
-import type { AskedHook } from '../hooks/hook-context.ts';
-import { recordOfChange } from '../hooks/record-of-change.ts';
-import type { ExtensionRecord } from '../journal/records.ts';
+import { type AskedHook, DraftPlace, type HookDeps } from '../hooks/hook-context.ts';
+import type { HookName } from '../hooks/hook-table.ts';
+import { recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
+import { callSettings, copySettings } from '../journal/call-settings.ts';
+import type { ExtensionRecord, LlmStart } from '../journal/records.ts';
+import { CommitDraft } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-import type { TurnDeps } from '../turn/turn-deps.ts';
+import type { Offer } from '../tool-call/tool-set.ts';
 import { responseFlaw } from './response.ts';
-import { pairedByHook } from './view.ts';
+import type { ModelCallDeps } from './usage.ts';
+import { instructionsOf, withoutInstructions } from './view.ts';
 
 /** What extensions made of a model call. */
 export interface ChangedCall {
@@ -22,7 +27,7 @@ export interface ChangedCall {
 
 /** Asks the extensions about a model call; one that answers in its place is the last. `waitsFor` receives each question that is answered later. Throws or rejects as `askHooks`. */
 export function changeCall(
-  deps: TurnDeps,
+  deps: ModelCallDeps,
   traceContext: Context,
   waitsFor: (question: AskedHook) => void,
 ): (state: LoopState, params: LLMCallParams) => ChangedCall | Promise<ChangedCall> {
@@ -77,7 +82,7 @@ export interface ChangedResponse {
 
 /** Asks the extensions about the answer of a model, before it is recorded. Throws or rejects as `askHooks`. */
 export function changeResponse(
-  deps: TurnDeps,
+  deps: ModelCallDeps,
   traceContext: Context,
   waitsFor: (question: AskedHook) => void,
 ): (state: LoopState, response: LLMResponse) => ChangedResponse | Promise<ChangedResponse> {
@@ -104,4 +109,135 @@ export function changeResponse(
     });
     return asked instanceof Promise ? asked.then(() => ({ response, records })) : { response, records };
   };
+}
+
+/** What one model call sees, as the extensions left it. */
+export interface PreparedView {
+  readonly messages: readonly Message[];
+  readonly systemPrompt: string | undefined;
+  readonly offer: Offer;
+  readonly settings: CallSettings;
+}
+
+/** A model call to be made. `view`: where extensions made it; else that of the state. */
+export interface ModelCall {
+  readonly start: LlmStart;
+  readonly view?: PreparedView;
+}
+
+/** A view, and what was recorded while it was made. */
+interface Preparation {
+  readonly view: PreparedView;
+  readonly draft: CommitDraft;
+}
+
+/** Asks the extensions what the next model call sees. At once where all of them answer at once. Throws or rejects as `askHooks`. */
+export function prepareView(
+  deps: ModelCallDeps,
+  traceContext: Context,
+): (state: LoopState) => Preparation | Promise<Preparation> {
+  return (state) => {
+    const draft = new CommitDraft(deps, state);
+    let view: PreparedView = firstView(deps, state);
+    let shown = shownView(view);
+    const asked = askHooks(deps, {
+      hook: 'prepareIteration',
+      place: new DraftPlace(draft, traceContext),
+      about: () => shown,
+      take: (change, { name }, { childUsage: used }) => {
+        if (change.view) {
+          view = changedView(deps, view, { change: change.view, extension: name });
+          shown = shownView(view);
+        }
+        const record = recordOfChange(kept(change), {
+          deps,
+          state: draft.after,
+          name,
+          hook: 'prepareIteration',
+          used,
+        });
+        if (record) draft.add(record);
+        return !change.finish;
+      },
+      count: (used, { name }) => draft.add(usageRecord(used, { name, hook: 'prepareIteration' })),
+    });
+    return asked instanceof Promise ? asked.then(() => ({ view, draft })) : { view, draft };
+  };
+}
+
+function shownView({ messages, systemPrompt, offer, settings }: PreparedView): IterationView {
+  return { messages, systemPrompt, tools: offer.offered, settings };
+}
+
+function kept({ finish, usage, usageBy, data, events }: IterationChange): Omit<IterationChange, 'view' | 'fail'> {
+  return {
+    ...(finish && { finish }),
+    ...(usage && { usage }),
+    ...(usageBy && { usageBy }),
+    ...(data === undefined ? {} : { data }),
+    ...(events && { events }),
+  };
+}
+
+function firstView(deps: ModelCallDeps, state: LoopState): PreparedView {
+  const { history, changes } = state;
+  return {
+    messages: withoutInstructions(history),
+    systemPrompt: instructionsOf(history, changes.settings.systemPrompt ?? deps.systemPrompt),
+    offer: deps.tools.after(changes.tools),
+    settings: callSettings(deps, state),
+  };
+}
+
+function changedView(
+  deps: ModelCallDeps,
+  before: PreparedView,
+  { change, extension }: { readonly change: NonNullable<IterationChange['view']>; readonly extension: string },
+): PreparedView {
+  if (typeof change !== 'object') throw new TypeError(`its view must be an object, not ${shownValue(change)}`);
+  const { messages, systemPrompt, tools, settings } = change;
+  if (messages) checkChangedMessages(messages, before.messages);
+  if (typeof systemPrompt !== 'string' && systemPrompt !== null && systemPrompt !== undefined) {
+    throw new TypeError(`systemPrompt must be a string or null, not ${shownValue(systemPrompt)}`);
+  }
+  return {
+    messages: messages ? pairedByHook(deps, messages, { extension, hook: 'prepareIteration' }) : before.messages,
+    systemPrompt: systemPrompt === undefined ? before.systemPrompt : (systemPrompt ?? undefined),
+    offer: tools ? deps.tools.only(knownNames(deps, tools)) : before.offer,
+    settings: settings ? changedSettings(before.settings, settings) : before.settings,
+  };
+}
+
+function knownNames({ tools }: ModelCallDeps, names: readonly string[]): readonly string[] {
+  for (const name of names) {
+    if (tools.byName.has(name)) continue;
+    throw new TypeError(`there is no tool "${name}"; the turn knows: ${[...tools.byName.keys()].join(', ') || 'none'}`);
+  }
+  return names;
+}
+
+function changedSettings(before: CallSettings, settings: CallSettings): CallSettings {
+  const flaw = settingsFlaw(settings);
+  if (flaw) throw new TypeError(flaw.join('; '));
+  const changed = { ...before };
+  copySettings(changed, settings);
+  return changed;
+}
+
+/**
+ * The messages that a hook makes of a request. Where calls and results do not belong together they are repaired, and the log says so.
+ * Throws a `TypeError` where none are left.
+ */
+function pairedByHook(
+  { config: { logger }, turn: { taskId } }: HookDeps,
+  messages: readonly Message[],
+  by: { readonly extension: string; readonly hook: HookName },
+): readonly Message[] {
+  const paired = pairedMessages(messages);
+  if (paired.length === 0) {
+    const what = messages.length === 0 ? 'no messages' : 'tool results only, without the calls that they answer';
+    throw new TypeError(`it leaves ${what}: keep the assistant message with those calls, or a user message`);
+  }
+  if (paired !== messages) logger.warn('messages repaired', { taskId, ...by });
+  return paired;
 }

@@ -5,7 +5,7 @@ import { iterationsBefore, maxIterationsOf } from '../journal/call-settings.ts';
 import type { LlmDone, RecordedCall, TurnFailed, TurnRecord } from '../journal/records.ts';
 import type { LoopState } from '../journal/state.ts';
 import { asJson } from '../options/check-answers.ts';
-import type { RunDeps } from '../turn/turn-deps.ts';
+import type { ResolvedConfig } from '../options/resolve-config.ts';
 
 /** The `llm.done` of a response: calls with ids that are present and different, a truncated or filtered call dropped. */
 export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDone {
@@ -155,7 +155,10 @@ export function endWithResponse(deps: Limits, state: LoopState, record: LlmDone)
 }
 
 /** What of a run says how its turn ends. */
-type Limits = Pick<RunDeps, 'config' | 'maxIterations'>;
+interface Limits {
+  readonly config: ResolvedConfig;
+  readonly maxIterations: number;
+}
 
 /** How many iterations the turn may have, without those of agents that ran it before. */
 export function allowedIterations(deps: Pick<Limits, 'maxIterations'>, state: LoopState): number {

@@ -1,9 +1,7 @@
 import { type Message, pairedMessages, textOf } from '../contracts/messages.ts';
-import type { HookName } from '../hooks/hook-table.ts';
-import type { LastCall } from '../hooks/hooks.ts';
+import type { LLMCallParams } from '../contracts/provider.ts';
 import { type History, isInstruction } from '../journal/history.ts';
 import type { LoopState } from '../journal/state.ts';
-import type { HookDeps } from '../turn/turn-deps.ts';
 
 /** The message to the model at the limit with `onLimit: 'summarize'`. */
 const summaryRequest: Message = {
@@ -12,7 +10,15 @@ const summaryRequest: Message = {
     'You have reached the limit of steps. Call no more tools: sum up what you found and answer as well as you can.',
 };
 
-export interface ViewOptions {
+/** A model call of this run. */
+export interface LastCall {
+  readonly iteration: number;
+  readonly params: LLMCallParams;
+  /** How many messages the history had. */
+  readonly historyLength: number;
+}
+
+interface ViewOptions {
   readonly systemPrompt: string | undefined;
   /** Whether to ask for the closing summary. */
   readonly summary: boolean;
@@ -32,24 +38,6 @@ export function messagesWith(instructions: string | undefined, messages: Message
   if (summary) messages.push(summaryRequest);
   if (instructions !== undefined) messages.unshift({ role: 'system', content: instructions });
   return messages;
-}
-
-/**
- * The messages that a hook makes of a request. Where calls and results do not belong together they are repaired, and the log says so.
- * Throws a `TypeError` where none are left.
- */
-export function pairedByHook(
-  { config: { logger }, turn: { taskId } }: HookDeps,
-  messages: readonly Message[],
-  by: { readonly extension: string; readonly hook: HookName },
-): readonly Message[] {
-  const paired = pairedMessages(messages);
-  if (paired.length === 0) {
-    const what = messages.length === 0 ? 'no messages' : 'tool results only, without the calls that they answer';
-    throw new TypeError(`it leaves ${what}: keep the assistant message with those calls, or a user message`);
-  }
-  if (paired !== messages) logger.warn('messages repaired', { taskId, ...by });
-  return paired;
 }
 
 /** The system prompt with the system and developer messages of a history after it. */

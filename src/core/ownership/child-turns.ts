@@ -14,7 +14,7 @@ import type { LoopState, TurnIdentity } from '../journal/state.ts';
 import { TurnError, type TurnResult } from '../journal/turn-result.ts';
 import type { ResolvedConfig } from '../options/resolve-config.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
-import type { LeaseHold } from './lease-hold.ts';
+import type { LeaseHold } from './lease.ts';
 
 /**
  * The reason with which work stops whose turn is lost to this process: another process resumes it. Nothing is cancelled: a child turn
@@ -144,7 +144,7 @@ interface ParentRun {
   readonly node: TurnNode;
 }
 
-export interface ParentTurnOptions {
+interface ParentTurnOptions {
   /** Of the call; of a hook, a name that is the same when the hook is called again after a crash. */
   readonly callId: string;
   readonly agentId: string;

@@ -6,10 +6,10 @@ import { applyRecord, foldRecords } from '../journal/apply-record.ts';
 import type { TurnRecord } from '../journal/records.ts';
 import { commitOf } from '../journal/signals.ts';
 import { type LoopState, taskState } from '../journal/state.ts';
-import { giveBack } from './give-back.ts';
+import { giveBack } from './lease.ts';
 
 /** What somebody who does not run a turn wants to be in its journal. */
-export interface OutsideAppend {
+interface OutsideAppend {
   readonly store: TaskStateStore;
   readonly taskId: string;
   readonly clock: Clock;

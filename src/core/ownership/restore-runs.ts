@@ -10,7 +10,7 @@ import { type Deadline, ready } from '../journal/when-ready.ts';
 import type { ResolvedConfig } from '../options/resolve-config.ts';
 import { listedChildren } from './child-turns.ts';
 
-export interface RestoredRuns {
+interface RestoredRuns {
   /** Whether the last of the runs has its spans. */
   readonly isThere: boolean;
   /** Settles once those of child turns are written; never rejects. Absent where no process was lost. */

@@ -7,14 +7,14 @@ import { type AgentUsage, addUsage, noUsage, type Usage } from '../contracts/usa
 import { taskAskedFor } from '../journal/child-questions.ts';
 import type { Question, ToolIntent, ToolResultRecord } from '../journal/records.ts';
 import { type GivenAnswer, type LoopState, nextQuestionId } from '../journal/state.ts';
-import { isUsage } from '../model-call/told-usage.ts';
+import { isUsage } from '../model-call/usage.ts';
 import { viewSince } from '../model-call/view.ts';
 import { asJson } from '../options/check-answers.ts';
 import { ParentTurn, parentTurn, recordedUsage } from '../ownership/child-turns.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
-import type { TurnDeps } from '../turn/turn-deps.ts';
+import type { ToolCallDeps } from './tool-results.ts';
 
-export interface ToolContextOptions {
+interface ToolContextOptions {
   readonly started: {
     readonly callId: string;
     readonly call: ToolCall;
@@ -57,7 +57,7 @@ export class CallContext implements ToolContext {
   readonly idempotencyKey: string;
   readonly attempt: number;
   readonly traceContext: Context;
-  readonly #deps: TurnDeps;
+  readonly #deps: ToolCallDeps;
   readonly #options: ToolContextOptions;
   #parent: ParentTurn | undefined;
   readonly #answers: readonly GivenAnswer[];
@@ -65,7 +65,7 @@ export class CallContext implements ToolContext {
   #asked: Question | undefined;
   #usage: Usage | undefined;
 
-  constructor(deps: TurnDeps, options: ToolContextOptions) {
+  constructor(deps: ToolCallDeps, options: ToolContextOptions) {
     const { turn, authContext, context } = deps;
     this.#deps = deps;
     this.#options = options;

@@ -6,17 +6,23 @@ import { type ToolError, toolError } from '../contracts/tool-errors.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
 import { type LoopState, neverOffered, type PendingToolCall } from '../journal/state.ts';
 import { stableJson } from '../options/check-answers.ts';
-import type { TurnDeps } from '../turn/turn-deps.ts';
-import { type CallPlace, type ChangedToolCall, changeToolCall } from './change-tool-call.ts';
-import { approvalOf, type Decision, decide, mayAsk } from './tool-approval.ts';
-import type { CheckedCall } from './tool-results.ts';
+import {
+  approvalOf,
+  type CallPlace,
+  type ChangedToolCall,
+  changeToolCall,
+  type Decision,
+  decide,
+  mayAsk,
+} from './ask-call.ts';
+import type { AllowedCall, CheckedCall, ToolCallDeps } from './tool-results.ts';
 import { type OfferedTool, providerName, type ToolSet } from './tool-set.ts';
 
 /**
  * Looks a call's tool up, parses its arguments, checks them, asks the extensions, and whether it may run. A promise only where one of
  * them gives one.
  */
-export function checkCall(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
+export function checkCall(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
   const checked = checkedArguments(deps, place);
   const asked =
     deps.hooks.lists.beforeToolCall.length === 0 ? checked : then(checked, (each) => askExtensions(deps, place, each));
@@ -28,7 +34,7 @@ function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): 
 }
 
 /** By a failure of an extension the turn fails, once the batch has stopped. */
-function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
+function askExtensions(deps: ToolCallDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
   if (checked.verdict !== 'run') return checked;
   const refuse = (error: unknown): CheckedCall => {
     const fails = failTurn(deps.hooks, error);
@@ -47,13 +53,13 @@ function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): 
 }
 
 /** Notes for as long as a promise is open that extensions are asked about a call. */
-function noted<T>({ callNotes }: TurnDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
+function noted<T>({ callNotes }: ToolCallDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
   callNotes.add(pending.call, { isAsked: true });
   return answer.finally(() => callNotes.add(pending.call, { isAsked: false }));
 }
 
 /** Once somebody was asked about these very arguments, it is theirs to decide; a call that was started before was let through then. */
-function withDecision(deps: TurnDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
+function withDecision(deps: ToolCallDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
   const { pending } = place;
   if (checked.verdict !== 'run' || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
   const decision = decide(deps, place, { pending, tool: checked.tool, arguments: checked.arguments });
@@ -72,7 +78,7 @@ export function rejected(reason: string | undefined): ToolError {
   return toolError('rejected', reason === undefined || reason === '' ? {} : { says: reason });
 }
 
-function checkedArguments(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
+function checkedArguments(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
   const { tools } = deps;
   const { pending, state } = place;
   const { name, arguments: text } = pending.call.function;
@@ -88,12 +94,10 @@ function checkedArguments(deps: TurnDeps, place: CallPlace): CheckedCall | Promi
   return parsed.ok ? checkedValue(deps, place, allowed) : allowed;
 }
 
-type Allowed = Extract<CheckedCall, { verdict: 'run' }>;
-
 function checkedValue(
-  deps: TurnDeps,
+  deps: ToolCallDeps,
   { pending }: CallPlace,
-  { tool, arguments: value }: Allowed,
+  { tool, arguments: value }: AllowedCall,
 ): CheckedCall | Promise<CheckedCall> {
   const check = tool.definition.checkArguments ?? schemaCheck(deps, pending, { tool, value });
   return check ? checked(deps, { tool, value }, check) : { verdict: 'run', tool, arguments: value };
@@ -109,7 +113,7 @@ interface Given {
  * for the same arguments.
  */
 function schemaCheck(
-  { config }: TurnDeps,
+  { config }: ToolCallDeps,
   { attempts, intent }: PendingToolCall,
   { tool, value }: Given,
 ): ArgumentChecker | undefined {
@@ -125,7 +129,7 @@ function schemaCheck(
  * there. Never rejects: what is missing is said by the check that needs it.
  */
 export function loadChecks(
-  { config, tools }: TurnDeps,
+  { config, tools }: ToolCallDeps,
   calls: readonly (Pick<PendingToolCall, 'call'> & { readonly result?: unknown })[],
 ): Promise<unknown> | undefined {
   const { argumentChecks } = config;
@@ -151,7 +155,7 @@ function isOffered(tools: ToolSet, name: string, { availableTools }: LoopState):
 }
 
 function checked(
-  deps: TurnDeps,
+  deps: ToolCallDeps,
   { tool, value }: Given,
   checkArguments: ArgumentChecker,
 ): CheckedCall | Promise<CheckedCall> {

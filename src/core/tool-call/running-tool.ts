@@ -18,11 +18,11 @@ import type { SubAgentSignal, ToolProgress } from '../journal/signals.ts';
 import { TurnError } from '../journal/turn-result.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
 import type { AbortListener, AbortScope } from '../streams/abort-scope.ts';
-import type { TurnDeps } from '../turn/turn-deps.ts';
+import { type ChangedOutcome, changeOutcome } from './ask-call.ts';
 import { CallContext, type CallOwner, type CallTurn } from './call-context.ts';
-import { type ChangedOutcome, changeOutcome } from './change-tool-call.ts';
-import type { Deadlines, Limited } from './deadlines.ts';
+import type { Deadlines, Limited } from './call-limits.ts';
 import type { StartedCall } from './tool-plan.ts';
+import type { ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 
 /** What one call of a batch needs to run. */
@@ -37,7 +37,7 @@ export interface ToolCallRun {
 }
 
 /** The result of a call, and what extensions changed with it. */
-export interface ToolOutcome {
+interface ToolOutcome {
   readonly type: 'tool-outcome';
   readonly result: ToolResultRecord;
   readonly records: readonly ExtensionRecord[];
@@ -46,7 +46,7 @@ export interface ToolOutcome {
 }
 
 /** A call whose child turn is left to the next owner of the turn: it has no result here. */
-export interface ToolLeft {
+interface ToolLeft {
   readonly type: 'tool-left';
   readonly callId: string;
 }
@@ -61,7 +61,7 @@ const unchanged: readonly ExtensionRecord[] = [];
  * than the call. Unsubscribing aborts the call's signal.
  */
 export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscribable {
-  readonly #deps: TurnDeps;
+  readonly #deps: ToolCallDeps;
   readonly #run: ToolCallRun;
   readonly #out: Subscriber<ToolSignal>;
   readonly #startedAt: number;
@@ -81,7 +81,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   #settled = false;
   #ended = false;
 
-  constructor(deps: TurnDeps, run: ToolCallRun, options: { out: Subscriber<ToolSignal>; parent: Context }) {
+  constructor(deps: ToolCallDeps, run: ToolCallRun, options: { out: Subscriber<ToolSignal>; parent: Context }) {
     const { started } = run;
     this.#deps = deps;
     this.#run = run;
@@ -359,7 +359,7 @@ function completed({ error: _, ...outcome }: ToolResultRecord, { message }: Task
 
 /** Says of a failed call which one it is and what it threw; what a tool returns as its failure is content. */
 function logFailure(
-  { turn, config, tracing }: TurnDeps,
+  { turn, config, tracing }: ToolCallDeps,
   { started: { callId, call } }: ToolCallRun,
   { error }: ToolResultRecord,
   thrown: unknown,

@@ -4,19 +4,16 @@ import { noteQuestion, startToolsSpan } from '../../observability/spans/tools-sp
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import { toolError } from '../contracts/tool-errors.ts';
-import { agentChange } from '../hooks/change-agent.ts';
+import { agentChange } from '../hooks/record-of-change.ts';
 import type { ExtensionRecord, ToolResultRecord, TurnAnswered, TurnAsked } from '../journal/records.ts';
 import { CommitDraft, type Signal } from '../journal/signals.ts';
 import { type LoopState, openCallIndex, openQuestions, type PendingToolCall } from '../journal/state.ts';
 import { failed } from '../model-call/response.ts';
 import { leftReason } from '../ownership/child-turns.ts';
+import { takeReply } from '../ownership/inbox.ts';
 import type { AbortListener, AbortScope } from '../streams/abort-scope.ts';
-import type { TurnDeps } from '../turn/turn-deps.ts';
-import { CallChecks } from './call-checks.ts';
+import { CallChecks, Deadlines } from './call-limits.ts';
 import { CallPipe, enterLine, type PipedBatch, type PlacedCall } from './call-pipe.ts';
-import { Deadlines } from './deadlines.ts';
-import { type Settled, settleDoubt, unknownOutcome } from './in-doubt.ts';
-import { takeReply } from './replies.ts';
 import { RunningTool, type ToolSignal } from './running-tool.ts';
 import {
   decideCall,
@@ -24,9 +21,13 @@ import {
   openCalls,
   type PlannedRecord,
   planWithoutPlace,
+  type Settled,
   type StartedCall,
+  settleDoubt,
   startedCall,
+  unknownOutcome,
 } from './tool-plan.ts';
+import type { ToolCallDeps } from './tool-results.ts';
 import { failureBy, refusedCall } from './tool-results.ts';
 
 /** Who has a batch run. */
@@ -37,7 +38,7 @@ export interface BatchOwner {
   end(): void;
 }
 
-export interface ToolBatchOptions {
+interface ToolBatchOptions {
   /** The state with the open batch. */
   readonly state: LoopState;
   readonly owner: BatchOwner;
@@ -57,7 +58,7 @@ const noStarts: readonly StartedCall[] = [];
  * until the next append; it starts once that append is durable. Only what needs no place is planned beside the pipe, from the state.
  */
 export class MergedBatch implements PipedBatch, AbortListener {
-  readonly #deps: TurnDeps;
+  readonly #deps: ToolCallDeps;
   readonly #owner: BatchOwner;
   /** `tools.execute`. */
   readonly #span: Span;
@@ -94,7 +95,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
   #failure: AgentLoopError | undefined;
   #cancelDrain: (() => void) | undefined;
 
-  constructor(deps: TurnDeps, { state, owner, pipe, traceContext }: ToolBatchOptions) {
+  constructor(deps: ToolCallDeps, { state, owner, pipe, traceContext }: ToolBatchOptions) {
     this.#deps = deps;
     this.#owner = owner;
     this.#state = state;

@@ -2,11 +2,10 @@ import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber, Subscription } from 'rxjs';
 import type { Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-import type { TurnDeps } from '../turn/turn-deps.ts';
 import type { CallPipe } from './call-pipe.ts';
 import { loadChecks } from './check-call.ts';
-import { RunningTool, type ToolCallRun, type ToolSignal } from './running-tool.ts';
 import { type BatchOwner, MergedBatch } from './tool-batch.ts';
+import type { ToolCallDeps } from './tool-results.ts';
 
 /**
  * The open batch of a state: calls with an intent run at once, the others as places get free; each result is committed the moment
@@ -14,7 +13,7 @@ import { type BatchOwner, MergedBatch } from './tool-batch.ts';
  * `abortGraceMs` to stop, and the batch completes with their results. Unsubscribing aborts all of them and drops their results.
  */
 export function executeTools(
-  deps: TurnDeps,
+  deps: ToolCallDeps,
   traceContext: Context,
   pipe?: CallPipe,
 ): (state: LoopState) => Observable<Signal> {
@@ -43,7 +42,7 @@ interface LateStart {
 }
 
 /** A turn that is stopped does not wait for what checks need. */
-function startAfter({ scope, drain }: TurnDeps, { loading, start, to }: LateStart): void {
+function startAfter({ scope, drain }: ToolCallDeps, { loading, start, to }: LateStart): void {
   const waiting = new Subscription();
   const begin = () => {
     if (waiting.closed) return;
@@ -57,14 +56,4 @@ function startAfter({ scope, drain }: TurnDeps, { loading, start, to }: LateStar
   to.add(waiting);
   for (const stop of [scope, drain]) waiting.add(stop.onAbort(begin));
   void loading.then(begin);
-}
-
-/**
- * Runs one call in its `tool[name]` span: progress updates, then exactly one result, also for a throw (`Tool error: <name>:
- * <message>`), a timeout (its signal is aborted), and a cancelled call that does not stop within `abortGraceMs`. Never errors.
- * Unsubscribing aborts the call's signal.
- */
-export function runTool(deps: TurnDeps, traceContext: Context): (run: ToolCallRun) => Observable<ToolSignal> {
-  return (run) =>
-    new Observable((subscriber) => new RunningTool(deps, run, { out: subscriber, parent: traceContext }).start());
 }

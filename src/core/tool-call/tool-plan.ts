@@ -1,14 +1,19 @@
+import type { Context } from '@opentelemetry/api';
+import { Observable, type Subscriber } from 'rxjs';
+import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { ToolCall } from '../contracts/messages.ts';
+import type { OnInDoubt } from '../contracts/tool.ts';
 import { toolError } from '../contracts/tool-errors.ts';
 import type { AgentUsage } from '../contracts/usage.ts';
 import type { ToolIntent, ToolResultRecord, TurnAsked } from '../journal/records.ts';
-import type { GivenAnswer, LoopState, PendingToolCall } from '../journal/state.ts';
-import type { TurnDeps } from '../turn/turn-deps.ts';
-import type { CallPlace } from './change-tool-call.ts';
+import type { ToolProgress } from '../journal/signals.ts';
+import { type GivenAnswer, type LoopState, nextQuestionId, type PendingToolCall } from '../journal/state.ts';
+import { isReconciled } from '../options/check-answers.ts';
+import type { AbortScope } from '../streams/abort-scope.ts';
+import { approvalOf, askApproval, type CallPlace, callsToApprove, mayAsk } from './ask-call.ts';
+import { CallContext, type CallTurn } from './call-context.ts';
 import { checkCall, rejected } from './check-call.ts';
-import { unknownOutcome } from './in-doubt.ts';
-import { approvalOf, askApproval, callsToApprove, mayAsk } from './tool-approval.ts';
-import { answeredCall, type CheckedCall, refusedCall } from './tool-results.ts';
+import { type AllowedCall, answeredCall, type CheckedCall, refusedCall, type ToolCallDeps } from './tool-results.ts';
 
 export type PlannedRecord = ToolIntent | ToolResultRecord | TurnAsked;
 
@@ -24,7 +29,7 @@ export interface StartedCall {
 }
 
 /** The calls that run, are being checked, or are in doubt. */
-export type BusyCalls = Pick<ReadonlySet<string>, 'has'>;
+type BusyCalls = Pick<ReadonlySet<string>, 'has'>;
 
 type BatchPlace = Omit<CallPlace, 'pending'>;
 
@@ -34,7 +39,7 @@ const noneBusy: BusyCalls = new Set<string>();
  * What is written of the calls of a response in one append with it: as the batch would, at most `toolConcurrency` intents in call
  * order, a `sequential` tool only alone, results of calls that may not run, and all questions whether calls may run.
  */
-export function planFirstWave(deps: TurnDeps, { state, traceContext }: BatchPlace): readonly PlannedRecord[] {
+export function planFirstWave(deps: ToolCallDeps, { state, traceContext }: BatchPlace): readonly PlannedRecord[] {
   const { records, mayStart } = planWithoutPlace(deps, { state, traceContext }, noneBusy);
   if (!mayStart) return records;
   const planned = [...records];
@@ -62,7 +67,7 @@ export function planFirstWave(deps: TurnDeps, { state, traceContext }: BatchPlac
  * waits for an approval; the question is part of `planWithoutPlace`.
  */
 export function decideCall(
-  deps: TurnDeps,
+  deps: ToolCallDeps,
   place: CallPlace,
 ): ToolIntent | ToolResultRecord | Promise<unknown> | undefined {
   const { pending } = place;
@@ -74,18 +79,18 @@ export function decideCall(
 }
 
 /** Whether a call runs alone. */
-export function isSequential({ tools }: TurnDeps, { function: { name } }: ToolCall): boolean {
+export function isSequential({ tools }: ToolCallDeps, { function: { name } }: ToolCall): boolean {
   return tools.byName.get(name)?.definition.sequential === true;
 }
 
 /** A check of a call that has not answered yet. */
-export interface RunningCheck {
+interface RunningCheck {
   readonly pending: PendingToolCall;
   readonly done: Promise<unknown>;
 }
 
 /** What is written of the calls that wait for no place. */
-export interface PlanWithoutPlace {
+interface PlanWithoutPlace {
   readonly records: readonly PlannedRecord[];
   /** Checks that say whether somebody has to be asked; plan again when they are done. */
   readonly checks: readonly RunningCheck[];
@@ -100,7 +105,7 @@ const nothing: PlanWithoutPlace = { records: [], checks: [], mayStart: true };
  * result at once; where an extension finishes the turn, calls that have not started are skipped. No call starts where the turn fails
  * or finishes, is asked to pause, drains or is cancelled.
  */
-export function planWithoutPlace(deps: TurnDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutPlace {
+export function planWithoutPlace(deps: ToolCallDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutPlace {
   const { state } = place;
   const held = deps.inbox.pause !== undefined || deps.scope.aborted || deps.drain.aborted;
   const { finish } = state.changes;
@@ -112,7 +117,7 @@ export function planWithoutPlace(deps: TurnDeps, place: BatchPlace, busy: BusyCa
 }
 
 /** The questions whether calls may run, and the checks that have not said yet whether to ask. */
-function planQuestions(deps: TurnDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutPlace {
+function planQuestions(deps: ToolCallDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutPlace {
   if (!mayAsk(deps)) return nothing;
   const records: PlannedRecord[] = [];
   const checks: RunningCheck[] = [];
@@ -149,7 +154,7 @@ function refusedResult(
 }
 
 /** Calls for which an extension fails the turn. They wait for no place. */
-function failing(deps: TurnDeps, { pendingToolCalls }: LoopState, busy: BusyCalls): readonly ToolResultRecord[] {
+function failing(deps: ToolCallDeps, { pendingToolCalls }: LoopState, busy: BusyCalls): readonly ToolResultRecord[] {
   return pendingToolCalls.flatMap(({ callId, call, result }) => {
     const checked = result || busy.has(callId) ? undefined : deps.callNotes.of(call).checked;
     if (!checked || checked instanceof Promise || checked.verdict !== 'refused' || !checked.fails) return [];
@@ -168,7 +173,7 @@ function skipped({ pendingToolCalls }: LoopState, busy: BusyCalls): readonly Too
 }
 
 /** Checks a call; a check that is asynchronous, or that somebody decides, is made once and its answer kept for the next plan. */
-function checkOnce(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<unknown> {
+function checkOnce(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<unknown> {
   const { call } = place.pending;
   const known = deps.callNotes.of(call).checked;
   if (known) return known;
@@ -187,9 +192,9 @@ function isRejected(pending: PendingToolCall, args: unknown): boolean {
 }
 
 function intentOf(
-  { turn }: TurnDeps,
+  { turn }: ToolCallDeps,
   { callId, attempts }: PendingToolCall,
-  { tool, arguments: args }: Extract<CheckedCall, { verdict: 'run' }>,
+  { tool, arguments: args }: AllowedCall,
 ): ToolIntent {
   const intent = { type: 'tool.intent' as const, callId, attempt: attempts + 1, arguments: args };
   const child = tool.definition.childTurn?.({ arguments: args, idempotencyKey: `${turn.taskId}:${callId}` });
@@ -209,4 +214,141 @@ export function openCalls({ calls }: LoopState): readonly number[] {
     if (!result && !question) (intent ? started : others).push(index);
   }
   return others.length === 0 ? started : [...started, ...others];
+}
+
+/** What becomes of a call in doubt: `'run'` it again, its result, or a question. */
+export type Settled = 'run' | ToolResultRecord | TurnAsked;
+
+interface Doubt {
+  readonly pending: PendingToolCall;
+  /** Of the batch that the call is in; a tool that is asked has one below it. */
+  readonly batch: AbortScope;
+  readonly traceContext: Context;
+  /** The turn as it is when that is read. */
+  readonly turn: CallTurn;
+  /** Shows what a tool that is asked tells of its progress. */
+  readonly progress: (progress: ToolProgress) => void;
+}
+
+/**
+ * Settles a call in doubt: one that runs as a child turn runs again, and continues that; others as their tool's `onInDoubt` says: `retry` runs it again where the tool is `idempotent` or `readOnly`;
+ * a `reconcile` function answers itself, and counts as unknown where it throws, does not answer within the tool's timeout, or not
+ * within `abortGraceMs` of a cancel; `ask` asks the user of the turn, once for each start of the call; everything else tells the model
+ * that the outcome is unknown. An Observable of one answer where the tool has to be asked.
+ */
+export function settleDoubt(deps: ToolCallDeps, doubt: Doubt): Settled | Observable<Settled> {
+  const { pending } = doubt;
+  const tool = deps.tools.byName.get(pending.call.function.name);
+  const said = saidOf(pending);
+  if (said) return reconciled(pending, said);
+  if (!tool) return unknownOutcome(pending);
+  if (pending.child || tool.definition.childTurn) return 'run';
+  const { onInDoubt = 'fail', idempotent, readOnly, timeoutMs = deps.config.toolTimeoutMs } = tool.definition;
+  if (typeof onInDoubt === 'function') return reconcile(deps, doubt, { ask: onInDoubt, timeoutMs });
+  if (onInDoubt === 'ask') return askOutcome(pending);
+  return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);
+}
+
+/** What was said of the last start of a call, where that was asked. */
+function saidOf({ answers, attempts }: PendingToolCall): unknown {
+  const given = answers.find((each) => each.question.kind === 'in-doubt' && each.attempts === attempts);
+  return given?.answer;
+}
+
+function askOutcome(pending: PendingToolCall): TurnAsked {
+  const { callId, call, intent } = pending;
+  const toolName = call.function.name;
+  const prompt = `The process stopped while the tool "${toolName}" ran. Did it take effect?`;
+  return {
+    type: 'turn.asked',
+    question: { id: nextQuestionId(pending), callId, kind: 'in-doubt', toolName, prompt, data: intent?.arguments },
+  };
+}
+
+interface Inquiry {
+  readonly ask: Extract<OnInDoubt, (...given: never[]) => unknown>;
+  readonly timeoutMs: number;
+}
+
+function reconcile(deps: ToolCallDeps, doubt: Doubt, { ask, timeoutMs }: Inquiry): Observable<Settled> {
+  const { pending, batch } = doubt;
+  return new Observable((to) => {
+    const scope = batch.child();
+    to.add(() => scope.release());
+    const context = contextOf(deps, doubt, scope);
+    const settle = (settled: Settled) => {
+      to.next(settled);
+      to.complete();
+    };
+    const failed = (why: string) => settle(refusedCall(pending.callId, toolError('in_doubt_failed', { why })));
+    limitTime(deps, { scope, timeoutMs }, { to, failed });
+    const answer = async () => ask(context.idempotencyKey, context);
+    answer().then(
+      (answered) => settle(reconciled(pending, answered)),
+      (error: unknown) => failed(messageOf(error)),
+    );
+  });
+}
+
+function contextOf(
+  deps: ToolCallDeps,
+  { pending, traceContext, turn, progress }: Doubt,
+  scope: AbortScope,
+): CallContext {
+  const { callId, call } = pending;
+  const toolName = call.function.name;
+  const owner = {
+    progress: (update: unknown) => progress({ type: 'tool-progress', callId, toolName, update }),
+    show: () => {},
+    scope,
+    turn,
+  };
+  return new CallContext(deps, { started: pending, traceContext, owner });
+}
+
+function limitTime(
+  { config }: ToolCallDeps,
+  { scope, timeoutMs }: { readonly scope: AbortScope; readonly timeoutMs: number },
+  { to, failed }: { readonly to: Subscriber<Settled>; readonly failed: (why: string) => void },
+): void {
+  const { clock, abortGraceMs } = config;
+  const timeout = () => {
+    failed(`it did not answer within ${timeoutMs} ms`);
+    scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The question ran into its limit of ${timeoutMs} ms.`));
+  };
+  const abandon = () => failed(`it did not stop within ${abortGraceMs} ms of the cancel`);
+  const onAbort = () => to.add(clock.schedule(abortGraceMs, abandon));
+  if (timeoutMs > 0) to.add(clock.schedule(timeoutMs, timeout));
+  if (scope.aborted) onAbort();
+  else to.add(scope.onAbort(onAbort));
+}
+
+function reconciled(pending: PendingToolCall, answer: unknown): Settled {
+  if (!isReconciled(answer)) return refusedCall(pending.callId, toolError('in_doubt_no_answer'));
+  if (answer.outcome === 'not-applied') return 'run';
+  if (answer.outcome === 'unknown') return unknownOutcome(pending);
+  return { type: 'tool.result', callId: pending.callId, content: answer.content, success: true, durationMs: 0 };
+}
+
+/** Tells the model that nobody knows whether a call took effect. */
+export function unknownOutcome({ callId }: PendingToolCall): ToolResultRecord {
+  return refusedCall(callId, toolError('in_doubt'));
+}
+
+/** Errors with `MISSING_TOOL` where an open call names a tool that was offered before and is not there any more. */
+export function checkToolsOfOpenCalls(deps: Pick<ToolCallDeps, 'tools'>, state: LoopState): void {
+  for (const { call, result } of state.pendingToolCalls) {
+    const { name } = call.function;
+    if (result || deps.tools.byName.has(name) || !state.availableTools.some((tool) => tool.name === name)) continue;
+    throw new AgentLoopError(
+      'MISSING_TOOL',
+      `The turn has an open call of the tool "${name}", which no tool provider offers any more; add it and resume again.`,
+      { taskId: state.turn.taskId },
+    );
+  }
+  for (const name of state.changes.tools?.added ?? []) {
+    if (deps.tools.byName.has(name)) continue;
+    const message = `An extension added the tool "${name}" to the turn, and no tool provider has it; give it to toolProviders, with hidden: true, and resume again.`;
+    throw new AgentLoopError('MISSING_TOOL', message, { taskId: state.turn.taskId });
+  }
 }

@@ -2,8 +2,19 @@ import type { ErrorCode } from '../contracts/errors.ts';
 import type { ToolAnswer } from '../contracts/extension.ts';
 import { type ToolCall, textOf } from '../contracts/messages.ts';
 import type { ToolError } from '../contracts/tool-errors.ts';
+import type { HookDeps } from '../hooks/hook-context.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
-import type { OfferedTool } from './tool-set.ts';
+import type { Inbox } from '../ownership/inbox.ts';
+import type { OfferedTool, ToolSet } from './tool-set.ts';
+
+/** What tool calls need of the run that they belong to. */
+export interface ToolCallDeps extends HookDeps {
+  readonly tools: ToolSet;
+  /** What is known of calls that have not started. */
+  readonly callNotes: CallNotes;
+  /** What the turn is asked to do while it runs. */
+  readonly inbox: Inbox;
+}
 
 /** A call that may run, or why it may not, in words for the model. */
 export type CheckedCall =
@@ -29,6 +40,9 @@ export type CheckedCall =
       /** How the turn fails, where an extension says so. */
       readonly fails?: ToolResultRecord['fails'];
     };
+
+/** A call that may run. */
+export type AllowedCall = Extract<CheckedCall, { verdict: 'run' }>;
 
 /** What an extension is asked about a call, and may answer later. */
 interface OpenQuestion {

@@ -21,13 +21,12 @@ import {
 import type { ForkOptions } from '../options/fork-options.ts';
 import { checkStore, type ResolvedConfig, resolveConfig } from '../options/resolve-config.ts';
 import { childConfig, type ParentTurn, parentTurnOf } from '../ownership/child-turns.ts';
+import { Inbox, incomingMessage } from '../ownership/inbox.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
 import { admissionOf } from './admission.ts';
 import { type AnswerOptions, answerTask } from './answer-task.ts';
 import { type CancelOptions, cancelTask } from './cancel-task.ts';
 import { type ForkedTask, forkTask } from './fork-task.ts';
-import { Inbox } from './inbox.ts';
-import { incomingMessage } from './incoming-message.ts';
 import { retryTask } from './retry-task.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import { Turn } from './turn.ts';

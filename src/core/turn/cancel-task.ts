@@ -19,7 +19,7 @@ export interface CancelOptions {
   readonly clock?: Clock | undefined;
 }
 
-export interface CancelTreeOptions extends CancelOptions {
+interface CancelTreeOptions extends CancelOptions {
   /** The lease of the parent turn, where a child turn is cancelled. */
   readonly under?: Under | undefined;
 }
@@ -73,7 +73,7 @@ async function childrenOfHooks(store: TaskStateStore, { turn }: LoopState): Prom
 
 const ended: ReadonlySet<TaskState> = new Set(['completed', 'failed', 'canceled', 'rejected']);
 
-export interface CancelChildrenOptions extends CancelTreeOptions {
+interface CancelChildrenOptions extends CancelTreeOptions {
   /** Renews the lease of the parent turn. */
   readonly beforeEach?: () => void | Promise<void>;
 }

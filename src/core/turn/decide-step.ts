@@ -2,15 +2,14 @@ import type { Context } from '@opentelemetry/api';
 import type { EndChange, Extension } from '../contracts/extension.ts';
 import type { AgentUsage } from '../contracts/usage.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
-import { agentChange } from '../hooks/change-agent.ts';
 import { DraftPlace, type HookPlace } from '../hooks/hook-context.ts';
 import { type Ended, finishOf } from '../hooks/hook-subjects.ts';
 import type { StepHook } from '../hooks/hook-table.ts';
-import { type AnyChange, jsonOf, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
+import { type AnyChange, agentChange, jsonOf, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
 import type { DecisionPoint, TurnDone } from '../journal/records.ts';
 import { CommitDraft } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-import { steeringRecords } from '../tool-call/replies.ts';
+import { steeringRecords } from '../ownership/inbox.ts';
 import { suspension } from './suspension.ts';
 import type { TurnDeps } from './turn-deps.ts';
 

@@ -5,7 +5,7 @@ import { applyRecord, foldRecords } from '../journal/apply-record.ts';
 import type { JournalRecord, Stamped, TurnStarted } from '../journal/records.ts';
 import { type LoopState, taskState } from '../journal/state.ts';
 import { checkForkOptions, type ForkOptions } from '../options/fork-options.ts';
-import { giveBack } from '../ownership/give-back.ts';
+import { giveBack } from '../ownership/lease.ts';
 import { editRecords } from './fork-edits.ts';
 
 /** The task that a fork made. */

@@ -5,12 +5,10 @@ import type { LLMChunk, LLMProvider, LLMResponse } from '../contracts/provider.t
 import type { AskedHook } from '../hooks/hook-context.ts';
 import { CommitDraft, type Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-import type { CallParams } from '../model-call/call-params.ts';
-import { type ChangedCall, changeCall } from '../model-call/change-call.ts';
-import { ModelSilence } from '../model-call/model-silence.ts';
-import { callParams, type PreparedCall, prepareLLMCall } from '../model-call/prepare-call.ts';
-import type { ModelCall } from '../model-call/prepare-view.ts';
-import { type Responder, reasonToLeave, respond } from '../model-call/respond.ts';
+import { type Responder, reasonToLeave, respond } from '../model-call/answer.ts';
+import { type ChangedCall, changeCall, type ModelCall } from '../model-call/change-call.ts';
+import { ModelSilence } from '../model-call/limits.ts';
+import { type CallParams, callParams, type PreparedCall, prepareLLMCall } from '../model-call/request.ts';
 import { noResponse, responseFlaw } from '../model-call/response.ts';
 import { CallPipe } from '../tool-call/call-pipe.ts';
 import { type BatchOwner, MergedBatch } from '../tool-call/tool-batch.ts';
@@ -52,7 +50,7 @@ interface StepOptions {
 }
 
 /**
- * One iteration as one object: the subscriber of its model call, and the owner of its batch. What the operators of `../model-call/llm-operators.ts`,
+ * One iteration as one object: the subscriber of its model call, and the owner of its batch. What the operators of `../model-call/answer.ts`,
  * `executeTools` and `iteration-operators.ts` do one after another, in this order: the commit of `llm.start`; the deltas; the span of the call ends;
  * the commit of `llm.done`; once that is durable the span of the tools, their results, the end of that span; the span of the iteration ends;
  * the owner receives the end. On every way out the source is unsubscribed, the call's signal aborted, the batch stopped, and each span ended once. The

@@ -1,7 +1,7 @@
 import { messageOf } from '../contracts/errors.ts';
 import { textOf } from '../contracts/messages.ts';
-import { agentChange, isIterationOpen } from '../hooks/change-agent.ts';
 import type { StepHook } from '../hooks/hook-table.ts';
+import { agentChange, isIterationOpen } from '../hooks/record-of-change.ts';
 import { changedOptions, maxIterationsOf } from '../journal/call-settings.ts';
 import {
   type CallDetails,
@@ -13,13 +13,12 @@ import {
   type TurnRecord,
 } from '../journal/records.ts';
 import { type LoopState, neverOffered, waitsForAnswers } from '../journal/state.ts';
-import type { ModelCall, PreparedView } from '../model-call/prepare-view.ts';
+import type { ModelCall, PreparedView } from '../model-call/change-call.ts';
 import { allowedIterations, endWithResponse, failed, limitReason } from '../model-call/response.ts';
-import { steeringRecords, takeReply } from '../tool-call/replies.ts';
+import { type PauseRequest, steeringRecords, takeReply } from '../ownership/inbox.ts';
 import { failureBy } from '../tool-call/tool-results.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
 import type { StepQuestion } from './decide-step.ts';
-import type { PauseRequest } from './inbox.ts';
 import { suspension } from './suspension.ts';
 import type { TurnDeps } from './turn-deps.ts';
 

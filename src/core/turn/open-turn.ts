@@ -8,7 +8,7 @@ import type { Commit } from '../journal/signals.ts';
 import { waitsForAnswers } from '../journal/state.ts';
 import { type Deadline, whenAnswered, whenReady } from '../journal/when-ready.ts';
 import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
-import { giveBack } from '../ownership/give-back.ts';
+import { giveBack } from '../ownership/lease.ts';
 import { handOver } from '../streams/hand-over.ts';
 import type { Admission, Admitted } from './admission.ts';
 import { cancelTask } from './cancel-task.ts';
@@ -35,7 +35,7 @@ export type Opening =
     };
 
 /** A turn that can be resumed here. */
-export type Own = Extract<Opening, { own: true }>;
+type Own = Extract<Opening, { own: true }>;
 
 export interface OpenOptions {
   readonly store: TaskStateStore;

@@ -18,7 +18,7 @@ import type { LoopState } from '../journal/state.ts';
 import { writeTask } from './fork-task.ts';
 import { childOf } from './open-turn.ts';
 
-export interface RetryTaskOptions {
+interface RetryTaskOptions {
   readonly store: TaskStateStore;
   /** Of the new task. */
   readonly newTaskId: string;

@@ -5,19 +5,19 @@ import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../../
 import { turnSpanOf } from '../../observability/spans/turn-span.ts';
 import type { Lease, TaskStateStore } from '../contracts/store.ts';
 import type { AuthContext } from '../contracts/tool.ts';
-import { Hooks } from '../hooks/hooks.ts';
+import { Hooks } from '../hooks/hook-table.ts';
 import { earlierRuns } from '../journal/lost-runs.ts';
 import { replayOf } from '../journal/observe-turn.ts';
 import { journalSchema, type Stamped, type TraceLink, type TurnStarted } from '../journal/records.ts';
 import { type Commit, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState, TurnIdentity } from '../journal/state.ts';
-import { OpenCall } from '../model-call/open-call.ts';
+import { OpenCall } from '../model-call/usage.ts';
 import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
 import type { ResolvedConfig } from '../options/resolve-config.ts';
 import { belowParent, type ParentTurn, reachedLimit, TurnNode } from '../ownership/child-turns.ts';
-import { journal, publishDeltas } from '../ownership/journal-operators.ts';
-import { LeaseHold } from '../ownership/lease-hold.ts';
-import { keepLease, releaseLease } from '../ownership/lease-operators.ts';
+import type { Inbox } from '../ownership/inbox.ts';
+import { journal, publishDeltas } from '../ownership/journal-line.ts';
+import { keepLease, LeaseHold, releaseLease } from '../ownership/lease.ts';
 import { restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
 import { handOver } from '../streams/hand-over.ts';
@@ -34,7 +34,6 @@ import {
   shutDown,
   tapAfterTurn,
 } from './execute-operators.ts';
-import type { Inbox } from './inbox.ts';
 import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
 import { loopStints } from './stint.ts';
 import type { RunDeps } from './turn-deps.ts';

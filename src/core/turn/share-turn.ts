@@ -7,7 +7,7 @@ import type { Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { DirectSubscriber } from '../streams/direct-subscriber.ts';
 
-export interface ShareOptions {
+interface ShareOptions {
   readonly projector: EventProjector;
   /** Called when the last subscriber leaves a turn that has not ended. */
   readonly onIdle: () => void;

@@ -17,7 +17,7 @@ import type { LoopState } from '../journal/state.ts';
 import { type ResolvedConfig, resolveConfig } from '../options/resolve-config.ts';
 import { DirectSubscriber } from '../streams/direct-subscriber.ts';
 import { handOver } from '../streams/hand-over.ts';
-import { checkToolsOfOpenCalls } from '../tool-call/in-doubt.ts';
+import { checkToolsOfOpenCalls } from '../tool-call/tool-plan.ts';
 import { collectTools, noTools, providerName, ToolSet } from '../tool-call/tool-set.ts';
 import { loopIterations } from './loop.ts';
 import type { RunDeps, TurnDeps } from './turn-deps.ts';

@@ -15,12 +15,12 @@ import type { LoopState } from '../journal/state.ts';
 import { resultOf, TurnError, type TurnResult } from '../journal/turn-result.ts';
 import { recordsOfAnswers } from '../options/check-answers.ts';
 import type { Partially } from '../options/partially.ts';
+import type { Inbox } from '../ownership/inbox.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
-import type { Inbox } from './inbox.ts';
 import { type SharedTurn, shareTurn } from './share-turn.ts';
 import { type TextOptions, TurnStream, textOfTurn } from './turn-text.ts';
 
-export interface TurnOptions {
+interface TurnOptions {
   readonly taskId: string;
   readonly contextId: string;
   readonly execution$: Observable<Signal>;

@@ -4,15 +4,15 @@ import type { Command, TaskStateStore } from '../contracts/store.ts';
 import { observeTurn } from '../journal/observe-turn.ts';
 import type { Signal } from '../journal/signals.ts';
 import type { Deadline } from '../journal/when-ready.ts';
+import type { Inbox } from '../ownership/inbox.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import { handOver } from '../streams/hand-over.ts';
 import { answerTask } from './answer-task.ts';
 import { cancelTask } from './cancel-task.ts';
-import type { Inbox } from './inbox.ts';
 import { type Opening, type OpenOptions, openWatchedTurn, retryAfterMs } from './open-turn.ts';
 
 /** A turn that another owner runs, or that is over. */
-export interface WatchedTurn {
+interface WatchedTurn {
   readonly taskId: string;
   readonly store: TaskStateStore;
   readonly deadline: Deadline;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
+import { type Context, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import {
   type AgentLoopConfig,
   AgentLoopError,
@@ -9,9 +9,9 @@ import {
   type ToolProvider,
   type ToolResult,
 } from 'millrace';
-import { Deadlines, runTool, type ToolCallRun, type ToolResultRecord, type ToolSignal } from 'millrace/internals';
+import { Deadlines, RunningTool, type ToolCallRun, type ToolResultRecord, type ToolSignal } from 'millrace/internals';
 import type { TurnDeps } from 'millrace/operators';
-import { finalize, map, tap } from 'rxjs';
+import { finalize, map, Observable, tap } from 'rxjs';
 
 import { answerWhen, type MarbleHelpers, marbles } from './marbles.ts';
 import { canceled, endingOf, recordedSpans, unset } from './recorded-spans.ts';
@@ -27,6 +27,11 @@ interface Helpers extends MarbleHelpers {
 }
 
 type Execute = (context: ToolContext, helpers: Helpers) => ToolResult | Promise<ToolResult>;
+
+/** One call of a batch, from its start to its result. */
+function runTool(deps: TurnDeps, parent: Context): (run: ToolCallRun) => Observable<ToolSignal> {
+  return (run) => new Observable((out) => new RunningTool(deps, run, { out, parent }).start());
+}
 
 /** A run of the tool `count`, which does what `execute` says. */
 function runOf(

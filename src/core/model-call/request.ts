@@ -4,20 +4,26 @@ import { finishLlmSpan, startLlmSpan, usageOnSpan } from '../../observability/sp
 import { cancelSpan, exceptionOf, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { Message } from '../contracts/messages.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../contracts/provider.ts';
+import type {
+  LLMCallParams,
+  LLMChunk,
+  LLMProvider,
+  LLMResponse,
+  ResponseFormat,
+  ToolChoice,
+} from '../contracts/provider.ts';
+import type { ToolDefinition } from '../contracts/tool.ts';
 import { copySettings } from '../journal/call-settings.ts';
 import type { StreamChunk } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { silentLogger } from '../options/resolve-config.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
-import type { TurnDeps } from '../turn/turn-deps.ts';
-import { CallParams } from './call-params.ts';
-import type { ChangedCall } from './change-call.ts';
-import type { PreparedView } from './prepare-view.ts';
+import type { ChangedCall, PreparedView } from './change-call.ts';
+import type { ModelCallDeps } from './usage.ts';
 import { messagesWith, viewOf } from './view.ts';
 
 /** A call that extensions made something of: what they were shown, and what they changed. */
-export interface ShownCall {
+interface ShownCall {
   readonly params: CallParams;
   readonly scope: AbortScope;
   readonly changed: ChangedCall;
@@ -45,13 +51,13 @@ export class PreparedCall {
   readonly traceContext: Context;
   /** Aborted with the turn, and when the call is left before its end. */
   readonly scope: AbortScope;
-  readonly #deps: TurnDeps;
+  readonly #deps: ModelCallDeps;
   /** Milliseconds since 1970. */
   readonly #startedAt: number;
   #firstChunkAt: number | undefined;
   #ended = false;
 
-  constructor(deps: TurnDeps, { params, scope, traced, changed, startedAt }: CallOptions) {
+  constructor(deps: ModelCallDeps, { params, scope, traced, changed, startedAt }: CallOptions) {
     this.#deps = deps;
     this.params = params;
     this.scope = scope;
@@ -148,7 +154,7 @@ function providerError(thrown: unknown, taskId: string): AgentLoopError {
  * `llm.call` span below `traceContext`.
  */
 export function prepareLLMCall(
-  deps: TurnDeps,
+  deps: ModelCallDeps,
   traceContext: Context,
 ): (state: LoopState, from?: { readonly view?: PreparedView | undefined } | ShownCall) => PreparedCall {
   return (state, from = {}) => {
@@ -166,7 +172,7 @@ export function prepareLLMCall(
 
 /** One span for the call, unless its provider makes one for each request. */
 function startSpan(
-  { tracing, now }: TurnDeps,
+  { tracing, now }: ModelCallDeps,
   {
     iteration,
     params,
@@ -179,7 +185,7 @@ function startSpan(
 }
 
 export function callParams(
-  deps: TurnDeps,
+  deps: ModelCallDeps,
   state: LoopState,
   { view, scope }: { readonly view: PreparedView | undefined; readonly scope: AbortScope },
 ): CallParams {
@@ -192,13 +198,49 @@ export function callParams(
   return params;
 }
 
-function messagesOf(deps: TurnDeps, state: LoopState, view: PreparedView | undefined): readonly Message[] {
+function messagesOf(deps: ModelCallDeps, state: LoopState, view: PreparedView | undefined): readonly Message[] {
   const { summary, history, changes } = state;
   if (view && view.systemPrompt === undefined && !summary) return view.messages;
   if (view) return messagesWith(view.systemPrompt, [...view.messages], summary);
   return viewOf(history, { systemPrompt: changes.settings.systemPrompt ?? deps.systemPrompt, summary });
 }
 
-function offersTools(deps: TurnDeps, state: LoopState): boolean {
+function offersTools(deps: ModelCallDeps, state: LoopState): boolean {
   return !state.summary && deps.provider.capabilities?.tools !== false;
+}
+
+/** What the model is asked. Its signal is made when it is read. */
+export class CallParams implements LLMCallParams {
+  messages: readonly Message[];
+  metadata: Readonly<Record<string, unknown>>;
+  declare tools?: readonly ToolDefinition[];
+  declare model?: string;
+  declare toolChoice?: ToolChoice;
+  declare temperature?: number;
+  declare maxTokens?: number;
+  declare responseFormat?: ResponseFormat;
+  declare providerOptions?: Readonly<Record<string, unknown>>;
+  declare traceContext?: Context;
+  declare noteUsage?: NonNullable<LLMCallParams['noteUsage']>;
+  declare readonly signal: AbortSignal;
+  readonly #scope: AbortScope;
+
+  constructor(messages: readonly Message[], metadata: Readonly<Record<string, unknown>>, scope: AbortScope) {
+    this.messages = messages;
+    this.metadata = metadata;
+    this.#scope = scope;
+    Object.defineProperty(this, 'signal', CallParams.#signal);
+  }
+
+  /**
+   * An own member, so that a copy by spread has the signal too; and one getter for all: with an accessor in a literal each object has
+   * its own hidden class, which slows down every access.
+   */
+  static readonly #signal: PropertyDescriptor & ThisType<CallParams> = {
+    get() {
+      return this.#scope.signal;
+    },
+    enumerable: true,
+    configurable: true,
+  };
 }

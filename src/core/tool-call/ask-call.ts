@@ -1,15 +1,144 @@
+import { checkContent } from '../contracts/check-messages.ts';
 import { messageOf } from '../contracts/errors.ts';
-import type { ApprovalDecision, ApprovalRequest } from '../contracts/extension.ts';
+import type {
+  ApprovalDecision,
+  ApprovalRequest,
+  ToolAnswer,
+  ToolCallChange,
+  ToolOutcomeChange,
+} from '../contracts/extension.ts';
 import { isPromiseLike } from '../contracts/promise-like.ts';
+import { shownValue } from '../contracts/shown-value.ts';
 import type { ToolListContext } from '../contracts/tool.ts';
+import { toolError } from '../contracts/tool-errors.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
-import type { HookPlace } from '../hooks/hook-context.ts';
+import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
+import type { RanCall } from '../hooks/hook-subjects.ts';
 import { hookTable } from '../hooks/hook-table.ts';
-import type { Approval, TurnAsked } from '../journal/records.ts';
+import { type AnyChange, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
+import type { Approval, ExtensionRecord, ToolResultRecord, TurnAsked } from '../journal/records.ts';
 import { type LoopState, nextQuestionId, type PendingToolCall } from '../journal/state.ts';
 import { stableJson } from '../options/check-answers.ts';
-import type { TurnDeps } from '../turn/turn-deps.ts';
+import { type AllowedCall, answeredCall, type CheckedCall, type ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
+
+/** Where a call stands that is checked. */
+export interface CallPlace extends HookPlace {
+  readonly pending: PendingToolCall;
+}
+
+/** Arguments that an extension put in place of the model's, not yet checked. */
+interface ChangedArguments {
+  readonly changed: unknown;
+}
+
+/** What extensions made of a call that is about to run. */
+export interface ChangedToolCall {
+  readonly answer: CheckedCall | ChangedArguments;
+  /** The earliest that they gave. Milliseconds since 1970. */
+  readonly deadline: number | undefined;
+}
+
+/** Asks the extensions about a call that is about to run; the first that denies or answers it is the last. Throws or rejects as `askHooks`. */
+export function changeToolCall(
+  deps: ToolCallDeps,
+  { pending, state, traceContext }: CallPlace,
+  checked: AllowedCall,
+): ChangedToolCall | Promise<ChangedToolCall> {
+  let deadline: number | undefined;
+  let decided: CheckedCall | ChangedArguments = checked;
+  const argumentsNow = () => ('changed' in decided ? decided.changed : decided.arguments);
+  const asked = askHooks(deps, {
+    hook: 'beforeToolCall',
+    place: { state, traceContext },
+    about: () => ({ pending, tool: checked.tool, arguments: argumentsNow() }),
+    asked: (question) => deps.callNotes.add(pending.call, { question }),
+    take(change) {
+      deadline = earliest(deadline, change.deadline);
+      decided = decisionOf(change, argumentsNow()) ?? decided;
+      return 'changed' in decided || decided.verdict === 'run';
+    },
+  });
+  const answered = () => deps.callNotes.add(pending.call, { question: undefined });
+  const changed = () => ({ answer: decided, deadline });
+  return asked instanceof Promise ? asked.finally(answered).then(changed) : changed();
+}
+
+function earliest(one: number | undefined, other: number | undefined): number | undefined {
+  if (other === undefined) return one;
+  if (!Number.isFinite(other)) throw new TypeError(`its deadline is ${shownValue(other)}, not a time in milliseconds`);
+  return one === undefined ? other : Math.min(one, other);
+}
+
+function decisionOf(change: ToolCallChange, before: unknown): CheckedCall | ChangedArguments | undefined {
+  const { deny, answer } = change;
+  const args = 'arguments' in change ? change.arguments : before;
+  if (deny !== undefined) {
+    if (typeof deny !== 'string') throw new TypeError(`its deny is ${shownValue(deny)}, not a reason`);
+    return { verdict: 'refused', error: toolError('denied', { says: deny }), arguments: args };
+  }
+  if (answer !== undefined) return { verdict: 'answered', answer: checkedAnswer(answer), arguments: args };
+  return 'arguments' in change ? { changed: args } : undefined;
+}
+
+function checkedAnswer(answer: ToolAnswer): ToolAnswer {
+  if (answer?.content === undefined) throw new TypeError('it answers with no content; give { content: "…" }');
+  checkContent(answer.content, 'its content');
+  const { success, error } = answer;
+  if (success !== undefined && typeof success !== 'boolean')
+    throw new TypeError(`its success is ${shownValue(success)}, neither true nor false`);
+  if (error !== undefined && typeof error !== 'string')
+    throw new TypeError(`its error must be a string, not ${shownValue(error)}`);
+  return answer;
+}
+
+/** What extensions made of the outcome of a call: its result, and what they changed besides. */
+export interface ChangedOutcome {
+  readonly result: ToolResultRecord;
+  readonly records: readonly ExtensionRecord[];
+}
+
+/** Where a call stands that has run, and what receives the question that its outcome waits for. */
+interface OutcomePlace extends HookPlace {
+  readonly asked: (question: AskedHook) => void;
+}
+
+/** Asks the extensions about the outcome of a call, before it is recorded. Throws or rejects as `askHooks`. */
+export function changeOutcome(
+  deps: ToolCallDeps,
+  { asked: waiting, ...place }: OutcomePlace,
+  ran: RanCall,
+): ChangedOutcome | Promise<ChangedOutcome> {
+  let shown = ran;
+  const records: ExtensionRecord[] = [];
+  const asked = askHooks(deps, {
+    hook: 'afterToolCall',
+    place,
+    about: () => shown,
+    asked: waiting,
+    take(change, { name }, { childUsage: used }) {
+      if (change.result) shown = { ...shown, result: answeredCall(checkedAnswer(change.result), shown.result) };
+      const record = recordOfChange(besides(change), { deps, state: place.state, name, hook: 'afterToolCall', used });
+      if (record) records.push(record);
+      return true;
+    },
+    count: (used, { name }) => records.push(usageRecord(used, { name, hook: 'afterToolCall' })),
+  });
+  const changed = () => ({ result: shown.result, records });
+  return asked instanceof Promise ? asked.then(changed) : changed();
+}
+
+function besides({ messages, finish, agent, usage, usageBy, data, events }: ToolOutcomeChange): AnyChange {
+  return {
+    ...(messages && { messages }),
+    ...(finish && { finish }),
+    ...(agent && { agent }),
+    ...(usage && { usage }),
+    ...(usageBy && { usageBy }),
+    ...(data === undefined ? {} : { data }),
+    ...(events && { events }),
+  };
+}
 
 /** Whether a call runs, is refused, or somebody is asked. */
 export type Decision =
@@ -18,7 +147,7 @@ export type Decision =
   | { readonly decision: 'ask'; readonly prompt: string | undefined };
 
 /** A call whose arguments are in order. */
-export interface Candidate {
+interface Candidate {
   readonly pending: PendingToolCall;
   readonly tool: OfferedTool;
   readonly arguments: unknown;
@@ -30,7 +159,7 @@ const approve: Decision = { decision: 'approve' };
  * Whether a call may run: the first extension that has an opinion decides, else the tool's `needsApproval`. What throws, or answers nonsense,
  * refuses the call, whatever `onError` says; that of an extension is shown and logged. A promise only where one of them is.
  */
-export function decide(deps: TurnDeps, place: HookPlace, candidate: Candidate): Decision | Promise<Decision> {
+export function decide(deps: ToolCallDeps, place: HookPlace, candidate: Candidate): Decision | Promise<Decision> {
   const { needsApproval } = candidate.tool.definition;
   const own = () => (needsApproval ? ownDecision(needsApproval, requestOf(deps, candidate)) : approve);
   if (deps.hooks.lists.approveToolCall.length === 0) return own();
@@ -41,7 +170,7 @@ export function decide(deps: TurnDeps, place: HookPlace, candidate: Candidate): 
 type Maybe<T> = T | undefined | Promise<T | undefined>;
 
 /** The decision of the first extension that has an opinion. A hook that fails is shown and logged by `askHooks`. */
-function decideByExtension(deps: TurnDeps, place: HookPlace, candidate: Candidate): Maybe<Decision> {
+function decideByExtension(deps: ToolCallDeps, place: HookPlace, candidate: Candidate): Maybe<Decision> {
   const { call } = candidate.pending;
   let decision: Decision | undefined;
   const answered = () => deps.callNotes.add(call, { question: undefined });
@@ -60,7 +189,7 @@ function decideByExtension(deps: TurnDeps, place: HookPlace, candidate: Candidat
       about: () => candidate,
       asked: (question) => deps.callNotes.add(call, { question }),
       take(given) {
-        decision = decisionOf(given);
+        decision = approvalDecision(given);
         return false;
       },
     });
@@ -95,7 +224,7 @@ function ownDecision(
   }
 }
 
-function decisionOf(given: ApprovalDecision): Decision {
+function approvalDecision(given: ApprovalDecision): Decision {
   if ('approved' in given && typeof given.approved === 'boolean')
     return given.approved ? approve : { decision: 'reject', reason: textOrNone(given.reason) };
   const decided = 'decision' in given ? given : undefined;
@@ -115,7 +244,7 @@ function textOrNone(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-function requestOf({ turn, authContext, context }: TurnDeps, { pending, arguments: args }: Candidate): NeedRequest {
+function requestOf({ turn, authContext, context }: ToolCallDeps, { pending, arguments: args }: Candidate): NeedRequest {
   const { taskId, agentId, contextId, metadata } = turn;
   const { callId, call } = pending;
   return { taskId, agentId, contextId, metadata, authContext, context, callId, call, arguments: args };
@@ -141,13 +270,13 @@ function isApproval(answer: unknown): answer is Approval {
 }
 
 /** Whether any call of the turn may have to be approved. */
-export function mayAsk({ hooks, tools }: TurnDeps): boolean {
+export function mayAsk({ hooks, tools }: ToolCallDeps): boolean {
   return hooks.lists.approveToolCall.length > 0 || tools.anyNeedsApproval;
 }
 
 /** The calls of a batch that may have to be approved and were not asked about yet, in call order. */
 export function callsToApprove(
-  deps: TurnDeps,
+  deps: ToolCallDeps,
   state: LoopState,
   busy: Pick<ReadonlySet<string>, 'has'>,
 ): readonly PendingToolCall[] {

@@ -3,16 +3,68 @@ import { AgentLoopError } from '../contracts/errors.ts';
 import type { Lease, TaskStateStore } from '../contracts/store.ts';
 import type { Signal } from '../journal/signals.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
-import { giveBack } from './give-back.ts';
-import type { LeaseHold } from './lease-hold.ts';
 
-export interface LeaseDeps {
+/**
+ * What a run knows of its right to the turn. A lease counts from the moment the store was asked for it, not from the answer, so a
+ * process that was stopped, or waited long for the store, is not sure of it any more: somebody else may own the turn by now.
+ */
+export class LeaseHold {
+  readonly #clock: Clock;
+  readonly #leaseMs: number;
+  /** Of the parent turn: the right to a child turn follows from it. */
+  readonly #above: LeaseHold | undefined;
+  #until: number;
+  #renew: () => void = () => {};
+  #waiting: (() => void)[] = [];
+
+  /** `askedAt`: when the lease was asked for. */
+  constructor(clock: Clock, leaseMs: number, askedAt: number, above?: LeaseHold) {
+    this.#clock = clock;
+    this.#above = above;
+    this.#leaseMs = leaseMs;
+    this.#until = askedAt + leaseMs;
+  }
+
+  /** Whether nobody else can own the turn, or a turn above it, at this moment. */
+  get isSure(): boolean {
+    return this.#clock.now() < this.#until && this.#above?.isSure !== false;
+  }
+
+  /** Whether somebody waits for the next renewal. */
+  get isAwaited(): boolean {
+    return this.#waiting.length > 0;
+  }
+
+  /** Says how a renewal is made out of turn. */
+  onDemand(renew: () => void): void {
+    this.#renew = renew;
+  }
+
+  /** Has the lease renewed, that of the parent turn first, and calls back once it was; where that took long, the hold is not sure again. */
+  afterRenewal(callback: () => void): void {
+    const above = this.#above;
+    if (above && !above.isSure)
+      return above.afterRenewal(() => (this.isSure ? callback() : this.afterRenewal(callback)));
+    this.#waiting.push(callback);
+    this.#renew();
+  }
+
+  /** A renewal that was asked for at that time has succeeded. */
+  prolong(askedAt: number): void {
+    this.#until = askedAt + this.#leaseMs;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const callback of waiting) callback();
+  }
+}
+
+interface LeaseDeps {
   readonly store: TaskStateStore;
   readonly lease: Lease;
   readonly clock: Clock;
 }
 
-export interface KeepLeaseDeps extends LeaseDeps {
+interface KeepLeaseDeps extends LeaseDeps {
   readonly hold: LeaseHold;
   /** How long what waits for a renewal waits, in milliseconds. */
   readonly storeDeadlineMs: number;
@@ -135,4 +187,16 @@ class LeaseRelease extends Stage<Signal> {
     const { store, lease } = this.#deps;
     await giveBack(store, this.#hasRun ? { ...lease, abandonedAt: null } : lease);
   }
+}
+
+/**
+ * Gives back a lease of a turn that was not run under it, so that the next owner need not wait: that one still learns of an owner before that
+ * was lost. Where it fails, the lease runs out by itself.
+ */
+export async function giveBack(store: Pick<TaskStateStore, 'release'>, lease: Lease): Promise<void> {
+  try {
+    const { abandonedAt } = lease;
+    if (abandonedAt == null) await store.release(lease);
+    else await store.release(lease, abandonedAt);
+  } catch {}
 }

@@ -4,12 +4,11 @@ import { AgentLoopError } from '../contracts/errors.ts';
 import type { Lease, TaskStateStore } from '../contracts/store.ts';
 import type { JournalRecord } from '../journal/records.ts';
 import type { Commit, Signal } from '../journal/signals.ts';
-import { taskState } from '../journal/state.ts';
+import { type TurnIdentity, taskState } from '../journal/state.ts';
 import { storeError } from '../journal/store-error.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
-import type { RunDeps } from '../turn/turn-deps.ts';
 
-export interface JournalDeps {
+interface JournalDeps {
   /** Absent: the turn lives in this process only, and every record counts as durable at once. */
   readonly journal: { readonly store: TaskStateStore; readonly lease: Lease } | undefined;
   readonly clock: Clock;
@@ -35,8 +34,14 @@ export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
  * Shows the deltas that pass to the store's followers, for readers of other processes. Failures of extensions are not published, nor
  * events of child turns, which publish their own.
  */
-export function publishDeltas(deps: RunDeps, store: TaskStateStore): FusibleOperator<Signal, Signal> {
+export function publishDeltas(deps: Publisher, store: TaskStateStore): FusibleOperator<Signal, Signal> {
   return staged((to) => new DeltaPublisher(deps, store, to));
+}
+
+/** Whose deltas they are. */
+interface Publisher {
+  readonly turn: TurnIdentity;
+  readonly epoch: number;
 }
 
 class DeltaPublisher extends Stage<Signal> {
@@ -46,7 +51,7 @@ class DeltaPublisher extends Stage<Signal> {
   #iteration = 0;
   #attempt = 0;
 
-  constructor({ turn, epoch }: RunDeps, store: TaskStateStore, to: Sink<Signal>) {
+  constructor({ turn, epoch }: Publisher, store: TaskStateStore, to: Sink<Signal>) {
     super(to);
     this.#store = store;
     this.#taskId = turn.taskId;

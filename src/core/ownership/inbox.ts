@@ -1,18 +1,24 @@
+import { checkMessages } from '../contracts/check-messages.ts';
+import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { Extension } from '../contracts/extension.ts';
 import type { Message } from '../contracts/messages.ts';
+import { isPromiseLike } from '../contracts/promise-like.ts';
 import type { Command } from '../contracts/store.ts';
-import type { LoopState } from '../journal/state.ts';
-import { incomingMessage } from './incoming-message.ts';
+import type { TurnAnswered, TurnRecord } from '../journal/records.ts';
+import type { TurnIdentity } from '../journal/state.ts';
+import { type LoopState, openQuestions } from '../journal/state.ts';
+import { answerFlaw, asJson } from '../options/check-answers.ts';
+import type { ResolvedConfig } from '../options/resolve-config.ts';
 
 /** A message that enters the history before the next model call. */
-export interface Steering {
+interface Steering {
   readonly message: Message;
   /** The id of the command that brought it, where one did. */
   readonly command: string | undefined;
 }
 
 /** An answer to a question. */
-export interface Reply {
+interface Reply {
   readonly questionId: string;
   readonly answer: unknown;
   /** The id of the command that brought it, where one did. */
@@ -135,4 +141,53 @@ export class Inbox {
 
 function joined(request: PauseRequest, command: string | undefined): PauseRequest {
   return command === undefined ? request : { ...request, commands: [...request.commands, command] };
+}
+
+/** A message of the caller as the extensions let it in. Errors: `EXTENSION_FAILED` where one fails whose `onError` is `'fail'`. */
+export function incomingMessage(extensions: readonly Extension[], message: Message): Message {
+  return extensions.reduce((before, extension) => letIn(extension, before), message);
+}
+
+function letIn(extension: Extension, message: Message): Message {
+  try {
+    const changed = extension.beforeMessage?.(message) ?? message;
+    if (isPromiseLike(changed)) throw new TypeError('it answered with a promise; it has to answer at once');
+    checkMessages([changed]);
+    return changed;
+  } catch (cause) {
+    if (extension.onError === 'continue') return message;
+    const problem = `Extension "${extension.name}" failed in beforeMessage: ${messageOf(cause)}`;
+    throw new AgentLoopError('EXTENSION_FAILED', problem, { cause });
+  }
+}
+
+/** A running turn that can be asked for something. */
+interface Questioned {
+  readonly inbox: Inbox;
+  readonly turn: TurnIdentity;
+  readonly config: Pick<ResolvedConfig, 'logger'>;
+}
+
+/** The next answer that came to a running turn, as a record; those that fit no open question are logged and passed over. */
+export function takeReply(deps: Questioned, state: LoopState): TurnAnswered | undefined {
+  for (let reply = deps.inbox.takeReply(); reply; reply = deps.inbox.takeReply()) {
+    const { questionId, command } = reply;
+    const question = openQuestions(state).find(({ id }) => id === questionId);
+    const answer = asJson(reply.answer);
+    if (question && answerFlaw(question, answer) === undefined) {
+      const record = { type: 'turn.answered' as const, callId: question.callId, questionId, answer };
+      return command === undefined ? record : { ...record, command };
+    }
+    deps.config.logger.warn('answer passed over', { taskId: deps.turn.taskId, questionId });
+  }
+  return undefined;
+}
+
+/** The messages that the turn received meanwhile, to be added to its history. */
+export function steeringRecords({ inbox }: { readonly inbox: Inbox }): readonly TurnRecord[] {
+  return inbox.takeSteering().map(({ message, command }) => ({
+    type: 'x.steer',
+    effects: { messages: [message] },
+    ...(command === undefined ? {} : { command }),
+  }));
 }

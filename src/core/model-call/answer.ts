@@ -1,0 +1,231 @@
+import { type Context, ROOT_CONTEXT } from '@opentelemetry/api';
+import type { LLMChunk, LLMResponse } from '../contracts/provider.ts';
+import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
+import { maxIterationsOf } from '../journal/call-settings.ts';
+import type { LlmDone } from '../journal/records.ts';
+import { CommitDraft, type Signal } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
+import { leftReason } from '../ownership/child-turns.ts';
+import { steeringRecords } from '../ownership/inbox.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
+import { loadChecks } from '../tool-call/check-call.ts';
+import { planFirstWave } from '../tool-call/tool-plan.ts';
+import { type ChangedResponse, changeResponse } from './change-call.ts';
+import type { PreparedCall } from './request.ts';
+import { endWithResponse, noResponse, recordOfResponse, responseFlaw } from './response.ts';
+import type { ModelCallDeps } from './usage.ts';
+
+/** The caller, which waits for what follows from an answer of the model. */
+export interface Responder {
+  /** Whether nobody waits any more. */
+  readonly isOver: boolean;
+  /** Receives each question that is answered later, to leave it where it is over before that. */
+  waitsFor(question: AskedHook): void;
+  /** Receives `llm.done` and what follows from it at once. */
+  commit(draft: CommitDraft): void;
+  fail(error: unknown): void;
+}
+
+interface Answer {
+  readonly response: LLMResponse;
+  readonly to: Responder;
+}
+
+/**
+ * Asks the extensions about an answer, loads what the checks of its calls need, and makes the append of `llm.done`: with the end of the turn,
+ * or the intents of the first wave of tools. At once where neither waits.
+ */
+export function respond(deps: ModelCallDeps, place: HookPlace, { response, to }: Answer): void {
+  if (deps.hooks.lists.afterLLMCall.length === 0) return load(deps, place, { response, records: unchanged, to });
+  const changed = changeResponse(deps, place.traceContext, (question) => to.waitsFor(question))(place.state, response);
+  if (changed instanceof Promise) resume(changed, (given) => load(deps, place, { ...given, to }), to);
+  else load(deps, place, { ...changed, to });
+}
+
+/** Why a hook is not waited for any more. */
+export function reasonToLeave({ scope, turn }: Pick<ModelCallDeps, 'scope' | 'turn'>): unknown {
+  return scope.aborted ? scope.reason : leftReason(turn.taskId);
+}
+
+const unchanged: ChangedResponse['records'] = [];
+
+function load(deps: ModelCallDeps, place: HookPlace, { response, records, to }: ChangedResponse & Answer): void {
+  const record = recordOfResponse(place.state, response);
+  const loading = loadChecks(deps, record.calls);
+  if (loading) resume(loading, () => to.commit(draftOf(deps, place, { record, records })), to);
+  else to.commit(draftOf(deps, place, { record, records }));
+}
+
+function resume<A>(promise: Promise<A>, next: (answer: A) => void, to: Responder): void {
+  promise.then((answer) => to.isOver || next(answer)).catch((error: unknown) => to.fail(error));
+}
+
+function draftOf(
+  deps: ModelCallDeps,
+  { state, traceContext }: HookPlace,
+  { record, records }: { readonly record: LlmDone; readonly records: ChangedResponse['records'] },
+): CommitDraft {
+  deps.openCall.close();
+  const draft = new CommitDraft(deps, state);
+  draft.add(record);
+  for (const change of records) draft.add(change);
+  if (record.calls.length > 0) {
+    addFirstWave(deps, draft, traceContext);
+  } else if (closesWithHooks(deps, draft.after)) {
+    return draft;
+  } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= maxIterationsOf(deps, state)) {
+    for (const told of steeringRecords(deps)) draft.add(told);
+    draft.add(endWithResponse(deps, state, record));
+    deps.inbox.close(draft.after);
+  }
+  return draft;
+}
+
+/** Whether extensions have a say in how the turn ends: that is asked between two steps. */
+function closesWithHooks({ hooks }: ModelCallDeps, { changes }: LoopState): boolean {
+  const { beforeFinish, afterIteration, afterTurn } = hooks.lists;
+  return beforeFinish.length > 0 || afterIteration.length > 0 || afterTurn.length > 0 || changes.finish !== undefined;
+}
+
+/** Adds what starts first. Where a call that may not run fails the turn, the batch is left to say so. */
+function addFirstWave(deps: ModelCallDeps, draft: CommitDraft, traceContext: Context): void {
+  const records = planFirstWave(deps, { state: draft.after, traceContext });
+  if (deps.hooks.failure) return;
+  if (deps.config.toolFailureMode === 'fail' && records.some(({ type }) => type === 'tool.result')) return;
+  draft.addAll(records);
+}
+
+// The parts of a model call as operators, for turns that are composed by hand. `ModelStep` runs the same parts as one object.
+
+/**
+ * Watches one model call pass: its metrics go to the span and the log when it is done, and the span ends on every way out,
+ * before anything downstream of this operator hears of it: with the `done` chunk, with an error, or when the call is left.
+ */
+export function tapLLMResponse(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
+  return staged((to) => new ResponseTap(call, to));
+}
+
+class ResponseTap extends Stage<LLMChunk> {
+  readonly #call: PreparedCall;
+
+  constructor(call: PreparedCall, to: Sink<LLMChunk>) {
+    super(to);
+    this.#call = call;
+    call.begin();
+  }
+
+  protected override take(chunk: LLMChunk): void {
+    if (chunk.type === 'done') return this.to.next(this.#call.answered(chunk));
+    this.#call.saw(chunk);
+    this.to.next(chunk);
+  }
+
+  protected override failed(error: unknown): void {
+    this.#call.endWith(error);
+    this.to.error(error);
+  }
+
+  protected override left(): void {
+    this.#call.leave();
+  }
+}
+
+/**
+ * Makes any failure of a model call an `AgentLoopError`, writes it to the span and the log, and passes it on. An answer without a
+ * message, or a source that completes without a `done` chunk, is a failure too: `PROVIDER_PROTOCOL`. Chunks and failures after `done` are
+ * dropped: the call has its answer.
+ */
+export function catchLLMError(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
+  return staged((to) => new CallFailure(call, to));
+}
+
+class CallFailure extends Stage<LLMChunk> {
+  readonly #call: PreparedCall;
+  #done = false;
+
+  constructor(call: PreparedCall, to: Sink<LLMChunk>) {
+    super(to);
+    this.#call = call;
+  }
+
+  protected override take(chunk: LLMChunk): void {
+    if (this.#done) return;
+    if (chunk.type === 'done') {
+      const flaw = responseFlaw(chunk.response);
+      if (flaw) return this.failed(flaw);
+      this.#done = true;
+    }
+    this.to.next(chunk);
+  }
+
+  protected override failed(thrown: unknown): void {
+    if (this.#done) this.to.complete();
+    else this.to.error(this.#call.failed(thrown));
+  }
+
+  protected override completed(): void {
+    if (this.#done) this.to.complete();
+    else this.failed(noResponse());
+  }
+}
+
+/**
+ * Turns the `done` chunk into the commit of `llm.done` and what follows from it: calls with clean ids and the intents of those
+ * that start first, or the end of the turn. Other chunks pass. Completes with that commit, whatever the source does.
+ */
+export function mapLLMResponseToState(
+  deps: ModelCallDeps,
+  state: LoopState,
+  traceContext: Context = ROOT_CONTEXT,
+): FusibleOperator<LLMChunk, Signal> {
+  return staged((to) => new ResponseMapping(deps, { state, traceContext }, to));
+}
+
+class ResponseMapping extends Stage<LLMChunk, Signal> implements Responder {
+  readonly #deps: ModelCallDeps;
+  readonly #place: HookPlace;
+  #answered = false;
+  #question: AskedHook | undefined;
+
+  constructor(deps: ModelCallDeps, place: HookPlace, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#place = place;
+  }
+
+  get isOver(): boolean {
+    return this.to.closed;
+  }
+
+  waitsFor(question: AskedHook): void {
+    this.#question = question;
+  }
+
+  commit(draft: CommitDraft): void {
+    this.to.next(draft.finish(true));
+    this.to.complete();
+  }
+
+  fail(error: unknown): void {
+    this.to.error(error);
+  }
+
+  protected override take(chunk: LLMChunk): void {
+    if (this.#answered) return;
+    if (chunk.type !== 'done') return this.to.next(chunk);
+    this.#answered = true;
+    respond(this.#deps, this.#place, { response: chunk.response, to: this });
+  }
+
+  protected override failed(error: unknown): void {
+    if (!this.#answered) this.to.error(error);
+  }
+
+  protected override completed(): void {
+    if (!this.#answered) this.to.complete();
+  }
+
+  protected override left(): void {
+    if (this.#question?.isOver === false) this.#question.leave(reasonToLeave(this.#deps));
+  }
+}
