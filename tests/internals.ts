@@ -48,6 +48,7 @@ export {
   showWaiting,
   typedAnswer,
 } from '../src/cli/questions.ts';
+export { serveLogger } from '../src/cli/served-agent.ts';
 export { queueLogger } from '../src/cli/session.ts';
 export { openStore, shownStore, storeSettings, storeWarnings } from '../src/cli/store.ts';
 export {

@@ -1,5 +1,11 @@
 import type { Part, Task, Message as WireMessage } from '@a2a-js/sdk';
-import { invalidConfig, maxJsonDepth, nestsTooDeep, type UserMessage } from '../core/contracts/index.ts';
+import {
+  hasInfiniteNumber,
+  invalidConfig,
+  maxJsonDepth,
+  nestsTooDeep,
+  type UserMessage,
+} from '../core/contracts/index.ts';
 import { contentOf, formsOf, type PartForm } from './parts.ts';
 import { malformed } from './protocol-errors.ts';
 
@@ -67,19 +73,21 @@ export function checkedMessage(
   if (message.parts.length > maxParts) throw malformed(`message.parts must hold at most ${maxParts} parts.`);
   if (!message.parts.every(({ content }) => content && (content.$case === 'data' || isContent(content.value))))
     throw malformed('Each part needs a content: text, data, raw or url.');
-  if (isTooDeep(message)) throw malformed(`The message nests deeper than ${maxJsonDepth} levels.`);
+  const values = valuesOf(message);
+  if (values.some(nestsTooDeep)) throw malformed(`The message nests deeper than ${maxJsonDepth} levels.`);
+  if (values.some(hasInfiniteNumber)) throw malformed('The message has a number that is not finite.');
   if (!(sizeOf(message) <= maxMessageBytes))
     throw malformed(`The message is larger than ${maxMessageBytes} bytes; send large files by reference.`);
   return message;
 }
 
-/** Bytes are looked at by nobody. */
-function isTooDeep({ parts, metadata }: WireMessage): boolean {
+/** The JSON of a message. */
+function valuesOf({ parts, metadata }: WireMessage): readonly unknown[] {
   const values = parts.flatMap((part) => [
     part.metadata,
     part.content?.$case === 'data' ? part.content.value : undefined,
   ]);
-  return [metadata, ...values].some((value) => nestsTooDeep(value));
+  return [metadata, ...values];
 }
 
 /** The codecs of 0.3 pass on what a client left out. */

@@ -248,6 +248,13 @@ async function jsonLogger({ stderr }: Terminal): Promise<Logger> {
 }
 
 function sentence(message: string, fields: Readonly<Record<string, unknown>> = {}): string {
-  const told = Object.entries(fields).map(([name, value]) => `${name} ${String(value)}`);
+  const told = Object.entries(fields).map(([name, value]) => `${name} ${shown(value)}`);
   return told.length === 0 ? message : `${message} (${told.join(', ')})`;
+}
+
+/** Of an error its class and its message; its stack is for the structured log. */
+function shown(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value);
+  if ('type' in value && 'message' in value) return `${value.type}: ${value.message}`;
+  return JSON.stringify(value);
 }

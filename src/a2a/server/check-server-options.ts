@@ -24,6 +24,7 @@ const optionNames: OptionNames<A2AServerOptions> = {
   cancelDeadlineMs: true,
   callbackTimeoutMs: true,
   maxBodyBytes: true,
+  requestTimeoutMs: true,
   rateLimit: true,
   maxStreams: true,
   maxTurns: true,
@@ -62,7 +63,10 @@ export function assertServerOptions(options: A2AServerOptions): void {
     throw invalidConfig('publicUrl is not an http or https address', 'give the one that clients use');
   }
   assertNumbers(options, { from: 0, names: ['heartbeatMs', 'recoverEveryMs', 'closeMs', 'trustedProxies'] });
-  assertNumbers(options, { from: 1, names: ['maxBodyBytes', 'maxStreams', 'maxTurns', 'authTimeoutMs'] });
+  assertNumbers(options, {
+    from: 1,
+    names: ['maxBodyBytes', 'requestTimeoutMs', 'maxStreams', 'maxTurns', 'authTimeoutMs'],
+  });
   if (rateLimit) assertNumbers(rateLimit, { from: 1, names: ['requests', 'perMs'], of: 'rateLimit.' });
   if (push) assertPush(push);
 }

@@ -147,7 +147,9 @@ class RunningServer implements A2AServer {
       );
     }
     this.#claimStart();
-    const server = createHttpServer(this.app);
+    const { requestTimeoutMs: ms = 60_000 } = this.#options;
+    const times = { requestTimeout: ms, headersTimeout: ms, connectionsCheckingInterval: Math.min(ms, 5_000) };
+    const server = createHttpServer(times, this.app);
     this.#http = server;
     server.on('request', (_request, response) => {
       // A connection that is kept for the next request would hold the end up.
@@ -237,10 +239,11 @@ class RunningServer implements A2AServer {
   }
 
   async #listenGrpc(host: string): Promise<string | undefined> {
-    const { grpc, maxBodyBytes = mostBytes, heartbeatMs = silentMs } = this.#options;
+    const { grpc, maxBodyBytes = mostBytes, heartbeatMs = silentMs, maxStreams = 100, maxTurns = 100 } = this.#options;
     if (!grpc) return undefined;
     const [handler, admission] = [this.#handler, this.#admission];
-    this.#grpc = await startGrpc({ ...grpc, host, handler, admission, maxBodyBytes, heartbeatMs });
+    const maxCalls = maxStreams + maxTurns + shortCalls;
+    this.#grpc = await startGrpc({ ...grpc, host, handler, admission, maxBodyBytes, maxCalls, heartbeatMs });
     return grpc.publicAddress ?? `${shownHost(host)}:${this.#grpc.port}`;
   }
 
@@ -302,6 +305,8 @@ function handlerOptions(options: A2AServerOptions) {
 
 const mostBytes = 4 * 1024 * 1024;
 const silentMs = 15_000;
+/** Calls of one connection of gRPC that are neither streams nor turns. */
+const shortCalls = 100;
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 

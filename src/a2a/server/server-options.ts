@@ -42,6 +42,8 @@ export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, Handler
   readonly grpc?: GrpcOptions | undefined;
   /** The largest body of a request. Bytes; default 4 MiB. */
   readonly maxBodyBytes?: number | undefined;
+  /** How long a request may take to arrive, on a port of `listen`; its connection is closed then. Milliseconds; default 60,000. */
+  readonly requestTimeoutMs?: number | undefined;
   /** Of one user, or of one address where there are no users; counted in this process. Default 600 a minute; `null`: no limit. */
   readonly rateLimit?: RateLimit | null | undefined;
   /** Streams that one user may have open. Default 100. */

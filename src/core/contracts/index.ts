@@ -98,7 +98,7 @@ export type {
 } from './extension.ts';
 export { guardedLogger } from './guarded-logger.ts';
 export { invalidConfig } from './invalid-config.ts';
-export { jsonFlaw, maxJsonDepth, nestsTooDeep, parsedJson } from './json-flaw.ts';
+export { hasInfiniteNumber, jsonFlaw, maxJsonDepth, nestsTooDeep, parsedJson } from './json-flaw.ts';
 export { logText, unsafeInLogs } from './log-text.ts';
 export type {
   ContextMetadata,

@@ -13,11 +13,28 @@ export function nestsTooDeep(value: unknown): boolean {
   return false;
 }
 
-/** The value of a JSON text. Throws as `JSON.parse`, and a `RangeError` where the value nests too deep. */
+/**
+ * Whether a value without circles has a number that is not finite. `JSON.parse` makes one of `1e999`, and JSON writes it as `null`: what is shown
+ * and stored would be another value than the one that is used.
+ */
+export function hasInfiniteNumber(value: unknown): boolean {
+  let level: readonly unknown[] = [value];
+  while (level.length > 0) {
+    if (level.some((one) => typeof one === 'number' && !Number.isFinite(one))) return true;
+    level = level.filter(isNested).flatMap((one) => Object.values(one));
+  }
+  return false;
+}
+
+/** In the text of every number beyond 1.8e308. */
+const largeNumber = /\d{300}|[eE]\+?\d{2}/;
+
+/** The value of a JSON text. Throws as `JSON.parse`, and a `RangeError` where the value nests too deep or has a number beyond 1.8e308. */
 export function parsedJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
   if (text.length > 2 * maxJsonDepth && nestsTooDeep(value))
     throw new RangeError(`it nests deeper than ${maxJsonDepth} levels`);
+  if (largeNumber.test(text) && hasInfiniteNumber(value)) throw new RangeError('it has a number beyond 1.8e308');
   return value;
 }
 

@@ -7,6 +7,7 @@ import {
   type HookContext,
   type LLMCallParams,
   type LLMChunk,
+  parsedJson,
   type ToolCall,
   type ToolContext,
   type ToolDefinition,
@@ -227,7 +228,7 @@ class StreamedCalls {
 
 function wholeObject(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parsedJson(text);
   } catch {
     return undefined;
   }

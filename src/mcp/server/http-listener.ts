@@ -20,6 +20,8 @@ export interface ListenOptions {
   readonly apiKeys?: readonly string[] | undefined;
   /** Clients at the same time. Default 100. */
   readonly maxSessions?: number | undefined;
+  /** How long a request may take to arrive; its connection is closed then. Milliseconds; default 60,000. */
+  readonly requestTimeoutMs?: number | undefined;
   /** After how long without a request a client that has no turn is forgotten. Milliseconds; default 1,800,000. */
   readonly sessionIdleMs?: number | undefined;
 }
@@ -36,18 +38,27 @@ interface ListenerOptions extends ListenOptions {
   readonly served: ServedAgent;
 }
 
-const names = { port: true, host: true, path: true, apiKeys: true, maxSessions: true, sessionIdleMs: true } as const;
+const names: Readonly<Record<keyof ListenOptions, true>> = {
+  port: true,
+  host: true,
+  path: true,
+  apiKeys: true,
+  maxSessions: true,
+  requestTimeoutMs: true,
+  sessionIdleMs: true,
+};
 const loopback = /^(localhost|127(\.\d+){3}|\[?::1\]?)$/;
 const maxBodyBytes = 1_048_576;
 
 /** Throws `INVALID_CONFIG`. */
 export function checkListening(options: ListenOptions): void {
   assertKnownOptions('listen', options, names);
-  const { port = 0, host = '127.0.0.1', path = '/mcp', apiKeys, maxSessions = 1, sessionIdleMs = 1 } = options;
+  const { port = 0, host = '127.0.0.1', path = '/mcp', apiKeys } = options;
+  const { maxSessions = 1, requestTimeoutMs = 1, sessionIdleMs = 1 } = options;
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535))
     throw invalidConfig(`listen: port is ${shownValue(port)}`, 'give a whole number from 0 to 65535');
   if (!path.startsWith('/')) throw invalidConfig(`listen: path is ${shownValue(path)}`, 'begin it with /');
-  for (const [name, value] of Object.entries({ maxSessions, sessionIdleMs })) {
+  for (const [name, value] of Object.entries({ maxSessions, requestTimeoutMs, sessionIdleMs })) {
     if (!(Number.isInteger(value) && value > 0))
       throw invalidConfig(`listen: ${name} is ${shownValue(value)}`, 'give a whole number from 1');
   }
@@ -59,9 +70,10 @@ export function checkListening(options: ListenOptions): void {
 
 /** Serves clients over HTTP, each with a session of its own. */
 export async function listen(options: ListenerOptions): Promise<Listening> {
-  const { port = 0, host = '127.0.0.1', path = '/mcp' } = options;
+  const { port = 0, host = '127.0.0.1', path = '/mcp', requestTimeoutMs: ms = 60_000 } = options;
   const sessions = new Sessions(options);
-  const server = createServer((request, response) => {
+  const times = { requestTimeout: ms, headersTimeout: ms, connectionsCheckingInterval: Math.min(ms, 5_000) };
+  const server = createServer(times, (request, response) => {
     const refusal = refusalOf(request, options, path);
     if (refusal !== undefined) return refuse(response, ...refusal);
     sessions.handle(request, response).catch(() => refuse(response, 500, 'the server failed'));

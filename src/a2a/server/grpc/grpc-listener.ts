@@ -24,6 +24,8 @@ export interface GrpcListenOptions {
   readonly handler: A2ARequestHandler;
   readonly admission: Admission;
   readonly maxBodyBytes: number;
+  /** Calls of one connection that may be open at the same time. A call that is refused before its client has sent all of it counts until it has. */
+  readonly maxCalls: number;
   /** How often a connection is pinged. Milliseconds; 0: never. */
   readonly heartbeatMs: number;
 }
@@ -44,11 +46,12 @@ type Answer = (error: object | null, value?: unknown) => void;
  * `UNAVAILABLE` where the port cannot be had.
  */
 export async function startGrpc(options: GrpcListenOptions): Promise<GrpcListener> {
-  const { port = 50_051, host, handler, admission, maxBodyBytes, heartbeatMs } = options;
+  const { port = 50_051, host, handler, admission, maxBodyBytes, maxCalls, heartbeatMs } = options;
   const loaded = await packages();
   const { grpc, A2AService, grpcService, LegacyA2AService, legacyGrpcService } = loaded;
   const server = new grpc.Server({
     'grpc.max_receive_message_length': maxBodyBytes,
+    'grpc.max_concurrent_streams': Math.min(maxCalls, 2 ** 31 - 1),
     interceptors: [admitting(loaded, admission)],
     ...(heartbeatMs > 0 && { 'grpc.keepalive_time_ms': heartbeatMs }),
   });
