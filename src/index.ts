@@ -28,21 +28,20 @@ export { branch } from './extensions/branch.ts';
 export {
   carryOver,
   compactConversation,
+  compactHistory,
   compactionOf,
   compactionOfTurn,
+  isCompactionEvent,
   withCompaction,
-} from './extensions/carry-over.ts';
-export { compactHistory, isCompactionEvent } from './extensions/compact-history.ts';
+} from './extensions/compact-history.ts';
 export { gptTokenizer } from './extensions/context/gpt-tokenizer.ts';
-export { contextManagement } from './extensions/context-management.ts';
+export { contextManagement, windowHistory } from './extensions/context-management.ts';
 export { eagerTools } from './extensions/eager-tools/eager-tools.ts';
-export { doneTool } from './extensions/finish/done-tool.ts';
-export { requireFinishedWork } from './extensions/finish/require-finished-work.ts';
+export { doneTool, requireFinishedWork } from './extensions/finish/finish.ts';
 export { guardrails } from './extensions/guardrails/guardrails.ts';
 export { redactSecrets, secretRedactor } from './extensions/guardrails/redact-secrets.ts';
 export { limits } from './extensions/limits/limits.ts';
-export { approvals } from './extensions/permissions/approvals.ts';
-export { isSignedApproval, signApproval } from './extensions/permissions/signed-approval.ts';
+export { approvals, isSignedApproval, signApproval } from './extensions/permissions/approvals.ts';
 export { toolPermissions } from './extensions/permissions/tool-permissions.ts';
 export { structuredOutput } from './extensions/structured-output/structured-output.ts';
 export { typedInput } from './extensions/structured-output/typed-input.ts';
@@ -50,18 +49,14 @@ export { toolOutputCache } from './extensions/tool-output-cache.ts';
 export { budget } from './extensions/usage/budget.ts';
 export { recordSession } from './extensions/usage/record-session.ts';
 export { trackUsage, usageByModel } from './extensions/usage/track-usage.ts';
-export { windowHistory } from './extensions/window-history.ts';
 export { fromAsyncIterable } from './providers/from-async-iterable.ts';
 export { ModelRegistry } from './providers/models/model-registry.ts';
 export { cacheResponses } from './providers/policies/cache-responses.ts';
 export { circuitBreaker } from './providers/policies/circuit-breaker.ts';
-export { composePolicies } from './providers/policies/compose-policies.ts';
-export { fallback } from './providers/policies/fallback.ts';
-export { hedge } from './providers/policies/hedge.ts';
-export { limitConcurrency } from './providers/policies/limit-concurrency.ts';
-export { rateLimit } from './providers/policies/rate-limit.ts';
-export { recordResponses } from './providers/policies/record-responses.ts';
-export { replayResponses } from './providers/policies/replay-responses.ts';
+export { limitConcurrency, rateLimit } from './providers/policies/limits.ts';
+export { fallback, hedge } from './providers/policies/other-provider.ts';
+export { composePolicies } from './providers/policies/provider-policy.ts';
+export { recordResponses, replayResponses } from './providers/policies/response-cassette.ts';
 export { retry } from './providers/policies/retry.ts';
 export { timeout } from './providers/policies/timeout.ts';
 export { replay } from './replay/replay.ts';

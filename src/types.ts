@@ -237,15 +237,13 @@ export type {
   TurnStream,
 } from './core/turn/index.ts';
 export type { BranchOptions } from './extensions/branch.ts';
-export type { ContextTurns } from './extensions/carry-over.ts';
-export type { CompactionEvent } from './extensions/compact-history.ts';
+export type { CompactionEvent, ContextTurns } from './extensions/compact-history.ts';
+export type { Compaction } from './extensions/context/compaction.ts';
 export type { CompactionOptions } from './extensions/context/compaction-options.ts';
 export type { GptTokenizerOptions } from './extensions/context/gpt-tokenizer.ts';
-export type { Compaction } from './extensions/context/summary-message.ts';
-export type { ContextManagementOptions } from './extensions/context-management.ts';
+export type { ContextManagementOptions, WindowOptions } from './extensions/context-management.ts';
 export type { EagerTools } from './extensions/eager-tools/eager-tools.ts';
-export type { DoneToolOptions } from './extensions/finish/done-tool.ts';
-export type { FinishedWorkOptions } from './extensions/finish/require-finished-work.ts';
+export type { DoneToolOptions, FinishedWorkOptions } from './extensions/finish/finish.ts';
 export type {
   Block,
   GuardrailsOptions,
@@ -259,30 +257,27 @@ export type {
 export type { RedactSecretsOptions } from './extensions/guardrails/redact-secrets.ts';
 export type { LimitReason } from './extensions/limits/broken-limit.ts';
 export type { LimitsOptions } from './extensions/limits/limits.ts';
-export type { ApprovalsOptions } from './extensions/permissions/approvals.ts';
-export type { DecisionOn, SignedApproval } from './extensions/permissions/signed-approval.ts';
+export type { ApprovalsOptions, DecisionOn, SignedApproval } from './extensions/permissions/approvals.ts';
 export type { PermissionRule, ToolPermissionsOptions } from './extensions/permissions/tool-permissions.ts';
-export type { OutputSchema, StructuredOutputOptions } from './extensions/structured-output/output-options.ts';
-export type { OutputMode } from './extensions/structured-output/output-way.ts';
+export type {
+  OutputMode,
+  OutputSchema,
+  StructuredOutputOptions,
+} from './extensions/structured-output/output-options.ts';
 export type { StructuredOutput } from './extensions/structured-output/structured-output.ts';
 export type { InputOf, TypedInput, TypedInputOptions } from './extensions/structured-output/typed-input.ts';
 export type { ToolOutputCacheOptions } from './extensions/tool-output-cache.ts';
 export type { Budget, BudgetExtensionOptions, BudgetOptions } from './extensions/usage/budget.ts';
 export type { RecordSessionOptions, SessionEntry } from './extensions/usage/record-session.ts';
 export type { ModelUsage, TrackUsageOptions, UsageByModel } from './extensions/usage/track-usage.ts';
-export type { WindowOptions } from './extensions/window-history.ts';
 export type { IterationScope } from './providers/from-async-iterable.ts';
-export type { PriceList } from './providers/models/call-cost.ts';
-export type { ModelAbilities, ModelInfo, ModelPrices, TokenPrices } from './providers/models/model-info.ts';
+export type { ModelAbilities, ModelInfo, ModelPrices, PriceList, TokenPrices } from './providers/models/model-info.ts';
 export type { CacheResponsesOptions } from './providers/policies/cache-responses.ts';
 export type { CircuitBreakerOptions } from './providers/policies/circuit-breaker.ts';
-export type { FallbackOptions } from './providers/policies/fallback.ts';
-export type { HedgeOptions } from './providers/policies/hedge.ts';
-export type { LimitConcurrencyOptions } from './providers/policies/limit-concurrency.ts';
+export type { LimitConcurrencyOptions, RateLimitOptions } from './providers/policies/limits.ts';
+export type { FallbackOptions, HedgeOptions } from './providers/policies/other-provider.ts';
 export type { ProviderPolicy } from './providers/policies/provider-policy.ts';
-export type { RateLimitOptions } from './providers/policies/rate-limit.ts';
-export type { RecordResponsesOptions } from './providers/policies/record-responses.ts';
-export type { ReplayResponsesOptions } from './providers/policies/replay-responses.ts';
+export type { RecordResponsesOptions, ReplayResponsesOptions } from './providers/policies/response-cassette.ts';
 export type { RetryOptions } from './providers/policies/retry.ts';
 export type { TimeoutOptions } from './providers/policies/timeout.ts';
 export type { Deviation } from './replay/deviation.ts';

@@ -1,5 +1,5 @@
 import { type LLMProvider, type Logger, type MessageStore, messageOf, type Usage } from '../core/contracts/index.ts';
-import { compactConversation, compactionOf, withCompaction } from '../extensions/carry-over.ts';
+import { compactConversation, compactionOf, withCompaction } from '../extensions/compact-history.ts';
 import type { CompactionOptions } from '../extensions/context/compaction-options.ts';
 import type { ResolvedAgent } from './resolve-agent.ts';
 

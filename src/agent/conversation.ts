@@ -12,7 +12,7 @@ import {
 import { whenReady } from '../core/journal/index.ts';
 import { TurnLost } from '../core/ownership/index.ts';
 import type { Admission } from '../core/turn/index.ts';
-import { carryOver, compactionOf, compactionOfTurn, withCompaction } from '../extensions/carry-over.ts';
+import { carryOver, compactionOf, compactionOfTurn, withCompaction } from '../extensions/compact-history.ts';
 import type { BetweenTurns } from './between-turns.ts';
 import { ContextQueue, type ContextQueueOptions, isAway, isBusy } from './context-queue.ts';
 import { conversationName, type EndedTurn, endedTurn, historyLength } from './open-turns.ts';

@@ -13,7 +13,7 @@ import type { TurnIdentity } from '../core/journal/index.ts';
 import { knownOptions } from '../core/options/index.ts';
 import { contextManagement as manageContext } from '../extensions/context-management.ts';
 import { structuredOutput } from '../extensions/structured-output/structured-output.ts';
-import { policyNames } from '../providers/policies/policy-names.ts';
+import { policyNames } from '../providers/policies/policy-order.ts';
 import { retry } from '../providers/policies/retry.ts';
 import { withArtifactTools } from '../tools/artifact-tools.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';

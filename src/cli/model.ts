@@ -205,7 +205,7 @@ async function connectStandIn({ delayMs }: StandInOptions): Promise<ModelConnect
 /** With the copy of `openai` that the build puts beside the command, so that a project needs none. */
 async function litellmProvider() {
   const { LiteLLMProvider } = await import('../providers/litellm-provider.ts');
-  const { useOpenAI } = await import('../providers/openai-wire/load-openai.ts');
+  const { useOpenAI } = await import('../providers/openai-wire/openai-client.ts');
   useOpenAI(() => import('openai'));
   return LiteLLMProvider;
 }

@@ -1,3 +1,4 @@
+import type { Context } from '@opentelemetry/api';
 import {
   type AgentEvent,
   addUsage,
@@ -7,26 +8,35 @@ import {
   type IterationChange,
   type IterationStep,
   type IterationView,
+  type LLMProvider,
+  type Message,
   noUsage,
   type TurnChange,
   type Usage,
 } from '../core/contracts/index.ts';
-import type { LoopState, TurnIdentity } from '../core/journal/index.ts';
-import { estimateTokens } from '../core/model-call/index.ts';
-import { compactVisible } from './context/compact-visible.ts';
-import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
-import { type ModelInUse, tokenLimit } from './context/context-limits.ts';
-import { headAndTail } from './context/head-and-tail.ts';
+import { isInstruction, type LoopState, type TurnIdentity } from '../core/journal/index.ts';
+import { estimateTokens, type TokenCounter } from '../core/model-call/index.ts';
 import {
   behindCompaction,
   type Compaction,
   compactionName,
   isCompaction,
+  isSummary,
+  keptFrom,
+  summarizedUpTo,
   summaryMessage,
-} from './context/summary-message.ts';
-import { TurnTokens } from './context/turn-tokens.ts';
-import { messageTokens, requestOverhead } from './context/view-tokens.ts';
-import { VisibleHistory } from './context/visible-history.ts';
+  VisibleHistory,
+} from './context/compaction.ts';
+import {
+  assertCompactionOptions,
+  type CompactionOptions,
+  type ModelInUse,
+  summarizerOf,
+  tokenLimit,
+} from './context/compaction-options.ts';
+import { summarize } from './context/summarize.ts';
+import { headAndTail } from './context/trim-tool-outputs.ts';
+import { messageTokens, requestOverhead, TurnTokens } from './context/turn-tokens.ts';
 
 /**
  * Keeps a long turn below its model's context window: once a request would take more than `threshold` of it, a model call of its own sums
@@ -190,4 +200,123 @@ function visibleIn({ state, data }: HookContext): VisibleHistory {
 function compactedView({ messages }: IterationView, { history }: LoopState, compaction: Compaction): IterationChange {
   const at = behindCompaction(messages, history, compaction);
   return at < 0 ? {} : { view: { messages: [summaryMessage(compaction), ...messages.slice(at)] } };
+}
+
+/**
+ * What the next turn of a context begins with: the summary, and the messages behind what it stands for; instructions among the
+ * others stay, in front. Without a compaction: the messages as they are. `messages` are all those of the context.
+ */
+export function carryOver(messages: readonly Message[], compaction: Compaction | undefined): readonly Message[] {
+  if (!compaction) return messages;
+  const instructions = messages.slice(0, compaction.upTo).filter(isInstruction);
+  return [...instructions, summaryMessage(compaction), ...messages.slice(compaction.upTo)];
+}
+
+/**
+ * The compaction that a turn made last, in positions of its context: of one that began with what {@link carryOver} gave, or with all
+ * messages of the context, and whose messages stand behind those there. `undefined`: it made none, and the one before holds.
+ * From the folded journal, so also of a turn that another process ran.
+ */
+export function compactionOfTurn({ changes, history }: LoopState): Compaction | undefined {
+  const compaction = changes.data[compactionName];
+  if (!isCompaction(compaction)) return undefined;
+  const messages = history.toArray();
+  const carriedAt = messages.findIndex((message) => isSummary(message));
+  const carried = summarizedUpTo(messages[carriedAt]);
+  if (carried === undefined) return compaction;
+  return { ...compaction, upTo: compaction.upTo + carried - (carriedAt + 1) };
+}
+
+/** The compaction that is kept in a context's metadata under `compaction`. */
+export function compactionOf(metadata: Readonly<Record<string, unknown>>): Compaction | undefined {
+  const compaction = metadata[compactionName];
+  return isCompaction(compaction) ? compaction : undefined;
+}
+
+/** The metadata of a context with a compaction to be found by {@link compactionOf}. */
+export function withCompaction(
+  metadata: Readonly<Record<string, unknown>>,
+  compaction: Compaction,
+): Readonly<Record<string, unknown>> {
+  return { ...metadata, [compactionName]: { upTo: compaction.upTo, summary: compaction.summary } };
+}
+
+/** The turns of a context, and what is known of it. */
+export interface ContextTurns {
+  /** Its context window counts, and it makes the summarising call where the options name no other. */
+  readonly provider: LLMProvider;
+  /** Default: the provider's own. */
+  readonly model?: string;
+  /** The compaction so far. */
+  readonly compaction?: Compaction | undefined;
+  readonly signal?: AbortSignal;
+  /** The parent of what the summarising call traces. */
+  readonly traceContext?: Context;
+  /** Told what the summarising calls took where no compaction comes of them. */
+  readonly noteUsage?: (usage: Usage) => void;
+}
+
+/**
+ * Compacts a context between its turns, after the end of one, so that the next begins with a short history: all its messages are given,
+ * as a turn would begin with them. Resolves with the new compaction and what it took; with nothing where the context is short enough, or too
+ * little of it is old. Rejects with what the provider says; nothing is lost then, as the next turn checks at its beginning.
+ */
+export async function compactConversation(
+  messages: readonly Message[],
+  options: CompactionOptions,
+  turns: ContextTurns,
+): Promise<{ readonly compaction: Compaction; readonly usage: Usage } | undefined> {
+  assertCompactionOptions('compactConversation', options);
+  const { provider, model, compaction, signal, traceContext, noteUsage } = turns;
+  const { countTokens = estimateTokens } = options;
+  const visible = new VisibleHistory(messages, compaction);
+  const tokens = messageTokens(visible.messages, countTokens);
+  const inUse = { provider, model };
+  if (tokens <= tokenLimit(options, inUse)) return undefined;
+  const work = { options, inUse, tokens, countTokens, signal, traceContext, noteUsage };
+  const compacted = await compactVisible(visible, work);
+  return compacted && { compaction: compacted.compaction, usage: compacted.usage };
+}
+
+interface CompactionWork {
+  readonly options: CompactionOptions;
+  readonly inUse: ModelInUse;
+  /** Of the next request, as it would be. */
+  readonly tokens: number;
+  readonly countTokens: TokenCounter;
+  readonly signal?: AbortSignal | undefined;
+  readonly traceContext?: Context | undefined;
+  /** Told what calls took of which no summary came. */
+  readonly noteUsage?: ((usage: Usage) => void) | undefined;
+}
+
+interface Compacted {
+  readonly compaction: Compaction;
+  /** Of the summarising calls. */
+  readonly usage: Usage;
+  /** Of the next request, as it is now. */
+  readonly tokensAfter: number;
+}
+
+/** Fewer are not worth a model call. */
+const leastMessages = 2;
+
+/**
+ * Sums up what is older than the newest `keepLast` messages, and of these what takes more than half of the limit. Resolves with nothing where
+ * too little is older. Rejects as `summarize`.
+ */
+async function compactVisible(visible: VisibleHistory, work: CompactionWork): Promise<Compacted | undefined> {
+  const { options, inUse, tokens, countTokens, signal, traceContext, noteUsage } = work;
+  const { keepLast: maxMessages = 10 } = options;
+  const limit = tokenLimit(options, inUse);
+  const from = keptFrom(visible.messages, { maxMessages, maxTokens: Math.floor(limit / 2), countTokens });
+  const older = visible.messages.slice(0, from);
+  if (older.filter((message) => !isSummary(message)).length < leastMessages) return undefined;
+  const summarizer = summarizerOf(options, inUse, limit);
+  const { text, usage } = await summarize(older, { ...summarizer, signal, traceContext, noteUsage });
+  const compaction = { upTo: visible.countBefore(from), summary: text };
+  const summary = summaryMessage(compaction);
+  const kept = messageTokens([summary, ...visible.messages.slice(from)], countTokens);
+  const left = tokens - messageTokens(older, countTokens) + countTokens(summary);
+  return { compaction, usage, tokensAfter: Math.max(kept, left) };
 }

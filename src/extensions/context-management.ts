@@ -1,9 +1,12 @@
-import type { Extension } from '../core/contracts/index.ts';
-import { assertOptions, type OptionKind } from '../providers/policies/policy-options.ts';
+import type { Extension, IterationView, Message } from '../core/contracts/index.ts';
+import { estimateTokens, type TokenCounter } from '../core/model-call/index.ts';
+import { aFunction, assertOptions, type OptionKind, someCount } from '../providers/policies/policy-options.ts';
 import { compactHistory } from './compact-history.ts';
+import { isSummary } from './context/compaction.ts';
 import type { CompactionOptions } from './context/compaction-options.ts';
+import { cutHistory } from './context/cut-history.ts';
+import { requestOverhead } from './context/turn-tokens.ts';
 import { type ToolOutputCacheOptions, toolOutputCache } from './tool-output-cache.ts';
-import { type WindowOptions, windowHistory } from './window-history.ts';
 
 export interface ContextManagementOptions {
   /** Default: on, with its defaults. `null`: tool outputs are sent whole. */
@@ -29,4 +32,45 @@ export function contextManagement(options: ContextManagementOptions = {}): reado
     ...(compaction ? [compactHistory(compaction)] : []),
     ...(window ? [windowHistory(window)] : []),
   ];
+}
+
+export interface WindowOptions {
+  /** The most messages of a request, its system message not counted. Default 50. */
+  readonly maxMessages?: number | undefined;
+  /** The most tokens of a request: its system message, its tools and its messages. Default: any number. */
+  readonly maxTokens?: number | undefined;
+  /** Default: an estimate by characters. */
+  readonly countTokens?: TokenCounter | undefined;
+}
+
+/**
+ * Each model call sees the end of the history only: the longest one within both limits that a model accepts, as calls and their results
+ * are never torn apart. The history stays whole. The newest message is seen in any case, with the call and the results that belong
+ * to it; a summary that compaction put in front counts, and is the last to go. Linear in the history.
+ * Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function windowHistory(options: WindowOptions = {}): Extension {
+  assertOptions('windowHistory', options, { maxMessages: someCount, maxTokens: someCount, countTokens: aFunction });
+  return {
+    name: 'window',
+    prepareIteration: (view) => {
+      const messages = lastMessages(view, options);
+      return messages === view.messages ? undefined : { view: { messages } };
+    },
+  };
+}
+
+function lastMessages(view: IterationView, options: WindowOptions): readonly Message[] {
+  const { maxMessages = 50, maxTokens, countTokens = estimateTokens } = options;
+  const { messages } = view;
+  if (maxTokens === undefined && messages.length <= maxMessages) return messages;
+  const [first] = messages;
+  const summary = first && isSummary(first) && maxMessages > 1 ? first : undefined;
+  const taken = maxTokens === undefined ? 0 : requestOverhead(view, countTokens) + (summary ? countTokens(summary) : 0);
+  const cut = cutHistory(summary ? messages.slice(1) : messages, {
+    maxMessages: summary ? maxMessages - 1 : maxMessages,
+    ...(maxTokens === undefined ? {} : { maxTokens: maxTokens - taken, countTokens }),
+  });
+  if (cut.removed.length === 0) return messages;
+  return summary ? [summary, ...cut.messages] : cut.messages;
 }

@@ -14,7 +14,7 @@ import {
   textOf,
 } from '../core/contracts/index.ts';
 import { ToldUsage, usageOfAnswer, usageWithoutAnswer } from '../core/model-call/index.ts';
-import { tracedCall } from '../extensions/context/traced-call.ts';
+import { tracedCall } from '../extensions/context/summarize.ts';
 import { leaveToAttempts } from '../observability/spans/attempt-span.ts';
 import { turnTracing } from '../observability/spans/tracing-options.ts';
 import { partOf } from './content-parts.ts';

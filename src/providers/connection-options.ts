@@ -1,4 +1,5 @@
-import { isJsonObject } from './openai-wire/json-object.ts';
+import type { LLMCapabilities } from '../core/contracts/index.ts';
+import { isJsonObject } from './openai-wire/wire-errors.ts';
 import { wrongOption } from './policies/policy-options.ts';
 
 /** The key of a model's server. Errors: `INVALID_CONFIG` for what no header can hold; never shows it. */
@@ -20,6 +21,15 @@ export function checkedBaseUrl(owner: string, value: unknown): URL {
     throw wrongOption(owner, 'baseUrl must not hold a password: give it as apiKey or in headers');
   if (url.search !== '' || url.hash !== '') throw wrongOption(owner, 'baseUrl must end with its path, without ? and #');
   return url;
+}
+
+/** Where a model's server is, for spans. */
+export function serverOf({ hostname, port, protocol }: URL): {
+  readonly serverAddress: string;
+  readonly serverPort: number;
+} {
+  const serverPort = port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
+  return { serverAddress: hostname.replace(/^\[|\]$/g, ''), serverPort };
 }
 
 /** The headers of each request to a model's server. Errors: `INVALID_CONFIG`, naming the header; never shows its value. */
@@ -46,4 +56,21 @@ function isHeader(name: string, value: string): boolean {
   } catch {
     return false;
   }
+}
+
+const capabilityNames: Readonly<Record<keyof LLMCapabilities, true>> = {
+  streaming: true,
+  tools: true,
+  toolChoice: true,
+  responseFormat: true,
+};
+
+/** What a capability must be, in the user's words. */
+export const capabilityWords = `one of ${Object.keys(capabilityNames).join(', ')}, and true or false`;
+
+/** The first member of capabilities that is none, or neither true nor false. */
+export function wrongCapability(capabilities: object): string | undefined {
+  return Object.entries(capabilities).find(
+    ([name, value]) => !Object.hasOwn(capabilityNames, name) || (value !== undefined && typeof value !== 'boolean'),
+  )?.[0];
 }

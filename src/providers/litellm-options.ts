@@ -1,11 +1,10 @@
 import { type AgentLoopError, type Clock, type LLMCapabilities, systemClock } from '../core/contracts/index.ts';
 import { defaultBodyLimits } from '../core/model-call/index.ts';
-import { capabilityWords, wrongCapability } from './capability-names.ts';
-import { checkedBaseUrl, checkedHeaders, checkedKey } from './connection-options.ts';
+import { capabilityWords, checkedBaseUrl, checkedHeaders, checkedKey, wrongCapability } from './connection-options.ts';
 import type { ChatDialect } from './openai-wire/chat-request.ts';
-import { isJsonObject } from './openai-wire/json-object.ts';
+import type { Fetch } from './openai-wire/openai-client.ts';
 import type { RequestLimits } from './openai-wire/request-watch.ts';
-import type { Fetch } from './openai-wire/watched-fetch.ts';
+import { isJsonObject } from './openai-wire/wire-errors.ts';
 import { wrongOption } from './policies/policy-options.ts';
 
 export interface LiteLLMProviderOptions {

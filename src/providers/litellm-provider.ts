@@ -10,8 +10,8 @@ import {
   type LLMProviderInfo,
   type LLMResponse,
 } from '../core/contracts/index.ts';
-import { eachOf } from './each-of.ts';
-import { fromAsyncIterable } from './from-async-iterable.ts';
+import { serverOf } from './connection-options.ts';
+import { eachOf, fromAsyncIterable } from './from-async-iterable.ts';
 
 export type { LiteLLMProviderOptions } from './litellm-options.ts';
 
@@ -19,11 +19,9 @@ import { type LiteLLMProviderOptions, type LiteLLMSettings, litellmSettings } fr
 import { answerSink } from './openai-wire/answer-sink.ts';
 import { ChatAnswer } from './openai-wire/chat-answer.ts';
 import { chatRequest } from './openai-wire/chat-request.ts';
-import { loadOpenAI } from './openai-wire/load-openai.ts';
-import { type ModelServer, modelServer } from './openai-wire/model-server.ts';
-import { networkError } from './openai-wire/network-error.ts';
+import { loadOpenAI, watchedFetch } from './openai-wire/openai-client.ts';
 import { RequestWatch } from './openai-wire/request-watch.ts';
-import { watchedFetch } from './openai-wire/watched-fetch.ts';
+import { type ModelServer, modelServer, networkError } from './openai-wire/wire-errors.ts';
 
 /** How long the usage may come after the finish reason, and the end of the body after `[DONE]`. */
 const usageGraceMs = 5_000;
@@ -65,8 +63,7 @@ export class LiteLLMProvider implements LLMProvider {
     this.info = {
       providerName: settings.providerName,
       model: dialect.model,
-      serverAddress: url.hostname.replace(/^\[|\]$/g, ''),
-      serverPort: url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port),
+      ...serverOf(url),
     };
   }
 

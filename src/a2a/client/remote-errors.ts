@@ -1,7 +1,7 @@
 import { A2A_ERROR_CODE, A2AError, TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, messageOf } from '../../core/contracts/index.ts';
 import { tooLargeIn } from '../../core/model-call/index.ts';
-import { modelServer } from '../../providers/openai-wire/model-server.ts';
+import { modelServer } from '../../providers/openai-wire/wire-errors.ts';
 
 /** What an error may say of the other side. */
 export interface RemoteName {

@@ -1,5 +1,5 @@
 import { AgentLoopError, type Clock, systemClock } from '../../core/contracts/index.ts';
-import { closestNames } from '../../providers/models/closest-names.ts';
+import { closestNames } from '../../providers/models/model-registry.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 
 const parameters = {

@@ -1,4 +1,4 @@
-import type { Context } from '@opentelemetry/api';
+import { context as activeContext, type Context } from '@opentelemetry/api';
 import {
   AgentLoopError,
   addUsage,
@@ -12,10 +12,10 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { estimatedUsage, type TokenCounter, ToldUsage, usageWithoutAnswer } from '../../core/model-call/index.ts';
-import { headAndTail } from './head-and-tail.ts';
-import { isSummary, summaryOf } from './summary-message.ts';
-import { tracedCall } from './traced-call.ts';
-import { messageTokens } from './view-tokens.ts';
+import { startAttempt } from '../../observability/spans/attempt-span.ts';
+import { isSummary, summaryOf } from './compaction.ts';
+import { headAndTail } from './trim-tool-outputs.ts';
+import { messageTokens } from './turn-tokens.ts';
 
 export const defaultPrompt = `You take notes for an assistant whose conversation has become too long to be read again. The notes take the place of the messages, so whatever they leave out is lost to it.
 
@@ -43,7 +43,7 @@ export interface Summarizer {
   readonly noteUsage?: ((usage: Usage) => void) | undefined;
 }
 
-export interface Summary {
+interface Summary {
   readonly text: string;
   readonly usage: Usage;
 }
@@ -183,4 +183,26 @@ function contentText(content: Content | null): string {
     .filter(({ type }) => type !== 'text')
     .map(({ type }) => (type === 'file' ? '[file]' : '[image]'));
   return [textOf(content), ...others].filter((part) => part !== '').join(' ');
+}
+
+/**
+ * A model call of an extension's own, not streamed: below the span of its hook it has an `llm.call` span, as every other has. The span ends
+ * with the answer, and at once where the call is aborted. Resolves and rejects as the provider does.
+ */
+export async function tracedCall(provider: LLMProvider, params: LLMCallParams): Promise<LLMResponse> {
+  const attempt = provider.tracesAttempts === true ? undefined : startAttempt(params, provider.info);
+  if (!attempt) return provider.call(params);
+  const { traceContext } = attempt;
+  const leave = (): void => attempt.cancel(usageWithoutAnswer(params, 0));
+  params.signal?.addEventListener('abort', leave);
+  try {
+    const response = await activeContext.with(traceContext, () => provider.call({ ...params, traceContext }));
+    attempt.done(response);
+    return response;
+  } catch (error) {
+    attempt.fail(error, usageWithoutAnswer(params, 0, error));
+    throw error;
+  } finally {
+    params.signal?.removeEventListener('abort', leave);
+  }
 }

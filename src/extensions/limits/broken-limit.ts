@@ -2,6 +2,7 @@ import type { IterationView, ToolCall, Usage } from '../../core/contracts/index.
 import type { History, LoopState } from '../../core/journal/index.ts';
 import { estimateTokens } from '../../core/model-call/index.ts';
 import { stableJson } from '../../core/options/index.ts';
+import type { OptionKind } from '../../providers/policies/policy-options.ts';
 
 /** Which limit a turn has run into. */
 export type LimitReason =
@@ -38,7 +39,7 @@ export interface BrokenLimit {
   readonly details: { readonly option: keyof LimitValues; readonly limit: number | undefined };
 }
 
-export interface LimitedTurn {
+interface LimitedTurn {
   readonly state: LoopState;
   readonly view: IterationView;
   /** Milliseconds since 1970. */
@@ -181,3 +182,18 @@ function argumentsOf(call: ToolCall): string {
     return call.function.arguments;
   }
 }
+
+export const someDollars: OptionKind = {
+  isValid: (value) => typeof value === 'number' && value > 0 && Number.isFinite(value),
+  words: 'US dollars, more than 0',
+};
+
+export const aReaction: OptionKind = {
+  isValid: (value) => value === 'fail' || value === 'stop',
+  words: '"fail" or "stop"',
+};
+
+export const aPriceList: OptionKind = {
+  isValid: (value) => typeof value === 'object' && value !== null && typeof Reflect.get(value, 'find') === 'function',
+  words: 'a list of prices, such as a ModelRegistry',
+};

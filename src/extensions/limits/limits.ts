@@ -18,21 +18,21 @@ import {
 } from '../../core/contracts/index.ts';
 import type { LoopState, TurnIdentity } from '../../core/journal/index.ts';
 import { usageOfAnswer, usageWithoutAnswer } from '../../core/model-call/index.ts';
-import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
+import { callCost, dollars, type PriceList } from '../../providers/models/model-info.ts';
 import { assertOptions, someCount, someMs, wrongOption } from '../../providers/policies/policy-options.ts';
-import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
-import { pricedModel } from '../usage/priced-model.ts';
-import { SaidSoFar } from '../usage/said-so-far.ts';
+import { type AroundCall, aroundCalls, pricedModel, SaidSoFar } from '../usage/around-calls.ts';
 import {
+  aPriceList,
+  aReaction,
   type BrokenLimit,
   brokenLimit,
   brokenUsage,
   deadlineOf,
   type LimitValues,
   outOfTime,
+  someDollars,
   tooManyCalls,
 } from './broken-limit.ts';
-import { aPriceList, aReaction, someDollars } from './limit-options.ts';
 
 export interface LimitsOptions extends LimitValues {
   /** `'fail'` (default): the turn fails with `LIMIT`. `'stop'`: it completes with the text that there is. The reason names the limit. */

@@ -1,7 +1,6 @@
 import type { Extension, ToolCallRequest } from '../../core/contracts/index.ts';
 import { aFunction, assertOptions, type OptionKind, wrongOption } from '../../providers/policies/policy-options.ts';
 import { isEngineTool } from '../../tools/engine-tools.ts';
-import { matchesName } from './name-pattern.ts';
 
 /** What holds for the calls of some tools. */
 export interface PermissionRule {
@@ -78,4 +77,14 @@ async function verdictOn(
   const verdict = await canExecute(request);
   if (typeof verdict === 'boolean' || typeof verdict === 'string') return verdict;
   throw new TypeError('canExecute answered neither true nor false nor a reason');
+}
+
+/** Whether a name is one of these; in each `*` stands for any characters: `write_*`. */
+export function matchesName(patterns: readonly string[], name: string): boolean {
+  return patterns.some((pattern) => expressionOf(pattern).test(name));
+}
+
+function expressionOf(pattern: string): RegExp {
+  const parts = pattern.split('*').map((part) => part.replace(/[$()*+.?[\\\]^{|}]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}$`, 's');
 }

@@ -1,7 +1,20 @@
+import { createHash } from 'node:crypto';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { AgentLoopError, type JSONSchema, shownValue } from '../../core/contracts/index.ts';
-import { isStandardSchema, memberSchema } from '../../tools/tool-options.ts';
-import type { OutputMode } from './output-way.ts';
+import {
+  AgentLoopError,
+  type HookContext,
+  type IterationChange,
+  type IterationView,
+  type JSONSchema,
+  type LLMCapabilities,
+  type Message,
+  shownValue,
+  textOf,
+} from '../../core/contracts/index.ts';
+import { stableJson } from '../../core/options/index.ts';
+import { isStandardSchema, memberSchema, type ToolParameters } from '../../tools/tool-options.ts';
+import { anyJsonSchemaOf } from '../../tools/tool-parameters.ts';
+import { xmlTemplate } from './xml/write-xml.ts';
 
 /** Describes an output: a Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of anything that is JSON. */
 export type OutputSchema = StandardSchemaV1 | JSONSchema;
@@ -28,7 +41,7 @@ export interface StructuredOutputOptions<S extends OutputSchema> {
 }
 
 const modes: ReadonlySet<unknown> = new Set<OutputMode>(['auto', 'tool', 'native']);
-const known = ['schema', 'jsonSchema', 'name', 'parseRetries', 'forceFinish', 'mode'];
+const optionNames = ['schema', 'jsonSchema', 'name', 'parseRetries', 'forceFinish', 'mode'];
 
 /** Throws `INVALID_CONFIG`, naming the option and the cure. The schema and the name are for the tool to check. */
 export function checkOutputOptions(options: StructuredOutputOptions<OutputSchema>): void {
@@ -46,10 +59,168 @@ export function checkOutputOptions(options: StructuredOutputOptions<OutputSchema
     const what = `structuredOutput: schema is an object whose member "${member}" is a schema, and no schema itself`;
     throw new AgentLoopError('INVALID_CONFIG', `${what}; wrap it, with Zod as z.object({ ${member}: … }).`);
   }
-  const stray = Object.keys(options).find((key) => !known.includes(key));
-  if (stray !== undefined) throw invalid(stray, Reflect.get(options, stray), `the options are ${known.join(', ')}`);
+  const stray = Object.keys(options).find((key) => !optionNames.includes(key));
+  if (stray !== undefined)
+    throw invalid(stray, Reflect.get(options, stray), `the options are ${optionNames.join(', ')}`);
 }
 
 function invalid(option: string, value: unknown, cure: string): AgentLoopError {
   return new AgentLoopError('INVALID_CONFIG', `structuredOutput: ${option} is ${shownValue(value)}; ${cure}.`);
+}
+
+/** How the model is asked for the output: `auto` takes the first way that its provider has. */
+export type OutputMode = 'auto' | 'tool' | 'native';
+
+/** How the output of one model call comes: as the arguments of the finish tool, as text in a guaranteed form, or as XML. */
+export type OutputWay = 'tool' | 'native' | 'xml';
+
+/** The way of a call. `forced`: the model shall give the output now. */
+export function wayOf(mode: OutputMode, capabilities: LLMCapabilities | undefined, forced: boolean): OutputWay {
+  if (mode === 'native') return 'native';
+  const { tools = true, toolChoice = true, responseFormat = false } = capabilities ?? {};
+  if (tools && (toolChoice || !forced)) return 'tool';
+  return mode === 'auto' && responseFormat ? 'native' : 'xml';
+}
+
+/** The form in which the model gives an output. Vendors take objects only, so anything else is the member `value` of one. */
+export interface OutputWire {
+  readonly parameters: ToolParameters;
+  readonly jsonSchema: JSONSchema | undefined;
+  readonly wrap: (value: unknown) => unknown;
+  /** `undefined` where the member is not there yet. */
+  readonly unwrap: (wrapped: unknown) => unknown;
+}
+
+/** Errors: `INVALID_CONFIG` where a Standard Schema cannot tell its JSON Schema. */
+export function outputWire(schema: OutputSchema, given: JSONSchema | undefined, toolName: string): OutputWire {
+  const same = (value: unknown) => value;
+  if (!isStandardSchema(schema)) {
+    return needsWrap(schema)
+      ? { parameters: wrapped(schema), jsonSchema: given, wrap, unwrap }
+      : { parameters: schema, jsonSchema: given, wrap: same, unwrap: same };
+  }
+  const described = given ?? anyJsonSchemaOf(schema, toolName);
+  return needsWrap(described)
+    ? { parameters: checkingValue(schema), jsonSchema: wrapped(described), wrap, unwrap }
+    : { parameters: checkingObject(schema), jsonSchema: described, wrap: same, unwrap: same };
+}
+
+/** A schema with `properties` and no type is left to the tool, which says what it lacks. */
+function needsWrap(schema: unknown): schema is JSONSchema {
+  if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return false;
+  return Reflect.get(schema, 'type') !== 'object' && !('properties' in schema);
+}
+
+function wrap(value: unknown): unknown {
+  return { value };
+}
+
+function unwrap(wrapped: unknown): unknown {
+  return typeof wrapped === 'object' && wrapped !== null ? Reflect.get(wrapped, 'value') : undefined;
+}
+
+/** Definitions move to the root, where references expect them; references to the root follow it into the member. */
+function wrapped({ $schema: _, ...schema }: JSONSchema): JSONSchema {
+  const outer = { type: 'object', required: ['value'], additionalProperties: false };
+  if ('$id' in schema) return { ...outer, properties: { value: schema } };
+  const { $defs, definitions, ...inner } = schema;
+  return {
+    ...outer,
+    properties: { value: rebased(inner) },
+    ...($defs !== undefined && { $defs: rebased($defs) }),
+    ...(definitions !== undefined && { definitions: rebased(definitions) }),
+  };
+}
+
+function rebased(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(rebased);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  return Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [
+      key,
+      key === '$ref' && typeof value === 'string' ? reference(value) : rebased(value),
+    ]),
+  );
+}
+
+function reference(ref: string): string {
+  if (!ref.startsWith('#') || /^#\/(\$defs|definitions)\//.test(ref)) return ref;
+  return `#/properties/value${ref.slice(1)}`;
+}
+
+function checkingObject({ '~standard': standard }: StandardSchemaV1): StandardSchemaV1<object, unknown> {
+  return { '~standard': { version: 1, vendor: standard.vendor, validate: (given) => standard.validate(given) } };
+}
+
+function checkingValue({ '~standard': standard }: StandardSchemaV1): StandardSchemaV1<object> {
+  const resultOf = (result: StandardSchemaV1.Result<unknown>): StandardSchemaV1.Result<object> =>
+    result.issues
+      ? { issues: result.issues.map((issue) => ({ ...issue, path: ['value', ...(issue.path ?? [])] })) }
+      : { value: { value: result.value } };
+  return {
+    '~standard': {
+      version: 1,
+      vendor: standard.vendor,
+      validate(given) {
+        const result = standard.validate(unwrap(given));
+        return 'then' in result ? Promise.resolve(result).then(resultOf) : resultOf(result);
+      },
+    },
+  };
+}
+
+type ViewChange = NonNullable<IterationChange['view']>;
+
+/** Asks for an answer in the form of the schema. One that is forced to answer is offered no tools. */
+export function nativeView(
+  { tools }: IterationView,
+  { name, schema, forced }: { readonly name: string; readonly schema: JSONSchema; readonly forced: boolean },
+): ViewChange {
+  const names = forced ? [] : tools.map((tool) => tool.function.name).filter((each) => each !== name);
+  return { tools: names, settings: { responseFormat: { type: 'json_schema', name: 'output', schema } } };
+}
+
+/** Asks for the output as XML, after the history. A model that cannot call tools is shown none of their calls. */
+export function xmlView(
+  { messages, tools }: IterationView,
+  { schema, canCallTools }: { readonly schema: JSONSchema; readonly canCallTools: boolean },
+): ViewChange {
+  const content = `Give the result now, as XML in exactly this form and without any other text:\n\n${xmlTemplate(schema)}`;
+  const history = canCallTools ? messages : messages.map(withoutCalls);
+  return { messages: [...history, { role: 'user', content }], tools: tools.map((tool) => tool.function.name) };
+}
+
+function withoutCalls(message: Message): Message {
+  if (message.role === 'tool') return { role: 'user', content: textOf(message.content) };
+  if (message.role !== 'assistant' || !message.toolCalls) return message;
+  const { toolCalls: _, ...said } = message;
+  return { ...said, content: said.content ?? '' };
+}
+
+/** The extension's state of a turn; it is journaled, so that it survives a crash. */
+interface OutputMemory {
+  /** Whose output it is: where the agent changes, the next one has retries of its own. */
+  readonly agentId: string;
+  /** How often the model was asked again. */
+  readonly retries: number;
+  /** Whether it has to give the output now. */
+  readonly forced: boolean;
+  /** The fingerprint of the output that was accepted: what others make of it is checked anew. */
+  readonly accepted?: string;
+}
+
+export function memoryOf({ data, agentId }: Pick<HookContext, 'data' | 'agentId'>): OutputMemory {
+  const known: Readonly<Record<string, unknown>> = typeof data === 'object' && data !== null ? { ...data } : {};
+  const isOwn = known['agentId'] === undefined || known['agentId'] === agentId;
+  const { retries, forced, accepted } = isOwn ? known : {};
+  return {
+    agentId,
+    retries: typeof retries === 'number' ? retries : 0,
+    forced: forced === true,
+    ...(typeof accepted === 'string' ? { accepted } : {}),
+  };
+}
+
+export function fingerprint(value: unknown): string {
+  return createHash('sha256').update(stableJson(value)).digest('hex');
 }

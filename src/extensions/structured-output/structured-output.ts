@@ -25,21 +25,28 @@ import {
   textOf,
   type ValueExtension,
 } from '../../core/contracts/index.ts';
-import type { TurnResult } from '../../core/journal/index.ts';
-import { iterationsBefore } from '../../core/journal/index.ts';
+import { iterationsBefore, type TurnResult } from '../../core/journal/index.ts';
 import { cutShort } from '../../core/model-call/index.ts';
 import type { Partially } from '../../core/options/index.ts';
 import { engineTool } from '../../tools/engine-tools.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { ArgumentsOf } from '../../tools/tool-options.ts';
-import { handedOver } from '../finish/handed-over.ts';
-import { fingerprint, memoryOf } from './output-memory.ts';
-import { checkOutputOptions, type OutputSchema, type StructuredOutputOptions } from './output-options.ts';
-import { nativeView, xmlView } from './output-view.ts';
-import { type OutputWay, wayOf } from './output-way.ts';
-import { type OutputWire, outputWire } from './output-wire.ts';
-import { partialsOf } from './partials-of.ts';
+import { handedOver } from '../finish/finish.ts';
+import {
+  checkOutputOptions,
+  fingerprint,
+  memoryOf,
+  nativeView,
+  type OutputSchema,
+  type OutputWay,
+  type OutputWire,
+  outputWire,
+  type StructuredOutputOptions,
+  wayOf,
+  xmlView,
+} from './output-options.ts';
+import { partialsOf } from './partial-output.ts';
 import { parseXml } from './xml/parse-xml.ts';
 
 /**

@@ -5,7 +5,7 @@ import type { FromJsonSchema } from '../../tools/from-json-schema.ts';
 import { jsonSchemaChecker } from '../../tools/limited-schema.ts';
 import { isStandardSchema } from '../../tools/tool-options.ts';
 import { standardChecker } from '../../tools/tool-parameters.ts';
-import { toXml } from './xml/to-xml.ts';
+import { toXml } from './xml/write-xml.ts';
 
 /** The schema of an input, which need not be an object. */
 type InputSchema = StandardSchemaV1 | JSONSchema;

@@ -1,7 +1,15 @@
-import { defer, filter, lastValueFrom, map, type Observable } from 'rxjs';
-import type { LLMCallParams, LLMChunk, LLMProvider, Usage } from '../../core/contracts/index.ts';
-import { ToldUsage } from '../../core/model-call/index.ts';
-import { sourceOf } from '../../providers/policies/attempt-stream.ts';
+import { defer, map, Observable } from 'rxjs';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../../core/contracts/index.ts';
+import { GrowingText } from '../../core/journal/index.ts';
+import {
+  estimatedUsage,
+  StreamedTokens,
+  ToldUsage,
+  usageOfAnswer,
+  usageWithoutAnswer,
+} from '../../core/model-call/index.ts';
+import type { PriceList } from '../../providers/models/model-info.ts';
+import { responseOf, sourceOf } from '../../providers/policies/attempt-stream.ts';
 
 /**
  * What stands around the chunks of one model call; asked when the call is made. What it throws is the error of the call. `told` gives what
@@ -37,12 +45,91 @@ export function aroundCalls(provider: LLMProvider, around: AroundCall): LLMProvi
     capabilities: abilities,
     ...(tracesAttempts !== undefined && { tracesAttempts }),
     stream,
-    call: (params) =>
-      lastValueFrom(
-        stream(params).pipe(
-          filter((chunk) => chunk.type === 'done'),
-          map(({ response }) => response),
-        ),
-      ),
+    call: (params) => responseOf(stream(params)),
   };
+}
+
+/** How a model call ended, and what it took: as the vendor says, else a guess. */
+export type CallEnd =
+  | { readonly type: 'done'; readonly response: LLMResponse; readonly usage: Usage }
+  | { readonly type: 'failed'; readonly error: unknown; readonly usage: Usage }
+  | { readonly type: 'left'; readonly usage: Usage };
+
+/** Tells once how each call ended: with its answer, its error, or because it was left before. */
+export function watchCall(onEnd: (end: CallEnd) => void): AroundCall {
+  return (chunks, params, told) =>
+    new Observable((to) => {
+      const said = new SaidSoFar();
+      let ended = false;
+      const end = (how: CallEnd) => {
+        if (ended) return;
+        ended = true;
+        onEnd(how);
+      };
+      const taken = (error?: unknown) =>
+        told() ?? usageWithoutAnswer(params, said.outputTokens, error) ?? estimatedUsage(0, 0);
+      to.add(
+        chunks.subscribe({
+          next(chunk) {
+            said.add(chunk);
+            if (chunk.type === 'done') {
+              const { response } = chunk;
+              end({ type: 'done', response, usage: usageOfAnswer(params, response) });
+            }
+            to.next(chunk);
+          },
+          error(error: unknown) {
+            end({ type: 'failed', error, usage: taken(error) });
+            to.error(error);
+          },
+          complete: () => to.complete(),
+        }),
+      );
+      to.add(() => end({ type: 'left', usage: taken() }));
+    });
+}
+
+/** What a model call has given so far. Memory: the text of the current attempt. */
+export class SaidSoFar {
+  readonly #text = new GrowingText();
+  readonly #output = new StreamedTokens();
+  #attempt = new StreamedTokens();
+
+  add(chunk: LLMChunk): void {
+    if (chunk.type === 'attempt') {
+      this.#text.clear();
+      this.#attempt = new StreamedTokens();
+    }
+    if (chunk.type === 'text') this.#text.add(chunk.text);
+    if (chunk.type === 'text' || chunk.type === 'reasoning') this.#count(chunk.text);
+    if (chunk.type === 'tool-call') this.#count(chunk.arguments ?? '');
+  }
+
+  /** Of the current attempt. */
+  get text(): string {
+    return this.#text.toString();
+  }
+
+  /** Of all attempts, with reasoning and arguments. */
+  get outputTokens(): number {
+    return this.#output.tokens;
+  }
+
+  /** Of the current attempt, with reasoning and arguments. */
+  get attemptTokens(): number {
+    return this.#attempt.tokens;
+  }
+
+  #count(text: string): void {
+    this.#output.add(text);
+    this.#attempt.add(text);
+  }
+}
+
+/** The model that answered where its price is known, else the one that was asked, whose price may be. */
+export function pricedModel(
+  { answered, asked }: { readonly answered: string | undefined; readonly asked: string | undefined },
+  prices: PriceList | undefined,
+): string | undefined {
+  return answered !== undefined && prices?.find(answered)?.prices ? answered : (asked ?? answered);
 }

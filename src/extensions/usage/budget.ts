@@ -7,12 +7,10 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { estimatedUsage, estimatePromptTokens } from '../../core/model-call/index.ts';
-import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
+import { callCost, dollars, type PriceList } from '../../providers/models/model-info.ts';
 import { assertOptions, someCount, wrongOption } from '../../providers/policies/policy-options.ts';
-import { aPriceList, aReaction, someDollars } from '../limits/limit-options.ts';
-import { type AroundCall, aroundCalls } from './around-calls.ts';
-import { pricedModel } from './priced-model.ts';
-import { watchCall } from './watch-call.ts';
+import { aPriceList, aReaction, someDollars } from '../limits/broken-limit.ts';
+import { type AroundCall, aroundCalls, pricedModel, watchCall } from './around-calls.ts';
 
 export interface BudgetOptions {
   /** Prompts and answers of all calls. */

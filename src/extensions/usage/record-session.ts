@@ -9,8 +9,7 @@ import {
 } from '../../core/contracts/index.ts';
 import { aFunction, assertGiven, assertOptions } from '../../providers/policies/policy-options.ts';
 import { redactMembers } from '../../redaction/redact-members.ts';
-import { aroundCalls } from './around-calls.ts';
-import { type CallEnd, watchCall } from './watch-call.ts';
+import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';
 
 interface SessionEntryOf {
   readonly taskId: string;

@@ -7,11 +7,10 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import type { TurnIdentity } from '../../core/journal/index.ts';
-import { callCost, type PriceList } from '../../providers/models/call-cost.ts';
+import { callCost, type PriceList } from '../../providers/models/model-info.ts';
 import { aFunction, assertOptions } from '../../providers/policies/policy-options.ts';
-import { aPriceList } from '../limits/limit-options.ts';
-import { aroundCalls } from './around-calls.ts';
-import { type CallEnd, watchCall } from './watch-call.ts';
+import { aPriceList } from '../limits/broken-limit.ts';
+import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';
 
 /** What the calls of one model took. */
 export interface ModelUsage extends Usage {

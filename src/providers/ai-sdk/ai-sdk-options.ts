@@ -7,9 +7,9 @@ import {
   systemClock,
 } from '../../core/contracts/index.ts';
 import { defaultBodyLimits } from '../../core/model-call/index.ts';
-import { capabilityWords, wrongCapability } from '../capability-names.ts';
-import { isJsonObject } from '../openai-wire/json-object.ts';
+import { capabilityWords, serverOf, wrongCapability } from '../connection-options.ts';
 import type { RequestLimits } from '../openai-wire/request-watch.ts';
+import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import {
   aBoolean,
   aClock,
@@ -22,7 +22,7 @@ import {
   someCount,
   wrongOption,
 } from '../policies/policy-options.ts';
-import type { CallForm } from './sdk-call-options.ts';
+import type { CallForm } from './sdk-prompt.ts';
 import { isVendorData, type VendorData } from './vendor-parts.ts';
 
 export interface AISDKProviderOptions {
@@ -153,7 +153,7 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
     info: {
       providerName: options.providerName ?? telemetryNames[vendor] ?? vendor,
       model: model.modelId,
-      ...whereabouts(options.address),
+      ...(options.address !== undefined && serverOf(new URL(options.address))),
     },
     clock: options.clock ?? systemClock,
   };
@@ -190,10 +190,3 @@ const telemetryNames: Readonly<Record<string, string>> = {
   xai: 'x_ai',
   'amazon-bedrock': 'aws.bedrock',
 };
-
-function whereabouts(address: string | undefined): Pick<LLMProviderInfo, 'serverAddress' | 'serverPort'> {
-  if (address === undefined) return {};
-  const { hostname, port, protocol } = new URL(address);
-  const serverPort = port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
-  return { serverAddress: hostname.replace(/^\[|\]$/g, ''), serverPort };
-}

@@ -1,4 +1,9 @@
-import type { LanguageModelV3, LanguageModelV3CallOptions, LanguageModelV3StreamPart } from '@ai-sdk/provider';
+import type {
+  LanguageModelV3,
+  LanguageModelV3CallOptions,
+  LanguageModelV3Content,
+  LanguageModelV3StreamPart,
+} from '@ai-sdk/provider';
 import { context, propagation } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
 import {
@@ -10,15 +15,13 @@ import {
   type LLMProviderInfo,
   type LLMResponse,
 } from '../../core/contracts/index.ts';
-import { eachOf } from '../each-of.ts';
-import { fromAsyncIterable } from '../from-async-iterable.ts';
-import { type ModelServer, modelServer } from '../openai-wire/model-server.ts';
+import { eachOf, fromAsyncIterable } from '../from-async-iterable.ts';
 import { RequestWatch } from '../openai-wire/request-watch.ts';
+import { isJsonObject, type ModelServer, modelServer, protocolError } from '../openai-wire/wire-errors.ts';
 import { type AISDKProviderOptions, type AISDKSettings, aiSdkSettings, assertModel } from './ai-sdk-options.ts';
 import { SdkAnswer } from './sdk-answer.ts';
-import { sdkCallOptions } from './sdk-call-options.ts';
-import { sdkCures, sdkError, sdkProtocolError } from './sdk-errors.ts';
-import { assertEventStream, lengthOf, warningText } from './stream-parts.ts';
+import { sdkCures, sdkError } from './sdk-errors.ts';
+import { sdkCallOptions } from './sdk-prompt.ts';
 
 /** How long the end of the body may come after the end of the answer. */
 const endGraceMs = 500;
@@ -118,7 +121,7 @@ export class AISDKProvider implements LLMProvider {
     watch.complete();
     this.#warn(result.warnings);
     if (result.content.length === 0 && result.finishReason.raw === undefined) {
-      throw sdkProtocolError(server, 'answered without anything of an answer');
+      throw protocolError(server, 'answered without anything of an answer');
     }
     for (const content of result.content) {
       watch.received(lengthOf(content));
@@ -218,4 +221,44 @@ async function* partsOf<T>(stream: ReadableStream<T>, signal: AbortSignal): Asyn
     signal.removeEventListener('abort', cancel);
     cancel();
   }
+}
+
+/** How many characters a part adds to its answer. */
+function lengthOf(part: LanguageModelV3StreamPart | LanguageModelV3Content): number {
+  switch (part.type) {
+    case 'text-delta':
+    case 'reasoning-delta':
+    case 'tool-input-delta':
+      return part.delta.length;
+    case 'text':
+    case 'reasoning':
+      return part.text.length;
+    case 'tool-call':
+      return part.input.length;
+    case 'file':
+      return part.data.length;
+    default:
+      return 0;
+  }
+}
+
+const otherAnswers: Readonly<Record<string, string>> = {
+  'text/html': 'answered with a page of HTML',
+  'application/json': 'answered with JSON where a stream was asked for',
+};
+
+/** Throws a coded error where the headers announce what is no stream: the AI SDK would read an empty one. */
+function assertEventStream(server: ModelServer, headers: Readonly<Record<string, string>> | undefined): void {
+  const type = headers?.['content-type']?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const what = otherAnswers[type];
+  if (what !== undefined) throw protocolError(server, what);
+}
+
+/** A warning of the AI SDK as a sentence. */
+function warningText(warning: unknown): string {
+  if (!isJsonObject(warning)) return String(warning);
+  const { type, feature, setting, details, message } = warning;
+  if (typeof message === 'string') return message;
+  const what = `${String(feature ?? setting ?? 'a setting')}: ${type === 'compatibility' ? 'used in a compatible form' : 'not supported'}`;
+  return typeof details === 'string' ? `${what} (${details})` : what;
 }

@@ -1,8 +1,8 @@
 import { AgentLoopError, shownValue } from '../../core/contracts/index.ts';
 import { type BodyLimits, boundedResponse, bytesFlaw, defaultBodyLimits } from '../../core/model-call/index.ts';
 import { checkedBaseUrl, checkedHeaders, checkedKey } from '../connection-options.ts';
-import { isJsonObject } from '../openai-wire/json-object.ts';
-import type { Fetch } from '../openai-wire/watched-fetch.ts';
+import type { Fetch } from '../openai-wire/openai-client.ts';
+import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import { wrongOption } from '../policies/policy-options.ts';
 import type { AISDKProviderOptions } from './ai-sdk-options.ts';
 import { AISDKProvider } from './ai-sdk-provider.ts';

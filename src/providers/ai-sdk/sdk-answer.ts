@@ -11,13 +11,17 @@ import type {
 } from '@ai-sdk/provider';
 import type { LLMChunk, LLMResponse, Usage } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
-import type { ModelServer } from '../openai-wire/model-server.ts';
-import { usageOf } from '../openai-wire/usage.ts';
-import type { AnswerBlock, CallBlock, TextBlock } from './answer-blocks.ts';
-import { messageOfBlocks } from './answer-message.ts';
-import { sdkProtocolError } from './sdk-errors.ts';
-import { sdkFinishReason } from './sdk-finish-reason.ts';
-import type { VendorData } from './vendor-parts.ts';
+import { usageOf } from '../openai-wire/chat-answer.ts';
+import { type ModelServer, protocolError } from '../openai-wire/wire-errors.ts';
+import { sdkFinishReason } from './sdk-errors.ts';
+import {
+  type AnswerBlock,
+  type CallBlock,
+  mergedData,
+  messageOfBlocks,
+  type TextBlock,
+  type VendorData,
+} from './vendor-parts.ts';
 
 type TextType = 'text' | 'reasoning';
 
@@ -158,13 +162,13 @@ export class SdkAnswer {
   ): void {
     const block = this.#openTexts.get(`${type} ${id}`) ?? this.#openText(type, id, undefined);
     block.text.add(delta);
-    block.data = withData(block.data, providerMetadata);
+    block.data = mergedData(block.data, providerMetadata);
     if (delta !== '' && block.type !== 'vendor-text') this.#options.emit({ type, text: delta });
   }
 
   #closeText(type: TextType, { id, providerMetadata }: { id: string; providerMetadata?: VendorData }): void {
     const block = this.#openTexts.get(`${type} ${id}`);
-    if (block !== undefined) block.data = withData(block.data, providerMetadata);
+    if (block !== undefined) block.data = mergedData(block.data, providerMetadata);
     this.#openTexts.delete(`${type} ${id}`);
   }
 
@@ -210,7 +214,7 @@ export class SdkAnswer {
         this.#sources.push(part);
         return;
       case 'tool-approval-request':
-        throw sdkProtocolError(
+        throw protocolError(
           this.#options.server,
           'asks for the approval of a tool that runs at the vendor, which cannot be given: make it a tool of your own, or allow it there',
         );
@@ -227,7 +231,7 @@ export class SdkAnswer {
     const block = known ?? this.#openCall(part.toolCallId, part.toolName, undefined);
     if (block.arguments === '') this.#addArguments(part.toolCallId, part.input);
     block.arguments = part.input;
-    block.data = withData(block.data, part.providerMetadata);
+    block.data = mergedData(block.data, part.providerMetadata);
     // A later call with the same id is another one.
     this.#calls.delete(part.toolCallId);
   }
@@ -236,14 +240,6 @@ export class SdkAnswer {
 /** A summary of the conversation that Anthropic wrote for itself, and wants back, is no part of the answer. */
 function blockType(type: TextType, data: VendorData | undefined): TextBlock['type'] {
   return type === 'text' && data?.['anthropic']?.['type'] === 'compaction' ? 'vendor-text' : type;
-}
-
-/** What came later counts, member by member. */
-function withData(data: VendorData | undefined, more: VendorData | undefined): VendorData | undefined {
-  if (data === undefined || more === undefined) return more ?? data;
-  const merged = { ...data };
-  for (const [vendor, members] of Object.entries(more)) merged[vendor] = { ...merged[vendor], ...members };
-  return merged;
 }
 
 type SdkUsage = LanguageModelV3Usage;

@@ -1,21 +1,25 @@
-import { AgentLoopError } from '../../core/contracts/index.ts';
+import type { LanguageModelV3FinishReason } from '@ai-sdk/provider';
+import { AgentLoopError, type FinishReason } from '../../core/contracts/index.ts';
 import { tooLargeIn } from '../../core/model-call/index.ts';
-import { isJsonObject, type JsonObject } from '../openai-wire/json-object.ts';
-import type { Cures, ModelServer } from '../openai-wire/model-server.ts';
-import { networkError } from '../openai-wire/network-error.ts';
-import { httpError, protocolError, vendorError, wireError } from '../openai-wire/wire-errors.ts';
-import { cutOff } from './sdk-finish-reason.ts';
+import { finishReasonOf, isFailure } from '../openai-wire/chat-answer.ts';
+import {
+  type Cures,
+  httpError,
+  isJsonObject,
+  type JsonObject,
+  jsonIn,
+  type ModelServer,
+  networkError,
+  protocolError,
+  vendorError,
+  wireError,
+} from '../openai-wire/wire-errors.ts';
 
 /** What to do about failures of a model of the AI SDK, where it is not what one does with a server of the OpenAI wire. */
 export const sdkCures: Cures = {
   PROVIDER_NOT_FOUND: "check the model's name and the base address of its provider",
   PROVIDER_PROTOCOL: "check that the base address of its provider leads to the vendor's API",
 };
-
-/** What came is not what this kind of model sends. */
-export function sdkProtocolError(server: ModelServer, what: string): AgentLoopError {
-  return protocolError(server, what);
-}
 
 /**
  * What a model of the AI SDK threw, or put into its stream as an error, as a coded error. Errors of the AI SDK are known by their name, so
@@ -39,12 +43,12 @@ export function sdkError(server: ModelServer, thrown: unknown, now: number): Age
       return badRequest(server, `was asked for something that the AI SDK does not take, ${server.quote(said)}`);
     case 'AI_InvalidResponseDataError':
       if (thrown['data'] === undefined) return cutOff(server);
-      return sdkProtocolError(server, `sent what cannot be read, ${server.quote(said)}`);
+      return protocolError(server, `sent what cannot be read, ${server.quote(said)}`);
     case 'AI_JSONParseError':
     case 'AI_TypeValidationError':
     case 'AI_EmptyResponseBodyError':
     case 'AI_NoContentGeneratedError':
-      return sdkProtocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
+      return protocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
     default:
       return isVendorWords(thrown) ? vendorError(server, thrown) : networkError(server, thrown);
   }
@@ -58,12 +62,12 @@ function badRequest(server: ModelServer, what: string): AgentLoopError {
 function apiCallError(server: ModelServer, error: JsonObject, now: number): AgentLoopError {
   const status = error['statusCode'];
   const text = typeof error['responseBody'] === 'string' ? error['responseBody'] : '';
-  const inStream = parsed(text);
+  const inStream = jsonIn(text);
   // Anthropic's package gives a status of its own to an error in a stream that began with 200.
   if (isVendorWords(inStream)) return vendorError(server, inStream);
   if (isJsonObject(inStream) && String(inStream['name']).startsWith('AI_')) {
     const said = typeof error['message'] === 'string' ? error['message'] : '';
-    return sdkProtocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
+    return protocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
   }
   if (typeof status === 'number' && (status < 200 || status > 299)) {
     const failure = httpError(server, { status, headers: headersOf(error['responseHeaders']), text, now });
@@ -72,7 +76,7 @@ function apiCallError(server: ModelServer, error: JsonObject, now: number): Agen
   if (isCoded(error['cause'])) return networkError(server, error);
   if (status === undefined) return networkError(server, error);
   const quoted = text === '' ? '' : `, ${server.quote(text)}`;
-  return sdkProtocolError(server, `sent what cannot be read${quoted}`);
+  return protocolError(server, `sent what cannot be read${quoted}`);
 }
 
 /** An error as Anthropic and OpenAI put it into a stream: not an `Error`, and not wrapped. */
@@ -122,10 +126,47 @@ function firstLine(text: string): string {
   return text.split('\n', 1)[0] ?? '';
 }
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
+interface AnswerEnd {
+  readonly reason: LanguageModelV3FinishReason | undefined;
+  readonly hasCalls: boolean;
+  /** Whether a whole answer came at once that has something in it: then no reason is needed. */
+  readonly isWhole: boolean;
+}
+
+/**
+ * Why the model stopped. Throws a coded error where it did not: no reason at all is an answer that was cut off, `error` one that failed,
+ * and `pause_turn` an answer whose tools at the vendor are not done.
+ */
+export function sdkFinishReason(server: ModelServer, { reason, hasCalls, isWhole }: AnswerEnd): FinishReason {
+  const raw = reason?.raw;
+  if (raw === 'pause_turn') {
+    const what = 'paused in the middle of its answer for a tool of its own, which cannot be waited for: ask for less';
+    throw wireError(server, 'PROVIDER_FAILED', what);
   }
+  switch (reason?.unified) {
+    case 'stop':
+      return 'stop';
+    case 'length':
+      return 'length';
+    case 'tool-calls':
+      return 'tool_calls';
+    case 'content-filter':
+      return 'content_filter';
+    case 'error':
+      throw failedAnswer(server, raw);
+    default:
+      if (raw === undefined && !isWhole) throw cutOff(server);
+      if (raw !== undefined && isFailure(raw)) throw failedAnswer(server, raw);
+      return finishReasonOf(raw, hasCalls);
+  }
+}
+
+/** A stream that ended before the model did. */
+function cutOff(server: ModelServer): AgentLoopError {
+  return wireError(server, 'PROVIDER_STREAM_CLOSED', 'ended its stream without a finish reason: try again');
+}
+
+function failedAnswer(server: ModelServer, raw: string | undefined): AgentLoopError {
+  const why = raw === undefined ? '' : ` (${server.quote(raw)})`;
+  return wireError(server, 'PROVIDER_SERVER', `says that its answer failed${why}: try again, or use another model`);
 }

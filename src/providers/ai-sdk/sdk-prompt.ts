@@ -1,19 +1,89 @@
-import type { LanguageModelV3Message, LanguageModelV3Prompt, SharedV3ProviderOptions } from '@ai-sdk/provider';
+import type {
+  LanguageModelV3CallOptions,
+  LanguageModelV3FunctionTool,
+  LanguageModelV3Message,
+  LanguageModelV3Prompt,
+  LanguageModelV3ProviderTool,
+  LanguageModelV3ToolChoice,
+  SharedV3ProviderOptions,
+} from '@ai-sdk/provider';
 import {
   AgentLoopError,
   type AssistantMessage,
+  type LLMCallParams,
   type Message,
+  type ResponseFormat,
+  type ToolChoice,
+  type ToolDefinition,
   type ToolMessage,
   textOf,
 } from '../../core/contracts/index.ts';
-import { ToolCallIds } from '../openai-wire/tool-call-ids.ts';
-import { toolsAsText } from '../openai-wire/tools-as-text.ts';
-import { assistantParts } from './assistant-parts.ts';
-import { mediaMessageParts, mediaOf, toolOutput, userParts, withoutMedia } from './prompt-parts.ts';
-import { isVendorData, type VendorData, vendorPartsOf } from './vendor-parts.ts';
+import { ToolCallIds, toolsAsText } from '../openai-wire/chat-request.ts';
+import { assistantParts, mediaMessageParts, mediaOf, toolOutput, userParts, withoutMedia } from './prompt-parts.ts';
+import { isVendorData, mergedData, type VendorData, vendorPartsOf } from './vendor-parts.ts';
+
+/** How one model wants to be asked. */
+export interface CallForm extends PromptForm {
+  readonly toolChoice: boolean;
+  /** For every call; those of a call win over them. */
+  readonly providerOptions: VendorData | undefined;
+  /** Tools that run at the vendor. */
+  readonly providerTools: readonly LanguageModelV3ProviderTool[];
+}
+
+/** What the AI SDK is asked for one model call: pure. Errors: `INVALID_INPUT` for messages, `INVALID_CONFIG` for settings it has no form for. */
+export function sdkCallOptions(params: LLMCallParams, form: CallForm): LanguageModelV3CallOptions {
+  const { temperature, maxTokens, responseFormat } = params;
+  const providerOptions = mergedData(form.providerOptions, optionsOfCall(params.providerOptions));
+  return {
+    prompt: sdkPrompt(params.messages, form),
+    ...toolMembers(params, form),
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(maxTokens === undefined ? {} : { maxOutputTokens: maxTokens }),
+    ...(responseFormat === undefined ? {} : { responseFormat: sdkFormat(responseFormat) }),
+    ...(providerOptions === undefined ? {} : { providerOptions }),
+  };
+}
+
+function toolMembers({ tools = [], toolChoice }: LLMCallParams, form: CallForm): Partial<LanguageModelV3CallOptions> {
+  if (!form.tools) return {};
+  const all = [...tools.map(sdkTool), ...form.providerTools];
+  if (all.length === 0) return {};
+  return {
+    tools: all,
+    ...(toolChoice === undefined || !form.toolChoice ? {} : { toolChoice: sdkToolChoice(toolChoice) }),
+  };
+}
+
+function sdkTool({ function: { name, description, parameters } }: ToolDefinition): LanguageModelV3FunctionTool {
+  return { type: 'function', name, description, inputSchema: sdkSchema(parameters) };
+}
+
+function sdkToolChoice(choice: ToolChoice): LanguageModelV3ToolChoice {
+  return typeof choice === 'string' ? { type: choice } : { type: 'tool', toolName: choice.name };
+}
+
+function sdkFormat({ name, schema }: ResponseFormat): NonNullable<LanguageModelV3CallOptions['responseFormat']> {
+  return { type: 'json', name, schema: sdkSchema(schema) };
+}
+
+type SdkSchema = LanguageModelV3FunctionTool['inputSchema'];
+
+/** The AI SDK types schemas as draft-07, and passes on whatever is in them. */
+function sdkSchema(schema: object): SdkSchema {
+  return { ...schema };
+}
+
+function optionsOfCall(options: unknown): VendorData | undefined {
+  if (options === undefined || isVendorData(options)) return options;
+  throw new AgentLoopError(
+    'INVALID_CONFIG',
+    'providerOptions for a model of the AI SDK need an object for each vendor, e.g. { anthropic: { thinking: { type: "adaptive" } } }.',
+  );
+}
 
 /** How one model wants its prompt. */
-export interface PromptForm {
+interface PromptForm {
   /** The AI SDK's name of the provider. */
   readonly provider: string;
   /** False: calls and results of the history go as text. */
@@ -29,7 +99,7 @@ export interface PromptForm {
  * The history as the AI SDK's prompt: pure. System and developer messages, wherever they stand, become one in front; the results of a batch become one
  * message; an assistant message without anything in it is left out. `metadata.providerOptions` of a message goes with it.
  */
-export function sdkPrompt(messages: readonly Message[], form: PromptForm): LanguageModelV3Prompt {
+function sdkPrompt(messages: readonly Message[], form: PromptForm): LanguageModelV3Prompt {
   const history = form.tools ? messages : toolsAsText(messages);
   const draft = new PromptDraft(form);
   for (const message of history) draft.add(message);
@@ -75,7 +145,7 @@ class PromptDraft {
     this.#mark();
     const text = this.#instructions.filter((instruction) => instruction !== '').join('\n\n');
     if (text === '') return this.#messages;
-    const options = merged(this.#form.cacheMarks, this.#instructionOptions);
+    const options = mergedData(this.#form.cacheMarks, this.#instructionOptions);
     return [{ role: 'system', content: text, ...asMember(options) }, ...this.#messages];
   }
 
@@ -129,7 +199,7 @@ class PromptDraft {
     for (const index of new Set([last, before])) {
       const message = this.#messages[index];
       if (message === undefined) continue;
-      const providerOptions = merged(cacheMarks, message.providerOptions);
+      const providerOptions = mergedData(cacheMarks, message.providerOptions);
       this.#messages[index] = { ...message, ...asMember(providerOptions) };
     }
   }
@@ -145,12 +215,4 @@ function optionsOf({ metadata }: Message): VendorData | undefined {
 
 function asMember(options: SharedV3ProviderOptions | undefined): { providerOptions?: SharedV3ProviderOptions } {
   return options === undefined ? {} : { providerOptions: options };
-}
-
-/** Both, vendor by vendor; the second wins. */
-export function merged(first: VendorData | undefined, second: VendorData | undefined): VendorData | undefined {
-  if (first === undefined || second === undefined) return second ?? first;
-  const both = { ...first };
-  for (const [vendor, members] of Object.entries(second)) both[vendor] = { ...both[vendor], ...members };
-  return both;
 }

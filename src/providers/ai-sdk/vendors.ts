@@ -1,7 +1,7 @@
 import type { LanguageModelV3 } from '@ai-sdk/provider';
 import { type LLMCapabilities, missingPackage } from '../../core/contracts/index.ts';
-import { isJsonObject } from '../openai-wire/json-object.ts';
-import type { Fetch } from '../openai-wire/watched-fetch.ts';
+import type { Fetch } from '../openai-wire/openai-client.ts';
+import { isJsonObject } from '../openai-wire/wire-errors.ts';
 
 /** The vendors that {@link createProvider} knows by name. */
 export const vendorNames = ['anthropic', 'google', 'openai', 'openai-compatible'] as const;

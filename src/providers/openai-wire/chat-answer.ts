@@ -1,11 +1,6 @@
-import type { LLMChunk, LLMResponse, Usage } from '../../core/contracts/index.ts';
+import type { FinishReason, LLMChunk, LLMResponse, ToolCall, Usage } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
-import { finishReasonOf, isFailure } from './finish-reason.ts';
-import { isJsonObject, type JsonObject } from './json-object.ts';
-import type { ModelServer } from './model-server.ts';
-import { ToolCallAssembly } from './tool-call-assembly.ts';
-import { usageOf } from './usage.ts';
-import { protocolError, vendorError } from './wire-errors.ts';
+import { isJsonObject, type JsonObject, jsonIn, type ModelServer, protocolError, vendorError } from './wire-errors.ts';
 
 /**
  * One answer of a model, put together from what the wire brings: the chunks of a stream, or the one body of an answer that
@@ -163,4 +158,189 @@ function withCost(usage: Usage | undefined, header: string | null | undefined): 
   if (usage === undefined || usage.cost !== undefined || !header) return usage;
   const cost = Number(header);
   return Number.isFinite(cost) && cost > 0 ? { ...usage, cost } : usage;
+}
+
+interface OpenCall {
+  /** Position in the response, from 0. */
+  readonly index: number;
+  id: string;
+  name: string;
+  arguments: string;
+}
+
+/**
+ * Puts tool calls together from their fragments and emits each fragment. A call is known by the wire's index, which may
+ * start anywhere and leave gaps; where it has none, by its id, else it is the one before. A fragment with a name begins a
+ * new call, whatever its index, if it also brings another id, or arguments where those of the call are complete JSON: some
+ * servers give all parallel calls the index 0. Ids and names count where they first come; those of later fragments, also
+ * empty ones, are ignored.
+ */
+class ToolCallAssembly {
+  readonly #calls: OpenCall[] = [];
+  readonly #byWireIndex = new Map<unknown, OpenCall>();
+  readonly #emit: (chunk: LLMChunk) => void;
+
+  constructor(emit: (chunk: LLMChunk) => void) {
+    this.#emit = emit;
+  }
+
+  get size(): number {
+    return this.#calls.length;
+  }
+
+  /** Whether every call has a name, and arguments that are JSON or none. */
+  get areComplete(): boolean {
+    return this.#calls.every((call) => call.name !== '' && (call.arguments.trim() === '' || isJson(call.arguments)));
+  }
+
+  /** A fragment of a stream. */
+  addFragment(fragment: JsonObject): void {
+    const parts = partsOf(fragment);
+    const call = this.#callOf(fragment['index'], parts);
+    this.#extend(call, parts);
+  }
+
+  /** A call that comes whole: never a part of another one. */
+  addWhole(call: JsonObject): void {
+    this.#extend(this.#open(undefined), partsOf(call));
+  }
+
+  /** In the order in which the calls began. A missing id or name is the empty text. */
+  toolCalls(): readonly ToolCall[] {
+    return this.#calls.map(({ id, name, arguments: text }) => ({
+      id,
+      type: 'function',
+      function: { name, arguments: text },
+    }));
+  }
+
+  #callOf(wireIndex: unknown, parts: Parts): OpenCall {
+    const known =
+      typeof wireIndex === 'number'
+        ? this.#byWireIndex.get(wireIndex)
+        : (this.#calls.find(({ id }) => id !== '' && id === parts.id) ?? this.#calls.at(-1));
+    return known === undefined || startsAnother(known, parts) ? this.#open(wireIndex) : known;
+  }
+
+  #open(wireIndex: unknown): OpenCall {
+    const call = { index: this.#calls.length, id: '', name: '', arguments: '' };
+    this.#calls.push(call);
+    if (typeof wireIndex === 'number') this.#byWireIndex.set(wireIndex, call);
+    return call;
+  }
+
+  #extend(call: OpenCall, parts: Parts): void {
+    const id = call.id === '' ? parts.id : '';
+    const name = call.name === '' ? parts.name : '';
+    call.id ||= id;
+    call.name ||= name;
+    call.arguments += parts.arguments;
+    if (id === '' && name === '') {
+      if (parts.arguments !== '') this.#emit({ type: 'tool-call', index: call.index, arguments: parts.arguments });
+      return;
+    }
+    this.#emit({
+      type: 'tool-call',
+      index: call.index,
+      ...(id === '' ? {} : { id }),
+      ...(name === '' ? {} : { name }),
+      ...(parts.arguments === '' ? {} : { arguments: parts.arguments }),
+    });
+  }
+}
+
+interface Parts {
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
+}
+
+function partsOf(fragment: JsonObject): Parts {
+  const called = isJsonObject(fragment['function']) ? fragment['function'] : {};
+  const given = called['arguments'];
+  return {
+    id: textIn(fragment['id']),
+    name: textIn(called['name']),
+    arguments: isJsonObject(given) ? JSON.stringify(given) : textIn(given),
+  };
+}
+
+function textIn(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function startsAnother(call: OpenCall, parts: Parts): boolean {
+  if (parts.name === '' || call.name === '') return false;
+  if (parts.id !== '' && call.id !== '' && parts.id !== call.id) return true;
+  return parts.arguments.trim() !== '' && isJson(call.arguments);
+}
+
+function isJson(text: string): boolean {
+  return jsonIn(text) !== undefined;
+}
+
+const spellings: Readonly<Record<string, FinishReason>> = {
+  stop: 'stop',
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  eos: 'stop',
+  length: 'length',
+  max_tokens: 'length',
+  max_output_tokens: 'length',
+  model_length: 'length',
+  tool_calls: 'tool_calls',
+  tool_use: 'tool_calls',
+  function_call: 'tool_calls',
+  content_filter: 'content_filter',
+  refusal: 'content_filter',
+  safety: 'content_filter',
+  recitation: 'content_filter',
+  sensitive: 'content_filter',
+};
+
+/** Why the model stopped, from any vendor's spelling. One that is not known, or none, means the end of a good answer. */
+export function finishReasonOf(wire: string | undefined, hasCalls: boolean): FinishReason {
+  const known = wire === undefined ? undefined : spellings[wire.toLowerCase()];
+  return known ?? (hasCalls ? 'tool_calls' : 'stop');
+}
+
+const failures: ReadonlySet<string> = new Set(['error', 'abort', 'insufficient_system_resource', 'network_error']);
+
+/** Whether a vendor says with its finish reason that the answer failed: OpenRouter, vLLM, DeepSeek, Zhipu. */
+export function isFailure(wire: string): boolean {
+  return failures.has(wire.toLowerCase());
+}
+
+/**
+ * The wire's `usage`. Cached tokens in the spellings of OpenAI and DeepSeek; `cost` as LiteLLM and OpenRouter give it.
+ * xAI counts reasoning beside the completion: it is added, so that `reasoningTokens` is a part of `completionTokens`
+ * everywhere. `undefined` where the numbers are not there.
+ */
+export function usageOf(wire: unknown): Usage | undefined {
+  if (!isJsonObject(wire)) return undefined;
+  const promptTokens = countIn(wire, 'prompt_tokens');
+  const stated = countIn(wire, 'completion_tokens');
+  if (promptTokens === undefined && stated === undefined) return undefined;
+  const cachedTokens =
+    countIn(wire['prompt_tokens_details'], 'cached_tokens') ?? countIn(wire, 'prompt_cache_hit_tokens');
+  const reasoningTokens = countIn(wire['completion_tokens_details'], 'reasoning_tokens');
+  const prompt = promptTokens ?? 0;
+  const total = countIn(wire, 'total_tokens');
+  const beside = (stated ?? 0) + (reasoningTokens ?? 0);
+  const completionTokens = total === prompt + beside ? beside : (stated ?? 0);
+  const cost = countIn(wire, 'cost');
+  return {
+    promptTokens: prompt,
+    completionTokens,
+    totalTokens: total ?? prompt + completionTokens,
+    ...(cachedTokens === undefined ? {} : { cachedTokens }),
+    ...(reasoningTokens === undefined ? {} : { reasoningTokens }),
+    ...(cost === undefined ? {} : { cost }),
+  };
+}
+
+function countIn(wire: unknown, member: string): number | undefined {
+  if (!isJsonObject(wire)) return undefined;
+  const value = wire[member];
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined;
 }

@@ -8,11 +8,10 @@ import {
   type ToolCall,
   type ToolChoice,
   type ToolDefinition,
+  type ToolMessage,
   textOf,
 } from '../../core/contracts/index.ts';
-import { isJsonObject } from './json-object.ts';
-import { ToolCallIds } from './tool-call-ids.ts';
-import { toolsAsText } from './tools-as-text.ts';
+import { isJsonObject, jsonIn } from './wire-errors.ts';
 
 /** How one server wants to be spoken to. */
 export interface ChatDialect {
@@ -48,7 +47,7 @@ type WireMessage =
   | { readonly role: 'tool'; readonly tool_call_id: string; readonly content: WireContent };
 
 /** The body of a `POST /chat/completions`. */
-export interface ChatRequest {
+interface ChatRequest {
   readonly model: string;
   readonly messages: readonly WireMessage[];
   readonly stream?: true;
@@ -145,9 +144,7 @@ function wireCall({ function: called }: ToolCall, id: string): WireCall {
 /** Servers parse the arguments of the history: none become `{}`, and anything but a JSON object is sent as `{ "_raw": … }`. */
 function wireArguments(text: string): string {
   if (text.trim() === '') return '{}';
-  try {
-    if (isJsonObject(JSON.parse(text))) return text;
-  } catch {}
+  if (isJsonObject(jsonIn(text))) return text;
   return JSON.stringify({ _raw: text });
 }
 
@@ -170,4 +167,89 @@ function wirePart(part: ContentPart): ContentPart {
     case 'file':
       return { type: 'file', file: part.file };
   }
+}
+
+const accepted = /^[A-Za-z0-9_-]+$/;
+
+/** LiteLLM appends Gemini's thought signature to the id after this separator, and needs it back unchanged. */
+const signature = '__thought__';
+
+/**
+ * The ids of one request's calls, as every vendor's server accepts them: only `[A-Za-z0-9_-]`, and none twice. Messages
+ * are mapped in their order, so a longer history gives the earlier calls the same ids again and prompt caches still hit.
+ */
+export class ToolCallIds {
+  readonly #used = new Set<string>();
+  readonly #open = new Map<string, string[]>();
+  readonly #answered = new Map<string, string>();
+
+  /** The ids of an assistant message's calls. */
+  ofCalls(calls: readonly ToolCall[]): readonly string[] {
+    this.#open.clear();
+    return calls.map(({ id }) => {
+      const wireId = this.#unused(plain(id));
+      const open = this.#open.get(id);
+      if (open === undefined) this.#open.set(id, [wireId]);
+      else open.push(wireId);
+      return wireId;
+    });
+  }
+
+  /** The id that the result of call `id` refers to: the first call of that id, in the message before, without a result. */
+  ofResult(id: string): string {
+    const wireId = this.#open.get(id)?.shift() ?? this.#answered.get(id) ?? plain(id);
+    this.#answered.set(id, wireId);
+    return wireId;
+  }
+
+  #unused(id: string): string {
+    let free = id;
+    for (let n = 2; this.#used.has(free); n++) free = `${id}_${n}`;
+    this.#used.add(free);
+    return free;
+  }
+}
+
+function plain(id: string): string {
+  if (accepted.test(id) || id.includes(signature)) return id;
+  return id === '' ? 'call' : id.replace(/[^A-Za-z0-9_-]/g, '_');
+}
+
+/**
+ * The same history for a model that knows no tools: calls become words of the assistant, the results of a batch one message
+ * of the user. Messages without calls pass as they are.
+ */
+export function toolsAsText(messages: readonly Message[]): readonly Message[] {
+  const names = new Map<string, string>();
+  const texts: Message[] = [];
+  let results: ContentPart[] = [];
+  const flush = (): void => {
+    if (results.length > 0) texts.push({ role: 'user', content: results });
+    results = [];
+  };
+  for (const message of messages) {
+    if (message.role === 'tool') {
+      results.push(...resultParts(message, names.get(message.toolCallId) ?? message.toolCallId));
+      continue;
+    }
+    flush();
+    if (message.role === 'assistant')
+      for (const { id, function: called } of message.toolCalls ?? []) names.set(id, called.name);
+    texts.push(message.role === 'assistant' ? callsAsText(message) : message);
+  }
+  flush();
+  return texts;
+}
+
+function callsAsText(message: AssistantMessage): Message {
+  if (message.toolCalls === undefined || message.toolCalls.length === 0) return message;
+  const calls = message.toolCalls.map((call) => `[called ${call.function.name} with ${call.function.arguments}]`);
+  const { toolCalls: _, ...rest } = message;
+  return { ...rest, content: [textOf(message.content), ...calls].filter((line) => line !== '').join('\n') };
+}
+
+function resultParts({ content, status }: ToolMessage, name: string): readonly ContentPart[] {
+  const head = status === 'error' ? `[${name} failed]` : `[result of ${name}]`;
+  const others = typeof content === 'string' ? [] : content.filter((part) => part.type !== 'text');
+  return [{ type: 'text', text: `${head}\n${textOf(content)}` }, ...others];
 }

@@ -1,7 +1,6 @@
 import { AgentLoopError, type Clock } from '../../core/contracts/index.ts';
 import { BodyCounter, type BodyLimits } from '../../core/model-call/index.ts';
-import type { ModelServer } from './model-server.ts';
-import { wireError } from './wire-errors.ts';
+import { type ModelServer, wireError } from './wire-errors.ts';
 
 export interface RequestLimits extends BodyLimits {
   /** From the start of the request to the last byte of its answer, in milliseconds; 0 means no limit. */
@@ -10,7 +9,7 @@ export interface RequestLimits extends BodyLimits {
   readonly chunkTimeoutMs: number;
 }
 
-export interface RequestWatchOptions {
+interface RequestWatchOptions {
   readonly server: ModelServer;
   readonly limits: RequestLimits;
   readonly clock: Clock;

@@ -1,7 +1,61 @@
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../../core/contracts/index.ts';
-import { codeOfStatus, isTransient, retryableCodes } from '../http-status.ts';
-import { isJsonObject } from './json-object.ts';
-import { type ModelServer, nameOfServer } from './model-server.ts';
+
+/** What an error may say of the server it comes from. Holds the secrets in a closure, so that no error can show them. */
+export interface ModelServer {
+  /** Origin and path of the base address, or whatever else names the server. */
+  readonly address: string;
+  readonly model: string;
+  /** What to do about a failure, where that differs from what holds for any server of the OpenAI wire. */
+  readonly cures: Cures;
+  /** The server's own words, fit to be shown: without secrets, on one line, shortened, in quotes. */
+  quote(text: string): string;
+  /** `text` without secrets. */
+  redact(text: string): string;
+}
+
+export type Cures = Readonly<Partial<Record<ErrorCode, string>>>;
+
+interface ModelServerOptions {
+  readonly address: string;
+  readonly model: string;
+  readonly cures?: Cures;
+  /** The key and the values of headers. */
+  readonly secrets: readonly string[];
+}
+
+/** Shorter ones are no secrets, and hiding them would garble every text. */
+const shortestSecret = 4;
+const longestQuote = 300;
+
+export function modelServer({ address, model, cures = {}, secrets }: ModelServerOptions): ModelServer {
+  const hidden = spellingsOf(secrets);
+  const redact = (text: string): string =>
+    hidden.reduce((shown, secret) => shown.replaceAll(secret, '[redacted]'), text);
+  return {
+    address,
+    model,
+    cures,
+    redact,
+    quote(text) {
+      const line = redact(text).replace(/\s+/g, ' ').trim();
+      return `"${line.length > longestQuote ? `${line.slice(0, longestQuote)}…` : line}"`;
+    },
+  };
+}
+
+/** Each secret as it is, in JSON and in an address; the words of `Bearer …` also alone. Longest first. */
+function spellingsOf(secrets: readonly string[]): readonly string[] {
+  const spellings = secrets
+    .flatMap((secret) => [secret, ...secret.split(/\s+/)])
+    .filter((secret) => secret.length >= shortestSecret && secret !== 'Bearer' && secret !== 'Basic')
+    .flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)]);
+  return [...new Set(spellings)].sort((a, b) => b.length - a.length);
+}
+
+/** How every message names the server. */
+function nameOfServer({ address, model }: ModelServer): string {
+  return /^https?:/.test(address) ? `The model server at ${address} (model ${model})` : `Model ${model} of ${address}`;
+}
 
 const cures: Partial<Record<ErrorCode, string>> = {
   PROVIDER_AUTH: 'set apiKey to a key that it accepts for this model',
@@ -33,7 +87,7 @@ export function protocolError(server: ModelServer, what: string): AgentLoopError
   );
 }
 
-export interface HttpFailure {
+interface HttpFailure {
   readonly status: number;
   readonly headers: Headers;
   /** The whole body. */
@@ -49,7 +103,7 @@ export function httpError(server: ModelServer, { status, headers, text, now }: H
     const where = location === null ? '' : ` to ${server.quote(location)}`;
     return wireError(server, 'PROVIDER_PROTOCOL', `redirects${where}: set baseUrl to where it really is`, { status });
   }
-  const body = parsed(text) ?? text;
+  const body = jsonIn(text) ?? text;
   const code = isUnknownKey(body) ? 'PROVIDER_AUTH' : codeOfStatus(status);
   const retryAfterMs = retryAfter(headers, now);
   return wireError(server, code, sentence(server, code, `answered HTTP ${status}`, messageIn(body)), {
@@ -123,14 +177,6 @@ function textOfPage(page: string): string {
   return title === undefined || title === '' ? html.replace(/<[^>]*>/g, ' ') : title;
 }
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /**
  * RFC 9110, section 10.2.3: seconds or a date. `retry-after-ms` is what Azure and OpenAI send beside it; LiteLLM passes the
  * vendor's header on under another name. A date begins with its day and is of Greenwich:
@@ -146,4 +192,165 @@ function retryAfter(headers: Headers, now: number): number | undefined {
     ? Date.parse(`${value.replace(/ GMT$/, '')} GMT`)
     : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+}
+
+interface NetworkFailure {
+  readonly code: ErrorCode;
+  readonly what: string;
+  readonly retryable?: boolean;
+}
+
+const unreachable = (what: string): NetworkFailure => ({ code: 'PROVIDER_UNREACHABLE', what });
+const closedConnection: NetworkFailure = {
+  code: 'PROVIDER_STREAM_CLOSED',
+  what: 'closed the connection before its answer was complete: try again',
+};
+const garbled: NetworkFailure = {
+  code: 'PROVIDER_PROTOCOL',
+  what: 'sends what cannot be decoded: check that baseUrl leads to an HTTP API',
+};
+
+/** By the `code` of Node's and undici's errors. */
+const networkFailures: Readonly<Record<string, NetworkFailure>> = {
+  ECONNREFUSED: unreachable('refuses the connection: start it, or set baseUrl to where it listens'),
+  ENOTFOUND: unreachable('has a host name that is not known: check baseUrl and the name service'),
+  EAI_AGAIN: unreachable(
+    'has a host name that the name service cannot look up now: check baseUrl and the name service',
+  ),
+  EHOSTUNREACH: unreachable('cannot be reached from here: check the network and baseUrl'),
+  ENETUNREACH: unreachable('cannot be reached from here: check the network and baseUrl'),
+  ETIMEDOUT: unreachable('does not answer the attempt to connect: check the network and baseUrl'),
+  UND_ERR_CONNECT_TIMEOUT: unreachable('does not answer the attempt to connect: check the network and baseUrl'),
+  ECONNRESET: closedConnection,
+  EPIPE: closedConnection,
+  UND_ERR_SOCKET: closedConnection,
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: closedConnection,
+  Z_BUF_ERROR: closedConnection,
+  Z_DATA_ERROR: garbled,
+  UND_ERR_HEADERS_TIMEOUT: {
+    code: 'PROVIDER_TIMEOUT',
+    what: "sent nothing within the limit of Node's own fetch: pass a fetch with a longer limit, or use streaming",
+  },
+  UND_ERR_BODY_TIMEOUT: {
+    code: 'PROVIDER_TIMEOUT',
+    what: "fell silent for longer than Node's own fetch allows: pass a fetch with a longer limit",
+  },
+};
+
+/** What `fetch` or the reading of a body threw, as a coded error. One that is coded already stays as it is. */
+export function networkError(server: ModelServer, thrown: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  const root = rootOf(thrown);
+  const cause = causeOf(server, root);
+  const kind = kindOf(root.code);
+  if (kind !== undefined) {
+    const { code, what, ...retrying } = kind;
+    return wireError(server, code, what, { cause, ...retrying });
+  }
+  const said = server.quote(root.message);
+  return wireError(server, 'PROVIDER_FAILED', `cannot be asked, the request failed with ${said}: check baseUrl`, {
+    cause,
+  });
+}
+
+function kindOf(code: string): NetworkFailure | undefined {
+  if (code.startsWith('HPE_')) return garbled;
+  if (/CERT|_SSL_|_TLS_|SIGNED/.test(code)) {
+    return {
+      code: 'PROVIDER_UNREACHABLE',
+      what: `fails the TLS check (${code}): check its certificate`,
+      retryable: false,
+    };
+  }
+  return networkFailures[code];
+}
+
+interface Root {
+  readonly message: string;
+  /** '' where there is none. */
+  readonly code: string;
+}
+
+/** The outermost error with a `code` in the chain of causes, else the innermost one. By shape: errors of Node may be of another realm. */
+function rootOf(thrown: unknown): Root {
+  let root: Root = { message: String(thrown), code: '' };
+  let error = thrown;
+  for (let depth = 0; depth < 8 && isErrorLike(error) && root.code === ''; depth++) {
+    root = { message: error.message, code: typeof error.code === 'string' ? error.code : '' };
+    error = error.cause;
+  }
+  return root;
+}
+
+interface ErrorLike {
+  readonly message: string;
+  readonly code?: unknown;
+  readonly cause?: unknown;
+}
+
+function isErrorLike(value: unknown): value is ErrorLike {
+  return typeof value === 'object' && value !== null && 'message' in value && typeof value.message === 'string';
+}
+
+/** Only the message and code: the errors of an HTTP client can carry the request's headers and pieces of the answer. */
+function causeOf(server: ModelServer, { message, code }: Root): Error {
+  const cause = new Error(server.redact(message));
+  return code === '' ? cause : Object.assign(cause, { code });
+}
+
+/** Failures that usually pass. */
+export const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'PROVIDER_UNREACHABLE',
+  'PROVIDER_RATE_LIMIT',
+  'PROVIDER_SERVER',
+  'PROVIDER_STREAM_CLOSED',
+  'PROVIDER_TIMEOUT',
+]);
+
+/** Whether a failure with this code and status may pass by itself. */
+export function isTransient(code: ErrorCode, status: number): boolean {
+  return (retryableCodes.has(code) || status === 409 || status === 425) && status !== 501;
+}
+
+/** The code of an HTTP status that is not one of success. */
+export function codeOfStatus(status: number): ErrorCode {
+  if (status >= 500) return 'PROVIDER_SERVER';
+  switch (status) {
+    case 401:
+    case 402:
+    case 403:
+      return 'PROVIDER_AUTH';
+    case 404:
+    case 405:
+    case 410:
+      return 'PROVIDER_NOT_FOUND';
+    case 400:
+    case 413:
+    case 414:
+    case 415:
+    case 422:
+      return 'PROVIDER_BAD_REQUEST';
+    case 408:
+      return 'PROVIDER_TIMEOUT';
+    case 429:
+      return 'PROVIDER_RATE_LIMIT';
+    default:
+      return 'PROVIDER_FAILED';
+  }
+}
+
+/** An object as `JSON.parse` gives it, its members not yet checked. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The value of a JSON text; `undefined` where it is none. */
+export function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

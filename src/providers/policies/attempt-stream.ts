@@ -1,5 +1,5 @@
 import { context as activeContext } from '@opentelemetry/api';
-import { from, Observable, type Subscriber } from 'rxjs';
+import { concat, defer, filter, from, lastValueFrom, map, Observable, type Observer, of, Subscriber } from 'rxjs';
 import {
   AgentLoopError,
   type LLMCallParams,
@@ -18,8 +18,8 @@ import {
 } from '../../core/model-call/index.ts';
 import { AbortScope, DirectSubscriber } from '../../core/streams/index.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/attempt-span.ts';
-import { codeOfStatus, isTransient } from '../http-status.ts';
-import { policyNames } from './policy-names.ts';
+import { codeOfStatus, isTransient } from '../openai-wire/wire-errors.ts';
+import { policyNames } from './policy-order.ts';
 
 /** Makes a model call: cold, `done` last and once, every error an `AgentLoopError`. */
 export type StreamCall = (params: LLMCallParams) => Observable<LLMChunk>;
@@ -166,6 +166,15 @@ export function sourceOf(provider: LLMProvider, params: LLMCallParams): Observab
   });
 }
 
+/** The response in the last chunk of a call. */
+export function responseOf(chunks: Observable<LLMChunk>): Promise<LLMResponse> {
+  const responses = chunks.pipe(
+    filter((chunk) => chunk.type === 'done'),
+    map(({ response }) => response),
+  );
+  return lastValueFrom(responses);
+}
+
 /** Whatever a provider throws as an error with a code: by its HTTP status, where it carries one as the SDKs of vendors do. */
 function providerFailure(thrown: unknown): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
@@ -187,4 +196,48 @@ function noAnswer(): AgentLoopError {
     'PROVIDER_PROTOCOL',
     'The model provider completed its stream without a "done" chunk; emit { type: "done", response } last.',
   );
+}
+
+/** What the attempt that failed streamed is void, for the reason of its error's code. */
+export function voidAttempt({ code }: AgentLoopError): LLMChunk {
+  return { type: 'attempt', state: 'void', reason: code };
+}
+
+export function beginAttempt(): LLMChunk {
+  return { type: 'attempt', state: 'begin' };
+}
+
+/** Makes another attempt at once. */
+export function nextAttempt(failed: AgentLoopError, attempt: () => Observable<LLMChunk>): Observable<LLMChunk> {
+  return concat(of(voidAttempt(failed), beginAttempt()), defer(attempt));
+}
+
+/**
+ * Hands chunks over without the guard that RxJS puts between. An error is handed over once the source is torn down, so that a request that
+ * is left has been counted by then.
+ */
+export class LeavingSubscriber<T> extends Subscriber<T> {
+  readonly #observer: Observer<T>;
+
+  constructor(observer: Observer<T>) {
+    super();
+    this.#observer = observer;
+  }
+
+  override next(value: T): void {
+    if (!this.closed && !this.isStopped) this.#observer.next(value);
+  }
+
+  protected override _error(error: unknown): void {
+    this.unsubscribe();
+    this.#observer.error(error);
+  }
+
+  protected override _complete(): void {
+    try {
+      this.#observer.complete();
+    } finally {
+      this.unsubscribe();
+    }
+  }
 }

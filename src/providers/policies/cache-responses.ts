@@ -11,7 +11,6 @@ import {
 } from '../../core/contracts/index.ts';
 import { inTime } from '../../core/options/index.ts';
 import type { CacheStore } from '../../stores/cache/cache-store.ts';
-import { isResponse } from './is-response.ts';
 import {
   aClock,
   aFunction,
@@ -23,7 +22,7 @@ import {
   wrongOption,
 } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
-import { keyOf, requestOf } from './request-key.ts';
+import { isResponse, keyOf, requestOf } from './request-key.ts';
 
 export interface CacheResponsesOptions {
   /** Where answers are kept. */

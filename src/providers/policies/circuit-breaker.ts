@@ -1,5 +1,6 @@
 import { catchError, defer, finalize, tap, throwError } from 'rxjs';
-import { AgentLoopError, type Clock, type ErrorCode, systemClock } from '../../core/contracts/index.ts';
+import { AgentLoopError, type Clock, systemClock } from '../../core/contracts/index.ts';
+import { retryableCodes } from '../openai-wire/wire-errors.ts';
 import { aClock, assertOptions, someCount, someMs } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
@@ -11,15 +12,6 @@ export interface CircuitBreakerOptions {
   /** Replaced by tests. Default: the system's. */
   readonly clock?: Clock | undefined;
 }
-
-/** Failures that say that the model, or the way to it, is not well; others are the request's own. */
-const failureCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'PROVIDER_UNREACHABLE',
-  'PROVIDER_RATE_LIMIT',
-  'PROVIDER_SERVER',
-  'PROVIDER_STREAM_CLOSED',
-  'PROVIDER_TIMEOUT',
-]);
 
 /**
  * Makes no request for a while after several failures in a row: calls fail at once with `PROVIDER_UNREACHABLE`, `retryAfterMs` saying
@@ -98,7 +90,8 @@ class Circuit {
   }
 
   fail({ code }: AgentLoopError): void {
-    if (!failureCodes.has(code)) return;
+    // Failures that usually pass are those of the model and of the way to it; others are the request's own.
+    if (!retryableCodes.has(code)) return;
     this.#failures += 1;
     if (this.#isOpen) this.#openUntil = this.#clock.now() + this.#openMs;
   }

@@ -1,18 +1,15 @@
-import { filter, lastValueFrom, map, Observable } from 'rxjs';
+import { Observable } from 'rxjs';
 import {
   AgentLoopError,
   type LLMCallParams,
   type LLMChunk,
   type LLMProvider,
-  type LLMResponse,
   shownValue,
 } from '../../core/contracts/index.ts';
 import { ModelSilence, ToldUsage, withDiscarded } from '../../core/model-call/index.ts';
 import { AbortScope } from '../../core/streams/index.ts';
-import { attemptStream, type StreamCall } from './attempt-stream.ts';
-import { LeavingSubscriber } from './leaving-subscriber.ts';
-import { policyNames, withPolicyNames } from './policy-names.ts';
-import { assertOrder, type PolicyName } from './policy-order.ts';
+import { attemptStream, LeavingSubscriber, responseOf, type StreamCall } from './attempt-stream.ts';
+import { assertOrder, type PolicyName, policyNames, withPolicyNames } from './policy-order.ts';
 
 /** A provider with something around each of its calls. */
 export type ProviderPolicy = (provider: LLMProvider) => LLMProvider;
@@ -53,7 +50,7 @@ function streamingProvider({ info, capabilities }: LLMProvider, inner: StreamCal
     capabilities: abilities,
     tracesAttempts: true,
     stream,
-    call: (params) => lastValueFrom(stream(params).pipe(filter(isDone), map(responseOf))),
+    call: (params) => responseOf(stream(params)),
   };
 }
 
@@ -98,10 +95,19 @@ function cancellation(reason: unknown): AgentLoopError {
   return new AgentLoopError('CANCELED', 'The model call was cancelled.', { cause: reason });
 }
 
-function isDone(chunk: LLMChunk): chunk is Extract<LLMChunk, { type: 'done' }> {
-  return chunk.type === 'done';
-}
-
-function responseOf({ response }: { readonly response: LLMResponse }): LLMResponse {
-  return response;
+/**
+ * One policy of several, the outermost first: `composePolicies(fallback({ to }), retry(), timeout({ firstChunkMs: 10_000 }))(provider)`
+ * falls back once all tries have failed, each of them under its own limit. None at all gives the provider as it is. Policies of the
+ * caller's own may stand anywhere. Errors: `INVALID_CONFIG` for what is no policy, and for an order that cannot be meant.
+ */
+export function composePolicies(...policies: readonly ProviderPolicy[]): ProviderPolicy {
+  for (const [index, policy] of policies.entries()) {
+    if (typeof policy === 'function') continue;
+    throw new AgentLoopError(
+      'INVALID_CONFIG',
+      `composePolicies: argument ${index + 1} is ${shownValue(policy)}; give policies such as retry(), and the provider to what comes out.`,
+    );
+  }
+  const composed: ProviderPolicy = (provider) => policies.reduceRight((inner, policy) => policy(inner), provider);
+  return withPolicyNames(composed, policies.flatMap(policyNames));
 }

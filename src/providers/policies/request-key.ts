@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { LLMCallParams, Message } from '../../core/contracts/index.ts';
+import type { LLMCallParams, LLMResponse, Message } from '../../core/contracts/index.ts';
+import { responseFlaw } from '../../core/model-call/index.ts';
 
 /**
  * What decides the answer of a request, as plain JSON: messages, tools and settings of the model. Without what differs from turn to
@@ -39,4 +40,11 @@ function inOrder(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   const members = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));
   return Object.fromEntries(members.map(([name, member]) => [name, inOrder(member)]));
+}
+
+/** Whether a value that was read has the shape of an answer. */
+export function isResponse(value: unknown): value is LLMResponse {
+  if (typeof value !== 'object' || value === null) return false;
+  const { message, ...rest }: Partial<LLMResponse> = value;
+  return message !== undefined && responseFlaw({ message, ...rest }) === undefined;
 }

@@ -6,9 +6,7 @@ import {
   type LLMChunk,
   systemClock,
 } from '../../core/contracts/index.ts';
-import { backoffMs } from './backoff.ts';
-import { LeavingSubscriber } from './leaving-subscriber.ts';
-import { beginAttempt, voidAttempt } from './next-attempt.ts';
+import { beginAttempt, LeavingSubscriber, voidAttempt } from './attempt-stream.ts';
 import { aClock, aFunction, anyCount, anyMs, assertOptions, type OptionKind } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
@@ -152,4 +150,20 @@ function delayBeforeRetry(settings: RetrySettings, error: AgentLoopError, retryN
 function isWorthRetrying(statusCodes: ReadonlySet<number>, { status, retryable }: AgentLoopError): boolean {
   if (status === undefined) return retryable;
   return statusCodes.has(status) && (retryable || !defaultStatusCodes.includes(status));
+}
+
+interface BackoffOptions {
+  readonly initialDelayMs: number;
+  readonly maxDelayMs: number;
+  /** From 0 to 1. */
+  readonly random: () => number;
+}
+
+/**
+ * The pause before a retry, the first being 1: anything from nothing up to a limit that doubles each time, so that callers that failed
+ * together do not come back together. Source: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015 (full jitter).
+ */
+export function backoffMs(retry: number, { initialDelayMs, maxDelayMs, random }: BackoffOptions): number {
+  if (initialDelayMs === 0) return 0;
+  return random() * Math.min(maxDelayMs, initialDelayMs * 2 ** (retry - 1));
 }

@@ -1,6 +1,5 @@
 import type { JSONSchema } from '../../../core/contracts/index.ts';
-import { type ScalarType, type Shape, shapeOf } from './schema-shape.ts';
-import { entryName, itemName } from './to-xml.ts';
+import { entryName, itemName, type ScalarType, type Shape, shapeOf } from './write-xml.ts';
 
 /** The value that was read, or in words why there is none. */
 export type ParsedXml = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly flaw: string };

@@ -1,12 +1,11 @@
-import type { Clock } from '../../core/contracts/index.ts';
-import type { ModelServer } from './model-server.ts';
-import { networkError } from './network-error.ts';
+import type OpenAI from 'openai';
+import { type Clock, missingPackage } from '../../core/contracts/index.ts';
 import { RequestWatch } from './request-watch.ts';
-import { httpError } from './wire-errors.ts';
+import { httpError, type ModelServer, networkError } from './wire-errors.ts';
 
 export type Fetch = typeof globalThis.fetch;
 
-export interface WatchedFetchOptions {
+interface WatchedFetchOptions {
   readonly server: ModelServer;
   readonly clock: Clock;
   /** Default: the global one, looked up at each request, so that instrumentation of it counts. */
@@ -50,4 +49,22 @@ async function textOf(response: Response, watch: RequestWatch): Promise<string> 
     }
   }
   return Buffer.concat(pieces).toString('utf8');
+}
+
+type OpenAIPackage = { readonly OpenAI: typeof OpenAI };
+
+let load: () => Promise<OpenAIPackage> = () => import('openai');
+
+/** Loads the class of the client. Errors: `MISSING_PACKAGE`. */
+export async function loadOpenAI(): Promise<typeof OpenAI> {
+  try {
+    return (await load()).OpenAI;
+  } catch (cause) {
+    throw missingPackage('openai', cause);
+  }
+}
+
+/** From now on this process uses another copy of the package: the command brings its own. */
+export function useOpenAI(bundled: () => Promise<OpenAIPackage>): void {
+  load = bundled;
 }

@@ -1,9 +1,21 @@
-import { type Extension, TaskComplete } from '../../core/contracts/index.ts';
-import { aBoolean, assertOptions, aText } from '../../providers/policies/policy-options.ts';
+import {
+  type Extension,
+  type HookContext,
+  TaskComplete,
+  type ToolOutcomeChange,
+  type TurnFinish,
+} from '../../core/contracts/index.ts';
+import {
+  aBoolean,
+  aFunction,
+  assertGiven,
+  assertOptions,
+  aText,
+  someCount,
+} from '../../providers/policies/policy-options.ts';
 import { engineTool } from '../../tools/engine-tools.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { tool } from '../../tools/tool.ts';
-import { handedOver } from './handed-over.ts';
 
 export interface DoneToolOptions {
   /** Whether a response without calls does not end the turn: the model is asked to continue, or to call the tool. Default false. */
@@ -65,4 +77,42 @@ function doneCall(
       },
     }),
   );
+}
+
+export interface FinishedWorkOptions {
+  /** What the model shall read where work is left, such as the open points of a list; nothing where all is done. */
+  readonly prompt: (finish: TurnFinish) => string | undefined | Promise<string | undefined>;
+  /** How often a turn is continued. Default 3. */
+  readonly maxReminders?: number | undefined;
+}
+
+/**
+ * Asks before a turn completes whether work is left, and if so continues it with a message to the model, `maxReminders` times at
+ * most; then it completes all the same. A turn that something else ends, such as a limit or the done tool, is asked about as well.
+ * Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function requireFinishedWork(options: FinishedWorkOptions): Extension {
+  assertOptions('requireFinishedWork', options, { prompt: aFunction, maxReminders: someCount });
+  const { prompt, maxReminders = 3 } = options;
+  assertGiven('requireFinishedWork', 'prompt', prompt, 'give a function that says what is left');
+  return {
+    name: 'require-finished-work',
+    async beforeFinish(finish) {
+      const reminders = typeof finish.data === 'number' ? finish.data : 0;
+      if (reminders >= maxReminders) return undefined;
+      const content = await prompt(finish);
+      return content ? { messages: [{ role: 'user', content }], data: reminders + 1 } : undefined;
+    },
+  };
+}
+
+/**
+ * The outcome of a call that would end the turn, where a call before it in the same response handed the turn to another agent: the first
+ * counts, and the model of the taker reads so. `undefined` where no agent was chosen.
+ */
+export function handedOver({ state }: HookContext): ToolOutcomeChange | undefined {
+  const { agent } = state.changes;
+  if (agent === undefined) return undefined;
+  const content = `Not taken: the turn is handed to ${agent.to} already, which ends it; the first of such calls counts.`;
+  return { result: { content, success: false } };
 }

@@ -1,11 +1,47 @@
-import { defer, Observable, tap } from 'rxjs';
-import { type Clock, type LLMCallParams, systemClock } from '../../core/contracts/index.ts';
+import pLimit from 'p-limit';
+import { defer, Observable, type Subscriber, tap } from 'rxjs';
+import { AgentLoopError, type Clock, type LLMCallParams, systemClock } from '../../core/contracts/index.ts';
 import { estimatePromptTokens } from '../../core/model-call/index.ts';
 import { measureWait } from '../../observability/spans/instruments.ts';
-import { limitWait } from './limit-wait.ts';
-import { aClock, assertOptions, someCount, someMs, wrongOption } from './policy-options.ts';
+import { aClock, assertGiven, assertOptions, someCount, someMs, wrongOption } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
-import { type RateLimits, RateWindow } from './rate-window.ts';
+
+export interface LimitConcurrencyOptions {
+  /** Calls under way at a time. */
+  readonly max: number;
+  /** How long a call may wait for its turn; it then fails with `PROVIDER_TIMEOUT`. Milliseconds; default 600,000. */
+  readonly maxWaitMs?: number | undefined;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock | undefined;
+}
+
+/**
+ * Lets so many calls be under way at a time; the others wait, first come, first served. The limit belongs to what this gives: all turns,
+ * and all providers that the same policy is put around, share it. A call keeps its place until its answer is complete, it failed or it
+ * was left. A call that is left while it waits is never made. Memory: a few hundred bytes for each call that waits, without a limit.
+ * Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function limitConcurrency(options: LimitConcurrencyOptions): ProviderPolicy {
+  assertOptions('limitConcurrency', options, { max: someCount, maxWaitMs: someMs, clock: aClock });
+  assertGiven('limitConcurrency', 'max', options.max, 'give the number of calls that may be under way at a time');
+  const { max, maxWaitMs = 600_000, clock = systemClock } = options;
+  const limit = pLimit(max);
+  return definePolicy(
+    'limitConcurrency',
+    (stream) => (params) =>
+      new Observable((subscriber) => {
+        const over = new Promise<void>((resolve) => subscriber.add(resolve));
+        const waited = measureWait('limitConcurrency');
+        const cancelWait = limitWait('limitConcurrency', { ms: maxWaitMs, clock }, subscriber);
+        void limit(() => {
+          waited?.();
+          cancelWait();
+          if (!subscriber.closed) defer(() => stream(params)).subscribe(subscriber);
+          return over;
+        });
+      }),
+  );
+}
 
 export interface RateLimitOptions {
   /** Default no limit. */
@@ -117,4 +153,75 @@ class RateQueue {
     this.#stopTimer?.();
     this.#stopTimer = this.#clock.schedule(ms, () => this.#admitAll());
   }
+}
+
+/** What may be taken within any minute. */
+interface RateLimits {
+  readonly requests: number;
+  readonly tokens: number;
+}
+
+/** A request that was made. Its tokens are a guess until its usage is known. */
+interface TakenRequest {
+  /** Milliseconds of the clock. */
+  readonly at: number;
+  tokens: number;
+}
+
+const windowMs = 60_000;
+
+/**
+ * The requests of the last minute. Exact: there is no minute, wherever it begins, with more requests than the limit. Memory: the
+ * requests of one minute.
+ */
+export class RateWindow {
+  readonly #limits: RateLimits;
+  #taken: TakenRequest[] = [];
+
+  constructor(limits: RateLimits) {
+    this.#limits = limits;
+  }
+
+  /**
+   * How long a request of so many tokens has to wait, in milliseconds; 0: not at all. One that is larger than the limit itself waits for
+   * a minute of its own.
+   */
+  waitMs(now: number, tokens: number): number {
+    this.#forget(now);
+    const { requests, tokens: mostTokens } = this.#limits;
+    let left = this.#taken.length;
+    let sum = this.#taken.reduce((total, request) => total + request.tokens, 0);
+    let wait = 0;
+    for (const request of this.#taken) {
+      if (left < requests && sum + tokens <= mostTokens) return wait;
+      left -= 1;
+      sum -= request.tokens;
+      wait = request.at + windowMs - now;
+    }
+    return wait;
+  }
+
+  take(now: number, tokens: number): TakenRequest {
+    const request = { at: now, tokens };
+    this.#taken.push(request);
+    return request;
+  }
+
+  #forget(now: number): void {
+    const first = this.#taken.findIndex(({ at }) => at + windowMs > now);
+    if (first !== 0) this.#taken = first === -1 ? [] : this.#taken.slice(first);
+  }
+}
+
+/** Ends a call that waits too long in a policy. Gives how to say that it waits no longer. */
+function limitWait(
+  policy: string,
+  { ms, clock }: { readonly ms: number; readonly clock: Clock },
+  subscriber: Subscriber<unknown>,
+): () => void {
+  const message = `The model call waited in ${policy} for ${ms} ms (maxWaitMs) and was not made.`;
+  const late = () => subscriber.error(new AgentLoopError('PROVIDER_TIMEOUT', message, { retryable: true }));
+  const cancel = clock.schedule(ms, late);
+  subscriber.add(cancel);
+  return cancel;
 }
