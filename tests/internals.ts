@@ -187,8 +187,8 @@ export { isSecretName, withoutSecrets } from '../src/redaction/redact-secrets.ts
 export { withReason } from '../src/replay/errors-of-0.1.ts';
 export { type Replayed, recordedAnswers, type UnnamedHooks } from '../src/replay/recorded-extensions.ts';
 export { Replay } from '../src/replay/replay.ts';
-export { fileNameOf, idOfFileName } from '../src/stores/artifacts/file-name.ts';
-export { cacheKeyHash } from '../src/stores/cache/cache-entry.ts';
+export { fileNameOf, idOfFileName } from '../src/stores/artifacts/folder-files.ts';
+export { cacheKeyHash } from '../src/stores/cache/cache-store.ts';
 export { messageStoreArguments } from '../src/stores/check-arguments.ts';
 export type { StateStoreOptions } from '../src/stores/factory.ts';
 export { formatJournal, parseJournal } from '../src/stores/journal-file.ts';
@@ -214,10 +214,16 @@ export {
   type TableRange,
 } from '../src/stores/table/table.ts';
 export { groupOf } from '../src/stores/task-summary.ts';
-export { randomChunks } from '../src/testing/artifact-store-contract/artifact-case.ts';
-export { notText, refusesWrongArguments } from '../src/testing/contract/wrong-arguments.ts';
+export { randomChunks } from '../src/testing/artifact-store-contract/artifact-cases.ts';
+export {
+  failsWith,
+  notText,
+  type Reading,
+  refuses,
+  refusesWrongArguments,
+  watch,
+} from '../src/testing/contract/define-contract.ts';
 export { chatRequestOf } from '../src/testing/model-server/chat-request.ts';
-export { failsWith, type Reading, refuses, watch } from '../src/testing/store-contract/expectations.ts';
 export {
   callsOfChildren,
   done,

@@ -1,5 +1,5 @@
-export { InMemoryPushStore } from '../stores/push/in-memory-push-store.ts';
 export type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from '../stores/push/push-store.ts';
+export { InMemoryPushStore } from '../stores/push/table-push-store.ts';
 export { remoteAgent } from './client/remote-agent.ts';
 export type { RemoteAgentOptions, RemoteAuth, RemoteHeaders } from './client/remote-options.ts';
 export { A2AClientTools } from './client-tools.ts';

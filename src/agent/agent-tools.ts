@@ -7,7 +7,7 @@ import {
   type UserMessage,
 } from '../core/contracts/index.ts';
 import { parentTurnOf } from '../core/ownership/index.ts';
-import { assertKnownOptions } from '../stores/known-options.ts';
+import { assertKnownOptions } from '../stores/check-arguments.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { Agent } from './agent.ts';

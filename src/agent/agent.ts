@@ -13,7 +13,7 @@ import type { TurnResult } from '../core/journal/index.ts';
 import { parentTurnOf } from '../core/ownership/index.ts';
 import { AgentLoop, type Turn, withAdmission } from '../core/turn/index.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
-import { assertContextId } from '../stores/messages/check-input.ts';
+import { assertContextId } from '../stores/messages/stored-messages.ts';
 import { type AgentNotice, type AgentState, checkListener, type NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
 import type {

@@ -1,6 +1,6 @@
 import { invalidConfig, type MessageStore, shownValue, type TaskStateStore } from '../core/contracts/index.ts';
 import { checkStore } from '../core/options/index.ts';
-import { InMemoryMessageStore } from '../stores/messages/in-memory-message-store.ts';
+import { InMemoryMessageStore } from '../stores/messages/table-message-store.ts';
 
 /** Those that were made because neither a `messageStore` nor a `taskStateStore` was given. */
 const ofProcess = new WeakSet<MessageStore>();

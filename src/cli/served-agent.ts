@@ -194,8 +194,8 @@ export async function openServeStores(settings: StoreSettings): Promise<ServeSto
 async function besides(settings: StoreSettings): Promise<Omit<ServeStores, 'journals'>> {
   switch (settings.kind) {
     case 'memory': {
-      const { InMemoryMessageStore } = await import('../stores/messages/in-memory-message-store.ts');
-      const { InMemoryPushStore } = await import('../stores/push/in-memory-push-store.ts');
+      const { InMemoryMessageStore } = await import('../stores/messages/table-message-store.ts');
+      const { InMemoryPushStore } = await import('../stores/push/table-push-store.ts');
       return { messages: new InMemoryMessageStore(), push: new InMemoryPushStore(), close: async () => {} };
     }
     case 'lmdb': {

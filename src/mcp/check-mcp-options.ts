@@ -1,6 +1,6 @@
 import { AgentLoopError, shownValue } from '../core/contracts/index.ts';
 import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../core/model-call/index.ts';
-import { assertKnownOptions } from '../stores/known-options.ts';
+import { assertKnownOptions } from '../stores/check-arguments.ts';
 import type {
   McpHttpOptions,
   McpProcessOptions,

@@ -5,6 +5,7 @@ import {
   type ArtifactStore,
   type ChunkOptions,
   type ContextQuery,
+  jsonFlaw,
   type LoadOptions,
   type MessageQuery,
   type MessageStore,
@@ -18,8 +19,6 @@ import {
   taskIdPattern,
   type VersionOptions,
 } from '../core/contracts/index.ts';
-import type { CacheSetOptions, CacheStore } from './cache/cache-store.ts';
-import type { PushStore } from './push/push-store.ts';
 import type { StatusQuery } from './task-summary.ts';
 
 /** What is wrong with an argument. */
@@ -31,7 +30,7 @@ interface Flaw {
 }
 
 /** Undefined where the value is in order. Names are put together only for a flaw: these checks run at each append. */
-type Check = (value: unknown) => Flaw | undefined;
+export type Check = (value: unknown) => Flaw | undefined;
 
 /** Of a method: a check for each argument, in order, and what it answers besides a value or a promise. */
 interface MethodArguments {
@@ -98,16 +97,16 @@ function refusal(argument: string, { at, says }: Flaw): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', `${argument}${at} ${says}`);
 }
 
-function flaw(value: unknown, wanted: string): Flaw {
+export function flaw(value: unknown, wanted: string): Flaw {
   return { at: '', says: `must be ${wanted}, got ${shownValue(value)}.` };
 }
 
 /** The same flaw, seen from what the value is a part of. */
-function inside(place: string, found: Flaw): Flaw {
+export function inside(place: string, found: Flaw): Flaw {
   return { at: place + found.at, says: found.says };
 }
 
-const text: Check = (value) => (typeof value === 'string' ? undefined : flaw(value, 'a string'));
+export const text: Check = (value) => (typeof value === 'string' ? undefined : flaw(value, 'a string'));
 
 const id: Check = (value) => {
   if (typeof value !== 'string') return text(value);
@@ -115,19 +114,19 @@ const id: Check = (value) => {
 };
 
 /** NaN is none, infinity is. */
-const number: Check = (value) =>
+export const number: Check = (value) =>
   typeof value === 'number' && !Number.isNaN(value) ? undefined : flaw(value, 'a number');
 
 const flag: Check = (value) => (typeof value === 'boolean' ? undefined : flaw(value, 'true or false'));
 
-const anything: Check = () => undefined;
+export const anything: Check = () => undefined;
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** An object with these members, and perhaps others. */
-function having(members: Readonly<Record<string, Check>>): Check {
+export function having(members: Readonly<Record<string, Check>>): Check {
   const all = Object.entries(members);
   return (value) => {
     if (!isObject(value)) return flaw(value, 'an object');
@@ -140,7 +139,7 @@ function having(members: Readonly<Record<string, Check>>): Check {
 }
 
 /** Options, or nothing: an object with some of these members and no others, so that a misspelt one is noticed. */
-function options<Options>(members: { readonly [Member in keyof Options]-?: Check }): Check {
+export function options<Options>(members: { readonly [Member in keyof Options]-?: Check }): Check {
   const checks = new Map<string, Check>(Object.entries(members));
   const allowed = [...checks.keys()].join(', ');
   return (value) => {
@@ -156,7 +155,7 @@ function options<Options>(members: { readonly [Member in keyof Options]-?: Check
   };
 }
 
-function optional(check: Check): Check {
+export function optional(check: Check): Check {
   return (value) => (value === undefined ? undefined : check(value));
 }
 
@@ -175,7 +174,9 @@ const content: Check = (value) =>
   typeof value === 'string' || value instanceof Uint8Array ? undefined : flaw(value, 'a string or bytes');
 
 const leaseMembers = having({ taskId: text, owner: text, epoch: number, seq: number, leaseMs: number });
+
 const recordMembers = having({ type: text, seq: number });
+
 const withStatus = having({ status: text });
 
 /** What these look for first, without a call for each member: they run at each append. */
@@ -208,6 +209,7 @@ const statusMembers = options<StatusQuery>({
   after: having({ statusAt: text, taskId: text }),
   since: text,
 });
+
 const withGroup = having({ group: text });
 
 export const stateStoreArguments: StoreArguments<TaskStateStore> = {
@@ -280,34 +282,51 @@ export const artifactStoreArguments: StoreArguments<ArtifactStore> = {
   delete: { of: { artifactId: id } },
 };
 
-export const cacheStoreArguments: StoreArguments<CacheStore> = {
-  get: { of: { key: text } },
-  set: { of: { key: text, value: anything, options: options<CacheSetOptions>({ ttlMs: number }) } },
-  delete: { of: { key: text } },
-};
+/** How large metadata may be, in characters of their JSON. */
+const maxMetadataLength = 1024 * 1024;
 
-const pushKey = having({ taskId: text, configId: text });
-const cursor = optional(text);
+/** Metadata as JSON. Errors: `INVALID_INPUT` for anything but an object, values that JSON changes, and too large ones. */
+export function encodeMetadata(metadata: object): string {
+  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) {
+    throw invalidInput(`metadata must be an object, not ${shownValue(metadata)}.`);
+  }
+  const text = encodeJson(metadata, 'metadata');
+  if (text.length <= maxMetadataLength) return text;
+  throw invalidInput(
+    `metadata is ${text.length} characters of JSON, more than ${maxMetadataLength}; keep large content in an ArtifactStore.`,
+  );
+}
 
-const report = having({ type: text, cursor });
-const held = having({ leaseMs: number });
-const parked = having({ afterMs: number });
+/** A value as JSON. Errors: `INVALID_INPUT`, naming the first member that JSON would lose or change. */
+export function encodeJson(value: object, name: string): string {
+  const flaw = jsonFlaw(value, name);
+  if (flaw !== undefined)
+    throw invalidInput(`${flaw}, which JSON does not keep; give texts, numbers, lists and objects.`);
+  return JSON.stringify(value);
+}
 
-/** Of a report on a delivery, by its `type`. */
-const progress: Check = (value) => {
-  const found = report(value);
-  if (found || !isObject(value)) return found;
-  const { type } = value;
-  if (type === 'held') return held(value);
-  if (type === 'parked') return parked(value);
-  return type === 'over' ? undefined : inside('.type', flaw(type, 'held, parked or over'));
-};
+function invalidInput(sentence: string): AgentLoopError {
+  return new AgentLoopError('INVALID_INPUT', sentence);
+}
 
-export const pushStoreArguments: StoreArguments<PushStore> = {
-  add: { of: { entry: having({ taskId: text, configId: text, url: text, version: text, cursor }), most: number } },
-  get: { of: { key: pushKey } },
-  list: { of: { taskId: text } },
-  delete: { of: { key: pushKey } },
-  claim: { of: { options: having({ owner: text, leaseMs: number, limit: number, taskId: optional(text) }) } },
-  update: { of: { key: pushKey, owner: text, progress } },
-};
+/** The names of an object of options, all of them and no other. */
+export type OptionNames<Options> = Readonly<Record<keyof Options, true>>;
+
+/** Refuses anything but an object of options, and an unknown option: `INVALID_CONFIG`, naming it and the known ones. */
+export function assertKnownOptions<Options extends object>(
+  owner: string,
+  options: Options,
+  names: Readonly<Record<keyof Options, unknown>>,
+): void {
+  const given: unknown = options;
+  const list = Object.keys(names).join(', ');
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw invalidOptions(`${owner} takes an object of options, not ${shownValue(given)}; the options are: ${list}.`);
+  }
+  const stray = Object.keys(given).find((name) => !Object.hasOwn(names, name));
+  if (stray !== undefined) throw invalidOptions(`${owner} has no option "${stray}"; the options are: ${list}.`);
+}
+
+function invalidOptions(message: string): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', message);
+}

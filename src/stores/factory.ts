@@ -8,8 +8,7 @@ import {
 } from '../core/contracts/index.ts';
 import { type FolderArtifactStoreOptions, folderArtifactStore } from './artifacts/folder-artifact-store.ts';
 import { InMemoryArtifactStore, type InMemoryArtifactStoreOptions } from './artifacts/in-memory-artifact-store.ts';
-import type { CacheStore } from './cache/cache-store.ts';
-import { InMemoryCacheStore, type InMemoryCacheStoreOptions } from './cache/in-memory-cache-store.ts';
+import { type CacheStore, InMemoryCacheStore, type InMemoryCacheStoreOptions } from './cache/cache-store.ts';
 import type {
   LmdbCacheStore,
   LmdbCacheStoreOptions,
@@ -18,7 +17,7 @@ import type {
 } from './lmdb/lmdb-side-stores.ts';
 import type { LmdbStateStore, LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
-import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/in-memory-message-store.ts';
+import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/table-message-store.ts';
 import { ownStores } from './own-stores.ts';
 import type {
   PostgresCacheStore,

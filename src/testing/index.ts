@@ -2,18 +2,19 @@ export { type ArtifactStoreContractHarness, artifactStoreContract } from './arti
 export { type AsyncStoreOptions, asyncStore } from './async-store.ts';
 export { type CacheStoreContractHarness, cacheStoreContract } from './cache-store-contract.ts';
 export { type Cassette, loadCassette, type RecordTurnOptions, recordTurn } from './cassette.ts';
+export type { ContractRunner } from './contract/define-contract.ts';
 export { demoModel } from './demo-model.ts';
 export { type FakeClock, type FakeClockOptions, fakeClock } from './fake-clock.ts';
 export {
   type FailingCall,
   type FailingReader,
   faultyStore,
+  type Gate,
+  gate,
   type HeldCall,
   type StoreFault,
 } from './fault-injection.ts';
-export { type Gate, gate } from './gate.ts';
 export { openResources, type ResourceCounts, type ResourceLedger, type SettleOptions } from './ledger.ts';
-export type { LLMStep, LLMStepCall, ScriptedLLMStep } from './llm-step.ts';
 export { type MessageStoreContractHarness, messageStoreContract } from './message-store-contract.ts';
 export type {
   ChatCall,
@@ -23,7 +24,6 @@ export type {
   OfferedTool,
   ReplyCall,
 } from './model-server/chat-request.ts';
-export type { ChatBody } from './model-server/model-desk.ts';
 export type {
   AnswerStep,
   RefusalStep,
@@ -31,8 +31,10 @@ export type {
   ScriptedAnswer,
   ScriptStep,
   StepGate,
-} from './model-server/script-step.ts';
+} from './model-server/exchange.ts';
+export type { ChatBody } from './model-server.ts';
 export { type ModelServer, type ModelServerOptions, startModelServer } from './model-server.ts';
+export type { LLMStep, LLMStepCall, ScriptedLLMStep } from './scripted-llm.ts';
 export { type ScriptedLLM, type ScriptedLLMOptions, scriptedLLM } from './scripted-llm.ts';
 export { recordSpans, type SpanRecorder } from './span-recorder.ts';
-export { type ContractRunner, type StoreContractHarness, storeContract } from './store-contract.ts';
+export { type StoreContractHarness, storeContract } from './store-contract.ts';

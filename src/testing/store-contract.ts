@@ -1,19 +1,111 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { AgentLoopError, type Clock, type MaybePromise, type TaskStateStore } from '../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type Lease,
+  type MaybePromise,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
+import type { JournalRecord, Stamped, TurnStarted } from '../core/journal/index.ts';
+import {
+  type ContractRunner,
+  notNumber,
+  notOptions,
+  notText,
+  refusesWrongArguments,
+  type WrongArguments,
+} from './contract/define-contract.ts';
 import { type FakeClock, fakeClock } from './fake-clock.ts';
-import { appendCases } from './store-contract/append-cases.ts';
-import { argumentCases } from './store-contract/argument-cases.ts';
+import { appendCases, createCases } from './store-contract/append-cases.ts';
 import { childCases } from './store-contract/child-cases.ts';
 import { commandCases } from './store-contract/command-cases.ts';
-import type { ContractCase, ContractGroup, StoreUnderTest } from './store-contract/contract-case.ts';
-import { createCases } from './store-contract/create-cases.ts';
 import { deltaCases } from './store-contract/delta-cases.ts';
-import { followCases } from './store-contract/follow-cases.ts';
-import { startedAt } from './store-contract/journal-fixture.ts';
+import { followCases, readCases } from './store-contract/follow-cases.ts';
+import {
+  beginHeld,
+  type ContractCase,
+  type ContractGroup,
+  type StoreUnderTest,
+  startedAt,
+  startRecord,
+} from './store-contract/journal-fixture.ts';
 import { leaseCases } from './store-contract/lease-cases.ts';
 import { listCases } from './store-contract/list-cases.ts';
-import { readCases } from './store-contract/read-cases.ts';
+
+const argumentCases: ContractGroup = {
+  name: 'arguments',
+  cases: [
+    {
+      title: 'H-07 arguments of another type are refused as INVALID_INPUT, and change nothing',
+      async run(subject) {
+        const { store } = subject;
+        const { taskId, owner } = await beginHeld(subject);
+        const { lease } = owner;
+        const before = await store.read(taskId);
+        const calls = wrongCalls({ taskId, lease, record: before[0], started: startRecord(subject.newTaskId()) });
+        await refusesWrongArguments(store, calls, subject.deadlineMs);
+        assert.deepEqual(await store.read(taskId), before);
+        await store.renew(lease);
+      },
+    },
+  ],
+};
+
+interface Given {
+  readonly taskId: string;
+  readonly lease: Lease;
+  readonly record: JournalRecord | undefined;
+  readonly started: Stamped<TurnStarted>;
+}
+
+/** For each method what it must refuse. */
+function wrongCalls({ taskId, lease, record, started }: Given): WrongArguments<TaskStateStore> {
+  const badLeases = [null, 'x', { ...lease, taskId: 7 }, { ...lease, owner: null }, { ...lease, epoch: '1' }];
+  const status = { status: 'working', barrier: true };
+  return {
+    create: [...notText.map((id) => [id, started]), ['t1'], ['t1', null], ['t1', 'started'], ['t1', { type: 'x' }]],
+    acquire: [
+      ...notText.flatMap((bad) => [
+        [bad, 'o', 1_000],
+        [taskId, bad, 1_000],
+      ]),
+      ...notNumber.map((bad) => [taskId, 'o', bad]),
+      [taskId, 'o', 1_000, 'parent'],
+      [taskId, 'o', 1_000, { taskId: 'parent' }],
+    ],
+    append: [
+      ...badLeases.map((bad) => [bad, [record], status]),
+      [lease, record, status],
+      [lease, [null], status],
+      [lease, [{ ...record, seq: '2' }], status],
+      [lease, [record]],
+      [lease, [record], 'working'],
+    ],
+    renew: badLeases.map((bad) => [bad]),
+    release: badLeases.map((bad) => [bad]),
+    breakLease: notText.map((bad) => [bad]),
+    commands: notText.map((bad) => [bad]),
+    post: [...notText.map((bad) => [bad, { id: 'c', type: 'cancel' }]), [taskId], [taskId, 'cancel'], [taskId, {}]],
+    read: [...notText.map((bad) => [bad]), ...notOptions.map((bad) => [taskId, bad]), [taskId, { from: '1' }]],
+    follow: [...notText.map((bad) => [bad]), ...notOptions.map((bad) => [taskId, bad]), [taskId, { from: '1' }]],
+    load: notText.map((bad) => [bad]),
+    describe: notText.map((bad) => [bad]),
+    list: [
+      ...notOptions.map((bad) => [bad]),
+      [{ contextId: 7 }],
+      [{ limit: '5' }],
+      [{ roots: 'yes' }],
+      [{ parentTaskId: 7 }],
+      [{ byStatus: 'group' }],
+      [{ byStatus: { group: 7 } }],
+      [{ byStatus: {} }],
+      [{ byStatus: { group: 'g', after: 't1' } }],
+      [{ byStatus: { group: 'g', behind: 't1' } }],
+    ],
+    delete: notText.map((bad) => [bad]),
+  };
+}
 
 /** How the suite gets at the store that it examines. */
 export interface StoreContractHarness {
@@ -41,12 +133,6 @@ export interface StoreContractHarness {
   plantUnknownRecord?(store: TaskStateStore, taskId: string): MaybePromise<void>;
   /** Titles of cases that this store is known to fail, and why. Such a case has to fail: when it passes, it says so. */
   readonly deviations?: Readonly<Record<string, string>>;
-}
-
-/** What the suite needs of a test runner: jest, vitest, `node:test` and mocha all have it. */
-export interface ContractRunner {
-  describe(title: string, define: () => void): unknown;
-  it(title: string, test: () => Promise<void>): unknown;
 }
 
 const groups: readonly ContractGroup[] = [

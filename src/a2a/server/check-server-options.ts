@@ -1,6 +1,6 @@
 import type { Agent } from '../../agent/agent.ts';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../../stores/known-options.ts';
+import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
 import type { PushOptions } from './push/push-options.ts';
 import type { A2AServerOptions } from './server-options.ts';
 

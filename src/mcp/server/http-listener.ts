@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { assertKnownOptions } from '../../stores/known-options.ts';
+import { assertKnownOptions } from '../../stores/check-arguments.ts';
 import type { ServerSdk } from '../load-sdk.ts';
 import { type ClientSession, clientSession } from './client-session.ts';
 import type { ServedAgent } from './run-turn.ts';

@@ -2,7 +2,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { Agent } from '../../agent/agent.ts';
 import { agentToolName } from '../../agent/agent-tools.ts';
 import { AgentLoopError, invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { assertKnownOptions } from '../../stores/known-options.ts';
+import { assertKnownOptions } from '../../stores/check-arguments.ts';
 import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts';
 import { loadServerSdk } from '../load-sdk.ts';
 import { clientSession } from './client-session.ts';

@@ -1,5 +1,5 @@
 import { AgentLoopError, shownValue } from '../../core/contracts/index.ts';
-import { assertKnownOptions } from '../../stores/known-options.ts';
+import { assertKnownOptions } from '../../stores/check-arguments.ts';
 
 /** Longer than this no timer runs. */
 const longestMs = 2 ** 31 - 1;

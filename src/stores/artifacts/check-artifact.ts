@@ -11,9 +11,10 @@ import {
   shownValue,
   taskIdPattern,
 } from '../../core/contracts/index.ts';
-import { encodeMetadata } from '../check-metadata.ts';
+import { encodeMetadata } from '../check-arguments.ts';
 
 const maxNameLength = 255;
+
 /** RFC 6838, with the parameters of RFC 9110. */
 const mediaTypePattern = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}( *;[\x20-\x7e]{1,200})?$/;
 
@@ -120,4 +121,47 @@ function assertName(name: unknown): void {
 
 function invalid(sentence: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', sentence);
+}
+
+export function noArtifact(artifactId: string, version?: number): AgentLoopError {
+  const what = version === undefined ? '' : ` in version ${version}`;
+  return new AgentLoopError(
+    'NOT_FOUND',
+    `The store has no artifact "${artifactId}"${what}; check the id, or create it.`,
+  );
+}
+
+export function artifactExists(artifactId: string): AgentLoopError {
+  return new AgentLoopError(
+    'CONFLICT',
+    `There is an artifact "${artifactId}"; update it, or create one of another id.`,
+  );
+}
+
+export function newerVersion(artifactId: string, expected: number, found: number): AgentLoopError {
+  return new AgentLoopError(
+    'CONFLICT',
+    `The newest version of artifact "${artifactId}" is ${found}, not ${expected}: somebody changed it; read it and try again.`,
+  );
+}
+
+export function wrongOffset(artifactId: string, offset: number, size: number): AgentLoopError {
+  return new AgentLoopError(
+    'CONFLICT',
+    `The draft of artifact "${artifactId}" has ${size} bytes here, so no chunk begins at ${offset}; continue from there, or start over at 0.`,
+  );
+}
+
+export function damagedArtifact(artifactId: string, what: string): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `The artifact "${artifactId}" cannot be read: ${what}; restore it from a backup, or delete it.`,
+  );
+}
+
+export function newerArtifact(artifactId: string, layout: number): AgentLoopError {
+  return new AgentLoopError(
+    'SCHEMA',
+    `The artifact "${artifactId}" has layout ${layout}, which this version cannot read; update millrace.`,
+  );
 }

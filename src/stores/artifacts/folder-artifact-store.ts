@@ -1,7 +1,36 @@
-import { AgentLoopError, type ArtifactStore } from '../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { ArtifactFolder } from './artifact-folder.ts';
-import { ShelvedArtifactStore, type ShelvedArtifactStoreOptions } from './shelved-artifact-store.ts';
+import { createHash, randomUUID } from 'node:crypto';
+import { copyFile, type FileHandle, link, open, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  AgentLoopError,
+  type ArtifactInfo,
+  type ArtifactQuery,
+  type ArtifactStore,
+} from '../../core/contracts/index.ts';
+import { appendPrivate, makeFolder, writePrivate } from '../../files/private-files.ts';
+import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
+import { damagedArtifact, noArtifact } from './check-artifact.ts';
+import {
+  fileError,
+  fileNameOf,
+  idOfFileName,
+  isMissing,
+  isTaken,
+  mark,
+  namesIn,
+  removeFolder,
+  syncFile,
+  syncFolder,
+} from './folder-files.ts';
+import {
+  type ArtifactDraft,
+  type ArtifactShelf,
+  type FoundVersion,
+  type NextVersion,
+  ShelvedArtifactStore,
+  type ShelvedArtifactStoreOptions,
+  type WrittenContent,
+} from './shelved-artifact-store.ts';
 
 export interface FolderArtifactStoreOptions extends ShelvedArtifactStoreOptions {}
 
@@ -26,4 +55,287 @@ export function folderArtifactStore(path: string, options: FolderArtifactStoreOp
   }
   assertKnownOptions('folderArtifactStore', options, optionNames);
   return new ShelvedArtifactStore(new ArtifactFolder(path), options);
+}
+
+/** A draft that nobody wrote to for as long was left by a process that died. */
+const staleMs = 24 * 60 * 60 * 1000;
+
+const chunkBytes = 64 * 1024;
+
+/**
+ * The files of an artifact store:
+ *
+ *     artifacts/<id>/<version>/info.json, content     one folder a version, which appears by one rename and never changes
+ *     tasks/<task id>/<id>, contexts/<context id>/<id>   empty, for `list`; written before the artifact, so that none is unlisted
+ *     drafts/<uuid>/                                  versions that are being written
+ *     trash/<uuid>/                                   what is being deleted
+ *
+ * Ids stand there as `fileNameOf` writes them. Throws what the file system throws, which `errorOf` puts into words.
+ */
+class ArtifactFolder implements ArtifactShelf<FoundVersion, FolderDraft> {
+  readonly path: string;
+  #prepared: Promise<void> | undefined;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  /** The version numbers that are there, in order. */
+  async #versions(artifactId: string): Promise<readonly number[]> {
+    const names = await namesIn(this.#artifact(artifactId));
+    return names
+      .map(Number)
+      .filter((number) => Number.isSafeInteger(number))
+      .sort((one, other) => one - other);
+  }
+
+  async find(artifactId: string, version?: number): Promise<FoundVersion | undefined> {
+    const info = await this.#info(artifactId, version);
+    return info && { info };
+  }
+
+  async #info(artifactId: string, version?: number): Promise<ArtifactInfo | undefined> {
+    const number = version ?? (await this.#versions(artifactId)).at(-1);
+    if (number === undefined) return undefined;
+    try {
+      return infoIn(artifactId, await readFile(join(this.#version(artifactId, number), 'info.json'), 'utf8'));
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+      // The newest one was dropped while it was looked for: a newer one is there, or none.
+      return version === undefined && (await this.#versions(artifactId)).at(-1) !== number
+        ? this.#info(artifactId)
+        : undefined;
+    }
+  }
+
+  #contentPath({ artifactId, version }: ArtifactInfo): string {
+    return join(this.#version(artifactId, version), 'content');
+  }
+
+  /** Compares the content with its info in the end. */
+  async *read({ info }: FoundVersion): AsyncGenerator<Uint8Array> {
+    const file = await this.#open(info);
+    const hash = createHash('sha256');
+    let size = 0;
+    try {
+      for (;;) {
+        const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(chunkBytes), 0, chunkBytes);
+        if (bytesRead === 0) break;
+        const chunk = buffer.subarray(0, bytesRead);
+        hash.update(chunk);
+        size += bytesRead;
+        yield chunk;
+      }
+    } finally {
+      await file.close();
+    }
+    if (size !== info.size || hash.digest('hex') !== info.sha256) throw notWhatWasWritten(info);
+  }
+
+  async newDraft(): Promise<FolderDraft> {
+    await this.#ready();
+    const draft = new FolderDraft(join(this.path, 'drafts', randomUUID()));
+    await makeFolder(draft.path, { recursive: false });
+    return draft;
+  }
+
+  /** The draft becomes the version; where there is none, a new one with the content of the version before. */
+  async publish({ info, before, draft }: NextVersion<FoundVersion, FolderDraft>): Promise<boolean> {
+    if (draft || !before) return this.#publish(info, draft ?? (await this.newDraft()));
+    const shared = await this.newDraft();
+    try {
+      await this.#shareContent(before.info, shared.path);
+      return await this.#publish(info, shared);
+    } catch (error) {
+      // The artifact was deleted meanwhile, or its newest version dropped.
+      if (isMissing(error)) return false;
+      throw error;
+    } finally {
+      await shared.discard();
+    }
+  }
+
+  async dropOldVersions(artifactId: string, keep: number): Promise<void> {
+    const versions = await this.#versions(artifactId);
+    for (const version of versions.slice(0, -keep)) {
+      await removeFolder(this.#version(artifactId, version), this.#newTrash());
+    }
+  }
+
+  async remove(artifactId: string): Promise<void> {
+    const info = await this.#info(artifactId);
+    if (info === undefined) return;
+    await this.#ready();
+    await removeFolder(this.#artifact(artifactId), this.#newTrash());
+    const name = fileNameOf(artifactId);
+    const { taskId, contextId } = info;
+    if (taskId !== undefined) await unmark(join(this.path, 'tasks', fileNameOf(taskId)), name);
+    if (contextId !== undefined) await unmark(join(this.path, 'contexts', fileNameOf(contextId)), name);
+  }
+
+  async *infos({ after, ...query }: ArtifactQuery & { readonly after: string }): AsyncGenerator<ArtifactInfo> {
+    const names = await namesIn(this.#listOf(query));
+    const first = fileNameOf(after);
+    for (const name of names.filter((found) => found > first).sort()) {
+      const info = await this.#info(idOfFileName(name));
+      if (info) yield info;
+    }
+  }
+
+  errorOf(thrown: unknown): AgentLoopError {
+    return fileError(thrown, this.path);
+  }
+
+  async #open(info: ArtifactInfo): Promise<FileHandle> {
+    try {
+      return await open(this.#contentPath(info), 'r');
+    } catch (error) {
+      throw isMissing(error) ? noArtifact(info.artifactId, info.version) : error;
+    }
+  }
+
+  /** Contents never change, so both can be one file. */
+  async #shareContent(info: ArtifactInfo, draft: string): Promise<void> {
+    const [from, to] = [this.#contentPath(info), join(draft, 'content')];
+    try {
+      await link(from, to);
+    } catch (error) {
+      if (isMissing(error)) throw error;
+      await copyFile(from, to);
+      await syncFile(to);
+    }
+  }
+
+  async #publish(info: ArtifactInfo, draft: FolderDraft): Promise<boolean> {
+    const { artifactId, version, taskId, contextId } = info;
+    const infoPath = join(draft.path, 'info.json');
+    await writePrivate(infoPath, JSON.stringify(info));
+    await syncFile(infoPath);
+    await syncFolder(draft.path);
+    const name = fileNameOf(artifactId);
+    if (taskId !== undefined) await mark(join(this.path, 'tasks', fileNameOf(taskId)), name);
+    if (contextId !== undefined) await mark(join(this.path, 'contexts', fileNameOf(contextId)), name);
+    if (version === 1) await makeFolder(this.#artifact(artifactId));
+    if (!(await this.#rename(draft.path, this.#version(artifactId, version)))) return false;
+    await syncFolder(this.#artifact(artifactId));
+    if (version === 1) await syncFolder(join(this.path, 'artifacts'));
+    return true;
+  }
+
+  /** False where the version is there already, or its artifact is not there any more. */
+  async #rename(draft: string, version: string): Promise<boolean> {
+    try {
+      await rename(draft, version);
+      return true;
+    } catch (error) {
+      if (isTaken(error) || isMissing(error)) return false;
+      throw error;
+    }
+  }
+
+  #listOf({ taskId, contextId }: ArtifactQuery): string {
+    if (taskId !== undefined) return join(this.path, 'tasks', fileNameOf(taskId));
+    if (contextId !== undefined) return join(this.path, 'contexts', fileNameOf(contextId));
+    return join(this.path, 'artifacts');
+  }
+
+  #artifact(artifactId: string): string {
+    return join(this.path, 'artifacts', fileNameOf(artifactId));
+  }
+
+  #version(artifactId: string, version: number): string {
+    return join(this.#artifact(artifactId), String(version));
+  }
+
+  #newTrash(): string {
+    return join(this.path, 'trash', randomUUID());
+  }
+
+  #ready(): Promise<void> {
+    this.#prepared ??= this.#prepare().catch((error: unknown) => {
+      this.#prepared = undefined;
+      throw error;
+    });
+    return this.#prepared;
+  }
+
+  /** Makes the folders, and removes what processes that died have left. */
+  async #prepare(): Promise<void> {
+    const folders = ['artifacts', 'drafts', 'trash'].map((name) => join(this.path, name));
+    for (const folder of folders) await makeFolder(folder);
+    for (const folder of folders.slice(1)) {
+      for (const name of await namesIn(folder)) await removeStale(join(folder, name));
+    }
+  }
+}
+
+async function removeStale(path: string): Promise<void> {
+  const touched = await Promise.all([path, join(path, 'content')].map(lastChange));
+  if (Math.max(...touched) < Date.now() - staleMs) await rm(path, { recursive: true, force: true });
+}
+
+async function lastChange(path: string): Promise<number> {
+  try {
+    return (await stat(path)).mtimeMs;
+  } catch (error) {
+    if (isMissing(error)) return 0;
+    throw error;
+  }
+}
+
+async function unmark(folder: string, name: string): Promise<void> {
+  await rm(join(folder, name), { force: true });
+  // Only the last one out finds the folder empty.
+  await rmdir(folder).catch(() => {});
+}
+
+function notWhatWasWritten({ artifactId, version }: ArtifactInfo): AgentLoopError {
+  return damagedArtifact(artifactId, `the content of version ${version} is not what was written`);
+}
+
+function infoIn(artifactId: string, text: string): ArtifactInfo {
+  try {
+    const info: ArtifactInfo = JSON.parse(text);
+    if (info.artifactId === artifactId && typeof info.size === 'number') return info;
+  } catch {
+    throw damagedArtifact(artifactId, 'its info.json is damaged');
+  }
+  throw damagedArtifact(artifactId, 'its info.json is that of another artifact');
+}
+
+/** The content of a version that is being written, in a folder of its own. */
+class FolderDraft implements ArtifactDraft {
+  readonly path: string;
+  readonly #hash = createHash('sha256');
+  #size = 0;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  async add(bytes: Uint8Array): Promise<void> {
+    await appendPrivate(this.#content, bytes);
+    this.#hash.update(bytes);
+    this.#size += bytes.length;
+  }
+
+  async complete(): Promise<WrittenContent> {
+    // A content without a chunk has no file yet.
+    await appendPrivate(this.#content, '');
+    await syncFile(this.#content);
+    return { size: this.#size, sha256: this.#hash.digest('hex') };
+  }
+
+  /** A folder that was published stands elsewhere by then. */
+  async discard(): Promise<void> {
+    await rm(this.path, { recursive: true, force: true });
+  }
+
+  get #content(): string {
+    return join(this.path, 'content');
+  }
 }

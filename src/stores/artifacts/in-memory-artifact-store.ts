@@ -17,10 +17,9 @@ import {
   type UpdateOptions,
   type VersionOptions,
 } from '../../core/contracts/index.ts';
-import { artifactStoreArguments, checkArguments } from '../check-arguments.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { artifactExists, newerVersion, noArtifact, wrongOffset } from './artifact-errors.ts';
+import { artifactStoreArguments, assertKnownOptions, checkArguments, type OptionNames } from '../check-arguments.ts';
 import {
+  artifactExists,
   artifactQueryOf,
   assertChunkOptions,
   assertId,
@@ -31,7 +30,10 @@ import {
   type GivenInfo,
   infoOf,
   isAskedFor,
+  newerVersion,
+  noArtifact,
   pageOf,
+  wrongOffset,
 } from './check-artifact.ts';
 
 export interface InMemoryArtifactStoreOptions {

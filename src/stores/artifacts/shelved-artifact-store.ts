@@ -1,4 +1,5 @@
 import {
+  type AgentLoopError,
   type AppendedChunk,
   type Artifact,
   type ArtifactChange,
@@ -15,9 +16,8 @@ import {
   type VersionOptions,
 } from '../../core/contracts/index.ts';
 import { artifactStoreArguments, checkArguments } from '../check-arguments.ts';
-import { artifactExists, newerVersion, noArtifact, wrongOffset } from './artifact-errors.ts';
-import type { ArtifactDraft, ArtifactShelf, FoundVersion, WrittenContent } from './artifact-shelf.ts';
 import {
+  artifactExists,
   artifactQueryOf,
   assertChunkOptions,
   assertId,
@@ -27,9 +27,56 @@ import {
   checked,
   infoOf,
   isAskedFor,
+  newerVersion,
+  noArtifact,
   pageOf,
+  wrongOffset,
 } from './check-artifact.ts';
-import { InTurn } from './in-turn.ts';
+
+/** What is known of a content once it is written whole. */
+export type WrittenContent = Pick<ArtifactInfo, 'size' | 'sha256'>;
+
+/** The content of a version that is being written. Nobody sees it before it is published. */
+export interface ArtifactDraft {
+  /** In bytes, so far. */
+  readonly size: number;
+  add(bytes: Uint8Array): Promise<void>;
+  /** Has the whole content kept, and says what it is. No more can be added then. */
+  complete(): Promise<WrittenContent>;
+  /** Forgets the content, unless it was published. */
+  discard(): Promise<void>;
+}
+
+/** A version as a shelf found it, with what the shelf needs to know of it besides. */
+export interface FoundVersion {
+  readonly info: ArtifactInfo;
+}
+
+export interface NextVersion<Found, Draft> {
+  readonly info: ArtifactInfo;
+  /** The newest version, as it was found; absent for the first one. */
+  readonly before?: Found;
+  /** The content, complete. Absent: that of `before`. */
+  readonly draft?: Draft;
+}
+
+/** Where versions stand: what `ShelvedArtifactStore` needs of a folder, a server or a bucket. */
+export interface ArtifactShelf<Found extends FoundVersion, Draft extends ArtifactDraft> {
+  newDraft(artifactId: string): Promise<Draft>;
+  /** A version, by default the newest; undefined where it is not there. */
+  find(artifactId: string, version?: number): Promise<Found | undefined>;
+  /** Puts a version up, whole or not at all. False where the artifact is not as it was found any more: look again. */
+  publish(next: NextVersion<Found, Draft>): Promise<boolean>;
+  /** Drops all versions but the newest ones. What cannot be dropped now is dropped with the next version. */
+  dropOldVersions(artifactId: string, keep: number): Promise<void>;
+  /** The content of a version in chunks. Errors: `NOT_FOUND` where it was dropped, `POISON` where it is not what was written. */
+  read(found: Found): AsyncIterable<Uint8Array>;
+  /** The newest versions after an id, in the order of the ids; of the task, else of the context that the query names. */
+  infos(query: ArtifactQuery & { readonly after: string }): AsyncIterable<ArtifactInfo>;
+  remove(artifactId: string): Promise<void>;
+  /** The error of the contract for whatever the other methods threw. */
+  errorOf(thrown: unknown): AgentLoopError;
+}
 
 /** How often to try where others change the same artifact. */
 const attempts = 100;
@@ -242,5 +289,60 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
 
   #now(): string {
     return new Date(this.#clock.now()).toISOString();
+  }
+}
+
+/** Runs what is about the same key one after the other. */
+export class InTurn {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(key) ?? Promise.resolve();
+    const result = before.then(work);
+    const settled = result.then(
+      () => {},
+      () => {},
+    );
+    this.#last.set(key, settled);
+    void settled.then(() => {
+      if (this.#last.get(key) === settled) this.#last.delete(key);
+    });
+    return result;
+  }
+}
+
+/** Makes parts of one size out of pieces of any size, and holds what does not fill one yet. */
+export class PartBuffer {
+  readonly #partBytes: number;
+  #pieces: Uint8Array[] = [];
+  #bytes = 0;
+
+  constructor(partBytes: number) {
+    this.#partBytes = partBytes;
+  }
+
+  /** How many bytes are held: less than a part. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Adds a piece, and gives the parts that are full by it. */
+  *fill(piece: Uint8Array): Generator<Uint8Array> {
+    for (let from = 0; from < piece.length; ) {
+      const taken = piece.subarray(from, from + this.#partBytes - this.#bytes);
+      this.#pieces.push(taken);
+      this.#bytes += taken.length;
+      from += taken.length;
+      if (this.#bytes === this.#partBytes) yield this.take();
+    }
+  }
+
+  /** Gives what is held, and holds nothing then. */
+  take(): Uint8Array {
+    const only = this.#pieces.length === 1 ? this.#pieces[0] : undefined;
+    const whole = only ?? Buffer.concat(this.#pieces);
+    this.#pieces = [];
+    this.#bytes = 0;
+    return whole;
   }
 }

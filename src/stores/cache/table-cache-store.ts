@@ -1,7 +1,13 @@
 import type { Clock } from '../../core/contracts/index.ts';
 import type { Answer, Rows, Steps, Table, TableKey, Timing } from '../table/table.ts';
-import { assertCacheKey, cacheEntryText, cacheEntryValue, cacheKeyHash } from './cache-entry.ts';
-import type { CacheSetOptions, CacheStore } from './cache-store.ts';
+import {
+  assertCacheKey,
+  type CacheSetOptions,
+  type CacheStore,
+  cacheEntryText,
+  cacheEntryValue,
+  cacheKeyHash,
+} from './cache-store.ts';
 
 export interface TableCacheOptions {
   readonly maxEntries: number;

@@ -1,10 +1,9 @@
 import { type Clock, invalidConfig, shownValue, systemClock } from '../../core/contracts/index.ts';
-import { atLeastOne } from '../cache/cache-entry.ts';
+import { atLeastOne, cacheStoreArguments } from '../cache/cache-store.ts';
 import { TableCacheStore } from '../cache/table-cache-store.ts';
-import { cacheStoreArguments, checkArguments, messageStoreArguments, pushStoreArguments } from '../check-arguments.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { assertKnownOptions, checkArguments, messageStoreArguments, type OptionNames } from '../check-arguments.ts';
 import { TableMessageStore } from '../messages/table-message-store.ts';
-import type { PushClaimOptions, PushEntry } from '../push/push-store.ts';
+import { type PushClaimOptions, type PushEntry, pushStoreArguments } from '../push/push-store.ts';
 import { TablePushStore } from '../push/table-push-store.ts';
 import { LmdbTable } from './lmdb-database.ts';
 

@@ -27,8 +27,7 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
 import { assertTaskId, busy, checkAppend, ended, fenced, takesAtOnce } from '../store-rules.ts';
 import { DeltaDesk } from './deltas.ts';
 import { followTask, listenCommands, type ReaderDeps, WakeUps } from './follow-task.ts';

@@ -1,16 +1,24 @@
 import {
   AgentLoopError,
+  type ContextPage,
+  type ContextQuery,
+  type ContextSummary,
+  checkMessages,
   type LoadOptions,
   type Message,
   type MessagePage,
   type MessageQuery,
+  type MetadataOptions,
   type StoredMessage,
   shownValue,
   type TurnAppendOptions,
+  taskIdPattern,
 } from '../../core/contracts/index.ts';
+import { encodeJson } from '../check-arguments.ts';
+import { assertTaskId } from '../store-rules.ts';
 
 /** What a store notes of a message when it is appended; its id is that of its turn and its position in the context. */
-export interface MessageStamp {
+interface MessageStamp {
   readonly taskId: string;
   readonly createdAt: string;
 }
@@ -28,7 +36,7 @@ interface Stamping extends Pick<TurnAppendOptions, 'createdAt'> {
 }
 
 /** Each message with its stamp. Errors: `INVALID_INPUT` for times that are none, or not one for each. */
-export function withStamps(
+function withStamps(
   messages: readonly Message[],
   { taskId, createdAt, now }: Stamping,
 ): readonly { readonly message: Message; readonly stamp: MessageStamp }[] {
@@ -53,7 +61,7 @@ function isoOf(time: string): string {
 const stampName = 'millrace.stored';
 
 /** The JSON of a message and of its stamp in one string. */
-export function entryOf(text: string, stamp: MessageStamp): string {
+function entryOf(text: string, stamp: MessageStamp): string {
   return `${text.slice(0, -1)},"${stampName}":${JSON.stringify(stamp)}}`;
 }
 
@@ -65,7 +73,7 @@ export function stampedOf(entry: Message & { [stampName]?: MessageStamp }): Stam
 }
 
 /** The query with its defaults, and the position that `after` names. Errors: `INVALID_INPUT`. */
-export interface PageRequest {
+interface PageRequest {
   readonly limit: number;
   readonly newestFirst: boolean;
   readonly after: string | undefined;
@@ -91,7 +99,7 @@ function positionIn(id: string | undefined): number {
   return digits === undefined ? Number.MAX_SAFE_INTEGER : Number(digits);
 }
 
-export interface Span {
+interface Span {
   /** The first position. */
   readonly from: number;
   /** The position after the last one. */
@@ -115,7 +123,7 @@ export function pageSpan({ limit, newestFirst, position }: PageRequest, total: n
 }
 
 /** What a store read for a page. */
-export interface ReadPage extends Span {
+interface ReadPage extends Span {
   readonly contextId: string;
   /** How many messages the context has. */
   readonly total: number;
@@ -154,4 +162,139 @@ function storedOf(
 
 function invalid(sentence: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', sentence);
+}
+
+/** How large the messages of one turn may be, in characters of their JSON. */
+const maxTurnLength = 32 * 1024 * 1024;
+
+const maxAgentIdLength = 256;
+
+/** Refuses a context id that no store may take: `INVALID_INPUT`. */
+export function assertContextId(contextId: string): void {
+  if (typeof contextId === 'string' && taskIdPattern.test(contextId)) return;
+  throw invalid(
+    `The context id ${shownValue(contextId)} cannot be used; take 1 to 128 of the characters A-Z a-z 0-9 _ . : -`,
+  );
+}
+
+export function assertTurn(contextId: string, taskId: string): void {
+  assertContextId(contextId);
+  assertTaskId(taskId);
+}
+
+/** Refuses what is not the id of an agent; `needed`: also where it is left out. Errors: `INVALID_INPUT`. */
+export function assertAgentId(agentId: string | undefined, needed?: 'needed'): void {
+  if (agentId === undefined && !needed) return;
+  if (typeof agentId === 'string' && agentId !== '' && agentId.length <= maxAgentIdLength) return;
+  throw invalid(`agentId must be a string of 1 to ${maxAgentIdLength} characters, got ${shownValue(agentId)}.`);
+}
+
+/** What `append` of a message store was called with, and the time, in milliseconds since 1970. */
+interface AppendedTurn extends TurnAppendOptions {
+  readonly contextId: string;
+  readonly taskId: string;
+  readonly messages: readonly Message[];
+  readonly now: number;
+}
+
+/** Checks the arguments of `append`. Returns the messages as JSON, one string each, with their stamps. Errors: `INVALID_INPUT`, also for what is no message, changes in JSON, or is too large. */
+export function encodeTurn({ contextId, agentId, messages, ...stamping }: AppendedTurn): readonly string[] {
+  const { taskId } = stamping;
+  assertTurn(contextId, taskId);
+  assertAgentId(agentId);
+  checkMessages(messages);
+  const texts = withStamps(messages, stamping).map(({ message, stamp }, index) =>
+    entryOf(encodeJson(message, `messages[${index}]`), stamp),
+  );
+  const length = texts.reduce((sum, text) => sum + text.length, 0);
+  if (length <= maxTurnLength) return texts;
+  throw invalid(
+    `The messages of task ${JSON.stringify(taskId)} are ${length} characters of JSON, more than ${maxTurnLength}; keep large content in an ArtifactStore and refer to it.`,
+  );
+}
+
+export function assertLoadOptions({ limit, before }: LoadOptions): void {
+  assertCount('limit', limit);
+  assertCount('before', before);
+}
+
+/** Errors: `INVALID_INPUT`. */
+export function assertVersion({ version }: MetadataOptions): void {
+  assertCount('version', version);
+}
+
+/** The query with its defaults. Errors: `INVALID_INPUT`. */
+export function contextQueryOf({ limit = 50, after = '' }: ContextQuery): Required<ContextQuery> {
+  if (!Number.isSafeInteger(limit) || limit < 1) {
+    throw invalid(`limit is ${shownValue(limit)}; give a whole number of at least 1.`);
+  }
+  if (after !== '') assertContextId(after);
+  return { limit, after };
+}
+
+export function versionConflict(contextId: string, expected: number, found: number): AgentLoopError {
+  return new AgentLoopError(
+    'CONFLICT',
+    `The metadata of context "${contextId}" has version ${found}, not ${expected}: somebody changed it; load it and try again.`,
+  );
+}
+
+function assertCount(name: string, value: number | undefined): void {
+  if (value === undefined || value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && value >= 0)) return;
+  throw invalid(`${name} is ${shownValue(value)}; give a whole number from 0, or leave it out.`);
+}
+
+/** What a store knows of a context without its messages; times in milliseconds since 1970. */
+interface ContextFigures {
+  readonly contextId: string;
+  readonly total: number;
+  /** How many turns are open. */
+  readonly open: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** Of its messages, where they are counted. */
+  readonly bytes?: number;
+}
+
+export function summaryOf({ contextId, total, open, createdAt, updatedAt, bytes }: ContextFigures): ContextSummary {
+  return {
+    contextId,
+    total,
+    openTurns: open,
+    createdAt: new Date(createdAt).toISOString(),
+    updatedAt: new Date(updatedAt).toISOString(),
+    ...(bytes !== undefined && { bytes }),
+  };
+}
+
+/** A page of at most `limit` out of summaries in order, of which there is one more where there is a next page. */
+export function pageOf(summaries: readonly ContextSummary[], limit: number): ContextPage {
+  const contexts = summaries.slice(0, limit);
+  const last = contexts.at(-1);
+  return summaries.length > limit && last ? { contexts, next: last.contextId } : { contexts };
+}
+
+/** What is stored of a context is not what a store writes; `what` names it. */
+export function damagedContext(contextId: string, what: string): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `The context "${contextId}" cannot be read: ${what}; restore the store from a backup, or delete the context.`,
+  );
+}
+
+/** What a store keeps of a context as JSON; `what` says of which part. Errors: `POISON`. */
+export function parsedPart<T>(contextId: string, text: string, what: string): T {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw damagedContext(contextId, what);
+  }
+}
+
+/** A context that a newer version wrote. */
+export function newerContext(contextId: string, layout: number): AgentLoopError {
+  return new AgentLoopError(
+    'SCHEMA',
+    `The context "${contextId}" has layout ${layout}, which this version cannot read; update millrace.`,
+  );
 }

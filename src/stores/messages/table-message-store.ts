@@ -1,19 +1,27 @@
-import type {
-  Clock,
-  ContextMetadata,
-  ContextPage,
-  ContextQuery,
-  Conversation,
-  LoadOptions,
-  Message,
-  MessagePage,
-  MessageQuery,
-  MessageStore,
-  MetadataOptions,
-  TurnAppendOptions,
+import {
+  AgentLoopError,
+  type Clock,
+  type ContextMetadata,
+  type ContextPage,
+  type ContextQuery,
+  type Conversation,
+  type LoadOptions,
+  type Message,
+  type MessagePage,
+  type MessageQuery,
+  type MessageStore,
+  type MetadataOptions,
+  systemClock,
+  type TurnAppendOptions,
 } from '../../core/contracts/index.ts';
-import { encodeMetadata } from '../check-metadata.ts';
-import type { Answer, Steps, Table, Timing } from '../table/table.ts';
+import {
+  assertKnownOptions,
+  checkArguments,
+  encodeMetadata,
+  messageStoreArguments,
+  type OptionNames,
+} from '../check-arguments.ts';
+import { type Answer, MemoryTable, type Rows, type Steps, type Table, type Timing } from '../table/table.ts';
 import {
   assertAgentId,
   assertContextId,
@@ -21,21 +29,29 @@ import {
   assertTurn,
   assertVersion,
   contextQueryOf,
+  damagedContext,
   encodeTurn,
+  messagePageOf,
+  newerContext,
+  pageOf,
+  pageRequestOf,
+  pageSpan,
+  parsedPart,
+  type StampedMessage,
+  spanOf,
+  stampedOf,
+  summaryOf,
   versionConflict,
-} from './check-input.ts';
-import { type ContextHead, ContextRows, newContextHead } from './context-rows.ts';
-import { pageOf, summaryOf } from './context-summary.ts';
-import { messagePageOf, pageRequestOf, pageSpan, spanOf } from './stored-messages.ts';
+} from './stored-messages.ts';
 
 /** Which contexts a store keeps. */
-export interface ContextLimit {
+interface ContextLimit {
   /** Called with each context that was written to. Gives the ids of those to delete now. */
   written(head: ContextHead): readonly string[];
   deleted(contextId: string): void;
 }
 
-export interface TableMessageOptions {
+interface TableMessageOptions {
   readonly clock: Clock;
   /** Default: all are kept. */
   readonly limit?: ContextLimit | undefined;
@@ -208,5 +224,175 @@ function* load(contexts: ContextRows, contextId: string, options: LoadOptions): 
     version,
     ...agent,
     openTurns: yield* contexts.openTurns(contextId),
+  };
+}
+
+/** The version of the keys and values below. */
+const layout = 1;
+
+/** What is known of a context without its messages. Times are in milliseconds since 1970. */
+interface ContextHead {
+  readonly layout: number;
+  readonly contextId: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly total: number;
+  /** How many turns were ever begun: numbers them. */
+  readonly begun: number;
+  /** How many of them are open. */
+  readonly open: number;
+  readonly version: number;
+  /** The agent that answers next. */
+  readonly agentId?: string;
+  /** Of its messages. Absent for contexts of version 0.1. */
+  readonly bytes?: number;
+}
+
+/** What is known of a turn: the number it was begun with, until its messages are here. */
+type TurnMark = { readonly begun: number } | 'saved';
+
+function newContextHead(contextId: string, now: number): ContextHead {
+  return { layout, contextId, createdAt: now, updatedAt: now, total: 0, begun: 0, open: 0, version: 0, bytes: 0 };
+}
+
+/**
+ * The contexts of a message store in a table, typed.
+ *
+ * Keys: `['conversation', context]`, `['message', context, position]`, `['metadata', context]`, `['turn', context, task]`, and
+ * `['open-turn', context, number]`, which names the task. None of them is a key of the journals, so both can share a file.
+ */
+class ContextRows {
+  readonly #rows: Rows;
+
+  constructor(rows: Rows) {
+    this.#rows = rows;
+  }
+
+  /** Errors: `SCHEMA`, `POISON`. */
+  *findHead(contextId: string): Steps<ContextHead | undefined> {
+    const text = yield* this.#rows.get(['conversation', contextId]);
+    return text === undefined ? undefined : headOf(contextId, text);
+  }
+
+  putHead(head: ContextHead): void {
+    this.#rows.put(['conversation', head.contextId], JSON.stringify(head));
+  }
+
+  *metadata(contextId: string): Steps<ContextMetadata> {
+    const text = yield* this.#rows.get(['metadata', contextId]);
+    return text === undefined ? {} : parsedPart(contextId, text, 'its metadata are damaged');
+  }
+
+  /** `text`: the metadata as JSON. */
+  putMetadata(contextId: string, text: string): void {
+    this.#rows.put(['metadata', contextId], text);
+  }
+
+  /** `text`: the message and its stamp as JSON. */
+  putMessage(contextId: string, position: number, text: string): void {
+    this.#rows.put(['message', contextId, position], text);
+  }
+
+  /** The messages of the positions from `from` to in front of `to`. Errors: `POISON` where one is missing or damaged. */
+  *messages(contextId: string, from: number, to: number): Steps<readonly StampedMessage[]> {
+    if (to <= from) return [];
+    const entries = yield* this.#rows.range(['message', contextId], { from, to });
+    if (entries.length !== to - from) {
+      throw damagedContext(contextId, `it has ${entries.length} messages where its head says ${to - from}`);
+    }
+    return entries.map(({ value }, index) =>
+      stampedOf(parsedPart(contextId, value, `message ${from + index} is damaged`)),
+    );
+  }
+
+  *turn(contextId: string, taskId: string): Steps<TurnMark | undefined> {
+    const text = yield* this.#rows.get(['turn', contextId, taskId]);
+    return text === undefined ? undefined : parsedPart(contextId, text, `its turn "${taskId}" is damaged`);
+  }
+
+  putOpenTurn(contextId: string, taskId: string, begun: number): void {
+    this.#rows.put(['turn', contextId, taskId], JSON.stringify({ begun }));
+    this.#rows.put(['open-turn', contextId, begun], taskId);
+  }
+
+  putSavedTurn(contextId: string, taskId: string, before: TurnMark | undefined): void {
+    this.#rows.put(['turn', contextId, taskId], JSON.stringify('saved'));
+    if (typeof before === 'object') this.#rows.remove(['open-turn', contextId, before.begun]);
+  }
+
+  /** Task ids, the one begun first first. */
+  *openTurns(contextId: string): Steps<readonly string[]> {
+    return (yield* this.#rows.range(['open-turn', contextId])).map(({ value }) => value);
+  }
+
+  /** The heads after an id, in the order of the ids. */
+  *heads(after: string, limit: number): Steps<readonly ContextHead[]> {
+    const entries = yield* this.#rows.range(['conversation'], { from: `${after}\0`, limit });
+    return entries.map(({ key, value }) => headOf(String(key.at(-1)), value));
+  }
+
+  *remove(contextId: string): Steps<void> {
+    for (const kind of ['conversation', 'metadata', 'message', 'turn', 'open-turn']) {
+      for (const { key } of yield* this.#rows.range([kind, contextId])) this.#rows.remove(key);
+    }
+  }
+}
+
+function headOf(contextId: string, text: string): ContextHead {
+  const head: ContextHead = parsedPart(contextId, text, 'its head is damaged');
+  if (head.layout > layout) throw newerContext(contextId, head.layout);
+  return head;
+}
+
+export interface InMemoryMessageStoreOptions {
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock | undefined;
+  /** How many contexts are kept; beyond it, the one written to longest ago that has no open turn is deleted. Default: all. */
+  readonly maxContexts?: number | undefined;
+}
+
+const optionNames: OptionNames<InMemoryMessageStoreOptions> = { clock: true, maxContexts: true };
+
+/**
+ * Keeps contexts in the memory of this process: for tests, development, and agents that need not outlive it.
+ *
+ * Every method answers at once, without a promise, and throws instead of rejecting. Messages are kept as JSON: `load` gives new objects.
+ * Several agents of one process may use one instance.
+ *
+ * Memory: every context stays until `delete`, or until `maxContexts` others were written to after it.
+ */
+export class InMemoryMessageStore extends TableMessageStore<'now', 'now'> {
+  static {
+    checkArguments(InMemoryMessageStore.prototype, messageStoreArguments);
+  }
+
+  /** Errors: `INVALID_CONFIG`, naming the option. */
+  constructor(options: InMemoryMessageStoreOptions = {}) {
+    assertKnownOptions('InMemoryMessageStore', options, optionNames);
+    const { clock = systemClock, maxContexts = Number.POSITIVE_INFINITY } = options;
+    if (!(maxContexts >= 1)) {
+      const message = `maxContexts is ${maxContexts}; give a number from 1, or leave it out to keep all.`;
+      throw new AgentLoopError('INVALID_CONFIG', message);
+    }
+    const limit = maxContexts === Number.POSITIVE_INFINITY ? undefined : keepingNewest(maxContexts);
+    super(new MemoryTable(), { clock, limit });
+  }
+}
+
+function keepingNewest(most: number): ContextLimit {
+  /** By id, the one written to longest ago first: whether it has an open turn. */
+  const known = new Map<string, boolean>();
+  return {
+    written(head) {
+      known.delete(head.contextId);
+      known.set(head.contextId, head.open > 0);
+      const old: string[] = [];
+      for (const [contextId, isOpen] of known) {
+        if (known.size - old.length <= most || contextId === head.contextId) break;
+        if (!isOpen) old.push(contextId);
+      }
+      return old;
+    },
+    deleted: (contextId) => known.delete(contextId),
   };
 }

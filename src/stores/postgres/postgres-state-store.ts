@@ -28,8 +28,7 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
 import { assertTaskId, busy, ended, fenced, newerSchema, notFound, takesAtOnce } from '../store-rules.ts';
 import { groupOf } from '../task-summary.ts';
 import { checkServer } from './check-server.ts';

@@ -1,4 +1,15 @@
 import type { MaybePromise } from '../../core/contracts/index.ts';
+import {
+  type Check,
+  flaw,
+  having,
+  inside,
+  isObject,
+  number,
+  optional,
+  type StoreArguments,
+  text,
+} from '../check-arguments.ts';
 
 /** Names a registration. */
 export interface PushKey {
@@ -59,3 +70,32 @@ export interface PushStore {
   /** Records what came of a delivery. False where somebody else holds it, or it was deleted: the caller stops. */
   update(key: PushKey, owner: string, progress: PushProgress): MaybePromise<boolean>;
 }
+
+const pushKey = having({ taskId: text, configId: text });
+
+const cursor = optional(text);
+
+const report = having({ type: text, cursor });
+
+const held = having({ leaseMs: number });
+
+const parked = having({ afterMs: number });
+
+/** Of a report on a delivery, by its `type`. */
+const progress: Check = (value) => {
+  const found = report(value);
+  if (found || !isObject(value)) return found;
+  const { type } = value;
+  if (type === 'held') return held(value);
+  if (type === 'parked') return parked(value);
+  return type === 'over' ? undefined : inside('.type', flaw(type, 'held, parked or over'));
+};
+
+export const pushStoreArguments: StoreArguments<PushStore> = {
+  add: { of: { entry: having({ taskId: text, configId: text, url: text, version: text, cursor }), most: number } },
+  get: { of: { key: pushKey } },
+  list: { of: { taskId: text } },
+  delete: { of: { key: pushKey } },
+  claim: { of: { options: having({ owner: text, leaseMs: number, limit: number, taskId: optional(text) }) } },
+  update: { of: { key: pushKey, owner: text, progress } },
+};

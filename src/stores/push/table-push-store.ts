@@ -1,9 +1,25 @@
-import type { Clock } from '../../core/contracts/index.ts';
-import type { Answer, Body, Rows, Steps, Table, TableKey, Timing } from '../table/table.ts';
-import { isClaimable, type PushRecord, progressed } from './push-record.ts';
-import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from './push-store.ts';
+import { type Clock, systemClock } from '../../core/contracts/index.ts';
+import { checkArguments } from '../check-arguments.ts';
+import {
+  type Answer,
+  type Body,
+  MemoryTable,
+  type Rows,
+  type Steps,
+  type Table,
+  type TableKey,
+  type Timing,
+} from '../table/table.ts';
+import {
+  type PushClaimOptions,
+  type PushEntry,
+  type PushKey,
+  type PushProgress,
+  type PushStore,
+  pushStoreArguments,
+} from './push-store.ts';
 
-export interface TablePushOptions {
+interface TablePushOptions {
   readonly clock: Clock;
   /** For how long registrations that are over are kept, in milliseconds, and how many of them. Both may be infinite. */
   readonly keepMs: number;
@@ -156,4 +172,49 @@ function recordKey({ taskId, configId }: PushKey): TableKey {
 function indexKeys({ entry: { taskId, configId }, dueAt, overAt }: PushRecord): readonly TableKey[] {
   const at = (index: Index, time: number | undefined) => (time === undefined ? [] : [[index, time, taskId, configId]]);
   return [...at('push-due', dueAt), ...at('push-over', overAt)];
+}
+
+/** A registration as a store keeps it. */
+interface PushRecord {
+  readonly entry: PushEntry;
+  /** Who delivers it; absent: nobody. */
+  readonly owner?: string;
+  /** When it may be claimed, milliseconds since 1970; absent: it is over. */
+  readonly dueAt?: number;
+  /** Since when it is over. */
+  readonly overAt?: number;
+}
+
+/** Whether a claim takes it. */
+function isClaimable({ entry, owner, dueAt }: PushRecord, { taskId }: PushClaimOptions, now: number): boolean {
+  if (dueAt === undefined || (taskId !== undefined && entry.taskId !== taskId)) return false;
+  return dueAt <= now || (taskId !== undefined && owner === undefined);
+}
+
+/** The record after a report of its owner. */
+function progressed({ entry: before, owner }: PushRecord, progress: PushProgress, now: number): PushRecord {
+  const { cursor = before.cursor } = progress;
+  const entry = { ...before, ...(cursor !== undefined && { cursor }) };
+  switch (progress.type) {
+    case 'held':
+      return { entry, ...(owner !== undefined && { owner }), dueAt: now + progress.leaseMs };
+    case 'parked':
+      return { entry, dueAt: now + progress.afterMs };
+    case 'over':
+      return { entry, overAt: now };
+  }
+}
+
+/**
+ * Keeps registrations in the memory of this process: a restart loses them. Every method answers at once. Memory: what is registered, and
+ * 1,000 that are over.
+ */
+export class InMemoryPushStore extends TablePushStore<'now', 'now'> {
+  static {
+    checkArguments(InMemoryPushStore.prototype, pushStoreArguments);
+  }
+
+  constructor({ clock = systemClock }: { readonly clock?: Clock } = {}) {
+    super(new MemoryTable(), { clock, keepMs: Number.POSITIVE_INFINITY, keepMost: 1_000 });
+  }
 }

@@ -6,17 +6,17 @@ import {
   type Clock,
   shownValue,
 } from '../../core/contracts/index.ts';
-import { damagedArtifact, newerArtifact, noArtifact } from '../artifacts/artifact-errors.ts';
-import type {
-  ArtifactDraft,
-  ArtifactShelf,
-  FoundVersion,
-  NextVersion,
-  WrittenContent,
-} from '../artifacts/artifact-shelf.ts';
-import { PartBuffer } from '../artifacts/part-buffer.ts';
-import { ShelvedArtifactStore } from '../artifacts/shelved-artifact-store.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { damagedArtifact, newerArtifact, noArtifact } from '../artifacts/check-artifact.ts';
+import {
+  type ArtifactDraft,
+  type ArtifactShelf,
+  type FoundVersion,
+  type NextVersion,
+  PartBuffer,
+  ShelvedArtifactStore,
+  type WrittenContent,
+} from '../artifacts/shelved-artifact-store.ts';
+import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
 import { IdIndex } from './id-index.ts';
 import { evaluate, luaScript } from './lua-scripts.ts';
 import {

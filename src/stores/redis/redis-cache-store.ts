@@ -1,7 +1,13 @@
-import { assertCacheKey, cacheEntryText, cacheEntryValue, cacheKeyHash } from '../cache/cache-entry.ts';
-import type { CacheSetOptions, CacheStore } from '../cache/cache-store.ts';
-import { cacheStoreArguments, checkArguments } from '../check-arguments.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import {
+  assertCacheKey,
+  type CacheSetOptions,
+  type CacheStore,
+  cacheEntryText,
+  cacheEntryValue,
+  cacheKeyHash,
+  cacheStoreArguments,
+} from '../cache/cache-store.ts';
+import { assertKnownOptions, checkArguments, type OptionNames } from '../check-arguments.ts';
 import { type RedisTarget, StoreConnection, sendCommand } from './redis-connection.ts';
 import { assertPrefix, assertTimeToLive } from './redis-options.ts';
 

@@ -15,9 +15,13 @@ import {
   systemClock,
   type TurnAppendOptions,
 } from '../../core/contracts/index.ts';
-import { checkArguments, messageStoreArguments } from '../check-arguments.ts';
-import { encodeMetadata } from '../check-metadata.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import {
+  assertKnownOptions,
+  checkArguments,
+  encodeMetadata,
+  messageStoreArguments,
+  type OptionNames,
+} from '../check-arguments.ts';
 import {
   assertAgentId,
   assertContextId,
@@ -25,12 +29,18 @@ import {
   assertTurn,
   assertVersion,
   contextQueryOf,
+  damagedContext,
   encodeTurn,
+  messagePageOf,
+  newerContext,
+  pageOf,
+  pageRequestOf,
+  parsedPart,
+  type StampedMessage,
+  stampedOf,
+  summaryOf,
   versionConflict,
-} from '../messages/check-input.ts';
-import { damagedContext, newerContext, parsedPart } from '../messages/context-errors.ts';
-import { pageOf, summaryOf } from '../messages/context-summary.ts';
-import { messagePageOf, pageRequestOf, type StampedMessage, stampedOf } from '../messages/stored-messages.ts';
+} from '../messages/stored-messages.ts';
 import { IdIndex } from './id-index.ts';
 import { evaluate, listOf, luaScript } from './lua-scripts.ts';
 import { type RedisClient, type RedisTarget, StoreConnection } from './redis-connection.ts';

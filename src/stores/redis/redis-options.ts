@@ -1,5 +1,5 @@
 import { AgentLoopError, type TaskState } from '../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
 import type { Confirmation } from './lua-scripts.ts';
 import { assertRedisTarget, defaultSilenceMs, type RedisTarget } from './redis-connection.ts';
 

@@ -1,6 +1,12 @@
-import { checkArguments, pushStoreArguments } from '../check-arguments.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from '../push/push-store.ts';
+import { assertKnownOptions, checkArguments, type OptionNames } from '../check-arguments.ts';
+import {
+  type PushClaimOptions,
+  type PushEntry,
+  type PushKey,
+  type PushProgress,
+  type PushStore,
+  pushStoreArguments,
+} from '../push/push-store.ts';
 import { evaluate, listOf, luaScript } from './lua-scripts.ts';
 import { type RedisTarget, StoreConnection, sendCommand } from './redis-connection.ts';
 import { assertPrefix, assertTimeToLive } from './redis-options.ts';

@@ -1,9 +1,24 @@
-import { AgentLoopError, type Clock, type StoreCheck, shownValue, systemClock } from '../../core/contracts/index.ts';
-import { ShelvedArtifactStore } from '../artifacts/shelved-artifact-store.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { S3ArtifactShelf, type S3Version } from './s3-artifact-shelf.ts';
-import { S3Bucket, type S3Target } from './s3-bucket.ts';
-import type { S3Draft } from './s3-draft.ts';
+import { createHash, randomUUID } from 'node:crypto';
+import {
+  AgentLoopError,
+  type ArtifactInfo,
+  type ArtifactQuery,
+  type Clock,
+  type StoreCheck,
+  shownValue,
+  systemClock,
+} from '../../core/contracts/index.ts';
+import { damagedArtifact, noArtifact } from '../artifacts/check-artifact.ts';
+import { fileNameOf, idOfFileName } from '../artifacts/folder-files.ts';
+import {
+  type ArtifactShelf,
+  type FoundVersion,
+  InTurn,
+  type NextVersion,
+  ShelvedArtifactStore,
+} from '../artifacts/shelved-artifact-store.ts';
+import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
+import { isMissingKey, S3Bucket, S3Draft, type S3Target, s3Error } from './s3-bucket.ts';
 
 export interface S3ArtifactStoreOptions {
   readonly bucket: string;
@@ -36,6 +51,7 @@ const optionNames: OptionNames<S3ArtifactStoreOptions> = {
   keepVersions: true,
   clock: true,
 };
+
 const smallestPart = 5 * 1024 * 1024;
 
 /**
@@ -114,4 +130,277 @@ function assertOptions(options: S3ArtifactStoreOptions): void {
 
 function invalid(name: string, value: unknown, cure: string): AgentLoopError {
   return new AgentLoopError('INVALID_CONFIG', `${name} is ${shownValue(value)}; ${cure}.`);
+}
+
+interface S3ShelfSettings {
+  readonly prefix: string;
+  readonly partBytes: number;
+  /** Whether the server keeps a key from being written twice. */
+  readonly conditionalWrites: boolean;
+  /** Milliseconds since 1970. */
+  now(): number;
+}
+
+/** A version as its object tells it. */
+interface S3Version extends FoundVersion {
+  /** The key of its content. */
+  readonly content: string;
+  /** Tells the write that made it from others. */
+  readonly stamp: string;
+}
+
+/** An upload that is as old was left by a process that died. */
+const staleMs = 7 * 24 * 60 * 60 * 1000;
+
+/** How many artifacts are looked at at once. */
+const looks = 8;
+
+/**
+ * The objects of an artifact store, below a prefix:
+ *
+ *     artifacts/<id>/<version>        what is known of a version, and where its content is; written once
+ *     contents/<id>/<uuid>            a content, before the version that names it
+ *     tasks/<task id>/<id>, contexts/<context id>/<id>   empty, for `infos`
+ *
+ * Ids stand there as `fileNameOf` writes them.
+ */
+class S3ArtifactShelf implements ArtifactShelf<S3Version, S3Draft> {
+  readonly #bucket: S3Bucket;
+  readonly #settings: S3ShelfSettings;
+  readonly #keys: S3Keys;
+  readonly #inTurn = new InTurn();
+  #swept: Promise<void> | undefined;
+
+  constructor(bucket: S3Bucket, settings: S3ShelfSettings) {
+    this.#bucket = bucket;
+    this.#settings = settings;
+    this.#keys = new S3Keys(settings.prefix);
+  }
+
+  async newDraft(artifactId: string): Promise<S3Draft> {
+    this.#swept ??= this.#sweep();
+    await this.#swept;
+    const key = `${this.#keys.contents(artifactId)}${randomUUID()}`;
+    return new S3Draft(this.#bucket, key, this.#settings.partBytes);
+  }
+
+  async find(artifactId: string, version?: number): Promise<S3Version | undefined> {
+    if (version !== undefined) return this.#versionAt(artifactId, this.#keys.version(artifactId, version));
+    const newest = (await this.#versionKeys(artifactId)).at(-1);
+    if (newest === undefined) return undefined;
+    const found = await this.#versionAt(artifactId, newest);
+    if (found) return found;
+    // It was dropped while it was looked for: a newer one is there, or none.
+    return (await this.#versionKeys(artifactId)).at(-1) === newest ? undefined : this.find(artifactId);
+  }
+
+  async publish({ info, before, draft }: NextVersion<S3Version, S3Draft>): Promise<boolean> {
+    const content = draft?.key ?? before?.content ?? '';
+    const version: S3Version = { info, content, stamp: randomUUID() };
+    if (info.version === 1) await this.#mark(info);
+    if (!(await this.#write(version))) return false;
+    // A delete may have taken the marks away between both.
+    if (info.version === 1) await this.#mark(info);
+    else if (await this.#isAlone(info)) {
+      await this.#bucket.remove(this.#keys.version(info.artifactId, info.version));
+      return false;
+    }
+    draft?.published();
+    return true;
+  }
+
+  async dropOldVersions(artifactId: string, keep: number): Promise<void> {
+    const keys = await this.#versionKeys(artifactId);
+    const dropped = keys.slice(0, -keep);
+    for (const [index, key] of dropped.entries()) {
+      const [found, next] = await Promise.all(
+        [key, keys[index + 1] ?? ''].map((one) => this.#versionAt(artifactId, one)),
+      );
+      await this.#bucket.remove(key);
+      // Only neighbours share a content.
+      if (found && next && found.content !== next.content) await this.#bucket.remove(found.content);
+    }
+  }
+
+  /** Compares the content with its info in the end. */
+  async *read({ info, content }: S3Version): AsyncGenerator<Uint8Array> {
+    const hash = createHash('sha256');
+    let size = 0;
+    try {
+      for await (const chunk of this.#bucket.read(content, info.size)) {
+        hash.update(chunk);
+        size += chunk.length;
+        yield chunk;
+      }
+    } catch (error) {
+      throw isMissingKey(error) ? await this.#lost(info) : error;
+    }
+    if (size !== info.size || hash.digest('hex') !== info.sha256) {
+      throw damagedArtifact(info.artifactId, `the content of version ${info.version} is not what was written`);
+    }
+  }
+
+  async *infos(query: ArtifactQuery & { readonly after: string }): AsyncGenerator<ArtifactInfo> {
+    let batch: Promise<S3Version | undefined>[] = [];
+    for await (const name of this.#names(query)) {
+      batch.push(this.find(idOfFileName(name)));
+      if (batch.length < looks) continue;
+      for (const found of await Promise.all(batch)) if (found) yield found.info;
+      batch = [];
+    }
+    for (const found of await Promise.all(batch)) if (found) yield found.info;
+  }
+
+  /** Its versions are gone, the oldest first, before its contents and marks are. */
+  async remove(artifactId: string): Promise<void> {
+    const newest = await this.find(artifactId);
+    if (newest === undefined) return;
+    // Contents that come later are those of an artifact that is made anew.
+    const contents = await this.#allKeys(this.#keys.contents(artifactId));
+    for (let keys = await this.#versionKeys(artifactId); keys.length > 0; keys = await this.#versionKeys(artifactId)) {
+      for (const key of keys) await this.#bucket.remove(key);
+    }
+    await Promise.all([...contents, ...this.#keys.marks(newest.info)].map((key) => this.#bucket.remove(key)));
+    const anew = await this.find(artifactId);
+    if (anew) await this.#mark(anew.info);
+  }
+
+  errorOf(thrown: unknown): AgentLoopError {
+    return s3Error(thrown, this.#bucket.name);
+  }
+
+  /** Whether the server keeps a key from being written twice, as it is found out. */
+  async writesOnce(): Promise<boolean> {
+    const key = `${this.#settings.prefix}check-${randomUUID()}`;
+    try {
+      return (await this.#bucket.putNew(key, 'first')) && !(await this.#bucket.putNew(key, 'second'));
+    } finally {
+      await this.#bucket.remove(key);
+    }
+  }
+
+  /** False where there is such a version by somebody else. */
+  async #write(version: S3Version): Promise<boolean> {
+    const { artifactId, version: number } = version.info;
+    const key = this.#keys.version(artifactId, number);
+    const body = JSON.stringify(version);
+    if (this.#settings.conditionalWrites) {
+      if (await this.#bucket.putNew(key, body)) return true;
+      // A request whose reply was lost is sent again, and finds itself.
+      return (await this.#versionAt(artifactId, key))?.stamp === version.stamp;
+    }
+    return this.#inTurn.run(key, async () => {
+      if ((await this.#bucket.sizeOf(key)) !== undefined) return false;
+      await this.#bucket.put(key, body);
+      return true;
+    });
+  }
+
+  /** Whether a version that has come stands there without any before it: the artifact was deleted meanwhile. At least 2 are kept. */
+  async #isAlone({ artifactId }: ArtifactInfo): Promise<boolean> {
+    return (await this.#versionKeys(artifactId)).length === 1;
+  }
+
+  async #versionAt(artifactId: string, key: string): Promise<S3Version | undefined> {
+    const text = await this.#bucket.get(key);
+    return text === undefined ? undefined : versionIn(artifactId, text);
+  }
+
+  #versionKeys(artifactId: string): Promise<readonly string[]> {
+    return this.#allKeys(this.#keys.versions(artifactId));
+  }
+
+  async #allKeys(prefix: string): Promise<readonly string[]> {
+    const keys: string[] = [];
+    for await (const key of this.#bucket.keys(prefix)) keys.push(key);
+    return keys;
+  }
+
+  /** The names of the artifacts that a query means, in order. */
+  async *#names({ after, ...query }: ArtifactQuery & { readonly after: string }): AsyncGenerator<string> {
+    const prefix = this.#keys.list(query);
+    if (prefix === undefined) {
+      yield* this.#bucket.folders(this.#keys.artifacts, after === '' ? undefined : this.#keys.behind(after));
+      return;
+    }
+    const first = after === '' ? undefined : `${prefix}${fileNameOf(after)}`;
+    for await (const key of this.#bucket.keys(prefix, first)) yield key.slice(prefix.length);
+  }
+
+  async #mark(info: ArtifactInfo): Promise<void> {
+    await Promise.all(this.#keys.marks(info).map((key) => this.#bucket.put(key, '')));
+  }
+
+  /** Why a content is not there. */
+  async #lost({ artifactId, version }: ArtifactInfo): Promise<AgentLoopError> {
+    return (await this.find(artifactId, version))
+      ? damagedArtifact(artifactId, `the content of version ${version} is not there`)
+      : noArtifact(artifactId, version);
+  }
+
+  /** Aborts abandoned multipart uploads; without permission they stay. */
+  async #sweep(): Promise<void> {
+    try {
+      for (const upload of await this.#bucket.uploads(this.#keys.allContents)) {
+        if (upload.startedAt < this.#settings.now() - staleMs) await this.#bucket.abortUpload(upload);
+      }
+    } catch {
+      // The store works without.
+    }
+  }
+}
+
+function versionIn(artifactId: string, text: string): S3Version {
+  try {
+    const version: S3Version = JSON.parse(text);
+    if (version.info.artifactId === artifactId && typeof version.content === 'string') return version;
+  } catch {
+    throw damagedArtifact(artifactId, 'the object of a version is damaged');
+  }
+  throw damagedArtifact(artifactId, 'the object of a version is that of another artifact');
+}
+
+/** Versions are written with as many digits, so that their keys sort as they do. */
+const versionDigits = 12;
+
+/** The keys of an artifact store, below a prefix. All that end with `/` are prefixes themselves. */
+class S3Keys {
+  readonly artifacts: string;
+  readonly allContents: string;
+  readonly #prefix: string;
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+    this.artifacts = `${prefix}artifacts/`;
+    this.allContents = `${prefix}contents/`;
+  }
+
+  versions(artifactId: string): string {
+    return `${this.artifacts}${fileNameOf(artifactId)}/`;
+  }
+
+  version(artifactId: string, version: number): string {
+    return `${this.versions(artifactId)}${String(version).padStart(versionDigits, '0')}`;
+  }
+
+  contents(artifactId: string): string {
+    return `${this.allContents}${fileNameOf(artifactId)}/`;
+  }
+
+  /** Sorts behind all versions of an artifact, and before those of the next one. */
+  behind(artifactId: string): string {
+    return `${this.versions(artifactId)}~`;
+  }
+
+  /** Where the marks of a task or a context stand; undefined where a query names neither. */
+  list({ taskId, contextId }: ArtifactQuery): string | undefined {
+    if (taskId !== undefined) return `${this.#prefix}tasks/${fileNameOf(taskId)}/`;
+    if (contextId !== undefined) return `${this.#prefix}contexts/${fileNameOf(contextId)}/`;
+    return undefined;
+  }
+
+  marks({ artifactId, taskId, contextId }: ArtifactInfo): readonly string[] {
+    const of = [taskId !== undefined && { taskId }, contextId !== undefined && { contextId }];
+    return of.flatMap((query) => (query === false ? [] : [`${this.list(query)}${fileNameOf(artifactId)}`]));
+  }
 }

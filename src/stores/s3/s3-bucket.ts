@@ -1,17 +1,18 @@
+import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3';
-import { loadS3, type S3Package } from './load-s3.ts';
-import { isMissingKey, isTaken } from './s3-errors.ts';
+import { AgentLoopError, messageOf, missingPackage, nameOf } from '../../core/contracts/index.ts';
+import { type ArtifactDraft, PartBuffer, type WrittenContent } from '../artifacts/shelved-artifact-store.ts';
 
 /** What a store connects with: options of the SDK's client, such as region and endpoint, or a client that is there. */
 export type S3Target = S3ClientConfig | S3Client;
 
-export interface S3Part {
+interface S3Part {
   readonly PartNumber: number;
   readonly ETag: string | undefined;
 }
 
-export interface S3Upload {
+interface S3Upload {
   readonly key: string;
   readonly uploadId: string;
   /** Milliseconds since 1970, by the clock of the server. */
@@ -208,4 +209,170 @@ export class S3Bucket {
 
 function isClient(target: S3Target): target is S3Client {
   return 'send' in target && 'middlewareStack' in target;
+}
+
+/** What S3 takes of one upload. */
+const mostParts = 10_000;
+
+/** A content on its way to an object of its own: in one request, or part by part where it is larger than a part. */
+export class S3Draft implements ArtifactDraft {
+  readonly key: string;
+  readonly #bucket: S3Bucket;
+  readonly #partBytes: number;
+  /** What is not sent yet. */
+  readonly #rest: PartBuffer;
+  readonly #hash = createHash('sha256');
+  readonly #parts: S3Part[] = [];
+  #size = 0;
+  #uploadId: string | undefined;
+  #state: 'open' | 'stored' | 'settled' = 'open';
+
+  constructor(bucket: S3Bucket, key: string, partBytes: number) {
+    this.#bucket = bucket;
+    this.key = key;
+    this.#partBytes = partBytes;
+    this.#rest = new PartBuffer(partBytes);
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  async add(bytes: Uint8Array): Promise<void> {
+    this.#hash.update(bytes);
+    this.#size += bytes.length;
+    for (const part of this.#rest.fill(bytes)) await this.#sendPart(part);
+  }
+
+  async complete(): Promise<WrittenContent> {
+    if (this.#uploadId === undefined) await this.#bucket.put(this.key, this.#rest.take());
+    else await this.#completeUpload(this.#uploadId);
+    this.#state = 'stored';
+    return { size: this.#size, sha256: this.#hash.digest('hex') };
+  }
+
+  /** From now on the content belongs to a version. */
+  published(): void {
+    this.#state = 'settled';
+  }
+
+  async discard(): Promise<void> {
+    const state = this.#state;
+    this.#state = 'settled';
+    if (state === 'stored') await this.#bucket.remove(this.key);
+    if (state === 'open' && this.#uploadId !== undefined) {
+      await this.#bucket.abortUpload({ key: this.key, uploadId: this.#uploadId });
+    }
+  }
+
+  async #completeUpload(uploadId: string): Promise<void> {
+    if (this.#rest.bytes > 0) await this.#sendPart(this.#rest.take());
+    try {
+      await this.#bucket.completeUpload({ key: this.key, uploadId }, this.#parts);
+    } catch (error) {
+      // A request whose reply was lost is sent again, and finds the upload done.
+      if (!isMissingUpload(error) || (await this.#bucket.sizeOf(this.key)) !== this.#size) throw error;
+    }
+  }
+
+  async #sendPart(part: Uint8Array): Promise<void> {
+    if (this.#parts.length === mostParts) {
+      const message = `A content has more than ${mostParts} parts of ${this.#partBytes} bytes; raise partBytes.`;
+      throw new AgentLoopError('FULL', message);
+    }
+    this.#uploadId ??= await this.#bucket.startUpload(this.key);
+    const upload = { key: this.key, uploadId: this.#uploadId };
+    this.#parts.push(await this.#bucket.uploadPart(upload, this.#parts.length + 1, part));
+  }
+}
+
+const refusedCredentials: ReadonlySet<string> = new Set([
+  'AccessDenied',
+  'AccountProblem',
+  'CredentialsProviderError',
+  'ExpiredToken',
+  'InvalidAccessKeyId',
+  'InvalidToken',
+  'RequestTimeTooSkewed',
+  'SignatureDoesNotMatch',
+]);
+
+const full: ReadonlySet<string> = new Set([
+  'EntityTooLarge',
+  'InsufficientStorage',
+  'QuotaExceeded',
+  'XMinioStorageFull',
+]);
+
+/**
+ * The error of a request that S3 did not carry out: `FULL` where it has no room, else `UNAVAILABLE`. Says what S3 said; the request
+ * itself, which holds a signature, stays out.
+ */
+export function s3Error(thrown: unknown, bucket: string): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  const said = saidBy(thrown);
+  const name = nameOf(thrown);
+  const about = `The bucket "${bucket}"`;
+  if (full.has(name) || statusOf(thrown) === 507) {
+    const message = `${about} has no room for this: "${said}"; free space, or raise the quota.`;
+    return new AgentLoopError('FULL', message, { retryable: true });
+  }
+  const cure = cureOf(name, statusOf(thrown));
+  if (cure !== undefined) {
+    return new AgentLoopError('UNAVAILABLE', `${about} cannot be used: "${said}"; ${cure}.`);
+  }
+  const message = `${about} cannot be reached: "${said}"; check endpoint and network, or try again later.`;
+  return new AgentLoopError('UNAVAILABLE', message, { retryable: true });
+}
+
+/** Whether a request was refused because of what stands at its key. */
+function isTaken(thrown: unknown): boolean {
+  const status = statusOf(thrown);
+  return status === 412 || (status === 409 && nameOf(thrown) === 'ConditionalRequestConflict');
+}
+
+export function isMissingKey(thrown: unknown): boolean {
+  return ['NoSuchKey', 'NotFound'].includes(nameOf(thrown));
+}
+
+function isMissingUpload(thrown: unknown): boolean {
+  return nameOf(thrown) === 'NoSuchUpload';
+}
+
+/** What helps against a refusal that another try would meet again. */
+function cureOf(name: string, status: number | undefined): string | undefined {
+  if (refusedCredentials.has(name) || status === 401 || status === 403) {
+    return 'check the credentials, and what their policy allows';
+  }
+  if (name === 'NoSuchBucket') return 'make it, or name another one';
+  if (name === 'NotImplemented' || status === 501) {
+    return 'where the server does not know If-None-Match, set conditionalWrites to false';
+  }
+  const isRefusal = status !== undefined && status >= 400 && status < 500 && ![408, 409, 425, 429].includes(status);
+  return isRefusal ? 'check bucket, region and endpoint' : undefined;
+}
+
+function saidBy(thrown: unknown): string {
+  const name = nameOf(thrown);
+  const message = messageOf(thrown);
+  return name === 'Error' ? message : `${name}: ${message}`;
+}
+
+function statusOf(thrown: unknown): number | undefined {
+  if (typeof thrown !== 'object' || thrown === null || !('$metadata' in thrown)) return undefined;
+  const metadata = thrown.$metadata;
+  if (typeof metadata !== 'object' || metadata === null || !('httpStatusCode' in metadata)) return undefined;
+  return typeof metadata.httpStatusCode === 'number' ? metadata.httpStatusCode : undefined;
+}
+
+/** The package of the S3 client. */
+type S3Package = typeof import('@aws-sdk/client-s3');
+
+/** Loaded when it is first needed. Errors: `MISSING_PACKAGE`. */
+async function loadS3(): Promise<S3Package> {
+  try {
+    return await import('@aws-sdk/client-s3');
+  } catch (cause) {
+    throw missingPackage('@aws-sdk/client-s3', cause);
+  }
 }

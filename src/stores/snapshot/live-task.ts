@@ -8,11 +8,10 @@ import {
   type TurnStarted,
   taskState,
 } from '../../core/journal/index.ts';
-import { MemoryTask } from '../memory/memory-task.ts';
+import { MemoryTask } from '../memory/in-memory-state-store.ts';
 import { checkAppend, fenced, notFound } from '../store-rules.ts';
 import { statusTimeIn } from '../task-summary.ts';
-import type { PlainStore } from './plain-store.ts';
-import { lostIntents, type SavedTurn, snapshotOf } from './snapshot.ts';
+import { lostIntents, type PlainStore, type SavedTurn, snapshotOf } from './snapshot.ts';
 
 /** A task as its records say; nobody holds it. `state` is their fold. */
 export function taskOf(started: Stamped<TurnStarted>, records: readonly JournalRecord[], state: LoopState): MemoryTask {

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { Observable } from 'rxjs';
+import { Observable, type Subscriber } from 'rxjs';
 import {
   AgentLoopError,
   type Clock,
@@ -17,24 +17,27 @@ import {
   type Under,
 } from '../../core/contracts/index.ts';
 import {
+  isTerminal,
   type JournalRecord,
   type PersistedLoopState,
   type Stamped,
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { CommandBox } from '../memory/command-box.ts';
-import { listedTasks } from '../memory/listed-tasks.ts';
+import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
+import { CommandBox, listedTasks } from '../memory/in-memory-state-store.ts';
 import { assertTaskId, busy, childrenIn, ended, fenced, notFound, parentIn, takesAtOnce } from '../store-rules.ts';
-import { followSnapshots } from './follow-snapshots.ts';
 import { LiveTask, taskOf } from './live-task.ts';
-import { assertSnapshotStore, PlainStore, type SnapshotStore } from './plain-store.ts';
-import { readSnapshot, type SavedTurn, snapshotOf } from './snapshot.ts';
+import {
+  assertSnapshotStore,
+  PlainStore,
+  readSnapshot,
+  type SavedTurn,
+  type SnapshotStore,
+  snapshotOf,
+} from './snapshot.ts';
 
-export type { SnapshotStore } from './plain-store.ts';
-export type { Snapshot } from './snapshot.ts';
+export type { Snapshot, SnapshotStore } from './snapshot.ts';
 
 export interface SnapshotStateStoreOptions {
   /** How often a reader looks for new snapshots of a task that another process runs. Milliseconds; default 1,000. */
@@ -300,5 +303,84 @@ class SnapshotStateStore implements TaskStateStore {
     } finally {
       if (this.#underWay.get(taskId) === over) this.#underWay.delete(taskId);
     }
+  }
+}
+
+interface FollowDeps {
+  /** The task where this process runs it. */
+  live(): LiveTask | undefined;
+  read(): Promise<readonly JournalRecord[]>;
+  readonly clock: Clock;
+  readonly pollMs: number;
+}
+
+/**
+ * The records from a seq on: of a task that runs here as they are saved, with its deltas; of any other as its snapshots show them, one
+ * look every `pollMs`. Moves from one to the other as the task does.
+ */
+function followSnapshots(deps: FollowDeps, from: number): Observable<FollowSignal> {
+  return new Observable((subscriber) => {
+    const follower = new Follower(deps, from, subscriber);
+    subscriber.add(() => follower.stop());
+    follower.look();
+  });
+}
+
+class Follower {
+  readonly #deps: FollowDeps;
+  readonly #to: Subscriber<FollowSignal>;
+  readonly #from: number;
+  /** The last record that this reader has passed, emitted or before its start. */
+  #seq = 0;
+  #stopWaiting: (() => void) | undefined;
+
+  constructor(deps: FollowDeps, from: number, to: Subscriber<FollowSignal>) {
+    this.#deps = deps;
+    this.#from = from;
+    this.#to = to;
+  }
+
+  look(): void {
+    if (this.#to.closed) return;
+    const task = this.#deps.live();
+    if (task) this.#followLive(task);
+    else void this.#readOnce();
+  }
+
+  stop(): void {
+    this.#stopWaiting?.();
+  }
+
+  #followLive(task: LiveTask): void {
+    const signals = new Observable<FollowSignal>((subscriber) => task.shown.follow(subscriber, this.#seq + 1));
+    this.#to.add(
+      signals.subscribe({
+        next: (signal) => this.#take(signal),
+        // Somebody else has it now, here or elsewhere, or nobody.
+        error: () => this.look(),
+        complete: () => this.#to.complete(),
+      }),
+    );
+  }
+
+  async #readOnce(): Promise<void> {
+    try {
+      const records = await this.#deps.read();
+      for (const record of records) this.#take({ type: 'record', record });
+      const last = records.at(-1);
+      if (last && isTerminal(last)) return this.#to.complete();
+    } catch (error) {
+      if (!AgentLoopError.isInstance(error) || !error.retryable) return this.#to.error(error);
+    }
+    if (!this.#to.closed) this.#stopWaiting = this.#deps.clock.schedule(this.#deps.pollMs, () => this.look());
+  }
+
+  #take(signal: FollowSignal): void {
+    if (this.#to.closed) return;
+    if (signal.type === 'delta') return this.#to.next(signal);
+    const { seq } = signal.record;
+    if (seq <= this.#seq) return;
+    this.#seq = seq;
+    if (seq >= this.#from) this.#to.next(signal);
   }
 }

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
-import { AgentLoopError, type MaybePromise } from '../../core/contracts/index.ts';
-import type { ContractRunner } from '../store-contract.ts';
+import { isObservable, lastValueFrom, type Observable, type Subscription, takeUntil, timer } from 'rxjs';
+import { AgentLoopError, type ErrorCode, type MaybePromise, messageOf } from '../../core/contracts/index.ts';
+
+/** What the suite needs of a test runner: jest, vitest, `node:test` and mocha all have it. */
+export interface ContractRunner {
+  describe(title: string, define: () => void): unknown;
+  it(title: string, test: () => Promise<void>): unknown;
+}
 
 /** One promise of a contract. Its title is stable: deviations are named by it. */
-export interface Promised<Subject> {
+interface Promised<Subject> {
   readonly title: string;
   run(subject: Subject): Promise<void>;
 }
@@ -22,7 +28,7 @@ export interface NamedHarness {
   readonly deviations?: Readonly<Record<string, string>>;
 }
 
-export interface ContractDefinition<Subject> {
+interface ContractDefinition<Subject> {
   /** The interface. */
   readonly of: string;
   readonly groups: readonly PromiseGroup<Subject>[];
@@ -60,7 +66,7 @@ export interface Pair<Store> {
   readonly peer: Store;
 }
 
-export interface PairHarness<Store> {
+interface PairHarness<Store> {
   createPeer?(store: Store): MaybePromise<Store>;
   dispose?(store: Store): MaybePromise<void>;
 }
@@ -88,3 +94,164 @@ function assertTitles(of: string, titles: readonly string[], known: readonly str
   if (unknown.length === 0) return;
   throw new AgentLoopError('INVALID_CONFIG', `No case of the contract of ${of} is called "${unknown.join('", "')}".`);
 }
+
+/** Asserts that `action` throws or rejects with an `AgentLoopError` of that code. */
+export async function refuses(code: ErrorCode, action: () => unknown): Promise<AgentLoopError> {
+  const outcome = await outcomeOf(action);
+  assert(outcome.failed, `expected ${code}, but it was accepted`);
+  const { error } = outcome;
+  assert(AgentLoopError.isInstance(error), `expected an AgentLoopError ${code}, got: ${messageOf(error)}`);
+  assert.equal(error.code, code, `expected ${code}, got ${error.code}: ${error.message}`);
+  return error;
+}
+
+async function outcomeOf(action: () => unknown): Promise<{ failed: false } | { failed: true; error: unknown }> {
+  try {
+    await action();
+    return { failed: false };
+  } catch (error) {
+    return { failed: true, error };
+  }
+}
+
+/** Asserts that `check` passes, now or within the deadline: for what a store may do a little later. */
+export async function eventually(deadlineMs: number, check: () => Promise<void>): Promise<void> {
+  const deadline = performance.now() + deadlineMs;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (performance.now() >= deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+}
+
+/** What a subscription has received so far. */
+export interface Reading<T> {
+  readonly values: readonly T[];
+  readonly completed: boolean;
+  readonly error: unknown;
+  /** Resolves once `condition` holds; fails past the deadline, or when the stream ended without it. */
+  until(what: string, condition: (reading: Reading<T>) => boolean): Promise<void>;
+  stop(): void;
+}
+
+interface WatchOptions<T> {
+  readonly deadlineMs: number;
+  /** Called with each value, after it was noted. */
+  readonly onValue?: (value: T) => void;
+}
+
+/** Subscribes, and notes all that comes. */
+export function watch<T>(source: Observable<T>, options: WatchOptions<T>): Reading<T> {
+  const values: T[] = [];
+  const changed = new Set<() => void>();
+  const end = { completed: false, error: undefined as unknown };
+  const wake = (): void => {
+    for (const callback of changed) callback();
+  };
+  const reading: Reading<T> = {
+    values,
+    get completed() {
+      return end.completed;
+    },
+    get error() {
+      return end.error;
+    },
+    until: (what, condition) =>
+      new Promise((resolve, reject) => {
+        const settle = (outcome: () => void): void => {
+          clearTimeout(deadline);
+          changed.delete(check);
+          outcome();
+        };
+        const check = (): void => {
+          if (condition(reading)) settle(resolve);
+          else if (end.completed || end.error !== undefined) settle(() => reject(missed(what, reading)));
+        };
+        const deadline = setTimeout(() => settle(() => reject(missed(what, reading))), options.deadlineMs);
+        changed.add(check);
+        check();
+      }),
+    stop: () => subscription.unsubscribe(),
+  };
+  const subscription: Subscription = source.subscribe({
+    next: (value) => {
+      values.push(value);
+      options.onValue?.(value);
+      wake();
+    },
+    error: (error) => {
+      end.error = error ?? new Error('an error without a value');
+      wake();
+    },
+    complete: () => {
+      end.completed = true;
+      wake();
+    },
+  });
+  return reading;
+}
+
+/** Asserts that a stream errors with an `AgentLoopError` of that code. */
+export async function failsWith(code: ErrorCode, reading: Reading<unknown>): Promise<void> {
+  await reading.until(`an error ${code}`, ({ error }) => error !== undefined);
+  await refuses(code, () => Promise.reject(reading.error));
+}
+
+function missed(what: string, reading: Reading<unknown>): Error {
+  const end = reading.completed
+    ? 'it completed'
+    : reading.error !== undefined
+      ? `it failed: ${messageOf(reading.error)}`
+      : 'it is still open';
+  return new assert.AssertionError({
+    message: `expected ${what}; ${reading.values.length} values came and ${end}`,
+  });
+}
+
+/** Arguments that a method has to refuse, each a whole call. */
+export type WrongArguments<Store> = { readonly [Method in keyof Store]?: readonly (readonly unknown[])[] };
+
+/** Asserts that each call is refused as `INVALID_INPUT`, also where a subscriber, within the deadline, or a reader gets the error. */
+export async function refusesWrongArguments<Store extends object>(
+  store: Store,
+  calls: WrongArguments<Store>,
+  deadlineMs = 1_000,
+): Promise<void> {
+  const call = (name: string, given: readonly unknown[]): unknown => {
+    const method: unknown = Reflect.get(store, name);
+    if (typeof method !== 'function') throw new TypeError(`${name} is not a method`);
+    return Reflect.apply(method, store, given);
+  };
+  for (const [name, wrong] of Object.entries<readonly (readonly unknown[])[] | undefined>(calls)) {
+    for (const given of wrong ?? []) {
+      await refuses('INVALID_INPUT', () => completed(call(name, given), deadlineMs)).catch((cause: unknown) => {
+        throw new Error(`${name}(${given.map(shown).join(', ')})`, { cause });
+      });
+    }
+  }
+}
+
+/** The outcome for a caller that awaits the end of a result. */
+async function completed(answer: unknown, deadlineMs: number): Promise<void> {
+  if (isObservable(answer)) await lastValueFrom(answer.pipe(takeUntil(timer(deadlineMs))), { defaultValue: undefined });
+  else if (isIteration(answer)) for await (const _ of answer);
+  else await answer;
+}
+
+function isIteration(answer: unknown): answer is AsyncIterable<unknown> {
+  return typeof answer === 'object' && answer !== null && Symbol.asyncIterator in answer;
+}
+
+function shown(value: unknown): string {
+  return JSON.stringify(value) ?? String(value);
+}
+
+/** What is neither a string nor an object of options. */
+export const notText: readonly unknown[] = [undefined, null, 7, true, {}, ['t']];
+
+export const notOptions: readonly unknown[] = [null, 't1', 7, ['t1'], { taskID: 't1' }];
+
+export const notNumber: readonly unknown[] = [null, '1', Number.NaN, {}];

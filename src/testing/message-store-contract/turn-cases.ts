@@ -1,5 +1,56 @@
 import assert from 'node:assert/strict';
-import { allMembers, type MessageCases, textsOf, turnOf } from './message-case.ts';
+import type { Message, MessageStore } from '../../core/contracts/index.ts';
+import type { Pair, PromiseGroup } from '../contract/define-contract.ts';
+
+export interface MessageStoreUnderTest extends Pair<MessageStore> {
+  newContextId(): string;
+}
+
+export type MessageCases = PromiseGroup<MessageStoreUnderTest>;
+
+/** A turn of two messages. */
+export function turnOf(text: string): readonly Message[] {
+  return [
+    { role: 'user', content: text },
+    { role: 'assistant', content: `${text}, you say` },
+  ];
+}
+
+/** The texts of messages. */
+function textsOf(messages: readonly Message[]): readonly unknown[] {
+  return messages.map(({ content }) => content);
+}
+
+/** A message of each role, with every member that a message can have. */
+export const allMembers: readonly Message[] = [
+  { role: 'system', content: 'Be brief.', id: 's-1' },
+  { role: 'developer', content: [{ type: 'text', text: 'Be kind.' }] },
+  {
+    role: 'user',
+    id: 'u-1',
+    createdAt: '2026-01-02T03:04:05.678Z',
+    metadata: { tags: ['a', 'b'], nested: { deep: [null, true, 1.5, 'x'] }, empty: {}, none: [] },
+    content: [
+      { type: 'text', text: 'What is this? "quotes" \\ \n\t\u0000 äöü 漢字 🐘 \u2028 \ud800' },
+      { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA', detail: 'low' } },
+      { type: 'file', file: { filename: 'a.txt', file_data: 'data:text/plain;base64,QQ==' } },
+      { type: 'file', file: { file_id: 'f-1' } },
+    ],
+  },
+  {
+    role: 'assistant',
+    content: null,
+    reasoning: 'Let me look.',
+    toolCalls: [
+      { id: 'call-1', type: 'function', function: { name: 'look', arguments: '{"at": 1e2}' } },
+      { id: 'call-2', type: 'function', function: { name: 'fail', arguments: '' } },
+    ],
+  },
+  { role: 'tool', toolCallId: 'call-1', content: 'An elephant.', status: 'ok' },
+  { role: 'tool', toolCallId: 'call-2', content: [{ type: 'text', text: 'It broke.' }], status: 'error' },
+  { role: 'tool', toolCallId: 'call-3', content: '' },
+  { role: 'assistant', id: 'a-2', content: 'An elephant.', createdAt: '2026-01-02T03:04:06Z', metadata: { '': 0 } },
+];
 
 export const turnCases: MessageCases = {
   name: 'append and load',
@@ -116,6 +167,81 @@ export const turnCases: MessageCases = {
         await store.append(contextId, 'large', large);
         assert.deepEqual((await peer.load(contextId)).messages, [...many, ...large]);
         assert.deepEqual((await peer.load(contextId, { limit: 1, before: 8_500 })).messages, [many[8_499]]);
+      },
+    },
+  ],
+};
+
+export const openTurnCases: MessageCases = {
+  name: 'open turns',
+  cases: [
+    {
+      title: 'a turn that was begun is open until its messages come',
+      async run({ store, peer, newContextId }) {
+        const contextId = newContextId();
+        assert.equal(await store.begin(contextId, 't'), 'open');
+        const begun = await peer.load(contextId);
+        assert.deepEqual(begun.openTurns, ['t']);
+        assert.equal(begun.total, 0);
+        await peer.append(contextId, 't', turnOf('said'));
+        const settled = await store.load(contextId);
+        assert.deepEqual(settled.openTurns, []);
+        assert.deepEqual(settled.messages, turnOf('said'));
+      },
+    },
+    {
+      title: 'open turns come in the order they were begun, each once, also where it is begun again',
+      async run({ store, peer, newContextId }) {
+        const contextId = newContextId();
+        for (const taskId of ['z', 'a', 'm', 'z', 'a']) {
+          assert.equal(await (taskId === 'a' ? peer : store).begin(contextId, taskId), 'open');
+        }
+        assert.deepEqual((await store.load(contextId)).openTurns, ['z', 'a', 'm']);
+        await store.append(contextId, 'a', turnOf('a'));
+        assert.deepEqual((await peer.load(contextId)).openTurns, ['z', 'm']);
+      },
+    },
+    {
+      title: 'a turn whose messages are here is saved: begun again it is not open',
+      async run({ store, peer, newContextId }) {
+        const contextId = newContextId();
+        await store.append(contextId, 't', turnOf('said'));
+        assert.equal(await peer.begin(contextId, 't'), 'saved');
+        assert.deepEqual((await store.load(contextId)).openTurns, []);
+      },
+    },
+    {
+      title: 'an empty list settles a turn that said nothing',
+      async run({ store, peer, newContextId }) {
+        const contextId = newContextId();
+        await store.begin(contextId, 't');
+        assert.deepEqual(await peer.append(contextId, 't', []), { appended: true });
+        assert.equal(await store.begin(contextId, 't'), 'saved');
+        const { openTurns, total } = await store.load(contextId);
+        assert.deepEqual({ openTurns, total }, { openTurns: [], total: 0 });
+      },
+    },
+    {
+      title: 'open turns are of one context: the same task id in another is another turn',
+      async run({ store, newContextId }) {
+        const [first, second] = [newContextId(), newContextId()];
+        await store.begin(first, 't');
+        await store.begin(second, 't');
+        await store.append(first, 't', turnOf('first'));
+        assert.deepEqual((await store.load(second)).openTurns, ['t']);
+        assert.deepEqual(await store.append(second, 't', turnOf('second')), { appended: true });
+      },
+    },
+    {
+      title: 'a turn that is begun and appended at once is settled in the end',
+      async run({ store, peer, newContextId }) {
+        const contextId = newContextId();
+        await Promise.all([
+          ...['1', '2', '3', '4'].map(async (taskId) => store.begin(contextId, taskId)),
+          ...['1', '2', '3', '4'].map(async (taskId) => peer.append(contextId, taskId, turnOf(taskId))),
+        ]);
+        const { openTurns, total } = await store.load(contextId);
+        assert.deepEqual({ openTurns, total }, { openTurns: [], total: 8 });
       },
     },
   ],

@@ -1,8 +1,69 @@
+import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ApiError } from './chat-request.ts';
-import { closingChunks, completionOf, contentChunks, type ModelAnswer } from './model-answer.ts';
-import type { AnswerStep, RefusalStep } from './script-step.ts';
+import type { FinishReason, Usage } from '../../core/contracts/index.ts';
+import { ApiError, type ChatCall, type ChatRequest, type ModelReply } from './chat-request.ts';
+
+export interface ScriptCall {
+  readonly name: string;
+  /** An object, sent as JSON, or a string, sent unchanged. Default `{}`. */
+  readonly arguments?: object | string;
+  /** Default: made from the request. `''` sends an empty one. */
+  readonly id?: string;
+}
+
+/**
+ * Waited for on the server's side: a promise once, before the first chunk; a function before each chunk, with its number
+ * from 0, where it returns a promise. Waiting ends when the client leaves.
+ */
+export type StepGate = Promise<unknown> | ((chunk: number) => Promise<unknown> | undefined);
+
+/** An answer, whole or broken. A number of chunks counts the events sent: text, reasoning and pieces of calls. */
+export interface AnswerStep {
+  readonly reasoning?: string;
+  readonly text?: string;
+  readonly toolCalls?: readonly ScriptCall[];
+  /** Default `tool_calls` where there are calls, else `stop`. */
+  readonly finishReason?: FinishReason;
+  /** Default: an estimate. `null`: none is sent. */
+  readonly usage?: Usage | null;
+  /** The model's name in the answer. Default: the one that the request asks for. */
+  readonly model?: string;
+  /** Characters of a chunk. Default: a word. */
+  readonly chunkSize?: number;
+  /** Milliseconds before each chunk. Default: the server's. */
+  readonly delayMs?: number;
+  readonly gate?: StepGate;
+  /** Destroys the socket after that many chunks; without streaming, instead of answering. */
+  readonly closeAfter?: number;
+  /** Falls silent after that many chunks, until the client leaves; without streaming, instead of answering. */
+  readonly stallAfter?: number;
+  /** Ends the response cleanly after that many chunks, without a finish reason; without streaming, with an empty body. */
+  readonly endAfter?: number;
+  /** After that many chunks, one event with this data as it is, then the rest; without streaming, the data is the body. */
+  readonly malformed?: { readonly after: number; readonly data: string };
+  /** After that many chunks, one event with this as its `error`, then the end; without streaming, a 500 with it. */
+  readonly midStreamError?: { readonly after: number; readonly error: object };
+}
+
+/** A refusal: an HTTP status with a body. */
+export interface RefusalStep {
+  readonly status: number;
+  /** An object is sent as JSON, a string unchanged. Default: an error in OpenAI's form that names the status. */
+  readonly body?: object | string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Waited for before the status is sent. */
+  readonly gate?: Promise<unknown>;
+}
+
+export type ScriptedAnswer = AnswerStep | RefusalStep;
+
+/** What the server does with one request, or a function that looks at the request's body and says so. */
+export type ScriptStep = ScriptedAnswer | ((body: Readonly<Record<string, unknown>>) => ScriptedAnswer);
+
+export function isRefusal(step: ScriptedAnswer): step is RefusalStep {
+  return 'status' in step;
+}
 
 /** One request that is being answered. */
 export interface Exchange {
@@ -15,7 +76,7 @@ export interface Exchange {
   breakOff(): void;
 }
 
-export interface Delivery {
+interface Delivery {
   readonly answer: ModelAnswer;
   readonly step: AnswerStep;
   readonly includeUsage: boolean;
@@ -138,4 +199,156 @@ function flushed(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     response.write(':\n\n', () => resolve());
   });
+}
+
+/** An answer with all that the wire needs. The same request and reply give the same answer. */
+interface ModelAnswer {
+  readonly id: string;
+  readonly model: string;
+  readonly text: string;
+  readonly reasoning: string;
+  readonly calls: readonly ChatCall[];
+  readonly finishReason: FinishReason;
+  /** Null: not told. */
+  readonly usage: Usage | null;
+}
+
+/** The `created` of every answer, in seconds since 1970: fixed, so that equal requests have equal answers. */
+const created = 1_767_225_600;
+
+/** Four characters count as a token: near enough for an estimate. */
+const charactersPerToken = 4;
+
+const tokensOf = (text: string): number => Math.ceil(text.length / charactersPerToken);
+
+/** Completes a reply: ids from a hash of the request, an estimate of the usage. */
+export function answerOf(request: ChatRequest, reply: ModelReply, model: string): ModelAnswer {
+  const { messages, tools, toolChoice, maxTokens } = request;
+  const asked = JSON.stringify({ model, messages, tools, toolChoice, maxTokens });
+  const hash = createHash('sha256').update(asked).digest('hex').slice(0, 24);
+  const calls = (reply.toolCalls ?? []).map((call, index) => ({
+    id: call.id ?? `call_${hash}_${index}`,
+    name: call.name,
+    arguments: call.arguments,
+  }));
+  const { text = '', reasoning = '' } = reply;
+  const promptTokens = tokensOf(messages.map(textOfMessage).join('')) + tokensOf(toolText(request));
+  const completionTokens = tokensOf(text + reasoning + calls.map((call) => call.name + call.arguments).join(''));
+  return {
+    id: `chatcmpl-${hash}`,
+    model,
+    text,
+    reasoning,
+    calls,
+    finishReason: reply.finishReason ?? (calls.length > 0 ? 'tool_calls' : 'stop'),
+    usage: { promptTokens, completionTokens, totalTokens: promptTokens + completionTokens },
+  };
+}
+
+function textOfMessage(message: ChatRequest['messages'][number]): string {
+  return message.text + message.calls.map((call) => call.name + call.arguments).join('');
+}
+
+function toolText(request: ChatRequest): string {
+  return request.tools.length === 0 ? '' : JSON.stringify(request.tools);
+}
+
+/** What is left of a reply within `maxTokens`: text first, then calls; the last one may be cut in its arguments. */
+export function cutReply(reply: ModelReply, maxTokens: number | undefined): ModelReply {
+  if (maxTokens === undefined) return reply;
+  let left = Math.floor(maxTokens) * charactersPerToken;
+  let isCut = false;
+  const take = (text: string): string => {
+    const taken = text.slice(0, left);
+    left -= taken.length;
+    isCut ||= taken.length < text.length;
+    return taken;
+  };
+  const reasoning = take(reply.reasoning ?? '');
+  const text = take(reply.text ?? '');
+  const toolCalls = (reply.toolCalls ?? []).flatMap((call) => {
+    if (call.name.length > left) isCut = true;
+    if (isCut) return [];
+    left -= call.name.length;
+    return [{ ...call, arguments: take(call.arguments) }];
+  });
+  return isCut ? { reasoning, text, toolCalls, finishReason: 'length' } : reply;
+}
+
+/** The body of an answer that is not streamed. */
+function completionOf(answer: ModelAnswer): object {
+  const message = {
+    role: 'assistant',
+    content: answer.text === '' ? null : answer.text,
+    ...(answer.reasoning !== '' && { reasoning_content: answer.reasoning }),
+    ...(answer.calls.length > 0 && {
+      tool_calls: answer.calls.map(({ id, name, arguments: text }) => ({
+        id,
+        type: 'function',
+        function: { name, arguments: text },
+      })),
+    }),
+  };
+  return {
+    ...head(answer, 'chat.completion'),
+    choices: [{ index: 0, message, logprobs: null, finish_reason: answer.finishReason }],
+    ...(answer.usage && { usage: wireUsage(answer.usage) }),
+  };
+}
+
+/** The content of a streamed answer, as the data of its events: reasoning, text, calls. */
+function* contentChunks(answer: ModelAnswer, chunkSize?: number): Generator<string> {
+  let first = true;
+  for (const delta of deltasOf(answer, chunkSize)) {
+    yield chunk(answer, first ? { role: 'assistant', ...delta } : delta, null);
+    first = false;
+  }
+}
+
+/** What follows the content: the finish reason, and the usage where the client asks for it. */
+function* closingChunks(answer: ModelAnswer, includeUsage: boolean): Generator<string> {
+  yield chunk(answer, {}, answer.finishReason);
+  if (includeUsage && answer.usage !== null) {
+    yield JSON.stringify({ ...head(answer, 'chat.completion.chunk'), choices: [], usage: wireUsage(answer.usage) });
+  }
+}
+
+function* deltasOf(answer: ModelAnswer, chunkSize: number | undefined): Generator<object> {
+  for (const piece of piecesOf(answer.reasoning, chunkSize)) yield { reasoning_content: piece };
+  for (const piece of piecesOf(answer.text, chunkSize)) yield { content: piece };
+  for (const [index, { id, name, arguments: text }] of answer.calls.entries()) {
+    yield { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] };
+    for (const piece of piecesOf(text, chunkSize)) yield { tool_calls: [{ index, function: { arguments: piece } }] };
+  }
+}
+
+/** The text in pieces that join to it: words with the space before them, or so many characters each. */
+function piecesOf(text: string, chunkSize: number | undefined): readonly string[] {
+  if (chunkSize === undefined) return text.match(/\s*\S+(?:\s+$)?|\s+$/g) ?? [];
+  const characters = [...text];
+  const count = Math.ceil(characters.length / chunkSize);
+  return Array.from({ length: count }, (_, index) =>
+    characters.slice(index * chunkSize, (index + 1) * chunkSize).join(''),
+  );
+}
+
+function chunk(answer: ModelAnswer, delta: object, finishReason: FinishReason | null): string {
+  const choices = [{ index: 0, delta, logprobs: null, finish_reason: finishReason }];
+  return JSON.stringify({ ...head(answer, 'chat.completion.chunk'), choices });
+}
+
+function head(answer: ModelAnswer, object: string): object {
+  return { id: answer.id, object, created, model: answer.model };
+}
+
+function wireUsage(usage: Usage): object {
+  return {
+    prompt_tokens: usage.promptTokens,
+    completion_tokens: usage.completionTokens,
+    total_tokens: usage.totalTokens,
+    ...(usage.cachedTokens !== undefined && { prompt_tokens_details: { cached_tokens: usage.cachedTokens } }),
+    ...(usage.reasoningTokens !== undefined && {
+      completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+    }),
+  };
 }

@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict';
 import type { Under } from '../../core/contracts/index.ts';
 import { journalSchema } from '../../core/journal/index.ts';
-import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
-import { refuses } from './expectations.ts';
-import { begin, callsOfChildren, done, expire, note, Owner, startRecord } from './journal-fixture.ts';
+import { refuses } from '../contract/define-contract.ts';
+import {
+  begin,
+  type ContractGroup,
+  callsOfChildren,
+  done,
+  expire,
+  note,
+  Owner,
+  type StoreUnderTest,
+  startRecord,
+} from './journal-fixture.ts';
 
 export const childCases: ContractGroup = {
   name: 'child turns',

@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict';
 import type { Command } from '../../core/contracts/index.ts';
-import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
-import { type Reading, refuses, watch } from './expectations.ts';
-import { begin, beginHeld, done, expire, note, takeOver, upTo } from './journal-fixture.ts';
+import { type Reading, refuses, watch } from '../contract/define-contract.ts';
+import {
+  begin,
+  beginHeld,
+  type ContractGroup,
+  done,
+  expire,
+  note,
+  type StoreUnderTest,
+  takeOver,
+  upTo,
+} from './journal-fixture.ts';
 
 const everyKind: readonly Command[] = [
   { id: 'c1', type: 'steer', message: { role: 'user', content: 'be brief 😀' } },

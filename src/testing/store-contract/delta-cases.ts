@@ -1,8 +1,19 @@
 import assert from 'node:assert/strict';
 import type { Delta, FollowSignal } from '../../core/contracts/index.ts';
-import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
-import { type Reading, watch } from './expectations.ts';
-import { beginHeld, done, expire, llmAnswer, llmStart, note, takeOver, textDelta, upTo } from './journal-fixture.ts';
+import { type Reading, watch } from '../contract/define-contract.ts';
+import {
+  beginHeld,
+  type ContractGroup,
+  done,
+  expire,
+  llmAnswer,
+  llmStart,
+  note,
+  type StoreUnderTest,
+  takeOver,
+  textDelta,
+  upTo,
+} from './journal-fixture.ts';
 
 type Following = Reading<FollowSignal>;
 

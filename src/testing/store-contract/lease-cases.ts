@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict';
+import { refuses } from '../contract/define-contract.ts';
 import { assertRetryTime } from './child-cases.ts';
-import type { ContractGroup } from './contract-case.ts';
-import { refuses } from './expectations.ts';
-import { begin, beginHeld, done, expire, note, Owner, seqsOf, takeOver } from './journal-fixture.ts';
+import {
+  begin,
+  beginHeld,
+  type ContractGroup,
+  done,
+  expire,
+  note,
+  Owner,
+  seqsOf,
+  takeOver,
+} from './journal-fixture.ts';
 
 export const leaseCases: ContractGroup = {
   name: 'lease',

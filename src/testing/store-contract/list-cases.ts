@@ -1,8 +1,19 @@
 import assert from 'node:assert/strict';
 import type { TaskQuery, TaskSummary } from '../../core/contracts/index.ts';
-import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
-import { eventually } from './expectations.ts';
-import { begin, done, expire, note, Owner, startedAt, suspended, takeOver, upTo } from './journal-fixture.ts';
+import { eventually } from '../contract/define-contract.ts';
+import {
+  begin,
+  type ContractGroup,
+  done,
+  expire,
+  note,
+  Owner,
+  type StoreUnderTest,
+  startedAt,
+  suspended,
+  takeOver,
+  upTo,
+} from './journal-fixture.ts';
 
 export const listCases: ContractGroup = {
   name: 'list and check',

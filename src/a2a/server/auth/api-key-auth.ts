@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { invalidConfig } from '../../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../../../stores/known-options.ts';
+import { assertKnownOptions, type OptionNames } from '../../../stores/check-arguments.ts';
 import {
   type AuthenticatedUser,
   type Authentication,

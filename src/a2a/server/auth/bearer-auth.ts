@@ -1,7 +1,7 @@
 import type { CryptoKey, JSONWebKeySet, JWTPayload, JWTVerifyOptions, KeyObject } from 'jose';
 import { AgentLoopError, invalidConfig } from '../../../core/contracts/index.ts';
 import { boundedResponse } from '../../../core/model-call/index.ts';
-import { assertKnownOptions, type OptionNames } from '../../../stores/known-options.ts';
+import { assertKnownOptions, type OptionNames } from '../../../stores/check-arguments.ts';
 import { isLoopbackHost } from '../loopback.ts';
 import { type AuthenticatedUser, type Authentication, bearerToken } from './authentication.ts';
 
