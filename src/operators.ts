@@ -9,7 +9,7 @@ import { TurnNode } from './core/ownership/index.ts';
 import { AbortScope } from './core/streams/index.ts';
 import { CallNotes, collectTools, executeTools as executeWithJournal, ToolSet } from './core/tool-call/index.ts';
 import { Inbox, loopIterations as loopWithJournal, type TurnDeps } from './core/turn/index.ts';
-import { startExecuteSpan } from './observability/spans/execute-span.ts';
+import { startExecuteSpan } from './observability/spans/run-spans.ts';
 import { turnTracing } from './observability/spans/tracing-options.ts';
 import { withArtifactTools } from './tools/artifact-tools.ts';
 import { withArgumentChecks } from './tools/schema-checks.ts';

@@ -154,14 +154,24 @@ export { SessionEvents } from '../src/mcp/server/session-events.ts';
 export { exposedName } from '../src/mcp/tool-names.ts';
 export { policyOfTool } from '../src/mcp/tool-policy.ts';
 export { attribute } from '../src/observability/attributes.ts';
-export { defaultOtlpEndpoint, otlpTracesUrl, shownUrl } from '../src/observability/otlp-endpoint.ts';
+export { defaultOtlpEndpoint, otlpTracesUrl, shownUrl } from '../src/observability/otel-environment.ts';
+export {
+  finishLlmSpan,
+  finishToolSpan,
+  startLlmSpan,
+  startToolSpan,
+  startToolsSpan,
+  usageOnSpan,
+} from '../src/observability/spans/call-spans.ts';
 export { idBelow } from '../src/observability/spans/chosen-ids.ts';
 export { contentJson, contentText, inputContent, outputContent } from '../src/observability/spans/content.ts';
-export { finishExecuteSpan, startExecuteSpan } from '../src/observability/spans/execute-span.ts';
-export { startLoopIterationSpan } from '../src/observability/spans/iteration-span.ts';
-export { finishLlmSpan, startLlmSpan, usageOnSpan } from '../src/observability/spans/llm-span.ts';
-export { finishToolSpan, startToolSpan } from '../src/observability/spans/tool-span.ts';
-export { startToolsSpan } from '../src/observability/spans/tools-span.ts';
+export {
+  finishExecuteSpan,
+  finishTurnSpan,
+  startExecuteSpan,
+  startLoopIterationSpan,
+  startTurnSpan,
+} from '../src/observability/spans/run-spans.ts';
 export {
   cancelSpan,
   failSpan,
@@ -171,7 +181,6 @@ export {
   type TurnTracing,
   turnTracing,
 } from '../src/observability/spans/tracing-options.ts';
-export { finishTurnSpan, startTurnSpan } from '../src/observability/spans/turn-span.ts';
 export { knownModels } from '../src/providers/models/known-models.ts';
 export { costOf } from '../src/providers/models/model-info.ts';
 export { type SseEvent, sseDecoder } from '../src/providers/openai-wire/answer-sink.ts';

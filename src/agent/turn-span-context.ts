@@ -1,6 +1,7 @@
 import type { Context } from '@opentelemetry/api';
 import type { AgentLoopConfig, Message } from '../core/contracts/index.ts';
 import type { LoopState } from '../core/journal/index.ts';
+import { finishTurnSpanAt, startTurnSpan } from '../observability/spans/run-spans.ts';
 import {
   failSpan,
   isSilent,
@@ -8,7 +9,6 @@ import {
   type TurnIds,
   turnTracing,
 } from '../observability/spans/tracing-options.ts';
-import { finishTurnSpanAt, startTurnSpan } from '../observability/spans/turn-span.ts';
 
 export interface TurnSpanOptions {
   readonly config: AgentLoopConfig;

@@ -1,5 +1,5 @@
 import { AgentLoopError, type LLMProvider } from '../core/contracts/index.ts';
-import { shownUrl } from '../observability/otlp-endpoint.ts';
+import { shownUrl } from '../observability/otel-environment.ts';
 import { type VendorName, vendorNames, vendors } from '../providers/ai-sdk/vendors.ts';
 import { isHttpUrl } from './arguments.ts';
 import type { Environment } from './terminal.ts';

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { StartOptions } from '../core/contracts/index.ts';
-import { shownUrl } from '../observability/otlp-endpoint.ts';
+import { shownUrl } from '../observability/otel-environment.ts';
 import { isHttpUrl } from './arguments.ts';
 import { isServersFile } from './mcp-servers.ts';
 import { type StoreFlags, type StoreSettings, shownStore } from './store.ts';

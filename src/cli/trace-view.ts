@@ -1,6 +1,6 @@
 import { AgentLoopError } from '../core/contracts/index.ts';
 import { attribute } from '../observability/attributes.ts';
-import type { FinishedSpan } from '../observability/finished-span.ts';
+import type { FinishedSpan } from '../observability/finished-spans.ts';
 import type { StartTracingOptions, Tracing } from '../observability/tracing.ts';
 import type { Environment, Terminal } from './terminal.ts';
 
@@ -108,7 +108,7 @@ const widest = 110;
 
 /** Draws spans on stderr. */
 export async function showWaterfall(spans: readonly FinishedSpan[], { stderr, errorStyle }: Terminal): Promise<void> {
-  const { renderWaterfall } = await import('../observability/waterfall.ts');
+  const { renderWaterfall } = await import('../observability/finished-spans.ts');
   const { color, unicode } = errorStyle;
   void stderr.write(`\n${renderWaterfall(spans, { width: Math.min(stderr.columns, widest) - 1, color, unicode })}`);
 }

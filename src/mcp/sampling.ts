@@ -15,7 +15,7 @@ import {
 } from '../core/contracts/index.ts';
 import { ToldUsage, usageOfAnswer, usageWithoutAnswer } from '../core/model-call/index.ts';
 import { tracedCall } from '../extensions/context/summarize.ts';
-import { leaveToAttempts } from '../observability/spans/attempt-span.ts';
+import { leaveToAttempts } from '../observability/spans/call-spans.ts';
 import { turnTracing } from '../observability/spans/tracing-options.ts';
 import { partOf } from './content-parts.ts';
 import type { ClientSdk } from './load-sdk.ts';

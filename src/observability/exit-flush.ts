@@ -1,5 +1,5 @@
 /** What is done before the process goes. Neither may reject; each takes a bounded time. */
-export interface ExitFlush {
+interface ExitFlush {
   /** Exports pending data, and continues to collect. */
   flush(): Promise<unknown>;
   /** Sends what waits, for the last time. */
@@ -52,4 +52,16 @@ function onSignal(signal: NodeJS.Signals): void {
   }
   for (const exit of exits) leave(signal, exit);
   void Promise.all(exits.map((exit) => exit.shutdown())).then(() => process.kill(process.pid, signal));
+}
+
+/** Waits for the work, however it ends, but not longer than that. */
+export function within(ms: number, work: Promise<unknown>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    const done = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    work.then(done, done);
+  });
 }

@@ -1,3 +1,5 @@
+import type { Attributes } from '@opentelemetry/api';
+import type { Resource } from '@opentelemetry/resources';
 import { missingPackage } from '../core/contracts/index.ts';
 import { loadPackage } from '../stores/load-package.ts';
 
@@ -20,7 +22,7 @@ const packages = {
 } as const;
 
 type Packages = typeof packages;
-export type SdkPackage = keyof Packages;
+type SdkPackage = keyof Packages;
 
 /** What spans need that stay in this process, then those that are sent by OTLP; metrics likewise. */
 export const spanPackages: readonly SdkPackage[] = [
@@ -58,4 +60,14 @@ export function assertSdk(names: readonly SdkPackage[]): void {
   });
   const [first] = failures;
   if (first) throw missingPackage(first.name, first.cause, failures.map(({ name }) => name).join(' '));
+}
+
+/** Who sends spans and metrics: the given name, else what the environment says, else `millrace`. */
+export function resourceOf(serviceName: string | undefined): Resource {
+  const { defaultResource, detectResources, envDetector, resourceFromAttributes } = loadSdk('@opentelemetry/resources');
+  const own: Attributes = serviceName === undefined ? {} : { 'service.name': serviceName };
+  return defaultResource()
+    .merge(resourceFromAttributes({ 'service.name': 'millrace' }))
+    .merge(detectResources({ detectors: [envDetector] }))
+    .merge(resourceFromAttributes(own));
 }

@@ -8,7 +8,7 @@ import {
 } from '../../core/contracts/index.ts';
 import type { Question } from '../../core/journal/index.ts';
 import type { Turn } from '../../core/turn/index.ts';
-import type { FinishedSpan } from '../../observability/finished-span.ts';
+import type { FinishedSpan } from '../../observability/finished-spans.ts';
 import { pad, wrapLines } from '../columns.ts';
 import { type CommandHost, Interruption, newId } from '../command-host.ts';
 import { type Ending, emptyTally, endingOf, sentenceOf, showTally, type Tally } from '../ending.ts';

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import type { FinishedSpan } from '../../observability/finished-span.ts';
+import type { FinishedSpan } from '../../observability/finished-spans.ts';
 import { pad, wrapLines } from '../columns.ts';
 import type { Style, Terminal } from '../terminal.ts';
 import { type Fate, type LedgerRow, verdictOf } from './demo-tools.ts';

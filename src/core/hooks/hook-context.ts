@@ -1,5 +1,5 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { startHookSpan } from '../../observability/spans/hook-span.ts';
+import { startHookSpan } from '../../observability/spans/call-spans.ts';
 import type { TurnTracing } from '../../observability/spans/tracing-options.ts';
 import type { Clock } from '../contracts/clock.ts';
 import type { Extension, HookContext } from '../contracts/extension.ts';
@@ -11,8 +11,7 @@ import type { CommitDraft, Stamper } from '../journal/signals.ts';
 import type { LoopState, TurnIdentity } from '../journal/state.ts';
 import { viewSince } from '../model-call/view.ts';
 import type { ResolvedConfig } from '../options/resolve-config.ts';
-import type { TurnNode } from '../ownership/child-turns.ts';
-import { isLeft, ParentTurn, parentTurn } from '../ownership/child-turns.ts';
+import { isLeft, ParentTurn, parentTurn, type TurnNode } from '../ownership/child-turns.ts';
 import type { LeaseHold } from '../ownership/lease.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import type { ToolSet } from '../tool-call/tool-set.ts';

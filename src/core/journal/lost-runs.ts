@@ -1,5 +1,4 @@
-import { idBelow } from '../../observability/spans/chosen-ids.ts';
-import { toolKey } from '../../observability/spans/tool-span.ts';
+import { idBelow, toolKey } from '../../observability/spans/chosen-ids.ts';
 import type { ToolCall } from '../contracts/messages.ts';
 import {
   isTerminal,

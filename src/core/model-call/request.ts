@@ -1,6 +1,5 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { leaveToAttempts } from '../../observability/spans/attempt-span.ts';
-import { finishLlmSpan, startLlmSpan, usageOnSpan } from '../../observability/spans/llm-span.ts';
+import { finishLlmSpan, leaveToAttempts, startLlmSpan, usageOnSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan, exceptionOf, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { Message } from '../contracts/messages.ts';

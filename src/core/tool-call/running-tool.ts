@@ -1,7 +1,6 @@
 import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
 import type { Subscriber, Unsubscribable } from 'rxjs';
-import { finishToolSpan, startToolSpan } from '../../observability/spans/tool-span.ts';
-import { noteQuestion } from '../../observability/spans/tools-span.ts';
+import { finishToolSpan, noteQuestion, startToolSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan, exceptionOf } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, messageOf, nameOf } from '../contracts/errors.ts';
 import type { AgentEvent } from '../contracts/events.ts';

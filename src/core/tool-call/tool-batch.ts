@@ -1,6 +1,6 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { isObservable, type Subscriber, Subscription } from 'rxjs';
-import { noteQuestion, startToolsSpan } from '../../observability/spans/tools-span.ts';
+import { noteQuestion, startToolsSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import { toolError } from '../contracts/tool-errors.ts';

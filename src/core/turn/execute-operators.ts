@@ -1,5 +1,5 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { finishRunSpan, leaveExecuteSpan } from '../../observability/spans/execute-span.ts';
+import { finishRunSpan, leaveExecuteSpan } from '../../observability/spans/run-spans.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import { textOf } from '../contracts/messages.ts';

@@ -1,5 +1,5 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { startLoopIterationSpan } from '../../observability/spans/iteration-span.ts';
+import { startLoopIterationSpan } from '../../observability/spans/run-spans.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { Signal } from '../journal/signals.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';

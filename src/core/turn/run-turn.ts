@@ -1,8 +1,12 @@
 import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
 import { concat, defer, from, ignoreElements, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
-import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../../observability/spans/execute-span.ts';
+import {
+  type PlannedSpan,
+  planExecuteSpan,
+  startExecuteSpan,
+  turnSpanOf,
+} from '../../observability/spans/run-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../../observability/spans/tracing-options.ts';
-import { turnSpanOf } from '../../observability/spans/turn-span.ts';
 import type { Lease, TaskStateStore } from '../contracts/store.ts';
 import type { AuthContext } from '../contracts/tool.ts';
 import { Hooks } from '../hooks/hook-table.ts';

@@ -1,6 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import { defer, Observable, type Subscriber } from 'rxjs';
-import { startStintSpan } from '../../observability/spans/stint-span.ts';
+import { startStintSpan } from '../../observability/spans/run-spans.ts';
 import {
   cancelSpan,
   failSpan,

@@ -12,7 +12,7 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { estimatedUsage, type TokenCounter, ToldUsage, usageWithoutAnswer } from '../../core/model-call/index.ts';
-import { startAttempt } from '../../observability/spans/attempt-span.ts';
+import { startAttempt } from '../../observability/spans/call-spans.ts';
 import { isSummary, summaryOf } from './compaction.ts';
 import { headAndTail } from './trim-tool-outputs.ts';
 import { messageTokens } from './turn-tokens.ts';

@@ -1,7 +1,7 @@
 import { type Context, type Span, trace } from '@opentelemetry/api';
 
 /** The ids of the span that starts next. */
-export interface SpanIds {
+interface SpanIds {
   readonly traceId?: string | undefined;
   readonly spanId: string;
 }
@@ -41,15 +41,10 @@ export interface SpanIdGenerator {
  * docs/observability.md. All other spans have random ids. One for each process.
  */
 export function turnIdGenerator(): SpanIdGenerator {
-  return choosingIdGenerator({ generateTraceId: () => randomHex(16), generateSpanId: randomSpanId });
-}
-
-/** A generator that gives a span of a turn the id that was chosen for it, and any other what `random` gives. */
-export function choosingIdGenerator(random: SpanIdGenerator): SpanIdGenerator {
   choice.generators++;
   return {
-    generateTraceId: () => choice.next?.traceId ?? random.generateTraceId(),
-    generateSpanId: () => choice.next?.spanId ?? random.generateSpanId(),
+    generateTraceId: () => choice.next?.traceId ?? randomHex(16),
+    generateSpanId: () => choice.next?.spanId ?? randomSpanId(),
   };
 }
 
@@ -63,7 +58,7 @@ export function choosesIds(): boolean {
   return choice.generators > 0;
 }
 
-/** Starts a span with these ids, where the SDK uses a generator of `choosingIdGenerator`. */
+/** Starts a span with these ids, where the SDK uses a generator of `turnIdGenerator`. */
 export function withIds(ids: SpanIds, start: () => Span): Span {
   choice.next = ids;
   try {
@@ -107,6 +102,11 @@ export function idBelow(parentId: string, name: string, count: number): string {
   const text = `${parentId}/${name}/${count}`;
   const id = hash(text, 0x811c9dc5) + hash(text, 0x9747b28c);
   return id === '0000000000000000' ? '0000000000000001' : id;
+}
+
+/** What the span of a start of a call is called below that of its batch. `attempt`: which start it is, from 1. */
+export function toolKey(call: { readonly callId: string; readonly intent: { readonly attempt: number } }): string {
+  return `tool ${call.callId} ${call.intent.attempt}`;
 }
 
 /** 32 bits of a string as hex: FNV-1a with the last mix of MurmurHash3. Tells spans of one trace apart; no protection against anybody. */

@@ -2,15 +2,17 @@ import { type Context, ROOT_CONTEXT, type Span, TraceFlags, type Tracer, trace }
 import { AgentLoopError, type LLMProviderInfo } from '../../core/contracts/index.ts';
 import type { LostRun, LostSpan } from '../../core/journal/index.ts';
 import { attribute } from '../attributes.ts';
+import { finishLlmSpan, finishToolSpan, startLlmSpan, startToolSpan, startToolsSpan } from './call-spans.ts';
 import { choosesIds, withIds } from './chosen-ids.ts';
-import { finishRunSpan, startExecuteSpan } from './execute-span.ts';
-import { startLoopIterationSpan } from './iteration-span.ts';
-import { finishLlmSpan, startLlmSpan } from './llm-span.ts';
-import { startStintSpan } from './stint-span.ts';
-import { finishToolSpan, startToolSpan } from './tool-span.ts';
-import { startToolsSpan } from './tools-span.ts';
+import {
+  finishRunSpan,
+  finishTurnSpanAt,
+  startExecuteSpan,
+  startLoopIterationSpan,
+  startStintSpan,
+  startTurnSpan,
+} from './run-spans.ts';
 import { failSpan, registeredTracer, type TurnTracing } from './tracing-options.ts';
-import { finishTurnSpanAt, startTurnSpan } from './turn-span.ts';
 
 export interface RestoreOptions {
   /** Of the turn, as an agent runs it. */

@@ -14,8 +14,7 @@ import { AgentLoopError, messageOf, nameOf } from '../../core/contracts/index.ts
 import { withoutSecrets } from '../../redaction/redact-secrets.ts';
 import { attribute } from '../attributes.ts';
 import { nextIdBelow, withIds } from './chosen-ids.ts';
-import { instruments } from './instruments.ts';
-import { meteredTracer } from './metered-tracer.ts';
+import { instruments, meteredTracer } from './instruments.ts';
 
 /** What every span of a turn says of it. */
 export interface TurnIds {
@@ -93,7 +92,7 @@ export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing 
   };
 }
 
-export interface ChildSpanOptions extends SpanOptions {
+interface ChildSpanOptions extends SpanOptions {
   /**
    * What the span is called among those below its parent, whatever `spanNames` says: its id follows from it. Null: the id is random. Default:
    * the name.
@@ -157,7 +156,7 @@ export function failSpan(span: Span, error: unknown): void {
   markFailed(span, { type, message: messageOf(error), thrown: error });
 }
 
-export interface SpanFailure {
+interface SpanFailure {
   readonly type: string;
   readonly message: string;
   /** Where something was thrown: the exception is described by it. */
@@ -176,7 +175,7 @@ export function markFailed(span: Span, { type, message, thrown }: SpanFailure): 
 }
 
 /** What spans and logs say of something that was thrown. */
-export interface ExceptionText {
+interface ExceptionText {
   /** The class of the error; the code of an error of ours that wraps no other. */
   readonly type: string;
   readonly message: string;

@@ -17,7 +17,7 @@ import {
   usageWithoutAnswer,
 } from '../../core/model-call/index.ts';
 import { AbortScope, DirectSubscriber } from '../../core/streams/index.ts';
-import { type AttemptSpan, startAttempt } from '../../observability/spans/attempt-span.ts';
+import { type AttemptSpan, startAttempt } from '../../observability/spans/call-spans.ts';
 import { codeOfStatus, isTransient } from '../openai-wire/wire-errors.ts';
 import { policyNames } from './policy-order.ts';
 

@@ -1,6 +1,84 @@
+import { type HrTime, type Link, SpanStatusCode } from '@opentelemetry/api';
+import type { ReadableSpan } from '@opentelemetry/sdk-trace-node';
 import { attribute } from './attributes.ts';
-import type { FinishedSpan } from './finished-span.ts';
-import { type SpanNode, spanTree } from './span-tree.ts';
+
+/** A span that has ended, as plain data: what the waterfall is drawn from. */
+export interface FinishedSpan {
+  readonly name: string;
+  readonly traceId: string;
+  readonly spanId: string;
+  /** Absent on the root of a trace. */
+  readonly parentSpanId?: string;
+  /** Milliseconds since 1970, with fractions. */
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly attributes: Readonly<Record<string, unknown>>;
+  /** The linked spans. Absent if there are none. */
+  readonly links?: readonly { readonly traceId: string; readonly spanId: string }[];
+  readonly status: { readonly code: 'unset' | 'ok' | 'error'; readonly message?: string };
+}
+
+/** A span of the SDK as plain data. */
+export function finishedSpan(span: ReadableSpan): FinishedSpan {
+  const { traceId, spanId } = span.spanContext();
+  const parentSpanId = span.parentSpanContext?.spanId;
+  const { code, message } = span.status;
+  const word = code === SpanStatusCode.ERROR ? 'error' : code === SpanStatusCode.OK ? 'ok' : 'unset';
+  return {
+    name: span.name,
+    traceId,
+    spanId,
+    ...(parentSpanId !== undefined && { parentSpanId }),
+    startMs: millisecondsOf(span.startTime),
+    endMs: millisecondsOf(span.endTime),
+    attributes: span.attributes,
+    ...(span.links.length > 0 && { links: span.links.map(linked) }),
+    status: message === undefined ? { code: word } : { code: word, message },
+  };
+}
+
+function linked({ context }: Link): { readonly traceId: string; readonly spanId: string } {
+  return { traceId: context.traceId, spanId: context.spanId };
+}
+
+function millisecondsOf([seconds, nanoseconds]: HrTime): number {
+  return seconds * 1e3 + nanoseconds / 1e6;
+}
+
+export interface SpanNode<S extends FinishedSpan = FinishedSpan> {
+  readonly span: S;
+  /** By start, then in the order given. */
+  readonly children: readonly SpanNode<S>[];
+}
+
+/** The spans as trees. A span whose parent is not among them is a root: its parent is the caller's, or was not recorded. */
+export function spanTree<S extends FinishedSpan>(spans: readonly S[]): readonly SpanNode<S>[] {
+  const nodes = new Map<string, { readonly span: S; readonly children: SpanNode<S>[] }>();
+  const ordered = [...spans].sort((one, other) => one.startMs - other.startMs);
+  for (const span of ordered) nodes.set(keyOf(span, span.spanId), { span, children: [] });
+  const roots: SpanNode<S>[] = [];
+  for (const node of nodes.values()) {
+    const { parentSpanId } = node.span;
+    const parent = parentSpanId === undefined ? undefined : nodes.get(keyOf(node.span, parentSpanId));
+    (parent?.children ?? roots).push(node);
+  }
+  return roots;
+}
+
+function keyOf(span: FinishedSpan, spanId: string): string {
+  return `${span.traceId}:${spanId}`;
+}
+
+/** The names of the spans as an indented list, two blanks a level: a tree that a test can compare at a glance. */
+export function spanOutline(spans: readonly FinishedSpan[]): string {
+  const linesOf = (node: SpanNode, indent: string): readonly string[] => [
+    indent + node.span.name,
+    ...node.children.flatMap((child) => linesOf(child, `${indent}  `)),
+  ];
+  return spanTree(spans)
+    .flatMap((root) => linesOf(root, ''))
+    .join('\n');
+}
 
 export interface WaterfallOptions {
   /** Columns of the terminal, at least 20; no line is longer. */

@@ -1,0 +1,299 @@
+import {
+  type Attributes,
+  type Context,
+  createContextKey,
+  type Span,
+  SpanKind,
+  type SpanOptions,
+} from '@opentelemetry/api';
+import type {
+  Content,
+  LLMCallParams,
+  LLMProviderInfo,
+  LLMResponse,
+  ToolCall,
+  Usage,
+} from '../../core/contracts/index.ts';
+import type { Question } from '../../core/journal/index.ts';
+import { attribute } from '../attributes.ts';
+import { toolKey } from './chosen-ids.ts';
+import { contentJson, contentText, finishReasonOf, inputContent, outputContent } from './content.ts';
+import {
+  cancelSpan,
+  failSpan,
+  isSilent,
+  markFailed,
+  silentSpanBelow,
+  startChildSpan,
+  type TracedSpan,
+  type TurnTracing,
+} from './tracing-options.ts';
+
+interface LlmSpanCall {
+  readonly iteration: number;
+  readonly params: LLMCallParams;
+  readonly info: LLMProviderInfo | undefined;
+}
+
+interface LlmSpanResult {
+  readonly response: LLMResponse;
+  /** From the request to the first chunk; absent where nothing was streamed. */
+  readonly timeToFirstChunkSeconds?: number;
+}
+
+/** Starts `llm.call`: one request to the model. Retries and hedges are siblings. */
+export function startLlmSpan(tracing: TurnTracing, call: LlmSpanCall, parent: Context): TracedSpan {
+  if (isSilent(tracing)) return silentSpanBelow(parent);
+  const model = modelOf(call);
+  const chat = model === undefined ? 'chat' : `chat ${model}`;
+  const name = tracing.spanNames === 'semconv' ? chat : 'llm.call';
+  const traced = startChildSpan(
+    tracing,
+    name,
+    { key: 'llm', kind: SpanKind.CLIENT, attributes: requestAttributes(call) },
+    parent,
+  );
+  if (tracing.captureContent && traced.span.isRecording()) {
+    traced.span.setAttributes(inputContent(tracing, call.params));
+  }
+  return traced;
+}
+
+/** Writes what the model answered and what it took. */
+export function finishLlmSpan(tracing: TurnTracing, span: Span, result: LlmSpanResult): void {
+  if (!span.isRecording()) return;
+  span.setAttributes(responseAttributes(result));
+  if (result.response.usage !== undefined) span.setAttributes(usageAttributes(result.response.usage));
+  if (tracing.captureContent) span.setAttributes(outputContent(tracing, result.response));
+}
+
+/** Writes what a request took that gave no answer, where it took something. */
+export function usageOnSpan(span: Span, usage: Usage | undefined): void {
+  if (usage !== undefined && span.isRecording()) span.setAttributes(usageAttributes(usage));
+}
+
+/** The one that the call asks for, else the provider's own. */
+function modelOf({ params, info }: LlmSpanCall): string | undefined {
+  return params.model ?? info?.model;
+}
+
+function requestAttributes(call: LlmSpanCall): Attributes {
+  const { iteration, params, info } = call;
+  const model = modelOf(call);
+  const attributes: Attributes = {
+    [attribute.spanKind]: 'LLM',
+    [attribute.operationName]: 'chat',
+    [attribute.iteration]: iteration,
+  };
+  if (info?.providerName !== undefined) attributes[attribute.providerName] = info.providerName;
+  if (model !== undefined) attributes[attribute.requestModel] = model;
+  if (info?.serverAddress !== undefined) attributes[attribute.serverAddress] = info.serverAddress;
+  if (info?.serverPort !== undefined) attributes[attribute.serverPort] = info.serverPort;
+  if (params.maxTokens !== undefined) attributes[attribute.requestMaxTokens] = params.maxTokens;
+  if (params.temperature !== undefined) attributes[attribute.requestTemperature] = params.temperature;
+  return attributes;
+}
+
+function responseAttributes({ response, timeToFirstChunkSeconds }: LlmSpanResult): Attributes {
+  const attributes: Attributes = { [attribute.responseFinishReasons]: [finishReasonOf(response)] };
+  if (response.id !== undefined) attributes[attribute.responseId] = response.id;
+  if (response.model !== undefined) attributes[attribute.responseModel] = response.model;
+  if (timeToFirstChunkSeconds !== undefined) attributes[attribute.responseTimeToFirstChunk] = timeToFirstChunkSeconds;
+  return attributes;
+}
+
+/** What the vendor reports is `gen_ai.usage.*`, which backends add up and bill by; an estimate has names of its own. */
+function usageAttributes(usage: Usage): Attributes {
+  const cost = usage.cost === undefined ? {} : { [attribute.costUsd]: usage.cost };
+  if (usage.estimated === true) {
+    return {
+      ...cost,
+      [attribute.usageEstimated]: true,
+      [attribute.estimatedInputTokens]: usage.promptTokens,
+      [attribute.estimatedOutputTokens]: usage.completionTokens,
+    };
+  }
+  const attributes: Attributes = {
+    ...cost,
+    [attribute.usageInputTokens]: usage.promptTokens,
+    [attribute.usageOutputTokens]: usage.completionTokens,
+  };
+  if (usage.cachedTokens !== undefined) attributes[attribute.usageCacheReadInputTokens] = usage.cachedTokens;
+  if (usage.reasoningTokens !== undefined) attributes[attribute.usageReasoningOutputTokens] = usage.reasoningTokens;
+  return attributes;
+}
+
+const attemptsKey = createContextKey('millrace: tracing of the attempts of a model call');
+
+interface AttemptTracingOptions {
+  readonly tracing: TurnTracing;
+  readonly iteration: number;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** What whoever makes the requests of one model call needs for their spans. Travels in the call's trace context. */
+class AttemptTracing {
+  readonly options: AttemptTracingOptions;
+
+  constructor(options: AttemptTracingOptions) {
+    this.options = options;
+  }
+}
+
+/** No span for the model call itself: each request that is made in the context gets its own below `parent`, by {@link startAttempt}. */
+export function leaveToAttempts(options: AttemptTracingOptions, parent: Context): TracedSpan {
+  if (isSilent(options.tracing)) return silentSpanBelow(parent);
+  return silentSpanBelow(parent.setValue(attemptsKey, new AttemptTracing(options)));
+}
+
+/** The context for what makes its own spans: a turn that starts below a hook is not one of that hook's requests. */
+export function withoutAttempts(parent: Context): Context {
+  return parent.getValue(attemptsKey) === undefined ? parent : parent.deleteValue(attemptsKey);
+}
+
+/** Starts the `llm.call` span of one request. Undefined where the call is not traced, or has a span already. */
+export function startAttempt(params: LLMCallParams, info: LLMProviderInfo | undefined): AttemptSpan | undefined {
+  const attempts = params.traceContext?.getValue(attemptsKey);
+  if (params.traceContext === undefined || !(attempts instanceof AttemptTracing)) return undefined;
+  const { tracing, iteration } = attempts.options;
+  const parent = params.traceContext.deleteValue(attemptsKey);
+  return new AttemptSpan(attempts.options, startLlmSpan(tracing, { iteration, params, info }, parent));
+}
+
+/** The span of one request. Ends once, with the first of `done`, `fail` and `cancel`. */
+export class AttemptSpan {
+  readonly traceContext: Context;
+  readonly #span: Span;
+  readonly #options: AttemptTracingOptions;
+  readonly #startedAt: number;
+  #firstChunkAt: number | undefined;
+  #ended = false;
+
+  constructor(options: AttemptTracingOptions, { span, traceContext }: TracedSpan) {
+    this.#options = options;
+    this.#span = span;
+    this.traceContext = traceContext;
+    this.#startedAt = options.now();
+  }
+
+  /** Something came. */
+  streamed(): void {
+    this.#firstChunkAt ??= this.#options.now();
+  }
+
+  done(response: LLMResponse): void {
+    const waited =
+      this.#firstChunkAt === undefined
+        ? {}
+        : { timeToFirstChunkSeconds: (this.#firstChunkAt - this.#startedAt) / 1_000 };
+    this.#end((span) => finishLlmSpan(this.#options.tracing, span, { response, ...waited }));
+  }
+
+  /** `usage` is what it took all the same. */
+  fail(error: unknown, usage?: Usage): void {
+    this.#end((span) => {
+      usageOnSpan(span, usage);
+      failSpan(span, error);
+    });
+  }
+
+  cancel(usage?: Usage): void {
+    this.#end((span) => {
+      usageOnSpan(span, usage);
+      cancelSpan(span);
+    });
+  }
+
+  #end(describe: (span: Span) => void): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    describe(this.#span);
+    this.#span.end();
+  }
+}
+
+interface HookSpanInput {
+  readonly extension: string;
+  readonly hook: string;
+  readonly iteration: number;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** Starts `hook[extension.hook]`: one question to one extension that takes time or makes calls of its own, whose spans are below. */
+export function startHookSpan(tracing: TurnTracing, input: HookSpanInput, parent: Context): TracedSpan {
+  const { extension, hook, iteration, now } = input;
+  const attributes = {
+    [attribute.spanKind]: 'CHAIN',
+    [attribute.extension]: extension,
+    [attribute.hook]: hook,
+    [attribute.iteration]: iteration,
+  };
+  const { span, traceContext } = startChildSpan(tracing, `hook[${extension}.${hook}]`, { attributes }, parent);
+  return { span, traceContext: leaveToAttempts({ tracing, iteration, now }, traceContext).traceContext };
+}
+
+const toolsSpan: SpanOptions = { attributes: { [attribute.spanKind]: 'CHAIN' } };
+
+/** Starts `tools.execute`: the whole batch of one iteration. */
+export function startToolsSpan(tracing: TurnTracing, parent: Context): TracedSpan {
+  return startChildSpan(tracing, 'tools.execute', toolsSpan, parent);
+}
+
+/** Writes onto the span of a call, or of its batch, that something is asked: when, by which call, and what kind of answer is needed. */
+export function noteQuestion(span: Span, { kind, callId }: Question): void {
+  span.addEvent('millrace.tool.asked', { [attribute.questionKind]: kind, [attribute.callId]: callId });
+}
+
+interface ToolSpanCall {
+  /** Our id of the call, `<iteration>:<index>`. */
+  readonly callId: string;
+  readonly call: ToolCall;
+  /** Its arguments, as the tool gets them, are exported only with content capture. `attempt`: which start of the call it is, from 1. */
+  readonly intent: { readonly attempt: number; readonly arguments: unknown };
+}
+
+interface ToolSpanResult {
+  /** Exported only with content capture. */
+  readonly content: Content;
+  readonly success: boolean;
+  readonly error?: { readonly code: string; readonly message: string };
+}
+
+/** Starts `tool[name]`: one tool call. */
+export function startToolSpan(tracing: TurnTracing, call: ToolSpanCall, parent: Context): TracedSpan {
+  if (isSilent(tracing)) return silentSpanBelow(parent);
+  const { name } = call.call.function;
+  const attributes = {
+    [attribute.spanKind]: 'TOOL',
+    [attribute.operationName]: 'execute_tool',
+    [attribute.toolName]: name,
+    [attribute.toolCallId]: call.call.id,
+    [attribute.toolType]: call.call.type,
+    [attribute.callId]: call.callId,
+  };
+  const spanName = tracing.spanNames === 'semconv' ? `execute_tool ${name}` : `tool[${name}]`;
+  const traced = startChildSpan(tracing, spanName, { key: toolKey(call), attributes }, parent);
+  if (tracing.captureContent && traced.span.isRecording()) {
+    traced.span.setAttribute(attribute.toolCallArguments, contentJson(tracing, call.intent.arguments));
+  }
+  return traced;
+}
+
+/**
+ * Writes how the call went. A failed call has status ERROR, `error.type` and a recorded exception: what the tool threw, where it failed
+ * by that.
+ */
+export function finishToolSpan(tracing: TurnTracing, span: Span, result: ToolSpanResult, thrown?: unknown): void {
+  if (!span.isRecording()) return;
+  if (!result.success) {
+    const { code, message } = result.error ?? { code: 'TOOL_FAILED', message: 'the tool reports a failure' };
+    markFailed(span, { type: code, message, thrown });
+  }
+  if (tracing.captureContent) {
+    const { content } = result;
+    const text = typeof content === 'string' ? contentText(tracing, content) : contentJson(tracing, content);
+    span.setAttribute(attribute.toolCallResult, text);
+  }
+}
