@@ -110,7 +110,7 @@ export async function operatorTurn(
   const tools = new ToolSet(await collectTools(config.toolProviders, { ...turn, authContext: undefined }));
   const tracing = turnTracing(config, turn);
   const deps: TurnDeps = {
-    ...{ config, turn, agentId, systemPrompt, maxIterations, provider, tracing, tools, now },
+    ...{ config, turn, systemPrompt, maxIterations, provider, tracing, tools, now },
     authContext: undefined,
     context: undefined,
     hooks: new Hooks(config.hooks),

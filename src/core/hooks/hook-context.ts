@@ -31,7 +31,7 @@ export interface HookDeps extends Stamper {
   /** The `context` of the start options, as the caller gave it. */
   readonly context: unknown;
   readonly tracing: TurnTracing;
-  readonly hooks: Hooks;
+  readonly hooks: Hooks<HookDeps>;
   /** Aborted when the turn is cancelled. */
   readonly scope: AbortScope;
   /** Aborted when the process shuts down and the turn shall be left to another. */

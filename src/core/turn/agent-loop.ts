@@ -7,6 +7,7 @@ import { AgentLoopError } from '../contracts/errors.ts';
 import type { AgentEvent } from '../contracts/events.ts';
 import type { Message } from '../contracts/messages.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
+import type { ToolListContext } from '../contracts/tool.ts';
 import { eventsBehind, projectEvents, seqOf } from '../journal/event-operators.ts';
 import { observeTree } from '../journal/observe-tree.ts';
 import { observeTurn } from '../journal/observe-turn.ts';
@@ -23,10 +24,9 @@ import { checkStore, type ResolvedConfig, resolveConfig } from '../options/resol
 import { childConfig, type ParentTurn, parentTurnOf } from '../ownership/child-turns.ts';
 import { Inbox, incomingMessage } from '../ownership/inbox.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
-import { admissionOf } from './admission.ts';
-import { type AnswerOptions, answerTask } from './answer-task.ts';
-import { type CancelOptions, cancelTask } from './cancel-task.ts';
 import { type ForkedTask, forkTask } from './fork-task.ts';
+import { type AnswerOptions, answerTask, type CancelOptions, cancelTask } from './from-outside.ts';
+import { admissionOf } from './open-turn.ts';
 import { retryTask } from './retry-task.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import { Turn } from './turn.ts';
@@ -268,4 +268,12 @@ function turnStart(config: ResolvedConfig, messages: readonly Message[], options
     },
     ...(metadata === undefined ? {} : { metadata }),
   };
+}
+
+/** What the caller of a turn gave and no record keeps, for a turn that is started below it. */
+export function givenByCaller({
+  authContext,
+  context,
+}: Pick<ToolListContext, 'authContext' | 'context'>): Pick<StartOptions, 'authContext' | 'context'> {
+  return { ...(authContext && { authContext }), ...(context !== undefined && { context }) };
 }

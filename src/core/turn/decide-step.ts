@@ -1,17 +1,17 @@
 import type { Context } from '@opentelemetry/api';
 import type { EndChange, Extension } from '../contracts/extension.ts';
+import { waitingState } from '../contracts/task-state.ts';
 import type { AgentUsage } from '../contracts/usage.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import { DraftPlace, type HookPlace } from '../hooks/hook-context.ts';
 import { type Ended, finishOf } from '../hooks/hook-subjects.ts';
 import type { StepHook } from '../hooks/hook-table.ts';
 import { type AnyChange, agentChange, jsonOf, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
-import type { DecisionPoint, TurnDone } from '../journal/records.ts';
+import type { DecisionPoint, TurnDone, TurnSuspended } from '../journal/records.ts';
 import { CommitDraft } from '../journal/signals.ts';
-import type { LoopState } from '../journal/state.ts';
-import { steeringRecords } from '../ownership/inbox.ts';
-import { suspension } from './suspension.ts';
-import type { TurnDeps } from './turn-deps.ts';
+import { type LoopState, openQuestions } from '../journal/state.ts';
+import type { ModelCallDeps } from '../model-call/usage.ts';
+import { type PauseRequest, steeringRecords } from '../ownership/inbox.ts';
 
 export interface StepQuestion {
   readonly hook: StepHook;
@@ -24,7 +24,7 @@ export interface StepQuestion {
  * them answer at once. Throws or rejects as `askHooks`.
  */
 export function decideStep(
-  deps: TurnDeps,
+  deps: ModelCallDeps,
   traceContext: Context,
 ): (state: LoopState, question: StepQuestion) => CommitDraft | Promise<CommitDraft> {
   return (state, question) => {
@@ -48,12 +48,12 @@ interface DecisionOptions {
 }
 
 class Decision {
-  readonly #deps: TurnDeps;
+  readonly #deps: ModelCallDeps;
   readonly #draft: CommitDraft;
   readonly #place: HookPlace;
   #ending: TurnDone | undefined;
 
-  constructor(deps: TurnDeps, { draft, traceContext, ending }: DecisionOptions) {
+  constructor(deps: ModelCallDeps, { draft, traceContext, ending }: DecisionOptions) {
     this.#deps = deps;
     this.#draft = draft;
     this.#ending = ending;
@@ -172,4 +172,17 @@ const nothingBeside = () => undefined;
 function endOf(ending: TurnDone | undefined): Ended {
   const { text = '', value, reason = 'stop' } = ending ?? {};
   return { outcome: { state: 'completed', reason, error: undefined, questions: [] }, text, value };
+}
+
+/** The record of a turn that stops until somebody resumes it. Without a store only the process that runs it can: it waits. */
+export function suspension(state: LoopState, { reason, commands }: PauseRequest, waitsHere = false): TurnSuspended {
+  const questions = openQuestions(state);
+  const record = {
+    type: 'turn.suspended' as const,
+    state: waitingState(questions),
+    reason,
+    questions,
+    ...(waitsHere && { hold: {} }),
+  };
+  return commands.length === 0 ? record : { ...record, commands };
 }

@@ -5,21 +5,21 @@ import { type Commit, type CommitDraft, commitOf, type Signal } from '../journal
 import type { LoopState } from '../journal/state.ts';
 import { prepareView } from '../model-call/change-call.ts';
 import { limitReason, summaryFallback } from '../model-call/response.ts';
+import type { ModelCallDeps } from '../model-call/usage.ts';
 import type { AbortListener } from '../streams/abort-scope.ts';
-import { backoffAfter, withoutRetries } from './backoff.ts';
 import { decideStep } from './decide-step.ts';
 import { type ModelStep, type RunIteration, runIteration, type StepOwner } from './model-step.ts';
-import { type CallStep, callWith, type NextStep, nextStep } from './next-step.ts';
-import type { TurnDeps } from './turn-deps.ts';
+import { backoffAfter, type CallStep, callWith, type NextStep, nextStep, withoutRetries } from './next-step.ts';
 
 /*
  * READ THIS FIRST: how a turn runs, and which file does what.
  *
  * 1. `turn.ts` is the Observable that users hold. Its first subscriber starts `run-turn.ts`, which opens the journal and acquires the lease
- *    (`open-turn.ts`), then composes the operators around this loop. `stint.ts` lists the tools of the current agent and starts the loop.
+ *    (`open-turn.ts`), then composes the operators around this loop (`run-operators.ts`). `stint.ts` lists the tools of the current agent and starts the
+ *    loop.
  * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
  *    The steps are: end, write records, ask extensions (`decide-step.ts`), call the model, run open tool calls, wait. What others ask of a running
- *    turn is in its `inbox.ts`; `deps.scope` is aborted to cancel it, `deps.drain` to leave it to another process.
+ *    turn is in its inbox (`../ownership/inbox.ts`); `deps.scope` is aborted to cancel it, `deps.drain` to leave it to another process.
  * 3. An iteration is a `ModelStep` (`model-step.ts`): it makes the model call (`../model-call/request.ts`, `../model-call/answer.ts`), then runs the
  *    tools that the response asks for (`MergedBatch` in `../tool-call/tool-batch.ts`, through `mergeMap`).
  * 4. All of them emit signals (`../journal/signals.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
@@ -35,7 +35,7 @@ import type { TurnDeps } from './turn-deps.ts';
  * number of iterations, also where all of them answer synchronously; after every 100 it lets the event loop run. On cancel
  * and on drain a model call is left at once, tools get their time to stop. Errors with the error of an iteration; unsubscribing stops it.
  */
-export function loopIterations(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
+export function loopIterations(deps: ModelCallDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
   return (state) =>
     new Observable((subscriber) => {
       deps.hooks.out = subscriber;
@@ -57,7 +57,7 @@ const stepsBetweenYields = 100;
 const longestTimerMs = 2 ** 31 - 1;
 
 class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
-  readonly #deps: TurnDeps;
+  readonly #deps: ModelCallDeps;
   readonly #traceContext: Context;
   readonly #out: Subscriber<Signal>;
   readonly #iterate: RunIteration;
@@ -76,7 +76,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
   /** `until` of the last `wait` step that lasted to its end. */
   #waitedUntil: number | undefined;
 
-  constructor(deps: TurnDeps, options: LoopOptions) {
+  constructor(deps: ModelCallDeps, options: LoopOptions) {
     this.#deps = deps;
     this.#traceContext = options.traceContext;
     this.#out = options.out;

@@ -1,6 +1,7 @@
 import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
 import { Subscriber } from 'rxjs';
-import { cancelSpan, failSpan } from '../../observability/spans/tracing-options.ts';
+import { startLoopIterationSpan } from '../../observability/spans/run-spans.ts';
+import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMChunk, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import type { AskedHook } from '../hooks/hook-context.ts';
 import { CommitDraft, type Signal } from '../journal/signals.ts';
@@ -10,12 +11,12 @@ import { type ChangedCall, changeCall, type ModelCall } from '../model-call/chan
 import { ModelSilence } from '../model-call/limits.ts';
 import { type CallParams, callParams, type PreparedCall, prepareLLMCall } from '../model-call/request.ts';
 import { noResponse, responseFlaw } from '../model-call/response.ts';
+import type { ModelCallDeps } from '../model-call/usage.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
 import { CallPipe } from '../tool-call/call-pipe.ts';
 import { type BatchOwner, MergedBatch } from '../tool-call/tool-batch.ts';
 import { executeTools } from '../tool-call/tool-operators.ts';
-import { startIterationSpan } from './iteration-operators.ts';
 import type { NextStep } from './next-step.ts';
-import type { TurnDeps } from './turn-deps.ts';
 
 /** The owner of iterations: receives what they emit, and then one of the two ends, unless the iteration is left. */
 export interface StepOwner {
@@ -30,7 +31,7 @@ export type RunIteration = (state: LoopState, step: RunStep, owner: StepOwner) =
 type RunStep = Extract<NextStep, { do: 'call' | 'tools' }>;
 
 /** One iteration: the model call that a step describes and the tools it asks for, or the tools that were left open. */
-export function runIteration(deps: TurnDeps, traceContext: Context): RunIteration {
+export function runIteration(deps: ModelCallDeps, traceContext: Context): RunIteration {
   const startSpan = startIterationSpan(deps, traceContext);
   const pipe = new CallPipe(deps.config.toolConcurrency);
   return (state, step, owner) => {
@@ -51,13 +52,13 @@ interface StepOptions {
 
 /**
  * One iteration as one object: the subscriber of its model call, and the owner of its batch. What the operators of `../model-call/answer.ts`,
- * `executeTools` and `iteration-operators.ts` do one after another, in this order: the commit of `llm.start`; the deltas; the span of the call ends;
+ * `executeTools` and the operators of an iteration (below) do one after another, in this order: the commit of `llm.start`; the deltas; the span of the call ends;
  * the commit of `llm.done`; once that is durable the span of the tools, their results, the end of that span; the span of the iteration ends;
  * the owner receives the end. On every way out the source is unsubscribed, the call's signal aborted, the batch stopped, and each span ended once. The
  * step is over before its owner hears of it.
  */
 export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Responder {
-  readonly #deps: TurnDeps;
+  readonly #deps: ModelCallDeps;
   readonly #owner: StepOwner;
   readonly #pipe: CallPipe;
   readonly #span: Span;
@@ -73,7 +74,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
   #question: AskedHook | undefined;
   #over = false;
 
-  constructor(deps: TurnDeps, { owner, pipe, span, traceContext, state }: StepOptions) {
+  constructor(deps: ModelCallDeps, { owner, pipe, span, traceContext, state }: StepOptions) {
     super();
     this.#deps = deps;
     this.#owner = owner;
@@ -277,4 +278,60 @@ function subscribe(provider: LLMProvider, params: CallParams, to: Subscriber<LLM
 function give(response: LLMResponse, to: Subscriber<LLMChunk>): void {
   to.next({ type: 'done', response });
   to.complete();
+}
+
+/** Starts the span of an iteration below `traceContext`. */
+export function startIterationSpan(deps: ModelCallDeps, traceContext: Context): (iteration: number) => TracedSpan {
+  return (iteration) => startLoopIterationSpan(deps.tracing, iteration, traceContext);
+}
+
+/** Writes the failure of an iteration to its span and passes it on: nothing is tried again here. */
+export function catchIterationError(_deps: ModelCallDeps, span: Span): FusibleOperator<Signal, Signal> {
+  return staged((to) => new IterationFailure(span, to));
+}
+
+class IterationFailure extends Stage<Signal> {
+  readonly #span: Span;
+
+  constructor(span: Span, to: Sink<Signal>) {
+    super(to);
+    this.#span = span;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit' && signal.cause) failSpan(this.#span, signal.cause);
+    this.to.next(signal);
+  }
+
+  protected override failed(error: unknown): void {
+    failSpan(this.#span, error);
+    this.to.error(error);
+  }
+}
+
+/** Ends the span of an iteration on every way out, before anything downstream of this operator hears of it. */
+export function completeIteration(deps: ModelCallDeps, span: Span): FusibleOperator<Signal, Signal> {
+  return staged((to) => new IterationEnd(deps, span, to));
+}
+
+class IterationEnd extends Stage<Signal> {
+  readonly #deps: ModelCallDeps;
+  readonly #span: Span;
+  #failed = false;
+
+  constructor(deps: ModelCallDeps, span: Span, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#span = span;
+  }
+
+  protected override failed(error: unknown): void {
+    this.#failed = true;
+    this.to.error(error);
+  }
+
+  protected override left(): void {
+    if (this.#deps.scope.aborted && !this.#failed) cancelSpan(this.#span);
+    this.#span.end();
+  }
 }

@@ -1,5 +1,6 @@
-import { messageOf } from '../contracts/errors.ts';
+import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import { textOf } from '../contracts/messages.ts';
+import { type RetryPlan, retryDefaults } from '../contracts/retry-plan.ts';
 import type { StepHook } from '../hooks/hook-table.ts';
 import { agentChange, isIterationOpen } from '../hooks/record-of-change.ts';
 import { changedOptions, maxIterationsOf } from '../journal/call-settings.ts';
@@ -11,16 +12,16 @@ import {
   leftCall,
   type TurnDone,
   type TurnRecord,
+  type TurnSuspended,
 } from '../journal/records.ts';
 import { type LoopState, neverOffered, waitsForAnswers } from '../journal/state.ts';
 import type { ModelCall, PreparedView } from '../model-call/change-call.ts';
 import { allowedIterations, endWithResponse, failed, limitReason } from '../model-call/response.ts';
+import type { ModelCallDeps } from '../model-call/usage.ts';
 import { type PauseRequest, steeringRecords, takeReply } from '../ownership/inbox.ts';
 import { failureBy } from '../tool-call/tool-results.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
-import type { StepQuestion } from './decide-step.ts';
-import { suspension } from './suspension.ts';
-import type { TurnDeps } from './turn-deps.ts';
+import { type StepQuestion, suspension } from './decide-step.ts';
 
 /** What the loop does next. */
 export type NextStep =
@@ -46,8 +47,8 @@ export interface CallStep extends ModelCall {
  * end or a cancel; what the caller asked (answers, messages, a pause); open questions; a shutdown; open calls; a hand-off; the end that the model or an
  * extension gave; the next model call. `waitedUntil`: the end of a wait that is over.
  */
-export function nextStep(deps: TurnDeps, state: LoopState, waitedUntil?: number): NextStep {
-  if (state.outcome || state.agentId !== deps.agentId) return { do: 'end' };
+export function nextStep(deps: ModelCallDeps, state: LoopState, waitedUntil?: number): NextStep {
+  if (state.outcome || state.agentId !== deps.turn.agentId) return { do: 'end' };
   if (deps.scope.aborted) return write(canceled(deps));
   if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
   const leaving = deps.drain.aborted;
@@ -70,18 +71,18 @@ export function nextStep(deps: TurnDeps, state: LoopState, waitedUntil?: number)
 }
 
 /** A paused turn without a store stays in this process, as no other can resume it: it waits for `Turn.resume`. */
-function whilePaused(deps: TurnDeps): NextStep {
+function whilePaused(deps: ModelCallDeps): NextStep {
   if (deps.drain.aborted) return leave(deps);
   return deps.inbox.pause ? { do: 'wait', until: undefined } : write({ type: 'turn.resumed' });
 }
 
-function callAgain(deps: TurnDeps, state: LoopState, waitedUntil: number | undefined): NextStep {
+function callAgain(deps: ModelCallDeps, state: LoopState, waitedUntil: number | undefined): NextStep {
   const { until } = state.hold ?? {};
   if (until !== undefined && until !== waitedUntil && until > deps.now()) return { do: 'wait', until };
   return call(deps, state, state.iteration, state.attempt + 1);
 }
 
-function betweenIterations(deps: TurnDeps, state: LoopState): NextStep {
+function betweenIterations(deps: ModelCallDeps, state: LoopState): NextStep {
   const { hooks } = deps;
   if (state.iteration === state.stint.after && hooks.isDue('beforeTurn', state)) return ask('beforeTurn');
   if (isIterationOpen(deps, state)) return ask('afterIteration');
@@ -93,7 +94,7 @@ function betweenIterations(deps: TurnDeps, state: LoopState): NextStep {
 }
 
 /** Another agent was chosen: the one that leaves is asked about its last iteration before. */
-function handOver(deps: TurnDeps, state: LoopState): NextStep {
+function handOver(deps: ModelCallDeps, state: LoopState): NextStep {
   const change = agentChange(deps, state);
   return change ? write(change) : ask('afterIteration');
 }
@@ -103,7 +104,7 @@ function ask(hook: StepHook, ending?: TurnDone): NextStep {
 }
 
 /** How a turn ends whose model asked for nothing more. */
-function ending(deps: TurnDeps, state: LoopState, response: LlmDone): TurnRecord {
+function ending(deps: ModelCallDeps, state: LoopState, response: LlmDone): TurnRecord {
   const { finish } = state.changes;
   return finish ? doneWith(state, finish) : endWithResponse(deps, state, response);
 }
@@ -118,7 +119,7 @@ function doneWith(state: LoopState, { text, value, reason = 'stop' }: Finish): T
 }
 
 /** The last steps of a turn: whether it may end, its last iteration, what it ends with. */
-function close(deps: TurnDeps, state: LoopState, last: TurnRecord): NextStep {
+function close(deps: ModelCallDeps, state: LoopState, last: TurnRecord): NextStep {
   if (last.type !== 'turn.done') return writeEnd(deps, last);
   const { hooks } = deps;
   if (!state.summary && hooks.isDue('beforeFinish', state)) return ask('beforeFinish', last);
@@ -126,22 +127,22 @@ function close(deps: TurnDeps, state: LoopState, last: TurnRecord): NextStep {
   return end(deps, state, last);
 }
 
-function end(deps: TurnDeps, state: LoopState, last: TurnDone): NextStep {
+function end(deps: ModelCallDeps, state: LoopState, last: TurnDone): NextStep {
   return deps.hooks.isDue('afterTurn', state) ? ask('afterTurn', last) : writeEnd(deps, last);
 }
 
 /** Messages that came too late to be answered are still part of the history. */
-function writeEnd(deps: TurnDeps, last: TurnRecord): NextStep {
+function writeEnd(deps: ModelCallDeps, last: TurnRecord): NextStep {
   return { do: 'write', records: [...steeringRecords(deps), last] };
 }
 
 /** Whether the turn is ending and must not continue: messages from now on are not answered. */
-function endsAtLimit(deps: TurnDeps, state: LoopState): boolean {
+function endsAtLimit(deps: ModelCallDeps, state: LoopState): boolean {
   const hasEnd = state.phase === 'answered' || state.changes.finish !== undefined;
   return hasEnd && state.iteration >= maxIterationsOf(deps, state);
 }
 
-function canceled({ scope, openCall }: TurnDeps): TurnRecord {
+function canceled({ scope, openCall }: ModelCallDeps): TurnRecord {
   return openCall.closedBy({ type: 'turn.canceled', reason: messageOf(scope.reason) });
 }
 
@@ -149,7 +150,7 @@ function write(record: TurnRecord): NextStep {
   return { do: 'write', records: [record] };
 }
 
-function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: number): NextStep {
+function call(deps: ModelCallDeps, state: LoopState, iteration: number, attempt: number): NextStep {
   if (state.phase === 'llm' && state.summary) {
     return { do: 'call', start: { type: 'llm.start', iteration, attempt, summary: true } };
   }
@@ -173,7 +174,7 @@ function offering(
 
 /** The call with what extensions made of it. */
 export function callWith(
-  deps: TurnDeps,
+  deps: ModelCallDeps,
   state: LoopState,
   { start, view }: { readonly start: LlmStart; readonly view: PreparedView },
 ): CallStep {
@@ -187,19 +188,19 @@ function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools'
 }
 
 /** An answer is recorded also where this process does nothing more with it. */
-function recordReply(deps: TurnDeps, state: LoopState): NextStep {
+function recordReply(deps: ModelCallDeps, state: LoopState): NextStep {
   const record = takeReply(deps, state);
   return { do: 'write', records: record ? [record] : [] };
 }
 
 /** A model call that is left is made anew elsewhere; what it took counts all the same. */
-function leave({ openCall }: TurnDeps): NextStep {
+function leave({ openCall }: ModelCallDeps): NextStep {
   const usage = openCall.take();
   return usage ? write(leftCall(usage)) : { do: 'end' };
 }
 
 /** Whether the open batch has a result by which the turn fails; the process that recorded it died before it could say so. */
-function fails({ config }: TurnDeps, { pendingToolCalls }: LoopState): boolean {
+function fails({ config }: ModelCallDeps, { pendingToolCalls }: LoopState): boolean {
   return pendingToolCalls.some(({ result }) => result && failureBy(result, config.toolFailureMode));
 }
 
@@ -215,7 +216,7 @@ function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
   return failed('POISON', message, { reason: 'poisoned', details: { resumes, openCalls: open } });
 }
 
-function atLimit(deps: TurnDeps, state: LoopState): NextStep {
+function atLimit(deps: ModelCallDeps, state: LoopState): NextStep {
   const reason = limitReason(deps, state);
   switch (deps.config.onLimit) {
     case 'summarize':
@@ -229,4 +230,42 @@ function atLimit(deps: TurnDeps, state: LoopState): NextStep {
       return write(failed('MAX_ITERATIONS', message, { reason, details: { maxIterations: allowed } }));
     }
   }
+}
+
+/** The record of a turn that waits because its model call failed, and continues by itself; `undefined` where the failure is the turn's. */
+export function backoffAfter(deps: ModelCallDeps, state: LoopState, error: unknown): TurnSuspended | undefined {
+  const plan = planOf(deps);
+  if (!plan || !mayPass(plan, error)) return undefined;
+  const { attempts, delayMs, maxDelayMs } = { ...retryDefaults, ...plan };
+  const attempt = state.failedAttempts + 1;
+  if (attempt >= attempts) return undefined;
+  const pauseMs = error.retryAfterMs ?? Math.min(maxDelayMs, delayMs * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
+  if (pauseMs > maxDelayMs) return undefined;
+  const { code, message, details } = error;
+  const data = { code, message, ...(details && { details }) };
+  const hold = { until: deps.now() + Math.ceil(pauseMs), attempt, error: data };
+  return { type: 'turn.suspended', state: 'working', reason: 'backoff', questions: [], hold };
+}
+
+/** The error of a turn whose plan is used up. Others are given back as they are. */
+export function withoutRetries(deps: ModelCallDeps, state: LoopState, error: unknown): unknown {
+  const plan = planOf(deps);
+  if (!plan || state.failedAttempts === 0 || !mayPass(plan, error)) return error;
+  const { code, message, retryable, retryAfterMs, status } = error;
+  return new AgentLoopError(code, message, {
+    reason: 'retries',
+    cause: error.cause ?? error,
+    retryable,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(status !== undefined && { status }),
+  });
+}
+
+function planOf({ turn, config }: ModelCallDeps): RetryPlan | undefined {
+  return turn.settings.retryPlan ?? config.retryPlan;
+}
+
+function mayPass({ on }: RetryPlan, error: unknown): error is AgentLoopError {
+  if (!AgentLoopError.isInstance(error)) return false;
+  return on ? on.includes(error.code) : error.retryable;
 }

@@ -4,14 +4,13 @@ import type { Lease, TaskStateStore, Under } from '../contracts/store.ts';
 import { foldRecords } from '../journal/apply-record.ts';
 import { replayOf } from '../journal/observe-turn.ts';
 import type { JournalRecord, ParentLink, Stamped, TurnStarted } from '../journal/records.ts';
-import type { Commit } from '../journal/signals.ts';
-import { waitsForAnswers } from '../journal/state.ts';
+import type { Commit, Signal } from '../journal/signals.ts';
+import { type LoopState, waitsForAnswers } from '../journal/state.ts';
 import { type Deadline, whenAnswered, whenReady } from '../journal/when-ready.ts';
 import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
 import { giveBack } from '../ownership/lease.ts';
 import { handOver } from '../streams/hand-over.ts';
-import type { Admission, Admitted } from './admission.ts';
-import { cancelTask } from './cancel-task.ts';
+import { cancelTask, childOf } from './from-outside.ts';
 
 /** A turn that can be resumed here, that another process owns, or that has ended. */
 export type Opening =
@@ -133,12 +132,6 @@ async function isOpen(store: TaskStateStore, taskId: string): Promise<boolean> {
     if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return false;
     throw error;
   }
-}
-
-/** Refuses what only the parent turn may do with a child turn. */
-export function childOf(taskId: string, { taskId: parentId, agentId }: ParentLink): AgentLoopError {
-  const message = `Task "${taskId}" is a child turn of task "${parentId}" (agent "${agentId}"); resume or answer task "${parentId}".`;
-  return new AgentLoopError('CONFLICT', message, { taskId });
 }
 
 function parentEnded({ taskId }: ParentLink): string {
@@ -270,4 +263,47 @@ function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
 function otherContext(taskId: string): AgentLoopError {
   const message = `Task "${taskId}" belongs to another context; give the contextId that it was started with, or none.`;
   return new AgentLoopError('CONFLICT', message, { taskId });
+}
+
+/** A turn whose lease this process has. */
+export interface OpenedTurn {
+  readonly state: LoopState;
+  /** Its journal is new. */
+  readonly created: boolean;
+}
+
+/** `queued`: another turn is before it, so a resume cannot get it any further yet. */
+export interface Admitted {
+  readonly queued: boolean;
+}
+
+/** What a turn passes before its first event. */
+export interface Admission {
+  /**
+   * Stands before the run, and may refuse it: the run that it gives errors then, before anything of the turn is recorded, and the turn is lost
+   * with that error. Called for each subscription, as an operator is. Not asked about a turn that is resumed.
+   */
+  readonly before?: (run$: Observable<Signal>) => Observable<Signal>;
+  /**
+   * Called where this process has the lease, and nothing was shown yet. Emits once where the turn may begin or is resumed; an error gives the
+   * lease back and loses the turn.
+   */
+  readonly opened?: (turn: OpenedTurn) => Observable<Admitted>;
+}
+
+const marker: unique symbol = Symbol.for('millrace.admission');
+
+/** Options of a turn that starts only where it is admitted. */
+export function withAdmission<O extends object>(options: O, admission: Admission): O {
+  return Object.assign({}, options, { [marker]: admission });
+}
+
+/** The admission of these options, where they have one. */
+export function admissionOf(options: object): Admission | undefined {
+  const admission: unknown = Reflect.get(options, marker);
+  return isAdmission(admission) ? admission : undefined;
+}
+
+function isAdmission(value: unknown): value is Admission {
+  return typeof value === 'object' && value !== null && ('before' in value || 'opened' in value);
 }

@@ -9,6 +9,7 @@ import {
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../../observability/spans/tracing-options.ts';
 import type { Lease, TaskStateStore } from '../contracts/store.ts';
 import type { AuthContext } from '../contracts/tool.ts';
+import type { HookDeps } from '../hooks/hook-context.ts';
 import { Hooks } from '../hooks/hook-table.ts';
 import { earlierRuns } from '../journal/lost-runs.ts';
 import { replayOf } from '../journal/observe-turn.ts';
@@ -27,20 +28,19 @@ import { AbortScope } from '../streams/abort-scope.ts';
 import { handOver } from '../streams/hand-over.ts';
 import { type FusibleOperator, fuse } from '../streams/operate.ts';
 import { CallNotes } from '../tool-call/tool-results.ts';
-import type { Admission } from './admission.ts';
-import { followCommands } from './command-operators.ts';
+import { type Admission, type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
+import type { RunDeps } from './run-operators.ts';
 import {
   askBehindEnd,
   catchTurnError,
   endChildTurns,
   failWhereDrained,
+  followCommands,
   leaveBelow,
   shutDown,
   tapAfterTurn,
-} from './execute-operators.ts';
-import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
+} from './run-operators.ts';
 import { loopStints } from './stint.ts';
-import type { RunDeps } from './turn-deps.ts';
 import { type BusyTurn, watchTurn, watchUntilFree } from './watch-turn.ts';
 
 /** What every run of a turn needs, whether it starts or resumes. */
@@ -266,7 +266,6 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
   return {
     config,
     turn: state.turn,
-    agentId: state.turn.agentId,
     systemPrompt: settings.systemPrompt ?? config.systemPrompt,
     maxIterations: settings.maxIterations ?? config.maxIterations,
     provider: config.llmProvider,
@@ -289,8 +288,8 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
 }
 
 /** A turn that a hook has paused is not asked there again. */
-function hooksOf(config: ResolvedConfig, state: LoopState): Hooks<RunDeps> {
-  const hooks = new Hooks<RunDeps>(config.hooks);
+function hooksOf(config: ResolvedConfig, state: LoopState): Hooks<HookDeps> {
+  const hooks = new Hooks<HookDeps>(config.hooks);
   if (state.outcome) hooks.noteAsked('shouldPause', state);
   return hooks;
 }

@@ -14,13 +14,14 @@ import type { ToolProvider } from '../contracts/tool.ts';
 import { hookLists } from '../hooks/hook-table.ts';
 import type { Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
+import type { ModelCallDeps } from '../model-call/usage.ts';
 import { type ResolvedConfig, resolveConfig } from '../options/resolve-config.ts';
 import { DirectSubscriber } from '../streams/direct-subscriber.ts';
 import { handOver } from '../streams/hand-over.ts';
 import { checkToolsOfOpenCalls } from '../tool-call/tool-plan.ts';
 import { collectTools, noTools, providerName, ToolSet } from '../tool-call/tool-set.ts';
 import { loopIterations } from './loop.ts';
-import type { RunDeps, TurnDeps } from './turn-deps.ts';
+import type { RunDeps } from './run-operators.ts';
 
 /**
  * Runs the loop (`loop.ts`) for one agent after another. A stint is the part of a turn that one agent runs, with its own model, tools and
@@ -114,7 +115,7 @@ class Stints {
       return stintDeps(deps, this.#state);
     } catch (error) {
       if (!onlyCloses(deps, this.#state)) throw error;
-      return { ...deps, agentId: this.#state.agentId };
+      return { ...deps, turn: { ...deps.turn, agentId: this.#state.agentId } };
     }
   }
 }
@@ -178,11 +179,10 @@ function missingTools({ turn }: RunDeps, cause: unknown): AgentLoopError {
 }
 
 /** Written out: objects made by spread have a shape each, and everything in the hot path reads this one. */
-function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
+function withTools(deps: RunDeps, tools: ToolSet): ModelCallDeps {
   return {
     config: deps.config,
     turn: deps.turn,
-    agentId: deps.agentId,
     systemPrompt: deps.systemPrompt,
     maxIterations: deps.maxIterations,
     provider: deps.provider,
@@ -219,7 +219,6 @@ function stintDeps(deps: RunDeps, state: LoopState): RunDeps {
   return {
     ...deps,
     config,
-    agentId,
     turn: { ...turn, agentId, metadata },
     tracing: agentChanges === 0 ? deps.tracing : turnTracing(config, { ...turn, agentId }),
     systemPrompt: given ?? config.systemPrompt,
@@ -229,7 +228,7 @@ function stintDeps(deps: RunDeps, state: LoopState): RunDeps {
 }
 
 /** The span of the part of a turn that an agent runs, which was changed to. */
-function stintSpan({ tracing, config, agentId }: RunDeps, state: LoopState, parent: Context): TracedSpan {
+function stintSpan({ tracing, config, turn: { agentId } }: RunDeps, state: LoopState, parent: Context): TracedSpan {
   if (state.agentChanges === 0) return silentSpanBelow(parent);
   const { name = agentId } = config.agents?.(agentId) ?? {};
   return startStintSpan(tracing, { agentName: name, reason: state.stint.reason, from: state.stint.from }, parent);

@@ -7,8 +7,7 @@ import type { Deadline } from '../journal/when-ready.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import { handOver } from '../streams/hand-over.ts';
-import { answerTask } from './answer-task.ts';
-import { cancelTask } from './cancel-task.ts';
+import { answerTask, cancelTask } from './from-outside.ts';
 import { type Opening, type OpenOptions, openWatchedTurn, retryAfterMs } from './open-turn.ts';
 
 /** A turn that another owner runs, or that is over. */

@@ -40,7 +40,6 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
   return {
     config,
     turn,
-    agentId: turn.agentId,
     systemPrompt: config.systemPrompt,
     maxIterations: config.maxIterations,
     provider: config.llmProvider,

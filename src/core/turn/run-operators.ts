@@ -1,21 +1,27 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { finishRunSpan, leaveExecuteSpan } from '../../observability/spans/run-spans.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
+import { checkMessages } from '../contracts/check-messages.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import { textOf } from '../contracts/messages.ts';
+import { type Message, textOf } from '../contracts/messages.ts';
+import type { Command, TaskStateStore } from '../contracts/store.ts';
 import type { ChildLink } from '../contracts/tool.ts';
 import { type AgentUsage, addUsed } from '../contracts/usage.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
-import type { HookPlace } from '../hooks/hook-context.ts';
+import type { HookDeps, HookPlace } from '../hooks/hook-context.ts';
+import type { CommandIds } from '../journal/command-ids.ts';
 import { isTerminal } from '../journal/records.ts';
 import { type Commit, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { failed } from '../model-call/response.ts';
+import type { ModelCallDeps } from '../model-call/usage.ts';
 import { leftReason, recordedUsage, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
 import { type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/operate.ts';
-import { cancelChildren } from './cancel-task.ts';
-import type { RunDeps } from './turn-deps.ts';
+import { cancelChildren } from './from-outside.ts';
+
+/** What a run of a turn has before its tools are known. */
+export type RunDeps = Omit<ModelCallDeps, 'tools'>;
 
 /**
  * Turns an error of the loop into the record of the turn's failure, once, at the top: the stream then completes. An error
@@ -249,12 +255,12 @@ export function askBehindEnd(
   });
 }
 
-function askEnded(deps: RunDeps, place: HookPlace): void | Promise<void> {
+function askEnded(deps: HookDeps, place: HookPlace): void | Promise<void> {
   const asked = deps.hooks.isDue('afterTurn', place.state) ? askEnd(deps, 'afterTurn', place) : undefined;
   return asked instanceof Promise ? asked.then(() => askEnd(deps, 'afterEnd', place)) : askEnd(deps, 'afterEnd', place);
 }
 
-function askEnd(deps: RunDeps, hook: 'afterTurn' | 'afterEnd', place: HookPlace): void | Promise<void> {
+function askEnd(deps: HookDeps, hook: 'afterTurn' | 'afterEnd', place: HookPlace): void | Promise<void> {
   const { outcome, value, finalMessage, lastResponse } = place.state;
   if (!outcome || deps.hooks.lists[hook].length === 0) return;
   const text = finalMessage ?? textOf(lastResponse?.message.content);
@@ -302,4 +308,77 @@ class TurnTap extends Stage<Signal> {
 
 function isShutdown(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && error.code === 'SHUTDOWN';
+}
+
+/**
+ * Listens, while the turn runs, to what others ask of it: cancel aborts its scope; pause, steering and answers go to its inbox. A command
+ * that an earlier owner of the turn followed (`followed`) is passed over. A store that cannot tell of commands is logged and
+ * does not stop the turn.
+ */
+export function followCommands(
+  deps: RunDeps,
+  store: TaskStateStore,
+  followed: Pick<CommandIds, 'has'>,
+): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    const commands = store.commands(deps.turn.taskId).subscribe({
+      next: (command) => {
+        if (followed.has(command.id)) return;
+        if (isCommand(command)) obey(deps, command);
+        else deps.config.logger.warn('command passed over', { taskId: deps.turn.taskId });
+      },
+      error: (error: unknown) => {
+        const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
+        deps.config.logger.warn('commands cannot be read', { taskId: deps.turn.taskId, code });
+      },
+    });
+    to.add(() => commands.unsubscribe());
+    return {};
+  });
+}
+
+/** Whether what somebody posted can be followed. */
+function isCommand(command: Command): boolean {
+  switch (command.type) {
+    case 'cancel':
+    case 'pause':
+      return command.reason === undefined || typeof command.reason === 'string';
+    case 'steer':
+      return isMessage(command.message);
+    case 'answer':
+      return typeof command.questionId === 'string';
+    default:
+      return false;
+  }
+}
+
+function isMessage(message: Message): boolean {
+  try {
+    checkMessages([message]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A message that an extension refuses does not stop the turn. */
+function steer({ inbox, turn, config }: RunDeps, { message, id }: Extract<Command, { type: 'steer' }>): void {
+  try {
+    inbox.steer(message, id);
+  } catch (error) {
+    config.logger.warn('steering message refused', { taskId: turn.taskId, error: messageOf(error) });
+  }
+}
+
+function obey(deps: RunDeps, command: Command): void {
+  switch (command.type) {
+    case 'cancel':
+      return deps.scope.abort(new AgentLoopError('CANCELED', command.reason ?? 'canceled'));
+    case 'pause':
+      return deps.inbox.requestPause(command.reason ?? 'paused', command.id);
+    case 'steer':
+      return steer(deps, command);
+    case 'answer':
+      return deps.inbox.answer(command.questionId, command.answer, command.id);
+  }
 }

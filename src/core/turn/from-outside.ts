@@ -1,0 +1,270 @@
+import { filter, firstValueFrom, map, merge, Observable } from 'rxjs';
+import { type Clock, systemClock } from '../contracts/clock.ts';
+import { AgentLoopError } from '../contracts/errors.ts';
+import type { Lease, TaskStateStore, Under } from '../contracts/store.ts';
+import type { TaskState } from '../contracts/task-state.ts';
+import type { ChildLink } from '../contracts/tool.ts';
+import { applyRecord, foldRecords } from '../journal/apply-record.ts';
+import type { ParentLink, TurnRecord } from '../journal/records.ts';
+import { commitOf } from '../journal/signals.ts';
+import { type LoopState, taskState } from '../journal/state.ts';
+import { ready } from '../journal/when-ready.ts';
+import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
+import { listedChildren } from '../ownership/child-turns.ts';
+import { giveBack } from '../ownership/lease.ts';
+import { restoreEnded } from '../ownership/restore-runs.ts';
+
+export interface AnswerOptions {
+  readonly store: TaskStateStore;
+  /** By question id, e.g. `{ '1:0': { approved: true } }`. */
+  readonly answers: Answers;
+  /** How long an owner of the turn may take to record them. Milliseconds; default 30,000. */
+  readonly deadlineMs?: number | undefined;
+  readonly clock?: Clock | undefined;
+  /** The id of the command that delivers an answer to the owner, by its question: a repeated id is applied once. Default: new ones. */
+  readonly commandId?: ((questionId: string) => string) | undefined;
+}
+
+/**
+ * Answers questions of a task from any process: its owner receives the answers; if it has none, they are written here. Resolves once they
+ * are recorded. Errors: `INVALID_INPUT`, `CONFLICT` as for `recordsOfAnswers`; `NOT_FOUND`, `TERMINAL`, `UNAVAILABLE`; `BUSY` where the
+ * owner, or the store, did not do so in time.
+ */
+export async function answerTask(taskId: string, options: AnswerOptions & { readonly root?: boolean }): Promise<void> {
+  const { store, answers, deadlineMs = 30_000, clock = systemClock, commandId = newId } = options;
+  const deadline = { ms: deadlineMs, clock, option: 'deadlineMs' };
+  const state = foldRecords(await ready(() => store.read(taskId), deadline));
+  const { parent } = state.turn;
+  if (parent && options.root) throw childOf(taskId, parent);
+  const ids = new Map<string, string>();
+  for (const { questionId, answer } of unrecorded(state, answers)) {
+    const id = commandId(questionId);
+    ids.set(questionId, id);
+    await ready(() => store.post(taskId, { id, type: 'answer', questionId, answer }), deadline);
+  }
+  const missing = (now: LoopState) => {
+    const records = unrecorded(now, answers);
+    return records.length === 0 ? 'done' : records.map((each) => ({ ...each, ...commandOf(ids, each.questionId) }));
+  };
+  if (await appendFromOutside({ store, taskId, clock, deadlineMs, missing })) return;
+  const message = `The answers for task "${taskId}" were not recorded within ${deadlineMs} ms; its owner, if it lives, still gets them.`;
+  throw new AgentLoopError('BUSY', message, { taskId, retryable: true });
+}
+
+function newId(): string {
+  return crypto.randomUUID();
+}
+
+/** What is not recorded yet. A turn that is over takes no more. */
+function unrecorded(state: LoopState, answers: Answers) {
+  const { taskId } = state.turn;
+  if (!state.isComplete) return recordsOfAnswers(state, answers);
+  const known = new Set(state.answers.map(({ question }) => question.id));
+  if (Object.keys(answers).every((id) => known.has(id))) return recordsOfAnswers(state, answers);
+  throw new AgentLoopError('TERMINAL', `Task "${taskId}" is over; nothing can be answered any more.`, { taskId });
+}
+
+function commandOf(ids: ReadonlyMap<string, string>, questionId: string): { readonly command?: string } {
+  const command = ids.get(questionId);
+  return command === undefined ? {} : { command };
+}
+
+/** Refuses what only the parent turn may do with a child turn. */
+export function childOf(taskId: string, { taskId: parentId, agentId }: ParentLink): AgentLoopError {
+  const message = `Task "${taskId}" is a child turn of task "${parentId}" (agent "${agentId}"); resume or answer task "${parentId}".`;
+  return new AgentLoopError('CONFLICT', message, { taskId });
+}
+
+export interface CancelOptions {
+  readonly store: TaskStateStore;
+  /** Default `canceled`. */
+  readonly reason?: string | undefined;
+  /** How long an owner of the turn may take to stop. Milliseconds; default 10,000. */
+  readonly deadlineMs?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+interface CancelTreeOptions extends CancelOptions {
+  /** The lease of the parent turn, where a child turn is cancelled. */
+  readonly under?: Under | undefined;
+}
+
+/**
+ * Cancels a task from any process: its owner stops it; if it has none, its end is written here, after the ends of its open child
+ * turns, the deepest first, and the spans that were lost with its process. Where that breaks off, the same cancel again does the rest. Resolves once the turn is over, or after the
+ * deadline: the command then waits for its owner, or for the next one. Does nothing for a task that has ended. Errors: `NOT_FOUND`,
+ * `UNAVAILABLE`.
+ */
+export async function cancelTask(taskId: string, options: CancelOptions): Promise<void> {
+  await cancelTree(taskId, options);
+}
+
+/** As `cancelTask`; false where the turn was not over by the deadline. */
+async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<boolean> {
+  const { store, reason = 'canceled', deadlineMs = 10_000, clock = systemClock, under } = options;
+  const deadline = { ms: deadlineMs, clock, option: 'deadlineMs' };
+  try {
+    await ready(() => store.post(taskId, { id: crypto.randomUUID(), type: 'cancel', reason }), deadline);
+  } catch (error) {
+    if (!AgentLoopError.isInstance(error) || error.code !== 'TERMINAL') throw error;
+    // A stopped owner may have created a child turn after the end was written.
+    const state = foldRecords(await store.read(taskId));
+    const children = [...state.openChildren, ...(await childrenOfHooks(store, state))];
+    await cancelChildren(children, { ...options, under: undefined });
+    return true;
+  }
+  const missing = (state: LoopState) =>
+    state.isComplete ? ('done' as const) : [{ type: 'turn.canceled' as const, reason }];
+  return appendFromOutside({
+    store,
+    taskId,
+    clock,
+    deadlineMs,
+    under,
+    missing,
+    before: async (state, lease) => {
+      const children = [...state.openChildren, ...(await childrenOfHooks(store, state))];
+      const under = { taskId, epoch: lease.epoch };
+      await cancelChildren(children, { ...options, under, beforeEach: () => store.renew(lease) });
+      await restoreEnded(store, { lease, clock });
+    },
+  });
+}
+
+/** Child turns that a hook had started when its process died. */
+async function childrenOfHooks(store: TaskStateStore, { turn }: LoopState): Promise<readonly ChildLink[]> {
+  return (await listedChildren(store, turn.taskId)).filter(({ state }) => !ended.has(state));
+}
+
+const ended: ReadonlySet<TaskState> = new Set(['completed', 'failed', 'canceled', 'rejected']);
+
+interface CancelChildrenOptions extends CancelTreeOptions {
+  /** Renews the lease of the parent turn. */
+  readonly beforeEach?: () => void | Promise<void>;
+}
+
+/**
+ * Cancels child turns with the lease of their parent turn, whoever held them. A child turn that was never created is passed over. Errors:
+ * those of the store, and `UNAVAILABLE` where one is not over by the deadline.
+ */
+export async function cancelChildren(
+  children: readonly ChildLink[],
+  { beforeEach, ...options }: CancelChildrenOptions,
+): Promise<void> {
+  for (const { taskId } of children) {
+    await beforeEach?.();
+    try {
+      if (await cancelTree(taskId, options)) continue;
+    } catch (error) {
+      if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') continue;
+      throw error;
+    }
+    const message = `The child turn "${taskId}" could not be cancelled in time; cancel its parent turn again.`;
+    throw new AgentLoopError('UNAVAILABLE', message, { taskId, retryable: true });
+  }
+}
+
+/** What somebody who does not run a turn wants to be in its journal. */
+interface OutsideAppend {
+  readonly store: TaskStateStore;
+  readonly taskId: string;
+  readonly clock: Clock;
+  /** What the turn's owner may take, in milliseconds. */
+  readonly deadlineMs: number;
+  /** What is still to be written in this state; `'done'` where it is there, or needs no more. Throws where it cannot be any more. */
+  readonly missing: (state: LoopState) => readonly TurnRecord[] | 'done';
+  /** The lease of the parent turn, where it is a child turn. */
+  readonly under?: Under | undefined;
+  /** What has to be done with the lease before the records are written. */
+  readonly before?: (state: LoopState, lease: Lease) => Promise<void>;
+}
+
+const leaseMs = 5_000;
+const lookAgainMs = 250;
+
+/**
+ * Ensures that records get into a journal: waits for the turn's owner to write them, which received a command, and writes them
+ * here where nobody holds the turn. Resolves with false where that takes longer than the deadline. Errors: those of `missing`,
+ * `NOT_FOUND`, `UNAVAILABLE`. Reads each record once.
+ */
+async function appendFromOutside(wanted: OutsideAppend): Promise<boolean> {
+  const { clock, deadlineMs } = wanted;
+  let stop = () => {};
+  const late = new Promise<false>((resolve) => {
+    stop = clock.schedule(deadlineMs, () => resolve(false));
+  });
+  const over = new AbortController();
+  try {
+    return await Promise.race([late, untilDone(wanted, over.signal)]);
+  } finally {
+    over.abort();
+    stop();
+  }
+}
+
+async function untilDone(wanted: OutsideAppend, over: AbortSignal): Promise<boolean> {
+  const { store, taskId, missing, under } = wanted;
+  let state = foldRecords(await store.read(taskId));
+  while (!over.aborted) {
+    if (missing(state) === 'done') return true;
+    const lease = await leaseOf(store, taskId, under);
+    if (lease && (await writeMissing(wanted, lease, state))) return true;
+    state = await caughtUp(store, state);
+    if (missing(state) !== 'done') await change(wanted, state, over);
+    state = await caughtUp(store, state);
+  }
+  return false;
+}
+
+/** The lease, where nobody holds the turn and it is not over. */
+async function leaseOf(store: TaskStateStore, taskId: string, under: Under | undefined): Promise<Lease | undefined> {
+  try {
+    return await store.acquire(taskId, `outside-${crypto.randomUUID()}`, leaseMs, under);
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && (error.code === 'BUSY' || error.code === 'TERMINAL')) return undefined;
+    throw error;
+  }
+}
+
+async function caughtUp(store: TaskStateStore, state: LoopState): Promise<LoopState> {
+  const records = await store.read(state.turn.taskId, { from: state.seq + 1 });
+  return records.reduce<LoopState>(applyRecord, state);
+}
+
+/** False if another process took the turn meanwhile: that owner receives the command. */
+async function writeMissing(
+  { store, clock, missing, before }: OutsideAppend,
+  lease: Lease,
+  known: LoopState,
+): Promise<boolean> {
+  try {
+    const state = await caughtUp(store, known);
+    const records = missing(state);
+    if (records === 'done' || records.length === 0) return true;
+    await before?.(state, lease);
+    const commit = commitOf({ epoch: lease.epoch, now: () => clock.now() }, state, records);
+    const stamped = commit.steps.map((step) => step.record);
+    await store.append(lease, stamped, { status: taskState(commit.after), barrier: true });
+    return true;
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'FENCED') return false;
+    throw error;
+  } finally {
+    await giveBack(store, lease);
+  }
+}
+
+/** Resolves when the turn's owner has written something, or after a while: it may have given the turn up without a word. */
+async function change({ store, taskId, clock }: OutsideAppend, { seq }: LoopState, over: AbortSignal): Promise<void> {
+  const records$ = store.follow(taskId, { from: seq + 1 }).pipe(
+    filter(({ type }) => type === 'record'),
+    map(() => undefined),
+  );
+  const pause$ = new Observable<undefined>((to) => clock.schedule(lookAgainMs, () => to.next(undefined)));
+  const left$ = new Observable<undefined>((to) => {
+    const leave = () => to.next(undefined);
+    over.addEventListener('abort', leave);
+    return () => over.removeEventListener('abort', leave);
+  });
+  await firstValueFrom(merge(records$, pause$, left$), { defaultValue: undefined });
+}
