@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError, branch, type Extension, type Message, textOf } from 'millrace';
+import { AgentLoopError, branch, type Extension, type Message, replay, textOf } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import type { ScriptedLLM } from 'millrace/testing';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../core/dead-turn.ts';
@@ -171,6 +171,30 @@ describe('branch', () => {
     expect(result.usageBy).toEqual([{ agentId: 'reader', usage }]);
     expect(bench.store.read('t').filter(({ type }) => type === 'x.reviewer')).toMatchObject([{ effects: { usage } }]);
   });
+
+  it.each([undefined, { data: 1, usage: { promptTokens: 1, completionTokens: 1, totalTokens: 2 } }])(
+    'T-17 counts in afterLLMCall, with what the hook answers, also in a replay: %j',
+    async (answer) => {
+      const usage = { promptTokens: 10, completionTokens: 5, totalTokens: 15 };
+      const reader = bench.config(bench.model([{ text: 'Yes.', usage }]), { agentId: 'reader' });
+      const reviewer: Extension = {
+        name: 'reviewer',
+        afterLLMCall: async (_, context) => {
+          if (context.iteration !== 1) return undefined;
+          await branch(context, { config: reader, messages: [review], name: 'review' });
+          return answer;
+        },
+      };
+      const model = bench.model([counting, { text: 'Two.' }]);
+      const config = bench.config(model, { toolProviders, extensions: [reviewer] });
+      const result = await new AgentLoop(config).startTurn(question, { taskId: 't' }).result();
+      expect(result.usage.totalTokens).toBe(answer ? 17 : 15);
+      expect(result.usageBy).toContainEqual({ agentId: 'reader', usage });
+      expect(bench.store.load('t')?.usage).toEqual(result.usage);
+      const again = await replay(bench.store.read('t'), { toolProviders }).result();
+      expect([again.deviations, again.usage]).toEqual([[], result.usage]);
+    },
+  );
 
   it('T-04 is left, not cancelled, where another child turn of the hook is lost', async () => {
     const [lost, left] = [bench.model([{ text: 'Never.' }]), bench.model([{ never: true }])];

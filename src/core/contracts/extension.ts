@@ -148,7 +148,7 @@ export interface CallChange extends Pick<TurnChange, 'fail'> {
 }
 
 /** Changes of one answer, before it is recorded. */
-export interface ResponseChange extends Pick<TurnChange, 'data' | 'events' | 'fail'> {
+export interface ResponseChange extends Pick<TurnChange, 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
   readonly response?: LLMResponse;
 }
 

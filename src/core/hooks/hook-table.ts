@@ -87,7 +87,7 @@ export const hookTable: HookTable = {
     answer: { params: true, provider: true, response: true, fail: true },
     recorded: false,
   },
-  afterLLMCall: { asked: 'each time', ...plain, answer: { ...noted, response: true }, recorded: 'change' },
+  afterLLMCall: { asked: 'each time', ...plain, answer: { ...noted, ...used, response: true }, recorded: 'change' },
   beforeToolCall: {
     asked: 'each time',
     ...plain,

@@ -94,18 +94,16 @@ export function changeResponse(
       place: { state, traceContext },
       about: () => response,
       asked: waitsFor,
-      take(change, { name }) {
+      take(change, { name }, { childUsage: used }) {
         const flaw = change.response && responseFlaw(change.response);
         if (flaw) throw flaw;
         response = change.response ?? response;
-        const { data, events } = change;
-        const record = recordOfChange(
-          { ...(data === undefined ? {} : { data }), ...(events && { events }) },
-          { deps, state, name, hook: 'afterLLMCall' },
-        );
+        const { response: _response, fail: _fail, ...rest } = change;
+        const record = recordOfChange(rest, { deps, state, name, hook: 'afterLLMCall', used });
         if (record) records.push(record);
         return true;
       },
+      count: (used, { name }) => records.push(usageRecord(used, { name, hook: 'afterLLMCall' })),
     });
     return asked instanceof Promise ? asked.then(() => ({ response, records })) : { response, records };
   };
