@@ -35,6 +35,15 @@ const shows = new Map([
     [/^killed when "reserve"/m, /result charge: done/, /result .*OUTCOME_UNKNOWN/, /charge sale:1:1 attempt 2/],
   ],
   [
+    'batch',
+    [
+      /^killed at 40 %$/m,
+      /^completed: 60 rows, 2[4-9] of them of an earlier start/m,
+      /^60 rows, 60 keys$/m,
+      /^[0-5] of 60 /m,
+    ],
+  ],
+  [
     'watch',
     [
       /asked: Window or aisle\?/,

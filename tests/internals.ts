@@ -15,6 +15,7 @@ export { Agent } from '../src/agent/agent.ts';
 export { agentToolName } from '../src/agent/agent-tools.ts';
 export { conversationName, settleTurnsAhead } from '../src/agent/open-turns.ts';
 export { Team } from '../src/agent/team.ts';
+export { taskIdOf } from '../src/batch/batch-item.ts';
 export { httpUrl, parseAnswers, wholeNumber } from '../src/cli/arguments.ts';
 export { columnsOf, cut, LiveRegion, pad, WordWrap, wrapLines } from '../src/cli/columns.ts';
 export { type CommandHost, Interruption } from '../src/cli/command-host.ts';

@@ -1,0 +1,266 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Subscriber } from 'rxjs';
+import { AgentLoopError, type Clock, invalidConfig, lessUsage, systemClock } from '../core/contracts/index.ts';
+import { ItemCheck, type PlacedItem, taskIdOf } from './batch-item.ts';
+import { type BatchItem, type BatchOptions, type ResolvedLimits, resolveLimits } from './batch-options.ts';
+import type { BatchProgress } from './batch-progress.ts';
+import { addSpent, type BatchRow, nothingSpent, type Spent } from './batch-row.ts';
+import { agentRunner, type BatchRunner, type BatchTurns } from './batch-runner.ts';
+import { type KnownRow, ResultsFile, spentInRows } from './results-file.ts';
+import { runItem } from './run-item.ts';
+
+export type BatchSource = Iterable<BatchItem | string> | AsyncIterable<BatchItem | string>;
+type Step = IteratorResult<BatchItem | string, unknown>;
+interface Reader {
+  next(): Step | Promise<Step>;
+  return?(): unknown;
+}
+
+export type BatchRunOptions<T, C> = BatchOptions<T, C> & { readonly id: string };
+
+/** Why no more items are started. */
+type Ending = { readonly state: 'budget' | 'stopped' } | { readonly state: 'failed'; readonly cause: unknown };
+
+/** After so many items that have their row the event loop gets its turn. */
+const skippedAtOnce = 1_000;
+
+/** One start of a batch. */
+export class BatchRun<T, C> {
+  readonly #options: BatchRunOptions<T, C>;
+  readonly #subscriber: Subscriber<BatchProgress<T>>;
+  readonly #clock: Clock;
+  readonly #limits: ResolvedLimits;
+  readonly #turns: BatchTurns<T>;
+  readonly #stop = new AbortController();
+  readonly #check = new ItemCheck();
+  #results: ResultsFile | undefined;
+  /** Read and not started; those that another process runs come last. */
+  readonly #waiting: PlacedItem[] = [];
+  readonly #held: PlacedItem[] = [];
+  /** Whether the store may have turns of this batch that others hold. */
+  #continues = true;
+  #sourceEnded = false;
+  #ending: Ending | undefined;
+  readonly #counts = { completed: 0, failed: 0, suspended: 0, earlier: 0, fresh: 0, running: 0 };
+  #spent: Spent = nothingSpent;
+  #startedAt = 0;
+  /** Wakes the reader: there is room for an item, or no more are wanted. */
+  #wakeReader = () => {};
+  #finish = () => {};
+
+  /** Errors: `INVALID_CONFIG`. */
+  constructor(options: BatchRunOptions<T, C>, subscriber: Subscriber<BatchProgress<T>>) {
+    const { agent, clock = systemClock, turn } = options;
+    this.#options = options;
+    this.#subscriber = subscriber;
+    this.#clock = clock;
+    const runner: BatchRunner<T> = 'open' in agent ? agent : agentRunner(agent, turn);
+    this.#limits = resolveLimits(options, runner.concurrency);
+    this.#turns = runner.open(this.#stop.signal);
+  }
+
+  /** Resolves once nothing of it runs any more. Never rejects. */
+  async run(source: BatchSource): Promise<void> {
+    const { signal, out } = this.#options;
+    const stop = () => this.stop();
+    signal?.addEventListener('abort', stop);
+    if (signal?.aborted) stop();
+    try {
+      this.#results = await ResultsFile.open(out);
+      this.#countEarlier(this.#results.known);
+      this.#startedAt = this.#now();
+      this.#emit();
+      const over = new Promise<void>((resolve) => {
+        this.#finish = resolve;
+      });
+      void this.#read(source, this.#results);
+      await over;
+    } catch (error) {
+      this.#fail(error);
+    } finally {
+      signal?.removeEventListener('abort', stop);
+    }
+    await this.#results?.close().catch((error: unknown) => this.#fail(error));
+    if (this.#ending?.state === 'failed') return this.#subscriber.error(this.#ending.cause);
+    this.#emit({ state: this.#ending?.state ?? 'completed' });
+    this.#subscriber.complete();
+  }
+
+  /** Stops the turns that run, so that they can be continued. */
+  stop(): void {
+    this.#ending ??= { state: 'stopped' };
+    this.#stop.abort();
+    this.#settle();
+  }
+
+  /** Starts no more; what runs comes to its end. */
+  #fail(cause: unknown): void {
+    if (this.#ending?.state !== 'failed') this.#ending = { state: 'failed', cause };
+    this.#settle();
+  }
+
+  #countEarlier(known: ReadonlyMap<string, KnownRow>): void {
+    for (const row of known.values()) {
+      if (this.#runsAgain(row)) continue;
+      this.#counts.earlier += 1;
+      this.#counts[row.status === 'completed' ? 'completed' : 'failed'] += 1;
+    }
+    this.#spent = spentInRows(known);
+    this.#checkBudget();
+  }
+
+  #runsAgain({ status }: KnownRow): boolean {
+    return status === 'suspended' || (status !== 'completed' && this.#options.retryFailed === true);
+  }
+
+  async #read(source: BatchSource, results: ResultsFile): Promise<void> {
+    try {
+      const reader: Reader =
+        Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
+      while (!this.#ending) {
+        const step = await this.#next(reader);
+        if (step === undefined) continue;
+        this.#sourceEnded = step.done === true;
+        if (step.done) break;
+        await this.#take(step.value, results);
+      }
+      // One that is asked for an item may never give it: nobody waits.
+      if (!this.#sourceEnded) void Promise.resolve(reader.return?.()).catch(() => {});
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#settle();
+  }
+
+  /** `undefined` where there was no room, or no more are wanted meanwhile. */
+  #next(reader: Reader): Promise<Step | undefined> {
+    return new Promise((resolve, reject) => {
+      this.#wakeReader = () => resolve(undefined);
+      if (this.#open < this.#limits.window) Promise.resolve(reader.next()).then(resolve, reject);
+    });
+  }
+
+  /** Errors: `INVALID_INPUT`, `CONFLICT`, those of the store. */
+  async #take(given: BatchItem | string, { known: rows }: ResultsFile): Promise<void> {
+    const item = this.#check.place(given);
+    const known = rows.get(item.key);
+    if (known && known.input !== item.input)
+      throw new AgentLoopError(
+        'CONFLICT',
+        `${item.place}: the results have a row of the key "${item.key}" with another prompt; use another key, or another file and id.`,
+      );
+    if (known && !this.#runsAgain(known)) {
+      if (this.#check.count % skippedAtOnce === 0) await setImmediate();
+      return;
+    }
+    ((await this.#isHeld(item, rows.size > 0)) ? this.#held : this.#waiting).push(item);
+    this.#startWaiting();
+  }
+
+  /** Items are started in order: where the store does not have the first one, and there are no rows, it has none. */
+  async #isHeld({ key }: PlacedItem, hasRows: boolean): Promise<boolean> {
+    if (!this.#turns.look || !this.#continues) return false;
+    const found = await this.#turns.look(taskIdOf(this.#options.id, key));
+    if (found === 'new' && !hasRows) this.#continues = false;
+    return found === 'held';
+  }
+
+  /** How many are read and have no row. */
+  get #open(): number {
+    return this.#waiting.length + this.#held.length + this.#counts.running;
+  }
+
+  /** After each change. */
+  #settle(): void {
+    this.#startWaiting();
+    if (this.#ending || this.#open < this.#limits.window) this.#wakeReader();
+    const isDone = this.#sourceEnded && this.#open === 0;
+    if (this.#counts.running === 0 && (this.#ending || isDone)) this.#finish();
+  }
+
+  #startWaiting(): void {
+    while (!this.#ending && this.#counts.running < this.#limits.concurrency) {
+      const heldIsDue = this.#sourceEnded || this.#open >= this.#limits.window;
+      const item = this.#waiting.shift() ?? (heldIsDue ? this.#held.shift() : undefined);
+      if (!item) return;
+      this.#counts.running += 1;
+      void this.#start(item);
+    }
+  }
+
+  async #start(item: PlacedItem): Promise<void> {
+    try {
+      const known = this.#results?.known.get(item.key);
+      const { retry } = this.#limits;
+      const { id: batchId, prices } = this.#options;
+      const failed = known?.status === 'suspended' ? undefined : known;
+      const stop = this.#stop.signal;
+      const run = { batchId, turns: this.#turns, retry, failed, prices, clock: this.#clock, stop };
+      const row = await runItem(item, run);
+      await this.#results?.append(row);
+      this.#counts.running -= 1;
+      this.#count(row, known);
+    } catch (error) {
+      this.#counts.running -= 1;
+      if (!this.#stop.signal.aborted) this.#fail(error);
+    }
+    this.#settle();
+  }
+
+  #count(row: BatchRow<T>, known: KnownRow | undefined): void {
+    this.#counts.fresh += 1;
+    this.#counts[row.status === 'canceled' ? 'failed' : row.status] += 1;
+    const { usage, cost } = row;
+    this.#spent = addSpent(known ? without(this.#spent, known.spent) : this.#spent, { usage, cost });
+    if (cost === undefined && this.#limits.budget.cost !== undefined) this.#fail(costUnknown(row.key));
+    this.#checkBudget();
+    this.#emit({ row });
+  }
+
+  #checkBudget(): void {
+    const { cost = Number.POSITIVE_INFINITY, tokens = Number.POSITIVE_INFINITY } = this.#limits.budget;
+    const isUsedUp = (this.#spent.cost ?? 0) >= cost || this.#spent.usage.totalTokens >= tokens;
+    if (isUsedUp) this.#ending ??= { state: 'budget' };
+  }
+
+  #emit({ state = 'running', row }: Partial<Pick<BatchProgress<T>, 'state' | 'row'>> = {}): void {
+    const { completed, failed, suspended, earlier, fresh, running } = this.#counts;
+    const total = this.#sourceEnded ? this.#check.count : this.#options.total;
+    const seconds = (this.#now() - this.#startedAt) / 1_000;
+    const perSecond = fresh === 0 || seconds <= 0 ? 0 : fresh / seconds;
+    const left = total === undefined ? undefined : Math.max(0, total - completed - failed - suspended);
+    this.#subscriber.next({
+      id: this.#options.id,
+      state,
+      ...(total !== undefined && { total }),
+      completed,
+      failed,
+      suspended,
+      earlier,
+      running,
+      waiting: this.#waiting.length + this.#held.length,
+      usage: this.#spent.usage,
+      ...(this.#spent.cost !== undefined && { cost: this.#spent.cost }),
+      perSecond,
+      ...(left !== undefined && perSecond > 0 && { etaMs: (left / perSecond) * 1_000 }),
+      ...(row && { row }),
+    });
+  }
+
+  #now(): number {
+    return this.#clock.elapsed?.() ?? this.#clock.now();
+  }
+}
+
+/** A row takes the place of an earlier one, which it includes. */
+function without(sum: Spent, part: Spent): Spent {
+  const cost = sum.cost === undefined || part.cost === undefined ? undefined : sum.cost - part.cost;
+  return { usage: lessUsage(sum.usage, part.usage), cost };
+}
+
+function costUnknown(key: string): AgentLoopError {
+  return invalidConfig(
+    `budget.cost needs a model whose cost is known; the usage of item "${key}" has none`,
+    'give prices, such as a ModelRegistry, or use budget.tokens',
+  );
+}

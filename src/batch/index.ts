@@ -1,0 +1,13 @@
+// Many prompts as one batch: `millrace/batch`.
+export { runBatch } from './batch.ts';
+export type { BatchBudget, BatchItem, BatchOptions, BatchRetry } from './batch-options.ts';
+export type { BatchProgress } from './batch-progress.ts';
+export type { BatchRow, CompletedRow, FailedRow, SuspendedRow } from './batch-row.ts';
+export {
+  agentRunner,
+  type BatchRunner,
+  type BatchTurn,
+  type BatchTurns,
+  type SharedTurnOptions,
+} from './batch-runner.ts';
+export { type ReadPromptsOptions, readPrompts } from './read-prompts.ts';

@@ -1,0 +1,103 @@
+import { AgentLoopError, checkMessages, type Message, messageOf, shownValue } from '../core/contracts/index.ts';
+import type { BatchItem } from './batch-options.ts';
+import { textLines } from './text-lines.ts';
+
+export interface ReadPromptsOptions {
+  /**
+   * `'json'`: each line is JSON, an object `{ key, prompt, messages, metadata }` or a string, the prompt. `'text'`: each line is a prompt. Default: what
+   * the first line is.
+   */
+  readonly format?: 'json' | 'text' | undefined;
+  /** What messages call the source. Default: its path, else `the input`. */
+  readonly name?: string | undefined;
+}
+
+/**
+ * The items of a file, or of a stream of bytes, one a line; empty lines are left out. The key of an item without one is the number of its line. Errors: `INVALID_INPUT`
+ * for a line that is none, naming it; those of the file. Leaving it closes the source. Memory: a line.
+ */
+export async function* readPrompts(
+  source: string | AsyncIterable<Uint8Array | string>,
+  options: ReadPromptsOptions = {},
+): AsyncGenerator<BatchItem> {
+  const { name = typeof source === 'string' ? source : 'the input' } = options;
+  let { format } = options;
+  for await (const { text, number } of textLines(source)) {
+    const line = number === 1 ? text.replace(/^\uFEFF/, '') : text;
+    if (line.trim() === '') continue;
+    format ??= isJsonItem(line) ? 'json' : 'text';
+    yield format === 'text' ? { prompt: line.trim(), line: number } : itemOf(line, { name, number });
+  }
+}
+
+interface Place {
+  readonly name: string;
+  readonly number: number;
+}
+
+/** A first line that looks like an object or a string is JSON, also where it is broken. */
+function isJsonItem(line: string): boolean {
+  return /^\s*(\{\s*["}]|"(?:[^"\\]|\\.)*"\s*$)/.test(line);
+}
+
+function itemOf(text: string, place: Place): BatchItem {
+  const { number: line } = place;
+  const given = parsed(text, place);
+  if (typeof given === 'string') return { prompt: given, line };
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
+    throw invalid(place, `must be an object { key, prompt } or a string, not ${shownValue(given)}`);
+  const fields = new Map<string, unknown>(Object.entries(given));
+  const stray = [...fields.keys()].find((field) => !known.includes(field));
+  if (stray !== undefined)
+    throw invalid(place, `unknown property "${stray}"; allowed: ${known.join(', ')}; put others into metadata`);
+  const basics = { ...keyIn(fields.get('key'), place), ...metadataIn(fields.get('metadata'), place), line };
+  const [prompt, messages] = [fields.get('prompt'), fields.get('messages')];
+  if ((prompt === undefined) === (messages === undefined)) throw invalid(place, 'needs either prompt or messages');
+  if (messages === undefined) {
+    if (typeof prompt === 'string') return { ...basics, prompt };
+    throw invalid(place, `prompt must be a string, not ${shownValue(prompt)}`);
+  }
+  return { ...basics, messages: messagesIn(messages, place) };
+}
+
+const known: readonly string[] = ['key', 'prompt', 'messages', 'metadata'];
+
+function parsed(text: string, place: Place): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw invalid(place, `is not JSON: ${messageOf(error)}`);
+  }
+}
+
+function keyIn(key: unknown, place: Place): { readonly key?: string } {
+  if (key === undefined) return {};
+  if (typeof key === 'string' || typeof key === 'number') return { key: String(key) };
+  throw invalid(place, `key must be a string or a number, not ${shownValue(key)}`);
+}
+
+function metadataIn(metadata: unknown, place: Place): Pick<BatchItem, 'metadata'> {
+  if (metadata === undefined) return {};
+  if (typeof metadata === 'object' && metadata !== null && !Array.isArray(metadata))
+    return { metadata: Object.fromEntries(Object.entries(metadata)) };
+  throw invalid(place, `metadata must be an object, not ${shownValue(metadata)}`);
+}
+
+function messagesIn(messages: unknown, place: Place): readonly Message[] {
+  try {
+    if (isMessages(messages)) return messages;
+  } catch (error) {
+    throw invalid(place, messageOf(error));
+  }
+  throw invalid(place, `messages must be an array of messages, not ${shownValue(messages)}`);
+}
+
+function isMessages(value: unknown): value is readonly Message[] {
+  if (!Array.isArray(value) || value.length === 0) return false;
+  checkMessages(value);
+  return true;
+}
+
+function invalid({ name, number }: Place, what: string): AgentLoopError {
+  return new AgentLoopError('INVALID_INPUT', `${name}:${number} ${what.replace(/\.$/, '')}.`);
+}

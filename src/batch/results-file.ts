@@ -1,0 +1,204 @@
+import { existsSync } from 'node:fs';
+import { type FileHandle, open, rename, rm } from 'node:fs/promises';
+import { AgentLoopError, type Usage } from '../core/contracts/index.ts';
+import { privateFileMode } from '../files/private-files.ts';
+import { addSpent, type BatchRow, lineOf, nothingSpent, type Spent } from './batch-row.ts';
+import { textLines } from './text-lines.ts';
+
+/** What is kept in memory of a row of an earlier start. */
+export interface KnownRow {
+  readonly status: BatchRow['status'];
+  readonly taskId: string;
+  readonly attempts: number;
+  readonly input: string;
+  readonly spent: Spent;
+}
+
+const noRows: ReadonlyMap<string, KnownRow> = new Map();
+
+/**
+ * The results of a batch, a row a line. A process that is killed leaves at most a torn last line, which the next `open` removes, and rows that a
+ * later one of the same key replaces, which `open` and `close` remove. Memory: for each row what `KnownRow` has.
+ */
+export class ResultsFile {
+  /** The rows of earlier starts by key. */
+  readonly known: ReadonlyMap<string, KnownRow>;
+  readonly #path: string | undefined;
+  readonly #file: FileHandle | undefined;
+  #unwritten = '';
+  #writing: Promise<void> | undefined;
+  #replaced = false;
+
+  private constructor(path: string | undefined, file: FileHandle | undefined, known: ReadonlyMap<string, KnownRow>) {
+    this.#path = path;
+    this.#file = file;
+    this.known = known;
+  }
+
+  /** Errors: `INVALID_INPUT` for a file that has something else than rows in it, which is left as it is; those of the file. */
+  static async open(path: string | undefined): Promise<ResultsFile> {
+    if (path === undefined) return new ResultsFile(undefined, undefined, noRows);
+    const known = existsSync(path) ? await repaired(path) : noRows;
+    return new ResultsFile(path, await open(path, 'a', privateFileMode), known);
+  }
+
+  /** Resolves once the row is written. Rows that come while others are written are written together. */
+  append<T>(row: BatchRow<T>): Promise<void> {
+    if (!this.#file) return Promise.resolve();
+    this.#replaced ||= this.known.has(row.key);
+    this.#unwritten += lineOf(row);
+    this.#writing ??= this.#write(this.#file);
+    return this.#writing;
+  }
+
+  async #write(file: FileHandle): Promise<void> {
+    // Those that end in the same moment go together.
+    await Promise.resolve();
+    while (this.#unwritten !== '') {
+      const lines = this.#unwritten;
+      this.#unwritten = '';
+      await file.appendFile(lines);
+    }
+    this.#writing = undefined;
+  }
+
+  /** Errors: those of the file. */
+  async close(): Promise<void> {
+    if (!this.#file || this.#path === undefined) return;
+    try {
+      await this.#file.sync();
+    } finally {
+      await this.#file.close();
+    }
+    if (this.#replaced) await repaired(this.#path);
+  }
+}
+
+/** Removes a torn last line and rows that a later one replaces, and gives what is left. */
+async function repaired(path: string): Promise<ReadonlyMap<string, KnownRow>> {
+  const { known, lines, torn, count } = await readRows(path);
+  if (count > known.size) await rewrite(path, new Set(lines.values()));
+  else if (torn) await mendEnd(path, torn);
+  return known;
+}
+
+interface ReadRows {
+  readonly known: ReadonlyMap<string, KnownRow>;
+  /** The line of the last row of each key. */
+  readonly lines: ReadonlyMap<string, number>;
+  readonly count: number;
+  /** A last line without an end: where it begins if it is no row, else undefined. */
+  readonly torn: { readonly from: number | undefined } | undefined;
+}
+
+async function readRows(path: string): Promise<ReadRows> {
+  const known = new Map<string, KnownRow>();
+  const lines = new Map<string, number>();
+  let count = 0;
+  let begin = 0;
+  for await (const { text, number, isWhole, end } of textLines(path)) {
+    const row = knownRow(text);
+    if (!row) {
+      if (!isWhole && isTorn(text)) return { known, lines, count, torn: { from: begin } };
+      throw new AgentLoopError(
+        'INVALID_INPUT',
+        `${path}:${number} is not a row of a batch; name a new file, or the results of an earlier start.`,
+      );
+    }
+    count += 1;
+    known.set(row.key, row.known);
+    lines.set(row.key, number);
+    begin = end;
+    if (!isWhole) return { known, lines, count, torn: { from: undefined } };
+  }
+  return { known, lines, count, torn: undefined };
+}
+
+const opening = '{"key":"';
+
+/** Whether a line may be the begin of a row: anything else was not written by a batch. */
+function isTorn(text: string): boolean {
+  return text.startsWith(opening) || opening.startsWith(text);
+}
+
+function knownRow(text: string): { readonly key: string; readonly known: KnownRow } | undefined {
+  try {
+    const row: unknown = JSON.parse(text);
+    if (!isRow(row)) return undefined;
+    const { key, status, taskId, attempts, input, usage, cost } = row;
+    return { key, known: { status, taskId, attempts, input, spent: { usage, cost } } };
+  } catch {
+    return undefined;
+  }
+}
+
+const statuses: Readonly<Record<BatchRow['status'], true>> = {
+  completed: true,
+  failed: true,
+  canceled: true,
+  suspended: true,
+};
+
+function isStatus(value: unknown): value is BatchRow['status'] {
+  return typeof value === 'string' && Object.hasOwn(statuses, value);
+}
+
+type WrittenRow = Pick<BatchRow, 'key' | 'status' | 'taskId' | 'attempts' | 'input' | 'usage' | 'cost'>;
+
+function isRow(value: unknown): value is WrittenRow {
+  if (typeof value !== 'object' || value === null) return false;
+  return (
+    ['key', 'taskId', 'input'].every((name) => typeof Reflect.get(value, name) === 'string') &&
+    isStatus(Reflect.get(value, 'status')) &&
+    Number.isSafeInteger(Reflect.get(value, 'attempts')) &&
+    isUsage(Reflect.get(value, 'usage')) &&
+    ['number', 'undefined'].includes(typeof Reflect.get(value, 'cost'))
+  );
+}
+
+function isUsage(value: unknown): value is Usage {
+  return typeof value === 'object' && value !== null && 'totalTokens' in value && typeof value.totalTokens === 'number';
+}
+
+async function mendEnd(path: string, { from }: { readonly from: number | undefined }): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    if (from === undefined) {
+      const { size } = await file.stat();
+      await file.write('\n', size);
+    } else await file.truncate(from);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Writes the wanted lines to a file beside it, which takes its place: a process that dies in between leaves the old one. */
+async function rewrite(path: string, wanted: ReadonlySet<number>): Promise<void> {
+  const beside = `${path}.${process.pid}.tmp`;
+  const file = await open(beside, 'w', privateFileMode);
+  try {
+    let lines = '';
+    for await (const { text, number } of textLines(path)) {
+      if (wanted.has(number)) lines += `${text}\n`;
+      if (lines.length < 65_536) continue;
+      await file.appendFile(lines);
+      lines = '';
+    }
+    await file.appendFile(lines);
+    await file.sync();
+    await file.close();
+    await rename(beside, path);
+  } catch (error) {
+    await file.close().catch(() => {});
+    await rm(beside, { force: true });
+    throw error;
+  }
+}
+
+/** What the rows of earlier starts took. */
+export function spentInRows(known: ReadonlyMap<string, KnownRow>): Spent {
+  let sum = nothingSpent;
+  for (const { spent } of known.values()) sum = addSpent(sum, spent);
+  return sum;
+}
