@@ -71,3 +71,8 @@ function parseAnswer(text: string): readonly [id: string, answer: unknown] {
 function invalid(sentence: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', sentence);
 }
+
+/** An option or a setting that cannot be used: the command exits with 2. */
+export function invalidConfig(sentence: string, cause?: unknown): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', sentence, { cause });
+}

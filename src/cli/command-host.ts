@@ -110,6 +110,19 @@ export class Interruption {
   };
 }
 
+/** Listens for Ctrl-C and SIGTERM for the time of an action. */
+export async function withInterruption(
+  { signals, exitAtOnce }: Pick<CommandHost, 'signals' | 'exitAtOnce'>,
+  action: (interruption: Interruption) => Promise<void>,
+): Promise<void> {
+  const interruption = new Interruption(signals, exitAtOnce);
+  try {
+    await action(interruption);
+  } finally {
+    interruption.close();
+  }
+}
+
 function newControllers(): Controllers {
   return { SIGINT: new AbortController(), SIGTERM: new AbortController() };
 }

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
+import { messageOf } from '../core/contracts/index.ts';
 import type { McpServerOptions } from '../mcp/mcp-options.ts';
 import type { McpTools } from '../mcp/mcp-tools.ts';
-import { isHttpUrl } from './arguments.ts';
+import { invalidConfig, isHttpUrl } from './arguments.ts';
 import { Interrupted, type Interruption } from './command-host.ts';
 import { type Environment, note, type Terminal } from './terminal.ts';
 
@@ -28,7 +28,7 @@ export function isServersFile(spec: string): boolean {
 
 function addAll(servers: Record<string, McpServerOptions>, more: Servers): void {
   for (const [name, server] of Object.entries(more)) {
-    if (name in servers) throw invalid(`two MCP servers are called "${name}"; give one of them another name`);
+    if (name in servers) throw invalidConfig(`two MCP servers are called "${name}"; give one of them another name`);
     servers[name] = server;
   }
 }
@@ -47,7 +47,7 @@ function commandOf(text: string): {
 } {
   const [command, ...args] = shellWords(text);
   if (command !== undefined) return { command, args, required: true };
-  throw invalid('--mcp is empty; give a command, an address, or a file of servers');
+  throw invalidConfig('--mcp is empty; give a command, an address, or a file of servers');
 }
 
 function unusedName(wanted: string, servers: Servers): string {
@@ -58,7 +58,7 @@ function unusedName(wanted: string, servers: Servers): string {
 }
 
 function serversIn(file: string, env: Environment): Servers {
-  const fail = (what: string, cause?: unknown) => invalid(`the file of MCP servers "${file}" ${what}`, cause);
+  const fail = (what: string, cause?: unknown) => invalidConfig(`the file of MCP servers "${file}" ${what}`, cause);
   let parsed: unknown;
   try {
     parsed = JSON.parse(readFileSync(file, 'utf8'));
@@ -96,10 +96,6 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function invalid(message: string, cause?: unknown): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', message, { cause });
-}
-
 /**
  * The words of a command, quotes and backslashes as a shell has them, and nothing else of a shell: no variables, no pipes. Throws
  * `INVALID_CONFIG` for a quote without an end.
@@ -123,7 +119,7 @@ function shellWords(text: string): readonly string[] {
       word = undefined;
     }
   }
-  if (quote !== '') throw new AgentLoopError('INVALID_CONFIG', `a quote (${quote}) has no end in a command of --mcp`);
+  if (quote !== '') throw invalidConfig(`a quote (${quote}) has no end in a command of --mcp`);
   return word === undefined ? words : [...words, word];
 }
 

@@ -1,7 +1,7 @@
-import { AgentLoopError, type LLMProvider } from '../core/contracts/index.ts';
+import type { LLMProvider } from '../core/contracts/index.ts';
 import { shownUrl } from '../observability/otel-environment.ts';
 import { type VendorName, vendorNames, vendors } from '../providers/ai-sdk/vendors.ts';
-import { isHttpUrl } from './arguments.ts';
+import { invalidConfig, isHttpUrl } from './arguments.ts';
 import type { Environment } from './terminal.ts';
 
 /** What the command line says about the model. */
@@ -47,17 +47,17 @@ const standInWarning =
  */
 export function modelSettings(flags: ModelFlags, env: Environment): ModelSettings {
   const model = flags.model?.trim() ?? firstSet(env, 'OPENAI_MODEL', 'LITELLM_MODEL');
-  if (model === '') throw invalid('--model is empty; name a model, or leave it out for the built-in demo model');
+  if (model === '') throw invalidConfig('--model is empty; name a model, or leave it out for the built-in demo model');
   const vendor = vendorPrefixes.find((prefix) => model?.startsWith(`${prefix}:`));
   if (vendor !== undefined && model !== undefined) return vendorSettings({ vendor, model }, flags, env);
   const apiKey = keyOf(flags, env);
   const baseUrl = baseUrlOf(flags, env);
   if (model === undefined) {
     if (baseUrl === undefined) return standIn(flags, apiKey);
-    throw invalid(`${shownUrl(baseUrl)} needs the name of a model: add --model NAME or set OPENAI_MODEL`);
+    throw invalidConfig(`${shownUrl(baseUrl)} needs the name of a model: add --model NAME or set OPENAI_MODEL`);
   }
   if (baseUrl === undefined && apiKey === undefined) {
-    throw invalid(
+    throw invalidConfig(
       `model ${model} needs an address: add --base-url URL or set OPENAI_BASE_URL; for api.openai.com, set OPENAI_API_KEY${ofVendors(model)}`,
     );
   }
@@ -89,11 +89,11 @@ function vendorSettings(
   flags: ModelFlags,
   env: Environment,
 ): VendorSettings {
-  if (model === `${vendor}:`) throw invalid(`--model ${vendor}: needs the name of a model after the colon`);
+  if (model === `${vendor}:`) throw invalidConfig(`--model ${vendor}: needs the name of a model after the colon`);
   const { keyVariables, baseUrl: itsOwn } = vendors[vendor];
   const apiKey = keyOf(flags, env, keyVariables);
   if (apiKey === undefined) {
-    throw invalid(
+    throw invalidConfig(
       `model ${model} needs a key: set ${keyVariables.join(' or ')}, or name another variable with --api-key-env`,
     );
   }
@@ -103,7 +103,7 @@ function vendorSettings(
 
 function standIn(flags: ModelFlags, apiKey: string | undefined): ModelSettings {
   if (flags.apiKeyEnv !== undefined)
-    throw invalid('--api-key-env needs --model NAME, and --base-url URL unless it is for api.openai.com');
+    throw invalidConfig('--api-key-env needs --model NAME, and --base-url URL unless it is for api.openai.com');
   if (apiKey === undefined) return { kind: 'demo', warnings: [standInWarning] };
   return {
     kind: 'demo',
@@ -118,10 +118,10 @@ function keyOf(
 ): string | undefined {
   if (flags.apiKeyEnv === undefined) return firstSet(env, ...variables);
   if (!/^[A-Za-z_]\w*$/.test(flags.apiKeyEnv)) {
-    throw invalid('--api-key-env takes the name of an environment variable, never the key itself');
+    throw invalidConfig('--api-key-env takes the name of an environment variable, never the key itself');
   }
   const key = firstSet(env, flags.apiKeyEnv);
-  if (key === undefined) throw invalid(`the environment variable ${flags.apiKeyEnv} of --api-key-env is not set`);
+  if (key === undefined) throw invalidConfig(`the environment variable ${flags.apiKeyEnv} of --api-key-env is not set`);
   return key;
 }
 
@@ -134,7 +134,7 @@ function baseUrlIn(env: Environment, ...names: readonly string[]): string | unde
   if (name === undefined) return undefined;
   const value = firstSet(env, name);
   if (value === undefined || !isHttpUrl(value))
-    throw invalid(`${name} is not an http or https address, like http://localhost:4000/v1`);
+    throw invalidConfig(`${name} is not an http or https address, like http://localhost:4000/v1`);
   return value;
 }
 
@@ -153,10 +153,6 @@ function exposedWarning(baseUrl: string): string {
   return `the API key goes to ${new URL(baseUrl).host} over plain http, where others may read it; use https`;
 }
 
-function invalid(sentence: string): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', sentence);
-}
-
 /** A provider that is ready to be asked. */
 interface ModelConnection {
   readonly provider: LLMProvider;
@@ -166,17 +162,13 @@ interface ModelConnection {
   close(): Promise<void>;
 }
 
-interface StandInOptions {
-  /** Milliseconds before each chunk of its answer, so that it can be watched. */
-  readonly delayMs: number;
-}
-
 /**
- * Reaches the model of the settings; the stand-in is started in this process, on a free port of the loopback. Rejects with `MISSING_PACKAGE`
+ * Reaches the model of the settings; the stand-in is started in this process, on a free port of the loopback, and
+ * waits `delayMs` before each chunk of its answer, so that it can be watched. Rejects with `MISSING_PACKAGE`
  * where the package of a vendor is not installed.
  */
-export async function connectModel(settings: ModelSettings, standIn: StandInOptions): Promise<ModelConnection> {
-  if (settings.kind === 'demo') return connectStandIn(standIn);
+export async function connectModel(settings: ModelSettings, delayMs: number): Promise<ModelConnection> {
+  if (settings.kind === 'demo') return connectStandIn(delayMs);
   if (settings.kind === 'vendor') return connectVendor(settings);
   const { baseUrl, model, apiKey } = settings;
   const LiteLLMProvider = await litellmProvider();
@@ -190,7 +182,7 @@ async function connectVendor({ model, apiKey, baseUrl }: VendorSettings): Promis
   return { provider, label: model, baseUrl, close: async () => {} };
 }
 
-async function connectStandIn({ delayMs }: StandInOptions): Promise<ModelConnection> {
+async function connectStandIn(delayMs: number): Promise<ModelConnection> {
   const { startModelServer } = await import('../testing/model-server.ts');
   const LiteLLMProvider = await litellmProvider();
   const server = await startModelServer({ delayMs });

@@ -1,42 +1,82 @@
-import { shortestKey } from '../a2a/server/auth/shortest-key.ts';
 import { isLoopbackHost } from '../a2a/server/loopback.ts';
 import type { Agent } from '../agent/agent.ts';
 import { AgentLoopError, type Logger, type MessageStore } from '../core/contracts/index.ts';
 import type { PushStore } from '../stores/push/push-store.ts';
-import { type Interruption, newId } from './command-host.ts';
+import { invalidConfig } from './arguments.ts';
+import { type CommandHost, type Interruption, newId, withInterruption } from './command-host.ts';
 import { openMcp } from './mcp-servers.ts';
 import { connectModel, type ModelFlags, modelSettings } from './model.ts';
 import { defaultLeaseMs, toolsOf } from './session.ts';
-import { type OpenStore, openStore, type StoreFlags, type StoreSettings, storeFiles } from './store.ts';
-import { complain, type Environment, note, type Terminal } from './terminal.ts';
+import { type OpenStore, openStore, type StoreSettings, storeFiles, storeWarnings } from './store.ts';
+import { complain, note, type Terminal } from './terminal.ts';
 import type { TraceFlags } from './trace-view.ts';
+import { exportTrace } from './trace-view.ts';
+import { loadAgent } from './user-modules.ts';
 
-interface ServedAgentRequest {
-  readonly flags: AgentFlags;
-  readonly stores: Pick<ServeStores, 'journals' | 'messages'>;
-  readonly terminal: Terminal;
-  readonly logger: Logger;
-  /** Breaks off what takes its time to start. */
-  readonly interruption: Interruption;
-  readonly traced: boolean;
-}
-
-export interface ServedAgent {
+interface ServedAgent {
   readonly agent: Agent;
   /** For a person: which model answers. */
   readonly label: string | undefined;
   close(): Promise<void>;
 }
 
+/** What a server is made of. */
+export interface Served extends ServedAgent {
+  readonly stores: ServeStores;
+  readonly logger: Logger;
+  readonly interruption: Interruption;
+}
+
+export interface ServeRequest {
+  readonly flags: AgentFlags & Pick<TraceFlags, 'otlp'>;
+  readonly settings: StoreSettings;
+  /** Whether the log is lines of JSON. */
+  readonly structured: boolean;
+  readonly host: CommandHost;
+}
+
+/** Opens what a server needs, as the flags say, for the time of an action. */
+export async function withServed(
+  { flags, settings, structured, host }: ServeRequest,
+  action: (served: Served) => Promise<void>,
+): Promise<void> {
+  const { terminal } = host;
+  await withInterruption(host, async (interruption) => {
+    const logger = await serveLogger(terminal, structured);
+    const tracing = await exportTrace(flags, terminal.env);
+    const stores = await openServeStores(settings);
+    try {
+      for (const warning of await interruption.race(storeWarnings(stores.journals))) note(terminal, warning);
+      const traced = tracing !== undefined;
+      const agent = await servedAgent({ flags, stores, terminal, logger, interruption, traced });
+      try {
+        await action({ ...agent, stores, logger, interruption });
+      } finally {
+        await agent.close();
+      }
+    } finally {
+      await stores.close();
+      const sentence = await tracing?.close();
+      if (sentence !== undefined) note(terminal, sentence);
+    }
+  });
+}
+
+interface AgentRequest extends Omit<Served, keyof ServedAgent> {
+  readonly flags: AgentFlags;
+  readonly terminal: Terminal;
+  readonly traced: boolean;
+}
+
 /** The agent of the file, else one of the model and the tools that the flags name. Errors: `INVALID_CONFIG`. */
-export async function servedAgent({
+async function servedAgent({
   flags,
   stores,
   terminal,
   logger,
   interruption,
   traced,
-}: ServedAgentRequest): Promise<ServedAgent> {
+}: AgentRequest): Promise<ServedAgent> {
   const defaults = {
     taskStateStore: stores.journals.store,
     messageStore: stores.messages,
@@ -46,7 +86,6 @@ export async function servedAgent({
     busy: 'queue' as const,
   };
   if (flags.agent !== undefined) {
-    const { loadAgent } = await import('./user-modules.ts');
     const agent = await interruption.race(loadAgent(flags.agent, defaults));
     return { agent, label: undefined, close: async () => {} };
   }
@@ -59,7 +98,7 @@ export async function servedAgent({
     flags.workspace === undefined ? undefined : { root: flags.workspace, hidden },
   );
   const mcp = await openMcp({ specs: flags.mcp, terminal, interruption });
-  const model = await connectModel(settings, { delayMs: 20 }).catch(async (thrown: unknown) => {
+  const model = await connectModel(settings, 20).catch(async (thrown: unknown) => {
     await mcp?.close();
     throw thrown;
   });
@@ -93,91 +132,28 @@ export interface AgentFlags extends ModelFlags {
   readonly workspace?: string;
 }
 
-/** What the command line says about a server. */
-export interface ServeFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
-  readonly port: number;
-  readonly host: string;
-  readonly grpcPort?: number;
-  readonly publicUrl?: string;
-  /** Names the variable that holds the keys of callers. */
-  readonly clientKeysEnv?: string;
-  readonly open?: boolean;
-  readonly privateWebhooks?: boolean;
-  readonly maxTurns?: number;
-  readonly maxStreams?: number;
-  /** Requests a minute; 0: no limit. */
-  readonly rateLimit?: number;
-  readonly trustedProxies?: number;
-  /** MiB; 0: no limit. */
-  readonly maxKept?: number;
-  readonly maxHistory?: number;
-  readonly log?: boolean;
-}
-
-/** A caller and what it shows. */
-interface ClientKey {
-  readonly id: string;
-  readonly key: string;
-}
-
-const variable = 'MILLRACE_CLIENT_KEYS';
-
-/**
- * The keys of callers, from the variable that the flag names, else from `MILLRACE_CLIENT_KEYS`: `alice=KEY,bob=KEY`, or one `KEY`.
- * Errors: `INVALID_CONFIG`, without the keys.
- */
-export function clientKeys(
-  { clientKeysEnv }: Pick<ServeFlags, 'clientKeysEnv'>,
-  env: Environment,
-): readonly ClientKey[] {
-  if (clientKeysEnv !== undefined && !/^[A-Za-z_]\w*$/.test(clientKeysEnv)) {
-    throw invalid('--client-keys-env takes the name of an environment variable, never the keys themselves');
-  }
-  const text = env[clientKeysEnv ?? variable]?.trim() ?? '';
-  if (text === '' && clientKeysEnv === undefined) return [];
-  if (text === '') throw invalid(`the environment variable ${clientKeysEnv} of --client-keys-env is not set`);
-  const keys = text.split(',').map(clientKey);
-  const isTwice = keys.some(({ id }, index) => keys.findIndex((other) => other.id === id) !== index);
-  if (isTwice) throw invalid(`${clientKeysEnv ?? variable} names a caller twice; write alice=KEY,bob=KEY`);
-  const short = keys.find(({ key }) => key.length < shortestKey);
-  if (short)
-    throw invalid(
-      `the key of ${short.id} in ${clientKeysEnv ?? variable} is too short; take a random one of at least ${shortestKey} characters, e.g. of openssl rand -hex 24`,
-    );
-  return keys;
-}
-
-function clientKey(text: string): ClientKey {
-  const [, id = 'client', key = ''] = /^(?:([\w.@-]+)=)?(.*)$/.exec(text.trim()) ?? [];
-  return { id, key };
-}
-
 /** Refuses flags that nothing would read. Errors: `INVALID_CONFIG`. */
 export function checkServeFlags(flags: AgentFlags): void {
   const ofModel = (['baseUrl', 'model', 'apiKeyEnv', 'tools', 'mcp', 'system', 'workspace'] as const).filter(
     (name) => flags[name] !== undefined,
   );
   if (flags.agent !== undefined && ofModel.length > 0) {
-    throw invalid(
+    throw invalidConfig(
       '--agent brings its model, its tools and its prompt; leave --base-url, --model, --api-key-env, --tools, --mcp, --system and --workspace out',
     );
   }
   if (flags.tools !== undefined && flags.workspace !== undefined) {
-    throw invalid('--tools replaces the built-in tools, so --workspace has no effect; leave one of them out');
+    throw invalidConfig('--tools replaces the built-in tools, so --workspace has no effect; leave one of them out');
   }
 }
 
 /** Refuses to be reached from elsewhere by callers whom nobody asks who they are; `cure` says what to do. Errors: `INVALID_CONFIG`. */
 export function checkReach(host: string, isGuarded: boolean, cure: string): void {
-  if (!isGuarded && !isLoopbackHost(host)) throw invalid(`--host ${host} lets others reach the server; ${cure}`);
-}
-
-function invalid(sentence: string): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', sentence);
+  if (!isGuarded && !isLoopbackHost(host)) throw invalidConfig(`--host ${host} lets others reach the server; ${cure}`);
 }
 
 /** What a server keeps, all in one place. */
-export interface ServeStores {
+interface ServeStores {
   readonly journals: OpenStore;
   readonly messages: MessageStore;
   readonly push: PushStore;
@@ -185,7 +161,7 @@ export interface ServeStores {
 }
 
 /** Opens the stores; loads their package. Errors as `openStore`. */
-export async function openServeStores(settings: StoreSettings): Promise<ServeStores> {
+async function openServeStores(settings: StoreSettings): Promise<ServeStores> {
   const journals = await openStore(settings);
   const { messages, push, close } = await besides(settings);
   return { journals, messages, push, close: async () => void (await Promise.all([journals.close(), close()])) };

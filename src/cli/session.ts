@@ -1,14 +1,9 @@
 import type { Agent } from '../agent/agent.ts';
 import { type OpenTurn, settleTurnsAhead } from '../agent/open-turns.ts';
-import {
-  AgentLoopError,
-  type Logger,
-  type TaskStateStore,
-  type ToolDefinition,
-  type ToolProvider,
-} from '../core/contracts/index.ts';
+import type { Logger, TaskStateStore, ToolDefinition, ToolProvider } from '../core/contracts/index.ts';
 import type { McpTools } from '../mcp/mcp-tools.ts';
-import { type CommandHost, Interruption, newId } from './command-host.ts';
+import { invalidConfig } from './arguments.ts';
+import { type CommandHost, type Interruption, newId, withInterruption } from './command-host.ts';
 import { openMcp } from './mcp-servers.ts';
 import { connectModel, type ModelSettings, modelSettings } from './model.ts';
 import { type TaskPlace, whyOpen } from './next-commands.ts';
@@ -25,6 +20,7 @@ import { note, type Terminal } from './terminal.ts';
 import type { WorkspaceOptions } from './tools/workspace.ts';
 import { openTrace, type TraceView, wantsExport } from './trace-view.ts';
 import type { TurnFlags } from './turn-flags.ts';
+import { loadTools } from './user-modules.ts';
 
 /** All that turns of the command line need, ready to run. */
 export interface Session {
@@ -68,7 +64,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   const { agent } = await import('../agent/agent.ts');
   const trace = traced ? await openTrace(flags, terminal.env) : undefined;
   const store = await openStore(options.store);
-  const model = await connectModel(options.model, { delayMs: options.standInDelayMs });
+  const model = await connectModel(options.model, options.standInDelayMs);
   let mcp: McpTools | undefined;
   let runs: Agent | undefined;
   const close = async () => {
@@ -122,7 +118,6 @@ export async function toolsOf(file: string | undefined, workspace?: WorkspaceOpt
     const { builtInTools } = await import('./tools/built-in-tools.ts');
     return builtInTools({ ...(workspace && { workspace }) });
   }
-  const { loadTools } = await import('./user-modules.ts');
   return loadTools(file);
 }
 
@@ -148,8 +143,7 @@ export async function withSession(
   const { terminal } = host;
   const model = modelSettings(flags, terminal.env);
   const store = existing ? lastingStore(flags, terminal.env) : turnStore(flags, terminal.env);
-  const interruption = new Interruption(host.signals, host.exitAtOnce);
-  try {
+  await withInterruption(host, async (interruption) => {
     const traced = flags.trace === true || wantsExport(flags, terminal.env);
     const drains = store.kind !== 'memory';
     const session = await openSession({
@@ -168,9 +162,7 @@ export async function withSession(
     } finally {
       await session.close();
     }
-  } finally {
-    interruption.close();
-  }
+  });
 }
 
 /** The first turn of a conversation that has not ended; none in a new conversation. Errors: those of the store. */
@@ -185,8 +177,7 @@ export async function lengthOf(store: TaskStateStore, contextId: string): Promis
 
 function messagesIn({ messages }: TaskStateStore): NonNullable<TaskStateStore['messages']> {
   if (messages) return messages;
-  throw new AgentLoopError(
-    'INVALID_CONFIG',
+  throw invalidConfig(
     'this store does not keep conversations; use --store lmdb, redis://HOST:PORT or postgres://HOST/DATABASE',
   );
 }

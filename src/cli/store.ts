@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { AgentLoopError, messageOf, type TaskStateStore } from '../core/contracts/index.ts';
 import { makeFolderSync, writePrivateSync } from '../files/private-files.ts';
 import { loadPackage } from '../stores/load-package.ts';
+import { invalidConfig } from './arguments.ts';
 import type { Environment } from './terminal.ts';
 
 /** What the command line says about where journals are kept. */
@@ -57,8 +58,7 @@ export function canLoad(name: string): boolean {
 export function lastingStore(flags: StoreFlags, env: Environment): Exclude<StoreSettings, { kind: 'memory' }> {
   const settings = storeSettings(flags, env);
   if (settings.kind === 'memory') {
-    throw new AgentLoopError(
-      'INVALID_CONFIG',
+    throw invalidConfig(
       'the memory of another process cannot be read; name the store of the turn: --store lmdb[:FOLDER], redis://HOST:PORT or postgres://HOST/DATABASE',
     );
   }
@@ -79,8 +79,7 @@ function settingsOf(text: string, source: string): StoreSettings {
   if (isUrl(text, ['postgres:', 'postgresql:'])) {
     return { kind: 'postgres', url: text, place: `PostgreSQL at ${shownUrl(text)}` };
   }
-  throw new AgentLoopError(
-    'INVALID_CONFIG',
+  throw invalidConfig(
     `${source} must be memory, lmdb, lmdb:FOLDER, redis://HOST:PORT (rediss:// for TLS), or postgres://HOST/DATABASE`,
   );
 }

@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream';
+import { styleText } from 'node:util';
 import { logText } from '../core/contracts/index.ts';
 import { columnsOf, wrapLines } from './columns.ts';
 
@@ -171,15 +172,15 @@ export function wantsUnicode(env: Environment): boolean {
 }
 
 export function createStyle(options: { readonly color: boolean; readonly unicode: boolean }): Style {
-  const paint = (open: number, close: number): Paint =>
-    options.color ? (text) => `\u001b[${open}m${text}\u001b[${close}m` : (text) => text;
+  const paint = (format: 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'): Paint =>
+    options.color ? (text) => styleText(format, text, { validateStream: false }) : (text) => text;
   return {
-    bold: paint(1, 22),
-    dim: paint(2, 22),
-    red: paint(31, 39),
-    green: paint(32, 39),
-    yellow: paint(33, 39),
-    cyan: paint(36, 39),
+    bold: paint('bold'),
+    dim: paint('dim'),
+    red: paint('red'),
+    green: paint('green'),
+    yellow: paint('yellow'),
+    cyan: paint('cyan'),
     color: options.color,
     unicode: options.unicode,
     glyphs: options.unicode ? unicodeGlyphs : asciiGlyphs,

@@ -1,7 +1,7 @@
-import { AgentLoopError } from '../core/contracts/index.ts';
 import { attribute } from '../observability/attributes.ts';
 import type { FinishedSpan } from '../observability/finished-spans.ts';
 import type { StartTracingOptions, Tracing } from '../observability/tracing.ts';
+import { invalidConfig } from './arguments.ts';
 import type { Environment, Terminal } from './terminal.ts';
 
 /** What the command line says about tracing. */
@@ -45,7 +45,7 @@ async function startTrace(flags: TraceFlags, options: StartTracingOptions): Prom
   const off = turnedOff(flags, tracing);
   if (off === undefined) return tracing;
   await tracing.shutdown();
-  throw new AgentLoopError('INVALID_CONFIG', off);
+  throw invalidConfig(off);
 }
 
 /** Why what a flag asks for does not happen. */

@@ -4,10 +4,11 @@ import { pathToFileURL } from 'node:url';
 import { isNativeError } from 'node:util/types';
 import type { Agent } from '../agent/agent.ts';
 import type { AgentOptions, AgentSettings } from '../agent/agent-options.ts';
-import { AgentLoopError, messageOf, nameOf, type ToolProvider } from '../core/contracts/index.ts';
+import { type AgentLoopError, messageOf, nameOf, type ToolProvider } from '../core/contracts/index.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { assertToolOptions } from '../tools/tool-options.ts';
+import { invalidConfig } from './arguments.ts';
 
 /**
  * The tools of an ES module whose default export is an array of `{ name, description, parameters, execute, … }`, or of
@@ -17,16 +18,20 @@ import { assertToolOptions } from '../tools/tool-options.ts';
  * something else, or where a tool or its JSON Schema is not right. What the module does when it is loaded is done.
  */
 export async function loadTools(file: string): Promise<ToolProvider> {
-  const exported = await defaultExport({ kind: 'tools file', file });
+  const named = { kind: 'tools file', file };
+  const exported = await defaultExport(named);
   if (isProvider(exported)) return exported;
   if (typeof exported === 'function')
-    throw invalid(file, 'exports a function by default; export its result: export default [{ … }]');
+    throw invalidFile(named, 'exports a function by default; export its result: export default [{ … }]');
   if (!Array.isArray(exported))
-    throw invalid(file, 'must have an array of tools or a tool provider as its default export: export default [{ … }]');
+    throw invalidFile(
+      named,
+      'must have an array of tools or a tool provider as its default export: export default [{ … }]',
+    );
   const provider = new LocalToolProvider([], { name: file });
   for (const [index, entry] of exported.entries()) {
     await addTool(provider, entry).catch((thrown: unknown) => {
-      throw invalid(file, `has an invalid tool, #${index + 1}: ${messageOf(thrown)}`, thrown);
+      throw invalidFile(named, `has an invalid tool, #${index + 1}: ${messageOf(thrown)}`, thrown);
     });
   }
   return provider;
@@ -49,10 +54,6 @@ function isProvider(value: unknown): value is ToolProvider {
 
 function isTool(entry: unknown): entry is Tool {
   return typeof entry === 'object' && entry !== null && 'definition' in entry && 'execute' in entry;
-}
-
-function invalid(file: string, what: string, cause?: unknown): AgentLoopError {
-  return invalidFile({ kind: 'tools file', file }, what, cause);
 }
 
 /**
@@ -119,7 +120,7 @@ async function defaultExport(named: NamedFile): Promise<unknown> {
 }
 
 function invalidFile({ kind, file }: NamedFile, what: string, cause?: unknown): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', `The ${kind} "${file}" ${what.replace(/\.$/, '')}.`, { cause });
+  return invalidConfig(`The ${kind} "${file}" ${what.replace(/\.$/, '')}.`, cause);
 }
 
 /** Only Node's own report of a syntax error shows its place; the error does not hold it. */

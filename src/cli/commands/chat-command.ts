@@ -10,7 +10,7 @@ import type { Question } from '../../core/journal/index.ts';
 import type { Turn } from '../../core/turn/index.ts';
 import type { FinishedSpan } from '../../observability/finished-spans.ts';
 import { pad, wrapLines } from '../columns.ts';
-import { type CommandHost, Interruption, newId } from '../command-host.ts';
+import { type CommandHost, type Interruption, newId, withInterruption } from '../command-host.ts';
 import { type Ending, emptyTally, endingOf, sentenceOf, showTally, type Tally } from '../ending.ts';
 import { count, oneLine } from '../format.ts';
 import { type LineSource, PipedLines, TypedLines } from '../line-source.ts';
@@ -41,8 +41,7 @@ async function chat(flags: ChatFlags, host: CommandHost): Promise<void> {
   const { terminal } = host;
   const model = modelSettings(flags, terminal.env);
   const store = turnStore(flags, terminal.env);
-  const interruption = new Interruption(host.signals, host.exitAtOnce);
-  try {
+  await withInterruption(host, async (interruption) => {
     const start = { model, store, flags, terminal, interruption };
     const session = await openSession({ ...start, traced: true, standInDelayMs: 25 });
     const lines = host.stdin.isTTY ? typed(interruption, host) : piped(interruption, host);
@@ -55,9 +54,7 @@ async function chat(flags: ChatFlags, host: CommandHost): Promise<void> {
       lines.close();
       await session.close();
     }
-  } finally {
-    interruption.close();
-  }
+  });
 }
 
 function typed(interruption: Interruption, host: CommandHost): LineSource {

@@ -10,7 +10,7 @@ import { type AgentEvent, AgentLoopError } from '../../core/contracts/index.ts';
 import { otlpSpanPackages, spanPackages } from '../../observability/load-sdk.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { httpUrl, wholeNumber } from '../arguments.ts';
-import { type CommandHost, Interruption, newId, ownFile } from '../command-host.ts';
+import { type CommandHost, type Interruption, newId, ownFile, withInterruption } from '../command-host.ts';
 import { demoTools, ledgerRows, ledgerVariable, readLedger, slowTools } from '../demo/demo-tools.ts';
 import { defaultPrompt, introduction, ledgerTable, linkLine, nextSteps } from '../demo/screens.ts';
 import { endingOf, showTally, type Tally } from '../ending.ts';
@@ -61,31 +61,31 @@ interface Show {
 async function demo(prompt: string, flags: DemoFlags, host: CommandHost): Promise<void> {
   const terminal = onStdout(host.terminal);
   assertInstalled(['lmdb', ...(wantsExport(flags, terminal.env) ? otlpSpanPackages : spanPackages)]);
-  const interruption = new Interruption(host.signals, host.exitAtOnce);
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'millrace-demo-')));
-  const ledger = join(folder, 'ledger.jsonl');
-  try {
-    const path = join(folder, 'journal');
-    const session = await openSession({
-      flags: { ...flags, leaseMs },
-      terminal,
-      model: { kind: 'demo', warnings: [] },
-      store: { kind: 'lmdb', path, place: path },
-      tools: new LocalToolProvider(demoTools(process.cwd(), ledger)),
-      traced: true,
-      standInDelayMs: flags.delayMs,
-    });
-    const signal = AbortSignal.any([interruption.signal, terminal.stdout.closed]);
-    const show: Show = { prompt, flags, taskId: newId(), folder, ledger, session, terminal, signal };
+  await withInterruption(host, async (interruption) => {
+    const folder = realpathSync(mkdtempSync(join(tmpdir(), 'millrace-demo-')));
+    const ledger = join(folder, 'ledger.jsonl');
     try {
-      await play(show, { host, interruption });
+      const path = join(folder, 'journal');
+      const session = await openSession({
+        flags: { ...flags, leaseMs },
+        terminal,
+        model: { kind: 'demo', warnings: [] },
+        store: { kind: 'lmdb', path, place: path },
+        tools: new LocalToolProvider(demoTools(process.cwd(), ledger)),
+        traced: true,
+        standInDelayMs: flags.delayMs,
+      });
+      const signal = AbortSignal.any([interruption.signal, terminal.stdout.closed]);
+      const show: Show = { prompt, flags, taskId: newId(), folder, ledger, session, terminal, signal };
+      try {
+        await play(show, { host, interruption });
+      } finally {
+        await session.close();
+      }
     } finally {
-      await session.close();
+      rmSync(folder, { recursive: true, force: true });
     }
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-    interruption.close();
-  }
+  });
 }
 
 /** The demo kills a process and draws spans, so it needs what other commands do without. Errors: `MISSING_PACKAGE`. */
@@ -174,7 +174,7 @@ function fromResumption(printer: DemoPrinter): Printer {
     print(event) {
       if (event.kind === 'internal:resumed') {
         resumed = true;
-        printer.heading('resumed');
+        printer.section('resumed');
       } else if (resumed) return printer.print(event);
     },
     cancelling: () => printer.cancelling(),
@@ -205,38 +205,21 @@ async function conclude({ session, terminal, flags, ledger }: Show, doomed: Doom
 }
 
 /** Shows a turn with a heading for each iteration. */
-class DemoPrinter implements Printer {
+class DemoPrinter extends TextPrinter {
   readonly #terminal: Terminal;
-  readonly #printer: TextPrinter;
 
   constructor(terminal: Terminal) {
+    super(terminal);
     this.#terminal = terminal;
-    this.#printer = new TextPrinter(terminal);
   }
 
-  print(event: AgentEvent): void | Promise<void> {
-    if (event.kind === 'internal:iteration-start') {
-      this.heading(`iteration ${event.iteration}`);
-    }
-    return this.#printer.print(event);
+  override print(event: AgentEvent): void | Promise<void> {
+    if (event.kind === 'internal:iteration-start') this.section(`iteration ${event.iteration}`);
+    return super.print(event);
   }
 
-  /** Begins a section of its own. */
-  heading(title: string): void {
-    this.#printer.heading(section(title, this.#terminal));
-  }
-
-  /** Shows what ran as cut off. */
-  cutOff(): void {
-    this.#printer.cutOff();
-  }
-
-  cancelling(): void {
-    this.#printer.cancelling();
-  }
-
-  close(): void {
-    this.#printer.close();
+  section(title: string): void {
+    this.heading(section(title, this.#terminal));
   }
 }
 

@@ -2,21 +2,13 @@ import { Console } from 'node:console';
 import { once } from 'node:events';
 import { Writable } from 'node:stream';
 import type { Command } from 'commander';
-import { AgentLoopError } from '../../core/contracts/index.ts';
 import type { McpServer } from '../../mcp/server/mcp-server.ts';
-import { wholeNumber } from '../arguments.ts';
-import { type CommandHost, Interrupted, Interruption } from '../command-host.ts';
-import {
-  type AgentFlags,
-  checkReach,
-  checkServeFlags,
-  openServeStores,
-  servedAgent,
-  serveLogger,
-} from '../served-agent.ts';
-import { type StoreFlags, storeSettings, storeWarnings } from '../store.ts';
+import { invalidConfig, wholeNumber } from '../arguments.ts';
+import { type CommandHost, Interrupted, type Interruption } from '../command-host.ts';
+import { type AgentFlags, checkReach, checkServeFlags, withServed } from '../served-agent.ts';
+import { type StoreFlags, storeSettings } from '../store.ts';
 import { note, type OutputStream, type Terminal } from '../terminal.ts';
-import { exportTrace, type TraceFlags } from '../trace-view.ts';
+import type { TraceFlags } from '../trace-view.ts';
 import { addLeaseFlag, addModelFlags, addOtlpFlag, addServedAgentFlags } from '../turn-flags.ts';
 
 interface McpFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
@@ -59,31 +51,16 @@ async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
   // What an MCP client starts may stand in any folder, so nothing is written there unless somebody says so.
   const settings = storeSettings({ store: flags.store ?? terminal.env['MILLRACE_STORE'] ?? 'memory' }, terminal.env);
   const stdout = flags.port === undefined ? takeStdout(host.stdout) : undefined;
-  const interruption = new Interruption(host.signals, host.exitAtOnce);
-  const tracing = await exportTrace(flags, terminal.env);
-  const stores = await openServeStores(settings);
-  try {
-    for (const warning of await interruption.race(storeWarnings(stores.journals))) note(terminal, warning);
-    const logger = await serveLogger(terminal, false);
-    const served = await servedAgent({ flags, stores, terminal, logger, interruption, traced: tracing !== undefined });
-    try {
-      const { mcpServer } = await import('../../mcp/server/mcp-server.ts');
-      const server = mcpServer({ agent: served.agent, keepUnanswered: stores.journals.durable });
-      interruption.signal.addEventListener('abort', () => void server.close(), { once: true });
-      if (interruption.exitCode !== undefined) throw new Interrupted(interruption.exitCode);
-      if (stdout) await server.serve({ stdin: host.stdin, stdout });
-      else await listen(server, { flags, key, host, interruption });
-      await server.close();
-      await server.agent.close();
-    } finally {
-      await served.close();
-    }
-  } finally {
-    await stores.close();
-    const sentence = await tracing?.close();
-    if (sentence !== undefined) note(terminal, sentence);
-    interruption.close();
-  }
+  await withServed({ flags, settings, structured: false, host }, async ({ agent, stores, interruption }) => {
+    const { mcpServer } = await import('../../mcp/server/mcp-server.ts');
+    const server = mcpServer({ agent, keepUnanswered: stores.journals.durable });
+    interruption.signal.addEventListener('abort', () => void server.close(), { once: true });
+    if (interruption.exitCode !== undefined) throw new Interrupted(interruption.exitCode);
+    if (stdout) await server.serve({ stdin: host.stdin, stdout });
+    else await listen(server, { flags, key, host, interruption });
+    await server.close();
+    await server.agent.close();
+  });
 }
 
 /** The key that clients have to send over HTTP. Refuses flags that nothing would read over stdio, and to be reached from elsewhere without a key. */
@@ -91,16 +68,12 @@ function keyOf({ port, host, keyEnv }: McpFlags, { env }: Terminal): string | un
   if (port === undefined) {
     const unread = host !== undefined ? '--host' : keyEnv !== undefined ? '--key-env' : undefined;
     if (unread === undefined) return undefined;
-    throw invalid(`${unread} needs --port; add --port, or leave it out`);
+    throw invalidConfig(`${unread} needs --port; add --port, or leave it out`);
   }
   const key = keyEnv === undefined ? undefined : env[keyEnv];
-  if (keyEnv !== undefined && !key) throw invalid(`the environment variable ${keyEnv} of --key-env is not set`);
+  if (keyEnv !== undefined && !key) throw invalidConfig(`the environment variable ${keyEnv} of --key-env is not set`);
   if (host !== undefined) checkReach(host, key !== undefined, 'name a variable that holds a key with --key-env');
   return key;
-}
-
-function invalid(sentence: string): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', sentence);
 }
 
 interface Listening {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Command } from 'commander';
 import { messageOf } from '../../core/contracts/index.ts';
 import { wholeNumber } from '../arguments.ts';
-import { type CommandHost, Interruption } from '../command-host.ts';
+import { type CommandHost, withInterruption } from '../command-host.ts';
 import { complain, type Style } from '../terminal.ts';
 
 interface ModelCommandFlags {
@@ -25,19 +25,18 @@ export function addModelCommand(program: Command, host: CommandHost): void {
 
 async function serve(flags: ModelCommandFlags, host: CommandHost): Promise<void> {
   const { startModelServer } = await import('../../testing/model-server.ts');
-  const interruption = new Interruption(host.signals, host.exitAtOnce);
-  try {
-    const server = await startModelServer(flags);
-    void host.terminal.stdout.write(howToUse(server.baseUrl, host.terminal.style));
-    if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
-    await server.close();
-    if (host.terminal.stdout.isTerminal) void host.terminal.stdout.write('\n');
-  } catch (thrown) {
-    complain(host.terminal, messageOf(thrown).replace(/\.$/, ''));
-    host.exitCode = 1;
-  } finally {
-    interruption.close();
-  }
+  await withInterruption(host, async (interruption) => {
+    try {
+      const server = await startModelServer(flags);
+      void host.terminal.stdout.write(howToUse(server.baseUrl, host.terminal.style));
+      if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
+      await server.close();
+      if (host.terminal.stdout.isTerminal) void host.terminal.stdout.write('\n');
+    } catch (thrown) {
+      complain(host.terminal, messageOf(thrown).replace(/\.$/, ''));
+      host.exitCode = 1;
+    }
+  });
 }
 
 function howToUse(baseUrl: string, style: Style): string {

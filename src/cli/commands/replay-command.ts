@@ -3,7 +3,7 @@ import type { AgentEvent } from '../../core/contracts/index.ts';
 import type { JournalRecord } from '../../core/journal/index.ts';
 import type { ReplayConfig } from '../../replay/perform-replay.ts';
 import { wholeNumber } from '../arguments.ts';
-import { type CommandHost, Interruption } from '../command-host.ts';
+import { type CommandHost, type Interruption, withInterruption } from '../command-host.ts';
 import { count } from '../format.ts';
 import { followTurn } from '../play-turn.ts';
 import { JsonPrinter, TextPrinter } from '../printer.ts';
@@ -35,12 +35,7 @@ export function addReplayCommand(program: Command, host: CommandHost): void {
 async function replayTask(task: string, flags: ReplayFlags, host: CommandHost): Promise<void> {
   const records = await readJournal(task, { flags, host });
   const config = await configOf(flags);
-  const interruption = new Interruption(host.signals, host.exitAtOnce);
-  try {
-    await show({ records, config, flags, host, interruption });
-  } finally {
-    interruption.close();
-  }
+  await withInterruption(host, (interruption) => show({ records, config, flags, host, interruption }));
 }
 
 async function configOf({ tools, system, maxIterations }: ReplayFlags): Promise<ReplayConfig> {

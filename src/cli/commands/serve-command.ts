@@ -1,25 +1,36 @@
 import { once } from 'node:events';
 import type { Command } from 'commander';
+import { shortestKey } from '../../a2a/server/auth/shortest-key.ts';
 import type { A2AAddress, A2AServer } from '../../a2a/server/running-server.ts';
-import type { Logger } from '../../core/contracts/index.ts';
-import { httpUrl, wholeNumber } from '../arguments.ts';
-import { type CommandHost, Interruption } from '../command-host.ts';
-import {
-  checkReach,
-  checkServeFlags,
-  clientKeys,
-  openServeStores,
-  type ServedAgent,
-  type ServeFlags,
-  type ServeStores,
-  servedAgent,
-  serveLogger,
-} from '../served-agent.ts';
+import { httpUrl, invalidConfig, wholeNumber } from '../arguments.ts';
+import type { CommandHost } from '../command-host.ts';
+import { type AgentFlags, checkReach, checkServeFlags, type Served, withServed } from '../served-agent.ts';
 import { defaultLeaseMs } from '../session.ts';
-import { storeSettings, storeWarnings } from '../store.ts';
-import { note, type Style } from '../terminal.ts';
-import { exportTrace } from '../trace-view.ts';
+import { type StoreFlags, storeSettings } from '../store.ts';
+import { type Environment, note, type Style } from '../terminal.ts';
+import type { TraceFlags } from '../trace-view.ts';
 import { addLeaseFlag, addModelFlags, addOtlpFlag, addServedAgentFlags, addStoreFlag } from '../turn-flags.ts';
+
+/** What the command line says about a server. */
+interface ServeFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
+  readonly port: number;
+  readonly host: string;
+  readonly grpcPort?: number;
+  readonly publicUrl?: string;
+  /** Names the variable that holds the keys of callers. */
+  readonly clientKeysEnv?: string;
+  readonly open?: boolean;
+  readonly privateWebhooks?: boolean;
+  readonly maxTurns?: number;
+  readonly maxStreams?: number;
+  /** Requests a minute; 0: no limit. */
+  readonly rateLimit?: number;
+  readonly trustedProxies?: number;
+  /** MiB; 0: no limit. */
+  readonly maxKept?: number;
+  readonly maxHistory?: number;
+  readonly log?: boolean;
+}
 
 const help = `
 Turns belong to the store: a server that is killed and started again resumes its turns, and so do other servers on the same
@@ -77,41 +88,30 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
   const cure = 'set MILLRACE_CLIENT_KEYS, or add --open if a proxy authenticates callers';
   checkReach(flags.host, keys.length > 0 || flags.open === true, cure);
   const settings = storeSettings(flags, terminal.env);
-  const interruption = new Interruption(host.signals, host.exitAtOnce);
-  const logger = await serveLogger(terminal, flags.log === true);
-  const tracing = await exportTrace(flags, terminal.env);
-  const stores = await openServeStores(settings);
-  try {
-    for (const warning of await interruption.race(storeWarnings(stores.journals))) note(terminal, warning);
-    const served = await servedAgent({ flags, stores, terminal, logger, interruption, traced: tracing !== undefined });
+  await withServed({ flags, settings, structured: flags.log === true, host }, async (served) => {
+    const server = await newServer(served, flags, keys);
     try {
-      const server = await newServer({ flags, keys, served, stores, logger });
-      await untilInterrupted(server, { flags, host, interruption, served });
+      const { interruption } = served;
+      const address = await interruption.race(server.listen({ port: flags.port, host: flags.host }));
+      void terminal.stdout.write(howToUse(address, served, terminal.style));
+      if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
+      note(terminal, 'shutting down; a second signal does not wait');
     } finally {
-      await served.close();
+      await server.close();
     }
-  } finally {
-    await stores.close();
-    const sentence = await tracing?.close();
-    if (sentence !== undefined) note(terminal, sentence);
-    interruption.close();
-  }
+  });
 }
 
-interface ServerParts {
-  readonly flags: ServeFlags;
-  readonly keys: ReturnType<typeof clientKeys>;
-  readonly served: ServedAgent;
-  readonly stores: ServeStores;
-  readonly logger: Logger;
-}
-
-async function newServer({ flags, keys, served, stores, logger }: ServerParts): Promise<A2AServer> {
+async function newServer(
+  { agent, stores, logger }: Served,
+  flags: ServeFlags,
+  keys: readonly ClientKey[],
+): Promise<A2AServer> {
   const { a2aServer, apiKeyAuth } = await import('../../a2a/index.ts');
   const { publicUrl, grpcPort, open = false, privateWebhooks = false } = flags;
   const { maxTurns, maxStreams, rateLimit, trustedProxies, maxHistory, maxKept } = flags;
   return a2aServer({
-    agent: served.agent,
+    agent,
     logger,
     open,
     toolEvents: true,
@@ -131,36 +131,48 @@ async function newServer({ flags, keys, served, stores, logger }: ServerParts): 
   });
 }
 
-interface Serving {
-  readonly flags: ServeFlags;
-  readonly host: CommandHost;
-  readonly interruption: Interruption;
-  readonly served: ServedAgent;
-}
-
-async function untilInterrupted(server: A2AServer, { flags, host, interruption, served }: Serving): Promise<void> {
-  const { terminal } = host;
-  try {
-    const address = await interruption.race(server.listen({ port: flags.port, host: flags.host }));
-    void terminal.stdout.write(howToUse(address, { served, style: terminal.style }));
-    if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
-    note(terminal, 'shutting down; a second signal does not wait');
-  } finally {
-    await server.close();
-  }
-}
-
-function howToUse(
-  address: A2AAddress,
-  { served, style }: { readonly served: ServedAgent; readonly style: Style },
-): string {
-  const { url, cardUrl, grpcAddress } = address;
-  const model = served.label === undefined ? '' : ` (${served.label})`;
+function howToUse({ url, cardUrl, grpcAddress }: A2AAddress, { agent, label }: Served, style: Style): string {
+  const model = label === undefined ? '' : ` (${label})`;
   return [
-    `${style.bold(`${served.agent.name} listens at`)} ${style.cyan(url)}${style.dim(model)}`,
+    `${style.bold(`${agent.name} listens at`)} ${style.cyan(url)}${style.dim(model)}`,
     `card  ${cardUrl}`,
     ...(grpcAddress === undefined ? [] : [`gRPC  ${grpcAddress}`]),
     style.dim('Ctrl-C stops it.'),
     '',
   ].join('\n');
+}
+
+/** A caller and what it shows. */
+interface ClientKey {
+  readonly id: string;
+  readonly key: string;
+}
+
+const variable = 'MILLRACE_CLIENT_KEYS';
+
+/**
+ * The keys of callers, from the variable that the flag names, else from `MILLRACE_CLIENT_KEYS`: `alice=KEY,bob=KEY`, or one `KEY`.
+ * Errors: `INVALID_CONFIG`, without the keys.
+ */
+function clientKeys({ clientKeysEnv }: Pick<ServeFlags, 'clientKeysEnv'>, env: Environment): readonly ClientKey[] {
+  if (clientKeysEnv !== undefined && !/^[A-Za-z_]\w*$/.test(clientKeysEnv)) {
+    throw invalidConfig('--client-keys-env takes the name of an environment variable, never the keys themselves');
+  }
+  const text = env[clientKeysEnv ?? variable]?.trim() ?? '';
+  if (text === '' && clientKeysEnv === undefined) return [];
+  if (text === '') throw invalidConfig(`the environment variable ${clientKeysEnv} of --client-keys-env is not set`);
+  const keys = text.split(',').map(clientKey);
+  const isTwice = keys.some(({ id }, index) => keys.findIndex((other) => other.id === id) !== index);
+  if (isTwice) throw invalidConfig(`${clientKeysEnv ?? variable} names a caller twice; write alice=KEY,bob=KEY`);
+  const short = keys.find(({ key }) => key.length < shortestKey);
+  if (short)
+    throw invalidConfig(
+      `the key of ${short.id} in ${clientKeysEnv ?? variable} is too short; take a random one of at least ${shortestKey} characters, e.g. of openssl rand -hex 24`,
+    );
+  return keys;
+}
+
+function clientKey(text: string): ClientKey {
+  const [, id = 'client', key = ''] = /^(?:([\w.@-]+)=)?(.*)$/.exec(text.trim()) ?? [];
+  return { id, key };
 }

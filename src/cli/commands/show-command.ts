@@ -3,7 +3,7 @@ import type { Unsubscribable } from 'rxjs';
 import { AgentLoopError, isSuspended, type TaskStateStore } from '../../core/contracts/index.ts';
 import { openQuestions, taskState, toPersisted } from '../../core/journal/index.ts';
 import { LiveRegion } from '../columns.ts';
-import { type CommandHost, Interruption } from '../command-host.ts';
+import { type CommandHost, withInterruption } from '../command-host.ts';
 import { count, duration } from '../format.ts';
 import { resumeCommand, showCommand, type TaskPlace, watchCommand, withKeptFlags } from '../next-commands.ts';
 import { eventLine } from '../printer.ts';
@@ -68,15 +68,12 @@ function reportOf({ timeline: { state, rows }, below }: TimelineTree): object {
 
 /** Until the turn ends or suspends, or Ctrl-C; what happens to the turn does not change the exit code. */
 async function watch(watched: WatchedTask, flags: ShowFlags, host: CommandHost): Promise<void> {
-  const interruption = new Interruption(host.signals, host.exitAtOnce);
-  const signal = AbortSignal.any([interruption.signal, host.terminal.stdout.closed]);
-  try {
+  await withInterruption(host, async (interruption) => {
+    const signal = AbortSignal.any([interruption.signal, host.terminal.stdout.closed]);
     if (flags.json) await printEvents(watched, signal);
     else await watchTask(watched, signal);
     host.exitCode = interruption.exitCode ?? 0;
-  } finally {
-    interruption.close();
-  }
+  });
 }
 
 async function printEvents({ taskId, store, terminal }: WatchedTask, signal: AbortSignal): Promise<void> {
