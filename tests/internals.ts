@@ -209,7 +209,7 @@ export type { InMemoryStateStoreOptions } from '../src/stores/memory/in-memory-s
 export { TableMessageStore } from '../src/stores/messages/table-message-store.ts';
 export { PostgresTable } from '../src/stores/postgres/postgres-side-stores.ts';
 export { runArtifactScript } from '../src/stores/redis/redis-artifact-store.ts';
-export { openClient } from '../src/stores/redis/redis-connection.ts';
+export { openClient, RedisConnection } from '../src/stores/redis/redis-connection.ts';
 export { redisStoreSettings } from '../src/stores/redis/redis-options.ts';
 export { parentIn } from '../src/stores/store-rules.ts';
 export {

@@ -5,6 +5,7 @@ import {
   type ArtifactStore,
   type ChunkOptions,
   type ContextQuery,
+  invalidConfig,
   jsonFlaw,
   type LoadOptions,
   type MessageQuery,
@@ -325,6 +326,13 @@ export function assertKnownOptions<Options extends object>(
   }
   const stray = Object.keys(given).find((name) => !Object.hasOwn(names, name));
   if (stray !== undefined) throw invalidOptions(`${owner} has no option "${stray}"; the options are: ${list}.`);
+}
+
+/** An option of seconds in milliseconds; infinite for null, which keeps what is stored. Errors: `INVALID_CONFIG`. */
+export function ttlMsOf(owner: string, ttl: number | null): number {
+  if (ttl === null) return Number.POSITIVE_INFINITY;
+  if (Number.isSafeInteger(ttl) && ttl >= 1) return ttl * 1_000;
+  throw invalidConfig(`ttl of ${owner} is ${shownValue(ttl)}`, 'give a whole number of seconds from 1, or null');
 }
 
 function invalidOptions(message: string): AgentLoopError {

@@ -1,8 +1,8 @@
 // For stores of your own: what the stores of this package are made of.
 export { journalSchema } from '../core/journal/index.ts';
 export { checkArguments, type StoreArguments, stateStoreArguments } from './check-arguments.ts';
+export { OpenAttempt } from './deltas.ts';
 export { Broadcast } from './memory/broadcast.ts';
-export { OpenAttempt } from './memory/open-attempt.ts';
 export {
   busy,
   checkAppend,

@@ -1,5 +1,22 @@
-import { AgentLoopError, type AppendOptions, type Lease, taskIdPattern, type Under } from '../core/contracts/index.ts';
-import { isKnownType, isTerminal, type JournalRecord, journalSchema, kindOf } from '../core/journal/index.ts';
+import {
+  AgentLoopError,
+  type AppendOptions,
+  type Lease,
+  messageOf,
+  type ReadOptions,
+  taskIdPattern,
+  type Under,
+} from '../core/contracts/index.ts';
+import {
+  foldRecords,
+  isKnownType,
+  isTerminal,
+  type JournalRecord,
+  journalSchema,
+  kindOf,
+  type PersistedLoopState,
+  toPersisted,
+} from '../core/journal/index.ts';
 
 /** Where a journal ends. */
 export interface JournalEnd {
@@ -195,4 +212,41 @@ export function unknownRecord(taskId: string, seq: number, type: string): AgentL
     `Record ${seq} of task "${taskId}" has the type "${type}", which this version does not know; name extension records "x.…", or update millrace.`,
     { taskId },
   );
+}
+
+/** The first record that is asked for: one below 1 is the journal's start. */
+export function firstSeq({ from = 1 }: ReadOptions): number {
+  return Math.max(1, from);
+}
+
+/** What `load` gives of the records that `read` does: null where there is no such task. */
+export async function loadedState(records: Promise<readonly JournalRecord[]>): Promise<PersistedLoopState | null> {
+  try {
+    return toPersisted(foldRecords(await records));
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return null;
+    throw error;
+  }
+}
+
+/** Errors: `INVALID_INPUT`. */
+export function recordJson(record: JournalRecord, taskId: string): string {
+  try {
+    return JSON.stringify(record);
+  } catch (error) {
+    throw new AgentLoopError(
+      'INVALID_INPUT',
+      `Record ${record.seq} (${record.type}) of task "${taskId}" cannot be written as JSON: ${messageOf(error)}.`,
+      { taskId, cause: error },
+    );
+  }
+}
+
+/** The value of a JSON string; undefined for a damaged one. */
+export function parsedOrNothing(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

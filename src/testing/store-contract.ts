@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import {
-  AgentLoopError,
-  type Clock,
-  type Lease,
-  type MaybePromise,
-  type TaskStateStore,
-} from '../core/contracts/index.ts';
+import type { Clock, Lease, MaybePromise, TaskStateStore } from '../core/contracts/index.ts';
 import type { JournalRecord, Stamped, TurnStarted } from '../core/journal/index.ts';
 import {
   type ContractRunner,
+  defineContract,
+  type NamedHarness,
   notNumber,
   notOptions,
   notText,
@@ -24,7 +20,6 @@ import { deltaCases } from './store-contract/delta-cases.ts';
 import { followCases, readCases } from './store-contract/follow-cases.ts';
 import {
   beginHeld,
-  type ContractCase,
   type ContractGroup,
   type StoreUnderTest,
   startedAt,
@@ -108,9 +103,7 @@ function wrongCalls({ taskId, lease, record, started }: Given): WrongArguments<T
 }
 
 /** How the suite gets at the store that it examines. */
-export interface StoreContractHarness {
-  /** Names the store in the titles. */
-  readonly name: string;
+export interface StoreContractHarness extends NamedHarness {
   /** Called before each case. The clock stands still until the suite moves it; a store with a clock of its own ignores it. */
   createStore(options: { readonly clock: Clock }): MaybePromise<TaskStateStore>;
   /**
@@ -131,8 +124,6 @@ export interface StoreContractHarness {
   readonly deadlineMs?: number;
   /** Writes a record of an unknown type directly, bypassing the store's interface. Without it the case that needs it is left out. */
   plantUnknownRecord?(store: TaskStateStore, taskId: string): MaybePromise<void>;
-  /** Titles of cases that this store is known to fail, and why. Such a case has to fail: when it passes, it says so. */
-  readonly deviations?: Readonly<Record<string, string>>;
 }
 
 const groups: readonly ContractGroup[] = [
@@ -155,36 +146,10 @@ const groups: readonly ContractGroup[] = [
  * `INVALID_CONFIG` where `deviations` names no case.
  */
 export function storeContract(harness: StoreContractHarness, runner: ContractRunner): void {
-  const { deviations = {} } = harness;
-  assertTitles(Object.keys(deviations));
-  runner.describe(`${harness.name} keeps the contract of TaskStateStore`, () => {
-    for (const { name, cases } of groups) {
-      runner.describe(name, () => {
-        for (const contractCase of cases) define(contractCase, deviations[contractCase.title], harness, runner);
-      });
-    }
-  });
+  defineContract({ of: 'TaskStateStore', groups, examine: (run) => examine(run, harness) }, harness, runner);
 }
 
-function define(
-  contractCase: ContractCase,
-  deviation: string | undefined,
-  harness: StoreContractHarness,
-  runner: ContractRunner,
-): void {
-  const { title, needs } = contractCase;
-  if (needs !== undefined && harness[needs] === undefined) return;
-  if (deviation === undefined) {
-    runner.it(title, () => examine(contractCase, harness));
-    return;
-  }
-  runner.it(`${title} (known deviation: ${deviation})`, () =>
-    assert.rejects(
-      () => examine(contractCase, harness),
-      'This case passes: take its title out of the deviations of this store.',
-    ),
-  );
-}
+type RunCase = (subject: StoreUnderTest) => Promise<void>;
 
 /** Leases are not made longer than this to repeat a case. Milliseconds. */
 const longestLeaseMs = 10_000;
@@ -193,13 +158,9 @@ const longestLeaseMs = 10_000;
  * Where leases run on a real clock and the machine was too slow for them, a failure says nothing about the store: the case is repeated
  * with leases that are four times as long.
  */
-async function examine(
-  contractCase: ContractCase,
-  harness: StoreContractHarness,
-  leaseMs = harness.leaseMs ?? 1_000,
-): Promise<void> {
+async function examine(run: RunCase, harness: StoreContractHarness, leaseMs = harness.leaseMs ?? 1_000): Promise<void> {
   const { advance } = harness;
-  if (!advance) return runCase(contractCase, { ...harness, leaseMs });
+  if (!advance) return runOnce(run, { ...harness, leaseMs });
   let waitedMs = 0;
   const waiting = (ms: number) => {
     waitedMs += ms;
@@ -207,15 +168,15 @@ async function examine(
   };
   const begun = performance.now();
   try {
-    await runCase(contractCase, { ...harness, leaseMs, advance: waiting });
+    await runOnce(run, { ...harness, leaseMs, advance: waiting });
   } catch (error) {
     const workedMs = performance.now() - begun - waitedMs;
     if (workedMs < leaseMs / 4 || leaseMs * 4 > longestLeaseMs) throw error;
-    await examine(contractCase, harness, leaseMs * 4);
+    await examine(run, harness, leaseMs * 4);
   }
 }
 
-async function runCase(contractCase: ContractCase, harness: StoreContractHarness): Promise<void> {
+async function runOnce(run: RunCase, harness: StoreContractHarness): Promise<void> {
   const clock = fakeClock({ startAt: startedAt });
   const store = await harness.createStore({ clock });
   const peers: TaskStateStore[] = [];
@@ -226,7 +187,7 @@ async function runCase(contractCase: ContractCase, harness: StoreContractHarness
   };
   try {
     const peer = await openPeer(clock);
-    await contractCase.run(underTest({ harness, store, peer, clock, openPeer }));
+    await run(underTest({ harness, store, peer, clock, openPeer }));
   } finally {
     for (const peer of peers.reverse()) await harness.dispose?.(peer);
     await harness.dispose?.(store);
@@ -255,11 +216,4 @@ function underTest({ harness, store, peer, clock, openPeer }: Opened): StoreUnde
       plantUnknownRecord: async (taskId: string) => plantUnknownRecord.call(harness, store, taskId),
     }),
   };
-}
-
-function assertTitles(titles: readonly string[]): void {
-  const known = new Set(groups.flatMap(({ cases }) => cases.map(({ title }) => title)));
-  const unknown = titles.filter((title) => !known.has(title));
-  if (unknown.length === 0) return;
-  throw new AgentLoopError('INVALID_CONFIG', `No case of the store contract is called "${unknown.join('", "')}".`);
 }

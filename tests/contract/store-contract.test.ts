@@ -75,7 +75,7 @@ describe('storeContract', () => {
 
   it('refuses a deviation that names no case', () => {
     const define = (): void => storeContract({ ...memory, deviations: { 'no such case': 'why' } }, { describe, it });
-    expect(define).toThrow('No case of the store contract is called "no such case".');
+    expect(define).toThrow('No case of the contract of TaskStateStore is called "no such case".');
   });
 
   it('examines the reading of unknown records only where the harness can plant one', async () => {

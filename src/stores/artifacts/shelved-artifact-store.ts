@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   type AgentLoopError,
   type AppendedChunk,
@@ -25,6 +26,7 @@ import {
   assertVersion,
   bytesOf,
   checked,
+  damagedArtifact,
   infoOf,
   isAskedFor,
   newerVersion,
@@ -69,7 +71,7 @@ export interface ArtifactShelf<Found extends FoundVersion, Draft extends Artifac
   publish(next: NextVersion<Found, Draft>): Promise<boolean>;
   /** Drops all versions but the newest ones. What cannot be dropped now is dropped with the next version. */
   dropOldVersions(artifactId: string, keep: number): Promise<void>;
-  /** The content of a version in chunks. Errors: `NOT_FOUND` where it was dropped, `POISON` where it is not what was written. */
+  /** The content of a version in chunks. Errors: `NOT_FOUND` where it was dropped. */
   read(found: Found): AsyncIterable<Uint8Array>;
   /** The newest versions after an id, in the order of the ids; of the task, else of the context that the query names. */
   infos(query: ArtifactQuery & { readonly after: string }): AsyncIterable<ArtifactInfo>;
@@ -216,9 +218,19 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     return this.#mapped(() => this.#shelf.find(artifactId, version));
   }
 
+  /** Compares the content with its info in the end. */
   async *#contentOf(found: Found): AsyncGenerator<Uint8Array> {
+    const { artifactId, version, size, sha256 } = found.info;
+    const hash = createHash('sha256');
+    let bytes = 0;
     try {
-      yield* this.#shelf.read(found);
+      for await (const chunk of this.#shelf.read(found)) {
+        hash.update(chunk);
+        bytes += chunk.length;
+        yield chunk;
+      }
+      if (bytes === size && hash.digest('hex') === sha256) return;
+      throw damagedArtifact(artifactId, `the content of version ${version} is not what was written`);
     } catch (error) {
       throw this.#shelf.errorOf(error);
     }

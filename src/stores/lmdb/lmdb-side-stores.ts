@@ -1,7 +1,13 @@
-import { type Clock, invalidConfig, shownValue, systemClock } from '../../core/contracts/index.ts';
+import { type Clock, systemClock } from '../../core/contracts/index.ts';
 import { atLeastOne, cacheStoreArguments } from '../cache/cache-store.ts';
 import { TableCacheStore } from '../cache/table-cache-store.ts';
-import { assertKnownOptions, checkArguments, messageStoreArguments, type OptionNames } from '../check-arguments.ts';
+import {
+  assertKnownOptions,
+  checkArguments,
+  messageStoreArguments,
+  type OptionNames,
+  ttlMsOf,
+} from '../check-arguments.ts';
 import { TableMessageStore } from '../messages/table-message-store.ts';
 import { type PushClaimOptions, type PushEntry, pushStoreArguments } from '../push/push-store.ts';
 import { TablePushStore } from '../push/table-push-store.ts';
@@ -116,13 +122,8 @@ export class LmdbPushStore extends TablePushStore<'now', 'later'> {
   constructor(options: LmdbPushStoreOptions) {
     assertKnownOptions('LmdbPushStore', options, pushOptions);
     const { path, ttl = 604_800, clock = systemClock } = options;
-    if (ttl !== null && !(Number.isSafeInteger(ttl) && ttl >= 1))
-      throw invalidConfig(
-        `ttl of LmdbPushStore is ${shownValue(ttl)}`,
-        'give a whole number of seconds from 1, or null',
-      );
+    const keepMs = ttlMsOf('LmdbPushStore', ttl);
     const table = new LmdbTable(path);
-    const keepMs = ttl === null ? Number.POSITIVE_INFINITY : ttl * 1_000;
     super(table, { clock, keepMs, keepMost: Number.POSITIVE_INFINITY });
     this.#table = table;
   }

@@ -9,7 +9,6 @@ import {
   type FollowSignal,
   type Lease,
   type MessageStore,
-  messageOf,
   type PostOptions,
   type ReadOptions,
   type StoreCheck,
@@ -28,7 +27,7 @@ import {
   toPersisted,
 } from '../../core/journal/index.ts';
 import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
-import { assertTaskId, busy, checkAppend, ended, fenced, takesAtOnce } from '../store-rules.ts';
+import { assertTaskId, busy, checkAppend, ended, fenced, firstSeq, recordJson, takesAtOnce } from '../store-rules.ts';
 import { DeltaDesk } from './deltas.ts';
 import { followTask, listenCommands, type ReaderDeps, WakeUps } from './follow-task.ts';
 import { assertStorePath, checkStore, LmdbDatabase } from './lmdb-database.ts';
@@ -122,7 +121,7 @@ export class LmdbStateStore implements TaskStateStore {
     started: Stamped<TurnStarted>,
   ): Promise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }> {
     assertTaskId(taskId);
-    const text = jsonOf(started, taskId);
+    const text = recordJson(started, taskId);
     const existing = await this.#database.write(() => {
       const before = this.#tasks.findHead(taskId);
       if (before) return this.#tasks.records(before, 1, 1)[0];
@@ -163,7 +162,7 @@ export class LmdbStateStore implements TaskStateStore {
 
   async append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     const { taskId } = lease;
-    const texts = records.map((record) => jsonOf(record, taskId));
+    const texts = records.map((record) => recordJson(record, taskId));
     const head = await this.#database.write(() => {
       const before = this.#tasks.head(taskId);
       if (!isOwnedBy(before, lease)) throw fenced(lease);
@@ -225,11 +224,11 @@ export class LmdbStateStore implements TaskStateStore {
   }
 
   read(taskId: string, options: ReadOptions = {}): readonly JournalRecord[] {
-    return this.#database.read(() => this.#tasks.records(this.#tasks.readableHead(taskId), startOf(options)));
+    return this.#database.read(() => this.#tasks.records(this.#tasks.readableHead(taskId), firstSeq(options)));
   }
 
   follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
-    return followTask(this.#readers(), taskId, startOf(options));
+    return followTask(this.#readers(), taskId, firstSeq(options));
   }
 
   publish(taskId: string, delta: Delta): void {
@@ -298,22 +297,5 @@ export class LmdbStateStore implements TaskStateStore {
 
   #readers(): ReaderDeps {
     return { database: this.#database, tasks: this.#tasks, deltas: this.#deltas, wakeUps: this.#wakeUps };
-  }
-}
-
-/** A first seq below 1 is the journal's start. */
-function startOf(options: ReadOptions): number {
-  return Math.max(1, options.from ?? 1);
-}
-
-function jsonOf(record: JournalRecord, taskId: string): string {
-  try {
-    return JSON.stringify(record);
-  } catch (error) {
-    throw new AgentLoopError(
-      'INVALID_INPUT',
-      `Record ${record.seq} (${record.type}) of task "${taskId}" cannot be written as JSON: ${messageOf(error)}.`,
-      { taskId, cause: error },
-    );
   }
 }

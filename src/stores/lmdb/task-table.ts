@@ -2,7 +2,15 @@ import { createHash } from 'node:crypto';
 import type { Key } from 'lmdb';
 import type { Command, PostOptions, TaskQuery } from '../../core/contracts/index.ts';
 import { isKnownType, type JournalRecord, journalSchema } from '../../core/journal/index.ts';
-import { assertTaskId, childrenIn, newerSchema, notFound, parentIn, unknownRecord } from '../store-rules.ts';
+import {
+  assertTaskId,
+  childrenIn,
+  newerSchema,
+  notFound,
+  parentIn,
+  parsedOrNothing,
+  unknownRecord,
+} from '../store-rules.ts';
 import { groupOf, isRunnable } from '../task-summary.ts';
 import type { LmdbDatabase, LmdbEntry, LmdbRange } from './lmdb-database.ts';
 import { damaged, newerLayout } from './open-lmdb.ts';
@@ -292,14 +300,6 @@ function entryOf({ taskId, parentTaskId }: TaskHead): string {
 function inEntry(entry: string): readonly [taskId: string, parentTaskId?: string] {
   const blank = entry.indexOf(' ');
   return blank < 0 ? [entry] : [entry.slice(0, blank), entry.slice(blank + 1)];
-}
-
-function parsedOrNothing(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function numberIn(key: Key): number {

@@ -29,6 +29,7 @@ import {
   toPersisted,
 } from '../../core/journal/index.ts';
 import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
+import { OpenAttempt } from '../deltas.ts';
 import { InMemoryMessageStore } from '../messages/table-message-store.ts';
 import {
   assertTaskId,
@@ -43,7 +44,6 @@ import {
 } from '../store-rules.ts';
 import { byStatus, groupOf, isRunnable, isWithin, statusTimeIn, summaryOfRecords } from '../task-summary.ts';
 import { Broadcast } from './broadcast.ts';
-import { OpenAttempt } from './open-attempt.ts';
 
 export interface InMemoryStateStoreOptions {
   /** Replaced by tests. Leases run on it. Default: the system's. */

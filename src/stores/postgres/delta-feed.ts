@@ -1,5 +1,6 @@
 import type { Delta, Lease } from '../../core/contracts/index.ts';
 import type { JournalRecord } from '../../core/journal/index.ts';
+import { deltasJson, mergedDelta } from '../deltas.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 
 /** A delta and the seq of the record that it follows, as far as this store knows it. */
@@ -123,27 +124,12 @@ export class DeltaFeed {
   }
 }
 
-type LlmDelta = Extract<Delta, { type: 'llm' }>;
-
 /** Merges text and reasoning with the delta that they continue. */
 function addMerged(waiting: Placed[], next: Placed): void {
   const last = waiting.at(-1);
-  const merged = last?.seq === next.seq && last ? joined(last.delta, next.delta) : undefined;
+  const merged = last?.seq === next.seq && last ? mergedDelta(last.delta, next.delta) : undefined;
   if (merged === undefined) waiting.push(next);
   else waiting[waiting.length - 1] = { seq: next.seq, delta: merged };
-}
-
-function joined(one: Delta, other: Delta): LlmDelta | undefined {
-  if (one.type !== 'llm' || other.type !== 'llm') return undefined;
-  if (one.epoch !== other.epoch || one.iteration !== other.iteration || one.attempt !== other.attempt) return undefined;
-  const [before, after] = [one.chunk, other.chunk];
-  if (before.type === 'text' && after.type === 'text') {
-    return { ...one, chunk: { type: 'text', text: before.text + after.text } };
-  }
-  if (before.type === 'reasoning' && after.type === 'reasoning') {
-    return { ...one, chunk: { type: 'reasoning', text: before.text + after.text } };
-  }
-  return undefined;
 }
 
 interface Batch {
@@ -163,16 +149,7 @@ function batchesOf(taskId: string, placed: readonly Placed[]): readonly Batch[] 
   }
   return groups.flatMap((group) => {
     const [first] = group;
-    const json = jsonOf(group.map(({ delta }) => delta));
+    const json = deltasJson(group.map(({ delta }) => delta));
     return first && json !== undefined ? [{ taskId, epoch: first.delta.epoch, seq: first.seq, json }] : [];
   });
-}
-
-/** A tool may report values that are not JSON; publishing never fails. */
-function jsonOf(deltas: readonly Delta[]): string | undefined {
-  try {
-    return JSON.stringify(deltas);
-  } catch {
-    return undefined;
-  }
 }

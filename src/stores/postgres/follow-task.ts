@@ -1,7 +1,7 @@
 import { Observable, type Subscriber } from 'rxjs';
 import { AgentLoopError, type Command, type Delta, type FollowSignal } from '../../core/contracts/index.ts';
 import { isTerminal, type JournalRecord } from '../../core/journal/index.ts';
-import { OpenAttempt } from '../memory/open-attempt.ts';
+import { OpenAttempt } from '../deltas.ts';
 import { notFound, rewound } from '../store-rules.ts';
 import { headOf, readPage, readRecord } from './journal.ts';
 import type { PostgresDatabase } from './postgres-database.ts';

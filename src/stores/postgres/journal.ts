@@ -1,12 +1,15 @@
-import {
-  AgentLoopError,
-  type AppendOptions,
-  type Lease,
-  messageOf,
-  type TaskState,
-} from '../../core/contracts/index.ts';
+import { AgentLoopError, type AppendOptions, type Lease, type TaskState } from '../../core/contracts/index.ts';
 import { isTerminal, type JournalRecord, journalSchema } from '../../core/journal/index.ts';
-import { AppendGroup, batchFault, checkAppend, fenced, newerSchema, notFound, openCallAfter } from '../store-rules.ts';
+import {
+  AppendGroup,
+  batchFault,
+  checkAppend,
+  fenced,
+  newerSchema,
+  notFound,
+  openCallAfter,
+  recordJson,
+} from '../store-rules.ts';
 import { statusTimeIn } from '../task-summary.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import { contended, damaged } from './postgres-target.ts';
@@ -152,7 +155,7 @@ export class JournalWriter {
   }
 
   #values({ taskId, owner, epoch, leaseMs }: Lease, records: readonly JournalRecord[], status: TaskState): unknown[] {
-    const texts = records.map((record) => jsonOf(record, taskId));
+    const texts = records.map((record) => recordJson(record, taskId));
     const last = records.at(-1);
     return [
       taskId,
@@ -185,18 +188,6 @@ export async function headOf(database: PostgresDatabase, taskId: string): Promis
   const [head] = await database.query<HeadRow>(text, [taskId], taskId);
   if (head === undefined) throw notFound(taskId);
   return head;
-}
-
-export function jsonOf(record: JournalRecord, taskId: string): string {
-  try {
-    return JSON.stringify(record);
-  } catch (error) {
-    throw new AgentLoopError(
-      'INVALID_INPUT',
-      `Record ${record.seq} (${record.type}) of task "${taskId}" cannot be written as JSON: ${messageOf(error)}.`,
-      { taskId, cause: error },
-    );
-  }
 }
 
 /** Records of one statement, so that a long journal is never in memory whole. */

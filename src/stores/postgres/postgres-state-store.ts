@@ -1,40 +1,52 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import type { Observable } from 'rxjs';
-import {
-  AgentLoopError,
-  type AppendOptions,
-  type Command,
-  type Delta,
-  type FollowSignal,
-  invalidConfig,
-  type Lease,
-  type MessageStore,
-  type PostOptions,
-  type ReadOptions,
-  type StoreCheck,
-  shownValue,
-  type TaskQuery,
-  type TaskStateStore,
-  type TaskSummary,
-  type Under,
+import type {
+  AppendOptions,
+  Command,
+  Delta,
+  FollowSignal,
+  Lease,
+  MessageStore,
+  PostOptions,
+  ReadOptions,
+  StoreCheck,
+  TaskQuery,
+  TaskStateStore,
+  TaskSummary,
+  Under,
 } from '../../core/contracts/index.ts';
 import {
-  foldRecords,
   isTerminal,
   type JournalRecord,
   journalSchema,
   type PersistedLoopState,
   type Stamped,
   type TurnStarted,
-  toPersisted,
 } from '../../core/journal/index.ts';
-import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
-import { assertTaskId, busy, ended, fenced, newerSchema, notFound, takesAtOnce } from '../store-rules.ts';
+import {
+  assertKnownOptions,
+  checkArguments,
+  type OptionNames,
+  stateStoreArguments,
+  ttlMsOf,
+} from '../check-arguments.ts';
+import {
+  assertTaskId,
+  busy,
+  ended,
+  fenced,
+  firstSeq,
+  loadedState,
+  newerSchema,
+  notFound,
+  recordJson,
+  takesAtOnce,
+} from '../store-rules.ts';
 import { groupOf } from '../task-summary.ts';
 import { checkServer } from './check-server.ts';
 import { DeltaFeed } from './delta-feed.ts';
 import { followTask, listenCommands } from './follow-task.ts';
-import { headOf, JournalWriter, jsonOf, readJournal } from './journal.ts';
+import { headOf, JournalWriter, readJournal } from './journal.ts';
 import { PostgresDatabase, type PostgresOptions } from './postgres-database.ts';
 import { PostgresMessageStore } from './postgres-side-stores.ts';
 import { assertPostgresTarget, type PostgresTarget } from './postgres-target.ts';
@@ -136,12 +148,7 @@ export class PostgresStateStore implements TaskStateStore {
   constructor(options: PostgresStateStoreOptions) {
     assertKnownOptions('PostgresStateStore', options, optionNames);
     const { ttl = 86_400, listen = true } = options;
-    if (ttl !== null && !(Number.isSafeInteger(ttl) && ttl >= 1)) {
-      throw invalidConfig(
-        `ttl of PostgresStateStore is ${shownValue(ttl)}`,
-        'give a whole number of seconds from 1, or null',
-      );
-    }
+    const keepMs = ttlMsOf('PostgresStateStore', ttl);
     if (typeof listen !== 'boolean') assertPostgresTarget('listen', listen);
     const { postgres, schema, migrate } = options;
     this.#options = { postgres, schema, migrate };
@@ -151,7 +158,7 @@ export class PostgresStateStore implements TaskStateStore {
     this.#deltas = new DeltaFeed({ database: this.#database, sent: (taskId) => this.#wakeUps.ring(taskId, 'record') });
     this.#writer = new JournalWriter({
       database: this.#database,
-      keepMs: ttl === null ? null : ttl * 1_000,
+      keepMs: keepMs === Number.POSITIVE_INFINITY ? null : keepMs,
       written: (taskId) => this.#wakeUps.ring(taskId, 'record'),
     });
   }
@@ -173,7 +180,7 @@ export class PostgresStateStore implements TaskStateStore {
   ): Promise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }> {
     this.#sweep();
     const { contextId, agentId, schema, at, parent } = started;
-    const text = jsonOf(started, taskId);
+    const text = recordJson(started, taskId);
     const group = groupOf(contextId);
     const nonce = randomUUID();
     const values = [
@@ -293,7 +300,7 @@ export class PostgresStateStore implements TaskStateStore {
 
   async read(taskId: string, options: ReadOptions = {}): Promise<readonly JournalRecord[]> {
     assertTaskId(taskId);
-    return readJournal(this.#database, taskId, startOf(options));
+    return readJournal(this.#database, taskId, firstSeq(options));
   }
 
   /**
@@ -301,7 +308,7 @@ export class PostgresStateStore implements TaskStateStore {
    * were shown.
    */
   follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
-    return followTask({ database: this.#database, wakeUps: this.#wakeUps }, taskId, startOf(options));
+    return followTask({ database: this.#database, wakeUps: this.#wakeUps }, taskId, firstSeq(options));
   }
 
   /** Collected for 20 ms, and sent before the next append. */
@@ -310,12 +317,7 @@ export class PostgresStateStore implements TaskStateStore {
   }
 
   async load(taskId: string): Promise<PersistedLoopState | null> {
-    try {
-      return toPersisted(foldRecords(await this.read(taskId)));
-    } catch (error) {
-      if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return null;
-      throw error;
-    }
+    return loadedState(this.read(taskId));
   }
 
   async describe(taskId: string): Promise<TaskSummary | null> {
@@ -368,9 +370,4 @@ export class PostgresStateStore implements TaskStateStore {
 
 function underOf({ under_id: taskId, under_epoch: epoch }: HeadRow): Under | undefined {
   return taskId === null || epoch === null ? undefined : { taskId: decoded(taskId), epoch };
-}
-
-/** A first seq below 1 is the journal's start. */
-function startOf(options: ReadOptions): number {
-  return Math.max(1, options.from ?? 1);
 }

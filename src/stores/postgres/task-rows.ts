@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Command, PostOptions, TaskQuery, TaskState, TaskSummary } from '../../core/contracts/index.ts';
 import { isKnownType, type JournalRecord } from '../../core/journal/index.ts';
-import { childrenIn, ended, notFound, unknownRecord } from '../store-rules.ts';
+import { childrenIn, ended, notFound, parsedOrNothing, unknownRecord } from '../store-rules.ts';
 import { summaryOf } from '../task-summary.ts';
 import type { PostgresDatabase, Run } from './postgres-database.ts';
 import { contended, damaged, isDuplicate } from './postgres-target.ts';
@@ -217,12 +217,4 @@ export async function sweepTasks(database: PostgresDatabase): Promise<void> {
      deltas as (delete from $S.delta using old where delta.task_id = old.task_id)
      delete from $S.task using old where task.task_id = old.task_id`,
   );
-}
-
-function parsedOrNothing(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

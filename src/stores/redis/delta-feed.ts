@@ -1,4 +1,5 @@
 import type { Delta } from '../../core/contracts/index.ts';
+import { deltasJson, mergedDelta } from '../deltas.ts';
 import { type ScriptRunner, taskKeys } from './lua-scripts.ts';
 
 export interface DeltaFeedDeps {
@@ -68,7 +69,7 @@ export class DeltaFeed {
   #send(taskId: string, waiting: Waiting, deltas: readonly Delta[]): void {
     const { head, deltas: stream } = taskKeys(this.#deps.prefix, taskId);
     const epoch = deltas[0]?.epoch ?? 0;
-    const json = jsonOf(deltas);
+    const json = deltasJson(deltas);
     if (json === undefined) return;
     const args = [epoch, ++this.#batches, maxBatches, json];
     waiting.underWay++;
@@ -86,30 +87,11 @@ export class DeltaFeed {
   }
 }
 
-/** Merges text and reasoning with the delta that they continue. */
 function addMerged(deltas: Delta[], delta: Delta): void {
   const last = deltas.at(-1);
-  const merged =
-    last?.type === 'llm' && delta.type === 'llm' && sameCall(last, delta) ? joined(last, delta) : undefined;
+  const merged = last && mergedDelta(last, delta);
   if (merged === undefined) deltas.push(delta);
   else deltas[deltas.length - 1] = merged;
-}
-
-type LlmDelta = Extract<Delta, { type: 'llm' }>;
-
-function sameCall(one: LlmDelta, other: LlmDelta): boolean {
-  return one.epoch === other.epoch && one.iteration === other.iteration && one.attempt === other.attempt;
-}
-
-function joined(one: LlmDelta, other: LlmDelta): LlmDelta | undefined {
-  const [before, after] = [one.chunk, other.chunk];
-  if (before.type === 'text' && after.type === 'text') {
-    return { ...one, chunk: { type: 'text', text: before.text + after.text } };
-  }
-  if (before.type === 'reasoning' && after.type === 'reasoning') {
-    return { ...one, chunk: { type: 'reasoning', text: before.text + after.text } };
-  }
-  return undefined;
 }
 
 /** A batch has one epoch, which the script compares with the head's. */
@@ -121,13 +103,4 @@ function batchesOf(deltas: readonly Delta[]): readonly (readonly Delta[])[] {
     else batches.push([delta]);
   }
   return batches;
-}
-
-/** A tool may report values that are not JSON; publishing never fails. */
-function jsonOf(deltas: readonly Delta[]): string | undefined {
-  try {
-    return JSON.stringify(deltas);
-  } catch {
-    return undefined;
-  }
 }

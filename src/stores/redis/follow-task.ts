@@ -1,7 +1,7 @@
 import type { Subscriber } from 'rxjs';
 import { AgentLoopError, type Command, type Delta, type FollowSignal } from '../../core/contracts/index.ts';
 import { isTerminal, type JournalRecord } from '../../core/journal/index.ts';
-import { OpenAttempt } from '../memory/open-attempt.ts';
+import { OpenAttempt } from '../deltas.ts';
 import { notFound } from '../store-rules.ts';
 import { type JournalReader, type JournalTail, placeOf } from './journal.ts';
 import type { ScriptRunner, StreamEntry, TaskKeys } from './lua-scripts.ts';

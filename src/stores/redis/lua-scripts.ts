@@ -7,84 +7,89 @@ import {
   command,
   isCluster,
   isNoScript,
-  type RedisClient,
+  type RedisConnection,
   redisError,
   scriptsLost,
-  storeClosed,
   torn,
   unconfirmed,
 } from './redis-connection.ts';
 
-/** By name: the file in `lua/`, whose last number says how many keys it takes, and the flags that Redis runs it with. */
+/** A script in `lua/`; read at its first use. */
+export class LuaScript {
+  readonly #file: string;
+  readonly #options: LuaOptions;
+  #loaded: { readonly source: string; readonly sha1: string } | undefined;
+
+  constructor(file: string, options: LuaOptions = {}) {
+    this.#file = file;
+    this.#options = options;
+  }
+
+  get source(): string {
+    return this.#load().source;
+  }
+
+  get sha1(): string {
+    return this.#load().sha1;
+  }
+
+  /**
+   * For calls that may arrive in any order with others; the source is sent along where Redis does not know the script. In a cluster, all
+   * `keys` have to be in one slot. Errors: `FULL`, `UNAVAILABLE`.
+   */
+  async run(
+    connection: RedisConnection,
+    keys: readonly string[],
+    args: readonly CommandArgument[] = [],
+  ): Promise<readonly unknown[]> {
+    connection.assertOpen();
+    const rest = [keys.length, ...keys, ...args];
+    try {
+      return listOf(await command(connection.client, 'evalsha', this.sha1, ...rest));
+    } catch (thrown) {
+      if (!isNoScript(thrown)) throw redisError(thrown);
+    }
+    return listOf(await connection.send('eval', this.source, ...rest));
+  }
+
+  #load() {
+    const { prelude, flags } = this.#options;
+    if (this.#loaded) return this.#loaded;
+    const first = flags === undefined ? '#!lua' : `#!lua flags=${flags}`;
+    const source = `${first}\n${prelude === undefined ? '' : readLua(prelude)}${readLua(this.#file)}`;
+    this.#loaded = { source, sha1: createHash('sha1').update(source).digest('hex') };
+    return this.#loaded;
+  }
+}
+
+interface LuaOptions {
+  /** The file that stands in front of it. */
+  readonly prelude?: string;
+  /** What Redis runs it with. */
+  readonly flags?: 'allow-oom' | 'no-writes';
+}
+
+const prelude = 'prelude';
+
+/** Of the state store. The last number of a file says how many keys it takes. */
 const stateScripts = {
-  create: { file: 'create-2', flags: '' },
-  acquire: { file: 'acquire-2', flags: '' },
-  append: { file: 'append-1', flags: '' },
+  create: new LuaScript('create-2', { prelude }),
+  acquire: new LuaScript('acquire-2', { prelude }),
+  append: new LuaScript('append-1', { prelude }),
   /** The same for a terminal record: a turn can end where memory is full. */
-  finish: { file: 'append-1', flags: ' flags=allow-oom' },
-  renew: { file: 'renew-1', flags: ' flags=allow-oom' },
-  release: { file: 'release-1', flags: ' flags=allow-oom' },
-  break: { file: 'break-1', flags: ' flags=allow-oom' },
-  post: { file: 'post-3', flags: '' },
-  read: { file: 'read-3', flags: ' flags=no-writes' },
-  look: { file: 'look-2', flags: ' flags=no-writes' },
-  publish: { file: 'publish-2', flags: '' },
-  delete: { file: 'delete-3', flags: ' flags=allow-oom' },
-  describe: { file: 'describe-1', flags: ' flags=no-writes' },
-} as const;
+  finish: new LuaScript('append-1', { prelude, flags: 'allow-oom' }),
+  renew: new LuaScript('renew-1', { prelude, flags: 'allow-oom' }),
+  release: new LuaScript('release-1', { prelude, flags: 'allow-oom' }),
+  break: new LuaScript('break-1', { prelude, flags: 'allow-oom' }),
+  post: new LuaScript('post-3', { prelude }),
+  read: new LuaScript('read-3', { prelude, flags: 'no-writes' }),
+  look: new LuaScript('look-2', { prelude, flags: 'no-writes' }),
+  publish: new LuaScript('publish-2', { prelude }),
+  delete: new LuaScript('delete-3', { prelude, flags: 'allow-oom' }),
+  describe: new LuaScript('describe-1', { prelude, flags: 'no-writes' }),
+};
 
 type ScriptName = keyof typeof stateScripts;
-
-interface LuaScript {
-  readonly source: string;
-  readonly sha1: string;
-}
-
-type LuaScripts = Readonly<Record<ScriptName, LuaScript>>;
-
-/** The scripts of the state store. */
-function luaScripts(): LuaScripts {
-  const script = (name: ScriptName): LuaScript => luaScript({ prelude: 'prelude', ...stateScripts[name] });
-  return {
-    create: script('create'),
-    acquire: script('acquire'),
-    append: script('append'),
-    finish: script('finish'),
-    renew: script('renew'),
-    release: script('release'),
-    break: script('break'),
-    post: script('post'),
-    read: script('read'),
-    look: script('look'),
-    publish: script('publish'),
-    delete: script('delete'),
-    describe: script('describe'),
-  };
-}
-
-interface LuaFile {
-  /** What stands in front of it: another file, or nothing. */
-  readonly prelude?: string;
-  readonly file: string;
-  /** Begin with a blank. */
-  readonly flags: string;
-}
-
-/** By their names and flags. */
-const loaded = new Map<string, LuaScript>();
-
-/** A script of files in `lua/`, as Redis gets it; made at its first use. */
-export function luaScript(named: LuaFile): LuaScript {
-  const name = `${named.prelude} ${named.file}${named.flags}`;
-  const script = loaded.get(name) ?? readScript(named);
-  loaded.set(name, script);
-  return script;
-}
-
-function readScript({ prelude, file, flags }: LuaFile): LuaScript {
-  const source = `#!lua${flags}\n${prelude === undefined ? '' : readLua(prelude)}${readLua(file)}`;
-  return { source, sha1: createHash('sha1').update(source).digest('hex') };
-}
 
 /** Scripts that say when a task may be taken. */
 const indexing: ReadonlySet<ScriptName> = new Set<ScriptName>([
@@ -117,25 +122,18 @@ export interface Confirmation {
  * stands for, `FULL` or `UNAVAILABLE`.
  */
 export class ScriptRunner {
-  readonly #client: RedisClient;
-  readonly #scripts: LuaScripts = luaScripts();
+  readonly #connection: RedisConnection;
   /** The index of runnable tasks, which scripts keep; none in a cluster, where it is in another slot than most tasks. */
   readonly #index: readonly string[];
-  #closed = false;
 
-  constructor(client: RedisClient, prefix: string) {
-    this.#client = client;
-    this.#index = isCluster(client) ? [] : [runnableKey(prefix)];
-  }
-
-  /** From now on every call is refused. */
-  close(): void {
-    this.#closed = true;
+  constructor(connection: RedisConnection, prefix: string) {
+    this.#connection = connection;
+    this.#index = isCluster(connection.client) ? [] : [runnableKey(prefix)];
   }
 
   /** For calls that may arrive in any order: where Redis does not know the script, it is loaded and the call made again. */
   async run(call: ScriptCall): Promise<ScriptAnswer> {
-    this.#assertOpen();
+    this.#connection.assertOpen();
     return new ScriptAnswer(await this.#evaluateAnywhere(call), call.subject);
   }
 
@@ -144,7 +142,7 @@ export class ScriptRunner {
    * retryable, since later calls must not overtake this one. With `confirmation` the answer also waits for the replicas.
    */
   async runInOrder(call: ScriptCall, confirmation?: Confirmation): Promise<ScriptAnswer> {
-    this.#assertOpen();
+    this.#connection.assertOpen();
     const { subject } = call;
     try {
       const reply = await (confirmation ? this.#evaluateAndConfirm(call, confirmation) : this.#evaluate(call));
@@ -168,13 +166,13 @@ export class ScriptRunner {
   }
 
   #evaluate(call: ScriptCall): Promise<unknown> {
-    return command(this.#client, 'evalsha', ...this.#evalArgs(call));
+    return command(this.#connection.client, 'evalsha', ...this.#evalArgs(call));
   }
 
   /** Both in one pipeline, since `WAIT` speaks of the writes of its own connection and names no key to find the node by. */
   async #evaluateAndConfirm(call: ScriptCall, { replicas, timeoutMs }: Confirmation): Promise<unknown> {
     const { taskId } = call.subject;
-    const pipeline = this.#client.pipeline([
+    const pipeline = this.#connection.client.pipeline([
       ['evalsha', ...this.#evalArgs(call)],
       ['wait', replicas, timeoutMs],
     ]);
@@ -189,19 +187,15 @@ export class ScriptRunner {
 
   /** Loads all scripts on the node that the keys of `last` are on, and sends `last` after them. */
   async #loadAnd(last: readonly (string | number)[]): Promise<unknown> {
-    const load = Object.values(this.#scripts).map(({ source }: LuaScript) => ['script', 'load', source]);
-    const outcomes = await this.#client.pipeline([...load, [...last]]).exec();
+    const load = Object.values(stateScripts).map(({ source }) => ['script', 'load', source]);
+    const outcomes = await this.#connection.client.pipeline([...load, [...last]]).exec();
     return outcomeOf(outcomes?.at(-1));
   }
 
   #evalArgs({ script, keys, args }: ScriptCall): (string | number)[] {
     const index = indexing.has(script) ? this.#index : [];
-    const declared = isCluster(this.#client) ? withAllKeys(keys) : [...keys, ...index];
-    return [this.#scripts[script].sha1, declared.length, ...declared, ...args];
-  }
-
-  #assertOpen(): void {
-    if (this.#closed) throw storeClosed();
+    const declared = isCluster(this.#connection.client) ? withAllKeys(keys) : [...keys, ...index];
+    return [stateScripts[script].sha1, declared.length, ...declared, ...args];
   }
 }
 
@@ -311,34 +305,6 @@ function entryOf(reply: unknown): StreamEntry {
   const [id, fields] = listOf(reply);
   const [field, value] = listOf(fields);
   return { id: String(id), field: String(field), value: String(value) };
-}
-
-interface Evaluation {
-  readonly script: LuaScript;
-  /** In a cluster, all in one slot. */
-  readonly keys: readonly string[];
-  readonly args?: readonly CommandArgument[];
-}
-
-/**
- * Runs a script that may arrive in any order with others; its source is sent along where Redis does not know it. Errors: `FULL`,
- * `UNAVAILABLE`.
- */
-export async function evaluate(
-  client: RedisClient,
-  { script, keys, args = [] }: Evaluation,
-): Promise<readonly unknown[]> {
-  const rest = [keys.length, ...keys, ...args];
-  try {
-    return listOf(await command(client, 'evalsha', script.sha1, ...rest));
-  } catch (thrown) {
-    if (!isNoScript(thrown)) throw redisError(thrown);
-  }
-  try {
-    return listOf(await command(client, 'eval', script.source, ...rest));
-  } catch (thrown) {
-    throw redisError(thrown);
-  }
 }
 
 /** The keys of one task. They share a slot of a cluster by the hash tag; scripts derive those that are not named here. */

@@ -17,26 +17,14 @@ import {
   type WrittenContent,
 } from '../artifacts/shelved-artifact-store.ts';
 import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
-import { IdIndex } from './id-index.ts';
-import { evaluate, luaScript } from './lua-scripts.ts';
-import {
-  bytesCommand,
-  type CommandArgument,
-  command,
-  type RedisClient,
-  type RedisTarget,
-  redisError,
-  StoreConnection,
-} from './redis-connection.ts';
-import { assertPrefix, assertTimeToLive } from './redis-options.ts';
+import { IdIndex } from './indexes.ts';
+import { LuaScript } from './lua-scripts.ts';
+import { bytesCommand, type CommandArgument, command, RedisConnection, redisError } from './redis-connection.ts';
+import { type RedisSideOptions, sideSettings } from './redis-options.ts';
 
-export interface RedisArtifactStoreOptions {
-  /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
-  readonly redis: RedisTarget;
+export interface RedisArtifactStoreOptions extends RedisSideOptions {
   /** Seconds that an artifact is kept, all versions alike, after it was changed last; null keeps it. Default 86,400. */
   readonly ttl?: number | null | undefined;
-  /** What all keys begin with. Default `millrace`. May be that of other Redis stores. */
-  readonly prefix?: string | undefined;
   /** How many bytes one content may have. Default 64 MiB. */
   readonly maxBytes?: number | undefined;
   /** How many versions of an artifact are kept; the oldest go first. Default 10. */
@@ -68,19 +56,18 @@ const optionNames: OptionNames<RedisArtifactStoreOptions> = {
  * Memory in this process: a chunk a draft and a reader; contents only in `get`, `create` and `update`.
  */
 export class RedisArtifactStore extends ShelvedArtifactStore<RedisVersion, RedisDraft> {
-  readonly #connection: StoreConnection;
+  readonly #connection: RedisConnection;
 
   constructor(options: RedisArtifactStoreOptions) {
     assertKnownOptions('RedisArtifactStore', options, optionNames);
-    const { redis, ttl = 86_400, prefix = 'millrace', maxBytes = 64 * 1024 * 1024 } = options;
-    assertTimeToLive('ttl', ttl);
-    assertPrefix(prefix);
+    const { redis, ttl = 86_400, maxBytes = 64 * 1024 * 1024 } = options;
+    const settings = sideSettings(options, ttl);
     if (!(maxBytes >= 1)) {
       const message = `maxBytes is ${shownValue(maxBytes)}; give a number of bytes from 1, or leave it out.`;
       throw new AgentLoopError('INVALID_CONFIG', message);
     }
-    const connection = new StoreConnection('RedisArtifactStore', redis);
-    super(new RedisArtifactShelf(connection, { prefix, seconds: ttl ?? -1, maxBytes }), options);
+    const connection = new RedisConnection('RedisArtifactStore', redis);
+    super(new RedisArtifactShelf(connection, { ...settings, maxBytes }), options);
     this.#connection = connection;
   }
 
@@ -111,20 +98,21 @@ const looks = 32;
 
 /** The keys of an artifact store, as `lua/artifact-prelude.lua` says, and the lists of artifacts beside them. */
 class RedisArtifactShelf implements ArtifactShelf<RedisVersion, RedisDraft> {
-  readonly #connection: StoreConnection;
+  readonly #connection: RedisConnection;
   readonly #settings: RedisShelfSettings;
   readonly #lists: ArtifactLists;
 
-  constructor(connection: StoreConnection, settings: RedisShelfSettings) {
+  constructor(connection: RedisConnection, settings: RedisShelfSettings) {
     this.#connection = connection;
     this.#settings = settings;
-    this.#lists = new ArtifactLists(connection.client, settings.prefix, settings.seconds);
+    this.#lists = new ArtifactLists(connection, settings.prefix, settings.seconds);
   }
 
   async newDraft(artifactId: string): Promise<RedisDraft> {
     this.#connection.assertOpen();
-    const keyOf = (content: string) => this.#contentKey(artifactId, content);
-    return new RedisDraft({ client: this.#connection.client, artifactId, keyOf, maxBytes: this.#settings.maxBytes });
+    const content = randomUUID();
+    const key = this.#contentKey(artifactId, content);
+    return new RedisDraft({ connection: this.#connection, content, key, maxBytes: this.#settings.maxBytes });
   }
 
   async find(artifactId: string, version?: number): Promise<RedisVersion | undefined> {
@@ -157,21 +145,13 @@ class RedisArtifactShelf implements ArtifactShelf<RedisVersion, RedisDraft> {
     await this.#run('drop', artifactId, [keep]);
   }
 
-  /** Compares the content with its info in the end. */
   async *read({ info, content }: RedisVersion): AsyncGenerator<Uint8Array> {
-    const { artifactId, version, size } = info;
-    const key = this.#contentKey(artifactId, content);
-    const hash = createHash('sha256');
-    let bytes = 0;
-    for (let index = 0; index * chunkBytes < size; index++) {
+    const key = this.#contentKey(info.artifactId, content);
+    for (let index = 0; index * chunkBytes < info.size; index++) {
       const chunk = await this.#chunk(key, index);
       if (chunk === undefined) throw await this.#lost(info);
-      hash.update(chunk);
-      bytes += chunk.length;
       yield chunk;
     }
-    if (bytes === size && hash.digest('hex') === info.sha256) return;
-    throw damagedArtifact(artifactId, `the content of version ${version} is not what was written`);
   }
 
   async *infos({ after, ...query }: ArtifactQuery & { readonly after: string }): AsyncGenerator<ArtifactInfo> {
@@ -217,10 +197,9 @@ class RedisArtifactShelf implements ArtifactShelf<RedisVersion, RedisDraft> {
     return (await this.find(artifactId, version)) ? lostContent(info) : noArtifact(artifactId, version);
   }
 
-  #run(script: ArtifactScript, artifactId: string, args: readonly CommandArgument[] = []) {
-    this.#connection.assertOpen();
+  #run(script: HeadScript, artifactId: string, args: readonly CommandArgument[] = []) {
     const key = `${this.#settings.prefix}:{${artifactId}}:ah`;
-    return runArtifactScript(this.#connection.client, { script, key, artifactId, args });
+    return runArtifactScript(this.#connection, { script, key, artifactId, args });
   }
 
   /** Artifact ids match `taskIdPattern`, so none of them breaks the hash tag. */
@@ -254,16 +233,15 @@ const chunkBytes = 256 * 1024;
 const draftSeconds = 24 * 60 * 60;
 
 interface RedisDraftPlace {
-  readonly client: RedisClient;
-  readonly artifactId: string;
-  /** The key of a content. */
-  keyOf(content: string): string;
+  readonly connection: RedisConnection;
+  /** Its id. */
+  readonly content: string;
+  readonly key: string;
   readonly maxBytes: number;
 }
 
 /** Content that is written to Redis chunk by chunk under its own key, which expires if the write is not continued. */
 class RedisDraft implements ArtifactDraft {
-  readonly content = randomUUID();
   readonly #place: RedisDraftPlace;
   readonly #hash = createHash('sha256');
   readonly #rest = new PartBuffer(chunkBytes);
@@ -273,6 +251,10 @@ class RedisDraft implements ArtifactDraft {
 
   constructor(place: RedisDraftPlace) {
     this.#place = place;
+  }
+
+  get content(): string {
+    return this.#place.content;
   }
 
   get size(): number {
@@ -303,48 +285,48 @@ class RedisDraft implements ArtifactDraft {
 
   async discard(): Promise<void> {
     if (this.#isPublished || this.#sent === 0) return;
-    await command(this.#place.client, 'unlink', this.#place.keyOf(this.content));
+    await command(this.#place.connection.client, 'unlink', this.#place.key);
   }
 
   async #send(chunk: Uint8Array): Promise<void> {
-    const { client, artifactId, keyOf } = this.#place;
+    const { connection, key } = this.#place;
     const args = [draftSeconds, this.#sent, Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)];
-    await runArtifactScript(client, { script: 'chunk', key: keyOf(this.content), artifactId, args });
+    await chunkScript.run(connection, [key], args);
     this.#sent++;
   }
 }
 
 /** Which artifacts there are: in all, of each task and of each context. Lists of tasks and contexts live as long as their artifacts. */
 class ArtifactLists {
-  readonly #client: RedisClient;
+  readonly #connection: RedisConnection;
   readonly #prefix: string;
   readonly #seconds: number;
   readonly #all: IdIndex;
 
-  constructor(client: RedisClient, prefix: string, seconds: number) {
-    this.#client = client;
+  constructor(connection: RedisConnection, prefix: string, seconds: number) {
+    this.#connection = connection;
     this.#prefix = prefix;
     this.#seconds = seconds;
-    this.#all = new IdIndex(client, `${prefix}:artifacts`);
+    this.#all = new IdIndex(connection, `${prefix}:artifacts`);
   }
 
   async add(info: ArtifactInfo): Promise<void> {
     const { artifactId } = info;
     const args = [this.#seconds, artifactId];
-    const mark = (key: string) => runArtifactScript(this.#client, { script: 'mark', key, artifactId, args });
+    const mark = (key: string) => markScript.run(this.#connection, [key], args);
     await Promise.all([this.#all.add(artifactId), ...this.#keysOf(info).map(mark)]);
   }
 
   /** Takes an artifact out of the list of all and of those that a query or an info names. */
   async remove(artifactId: string, of: ArtifactQuery): Promise<void> {
-    const lists = this.#keysOf(of).map((key) => new IdIndex(this.#client, key));
+    const lists = this.#keysOf(of).map((key) => new IdIndex(this.#connection, key));
     await Promise.all([this.#all, ...lists].map((list) => list.remove(artifactId)));
   }
 
   /** The ids behind one, at most `size`; of the task, else of the context that the query names, else of all. */
   page(query: ArtifactQuery & { readonly after: string }, size: number): Promise<readonly string[]> {
     const [key] = this.#keysOf(query);
-    const list = key === undefined ? this.#all : new IdIndex(this.#client, key);
+    const list = key === undefined ? this.#all : new IdIndex(this.#connection, key);
     return list.page(query.after, size);
   }
 
@@ -361,43 +343,37 @@ class ArtifactLists {
   }
 }
 
-/** By name: the flags that Redis runs `lua/artifact-<name>-1.lua` with, and whether it is about an artifact, with the prelude. */
-const scripts = {
-  publish: { flags: '', ofHead: true },
-  look: { flags: ' flags=no-writes', ofHead: true },
-  drop: { flags: ' flags=allow-oom', ofHead: true },
-  delete: { flags: ' flags=allow-oom', ofHead: true },
-  chunk: { flags: '', ofHead: false },
-  mark: { flags: '', ofHead: false },
-} as const;
+const prelude = 'artifact-prelude';
 
-type ArtifactScript = keyof typeof scripts;
+/** About the head of an artifact. */
+const headScripts = {
+  publish: new LuaScript('artifact-publish-1', { prelude }),
+  look: new LuaScript('artifact-look-1', { prelude, flags: 'no-writes' }),
+  drop: new LuaScript('artifact-drop-1', { prelude, flags: 'allow-oom' }),
+  delete: new LuaScript('artifact-delete-1', { prelude, flags: 'allow-oom' }),
+};
+
+type HeadScript = keyof typeof headScripts;
+
+const chunkScript = new LuaScript('artifact-chunk-1');
+const markScript = new LuaScript('artifact-mark-1');
 
 /** The codes that callers tell apart, as `lua/artifact-prelude.lua` names them. */
-const notFound = -1;
-
-const changed = -8;
-
-const gone = -9;
+const [notFound, changed, gone] = [-1, -8, -9];
 
 interface ArtifactCall {
-  readonly script: ArtifactScript;
+  readonly script: HeadScript;
   readonly key: string;
   readonly args?: readonly CommandArgument[];
   readonly artifactId: string;
 }
 
 /** What the script gave, its code first. Errors: `SCHEMA`, `FULL`, `UNAVAILABLE`. */
-export async function runArtifactScript(client: RedisClient, call: ArtifactCall): Promise<readonly unknown[]> {
-  const { script, key, args = [], artifactId } = call;
-  const { flags, ofHead } = scripts[script];
-  const lua = luaScript({ ...(ofHead && { prelude: 'artifact-prelude' }), file: `artifact-${script}-1`, flags });
-  const answer = await evaluate(client, { script: lua, keys: [key], args });
-  const error = errorOf(artifactId, answer);
-  if (error) throw error;
+export async function runArtifactScript(
+  connection: RedisConnection,
+  { script, key, args, artifactId }: ArtifactCall,
+): Promise<readonly unknown[]> {
+  const answer = await headScripts[script].run(connection, [key], args);
+  if (answer[0] === -6) throw newerArtifact(artifactId, Number(answer[1]));
   return answer;
-}
-
-function errorOf(artifactId: string, [code, layout]: readonly unknown[]): AgentLoopError | undefined {
-  return code === -6 ? newerArtifact(artifactId, Number(layout)) : undefined;
 }

@@ -8,16 +8,12 @@ import {
   cacheStoreArguments,
 } from '../cache/cache-store.ts';
 import { assertKnownOptions, checkArguments, type OptionNames } from '../check-arguments.ts';
-import { type RedisTarget, StoreConnection, sendCommand } from './redis-connection.ts';
-import { assertPrefix, assertTimeToLive } from './redis-options.ts';
+import { RedisConnection } from './redis-connection.ts';
+import { type RedisSideOptions, sideSettings } from './redis-options.ts';
 
-export interface RedisCacheStoreOptions {
-  /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
-  readonly redis: RedisTarget;
+export interface RedisCacheStoreOptions extends RedisSideOptions {
   /** Seconds that a value is kept which is set without `ttlMs`; null keeps it. Default 86,400. */
   readonly ttl?: number | null | undefined;
-  /** What all keys begin with. Default `millrace`. May be that of other Redis stores. */
-  readonly prefix?: string | undefined;
 }
 
 const optionNames: OptionNames<RedisCacheStoreOptions> = { redis: true, ttl: true, prefix: true };
@@ -40,16 +36,15 @@ export class RedisCacheStore implements CacheStore {
     checkArguments(RedisCacheStore.prototype, cacheStoreArguments);
   }
 
-  readonly #connection: StoreConnection;
+  readonly #connection: RedisConnection;
   readonly #prefix: string;
   readonly #ttlMs: number;
 
   constructor(options: RedisCacheStoreOptions) {
     assertKnownOptions('RedisCacheStore', options, optionNames);
-    const { redis, ttl = 86_400, prefix = 'millrace' } = options;
-    assertTimeToLive('ttl', ttl);
-    assertPrefix(prefix);
-    this.#connection = new StoreConnection('RedisCacheStore', redis, { silenceMs: cacheSilenceMs });
+    const { redis, ttl = 86_400 } = options;
+    const { prefix } = sideSettings(options, ttl);
+    this.#connection = new RedisConnection('RedisCacheStore', redis, { silenceMs: cacheSilenceMs });
     this.#prefix = prefix;
     this.#ttlMs = ttl === null ? Number.POSITIVE_INFINITY : ttl * 1_000;
   }
@@ -77,7 +72,6 @@ export class RedisCacheStore implements CacheStore {
 
   async #send(name: string, key: string, ...args: readonly (string | number)[]): Promise<unknown> {
     assertCacheKey(key);
-    this.#connection.assertOpen();
-    return sendCommand(this.#connection.client, name, `${this.#prefix}:cache:${cacheKeyHash(key)}`, ...args);
+    return this.#connection.send(name, `${this.#prefix}:cache:${cacheKeyHash(key)}`, ...args);
   }
 }

@@ -74,13 +74,6 @@ function installedIoredis(): typeof import('ioredis') {
   }
 }
 
-/** Ends a connection that a store made. */
-export async function closeClient({ client, own }: OpenClient): Promise<void> {
-  if (!own) return;
-  if (client.status === 'ready') await client.quit().catch(() => {});
-  client.disconnect();
-}
-
 export function isCluster(client: RedisClient): client is Cluster {
   return client.isCluster;
 }
@@ -142,8 +135,8 @@ function withoutKeyPrefix(client: RedisClient): RedisClient {
   );
 }
 
-/** What a store is connected by, until it is closed. */
-export class StoreConnection {
+/** How a store is connected, until it is closed. */
+export class RedisConnection {
   readonly #store: string;
   readonly #open: OpenClient;
   #closed = false;
@@ -161,35 +154,34 @@ export class StoreConnection {
 
   /** Errors: `UNAVAILABLE` after `close`. */
   assertOpen(): void {
-    if (this.#closed) throw storeClosed(this.#store);
+    if (!this.#closed) return;
+    throw new AgentLoopError('UNAVAILABLE', `This ${this.#store} was closed; make a new one.`);
   }
 
-  /** Ends the connection that the store made. Again: does nothing. */
+  /** One command, and what Redis answers. Errors: `FULL`, `UNAVAILABLE`. */
+  async send(name: string, ...args: readonly CommandArgument[]): Promise<unknown> {
+    this.assertOpen();
+    try {
+      return await command(this.client, name, ...args);
+    } catch (thrown) {
+      throw redisError(thrown);
+    }
+  }
+
+  /** From now on every call is refused. Ends the connection that the store made. Again: does nothing. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await closeClient(this.#open);
-  }
-}
-
-/** One command, and what Redis answers. Errors: `FULL`, `UNAVAILABLE`. */
-export async function sendCommand(
-  client: RedisClient,
-  name: string,
-  ...args: readonly CommandArgument[]
-): Promise<unknown> {
-  try {
-    return await command(client, name, ...args);
-  } catch (thrown) {
-    throw redisError(thrown);
+    const { client, own } = this.#open;
+    if (!own) return;
+    if (client.status === 'ready') await client.quit().catch(() => {});
+    client.disconnect();
   }
 }
 
 /** What the server or the way to it refuses, by the first word of the reply or of what ioredis says. */
 const fullReplies = /^(OOM|MISCONF)\b/;
-
 const refusedCredentials = /^(WRONGPASS|NOAUTH|NOPERM)\b|invalid password|without any password configured/i;
-
 const unknownCommand = /^ERR (unknown command|Unknown subcommand|This instance has cluster support disabled)/i;
 
 /**
@@ -269,10 +261,6 @@ export function unreadable(taskId: string, entry: string, why: string): AgentLoo
     `Entry ${entry} of the journal of task "${taskId}" cannot be read: ${why}; the journal is kept for inspection.`,
     { taskId },
   );
-}
-
-export function storeClosed(store = 'RedisStateStore'): AgentLoopError {
-  return new AgentLoopError('UNAVAILABLE', `This ${store} was closed; make a new one.`);
 }
 
 /** What was said in the end: a cluster's client keeps the reason beside its error, one that ran out of tries names its option. */

@@ -41,21 +41,17 @@ import {
   summaryOf,
   versionConflict,
 } from '../messages/stored-messages.ts';
-import { IdIndex } from './id-index.ts';
-import { evaluate, listOf, luaScript } from './lua-scripts.ts';
-import { type RedisClient, type RedisTarget, StoreConnection } from './redis-connection.ts';
-import { assertPrefix, assertTimeToLive } from './redis-options.ts';
+import { IdIndex } from './indexes.ts';
+import { LuaScript, listOf } from './lua-scripts.ts';
+import { RedisConnection } from './redis-connection.ts';
+import { type RedisSideOptions, sideSettings } from './redis-options.ts';
 
-export interface RedisMessageStoreOptions {
-  /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
-  readonly redis: RedisTarget;
+export interface RedisMessageStoreOptions extends RedisSideOptions {
   /**
    * Seconds that a context is kept after it was written to last; null keeps it. Default 86,400. One with open turns does not expire:
    * a turn that waits for an answer finds its context.
    */
   readonly ttl?: number | null | undefined;
-  /** What all keys begin with. Default `millrace`. May be that of a `RedisStateStore`. */
-  readonly prefix?: string | undefined;
 }
 
 const optionNames: OptionNames<RedisMessageStoreOptions> = { redis: true, ttl: true, prefix: true };
@@ -77,20 +73,19 @@ export class RedisMessageStore implements MessageStore {
     checkArguments(RedisMessageStore.prototype, messageStoreArguments);
   }
 
-  readonly #connection: StoreConnection;
+  readonly #connection: RedisConnection;
   readonly #seconds: number;
-  readonly #scripts: ContextScripts;
+  readonly #prefix: string;
   readonly #index: IdIndex;
 
   constructor(options: RedisMessageStoreOptions) {
     assertKnownOptions('RedisMessageStore', options, optionNames);
-    const { redis, ttl = 86_400, prefix = 'millrace' } = options;
-    assertTimeToLive('ttl', ttl);
-    assertPrefix(prefix);
-    this.#connection = new StoreConnection('RedisMessageStore', redis);
-    this.#seconds = ttl ?? -1;
-    this.#scripts = new ContextScripts(this.#connection.client, prefix);
-    this.#index = new IdIndex(this.#connection.client, `${prefix}:conversations`);
+    const { redis, ttl = 86_400 } = options;
+    const { prefix, seconds } = sideSettings(options, ttl);
+    this.#connection = new RedisConnection('RedisMessageStore', redis);
+    this.#prefix = prefix;
+    this.#seconds = seconds;
+    this.#index = new IdIndex(this.#connection, `${prefix}:conversations`);
   }
 
   async begin(contextId: string, taskId: string): Promise<'open' | 'saved'> {
@@ -207,10 +202,38 @@ export class RedisMessageStore implements MessageStore {
     return summaryOf({ contextId, total, open, createdAt, updatedAt, ...(bytes >= 0 && { bytes }) });
   }
 
-  #run(call: ContextCall): Promise<readonly unknown[] | undefined> {
-    this.#connection.assertOpen();
-    return this.#scripts.run(call);
+  /** What the script gave, its code first; undefined where there is no such context. */
+  async #run(call: ContextCall): Promise<readonly unknown[] | undefined> {
+    const { script, contextId, args } = call;
+    // Context ids match `taskIdPattern`, so none of them breaks the hash tag.
+    const keys = ['mh', 'mm', 'mt', 'mo'].map((name) => `${this.#prefix}:{${contextId}}:${name}`);
+    const answer = await scripts[script].run(this.#connection, keys, args);
+    if (answer[0] === -1) return undefined;
+    const error = errorOf(call, answer.map(Number));
+    if (error) throw error;
+    return answer;
   }
+}
+
+const prelude = 'context-prelude';
+
+const scripts = {
+  begin: new LuaScript('context-begin-4', { prelude }),
+  append: new LuaScript('context-append-4', { prelude }),
+  agent: new LuaScript('context-agent-4', { prelude }),
+  metadata: new LuaScript('context-metadata-4', { prelude }),
+  load: new LuaScript('context-load-4', { prelude, flags: 'no-writes' }),
+  list: new LuaScript('context-list-4', { prelude, flags: 'no-writes' }),
+  describe: new LuaScript('context-describe-4', { prelude, flags: 'no-writes' }),
+  delete: new LuaScript('context-delete-4', { prelude, flags: 'allow-oom' }),
+};
+
+interface ContextCall {
+  readonly script: keyof typeof scripts;
+  readonly contextId: string;
+  readonly args?: readonly (string | number)[];
+  /** The version that a change of the metadata expects. */
+  readonly version?: number | undefined;
 }
 
 /** As the scripts take it: below 0 where it is left out. */
@@ -224,58 +247,6 @@ function parsedEntry<T>(contextId: string, text: unknown): T {
 
 function stampedEntry(contextId: string, text: unknown): StampedMessage {
   return stampedOf(parsedEntry(contextId, text));
-}
-
-/** By name: the flags that Redis runs `lua/context-<name>-4.lua` with. */
-const flags = {
-  begin: '',
-  append: '',
-  agent: '',
-  metadata: '',
-  load: ' flags=no-writes',
-  list: ' flags=no-writes',
-  describe: ' flags=no-writes',
-  delete: ' flags=allow-oom',
-} as const;
-
-type ContextScript = keyof typeof flags;
-
-interface ContextCall {
-  readonly script: ContextScript;
-  readonly contextId: string;
-  readonly args?: readonly (string | number)[];
-  /** The version that a change of the metadata expects. */
-  readonly version?: number | undefined;
-}
-
-/** Runs the scripts of the message store on the contexts with a prefix. */
-class ContextScripts {
-  readonly #client: RedisClient;
-  readonly #prefix: string;
-
-  constructor(client: RedisClient, prefix: string) {
-    this.#client = client;
-    this.#prefix = prefix;
-  }
-
-  /**
-   * What the script gave, its code first; undefined where there is no such context. Errors: `CONFLICT`, `SCHEMA`, `POISON`, `FULL`,
-   * `UNAVAILABLE`.
-   */
-  async run(call: ContextCall): Promise<readonly unknown[] | undefined> {
-    const { script, contextId, args = [] } = call;
-    const lua = luaScript({ prelude: 'context-prelude', file: `context-${script}-4`, flags: flags[script] });
-    const answer = await evaluate(this.#client, { script: lua, keys: this.#keys(contextId), args });
-    if (answer[0] === -1) return undefined;
-    const error = errorOf(call, answer.map(Number));
-    if (error) throw error;
-    return answer;
-  }
-
-  /** Context ids match `taskIdPattern`, so none of them breaks the hash tag. */
-  #keys(contextId: string): readonly string[] {
-    return ['mh', 'mm', 'mt', 'mo'].map((name) => `${this.#prefix}:{${contextId}}:${name}`);
-  }
 }
 
 /** From the code that a script gives, as `lua/context-prelude.lua` names them, to the error. */

@@ -91,6 +91,21 @@ function assertRetention(given: Partial<Retention>, known: Retention): void {
   }
 }
 
+/** What the stores beside the journals have in common. */
+export interface RedisSideOptions {
+  /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
+  readonly redis: RedisTarget;
+  /** What all keys begin with. Default `millrace`. May be that of other Redis stores. */
+  readonly prefix?: string | undefined;
+}
+
+/** `ttl` in seconds; null for good. Errors: `INVALID_CONFIG`. */
+export function sideSettings({ prefix = 'millrace' }: RedisSideOptions, ttl: number | null) {
+  assertTimeToLive('ttl', ttl);
+  assertPrefix(prefix);
+  return { prefix, seconds: ttl ?? -1 };
+}
+
 function invalid(sentence: string): AgentLoopError {
   return new AgentLoopError('INVALID_CONFIG', sentence);
 }
@@ -99,7 +114,7 @@ function invalid(sentence: string): AgentLoopError {
 export type Retention = Readonly<Record<TaskState, number | null>>;
 
 /** Unfinished work does not expire; a task that has ended is kept for so long. */
-function retentionOf(afterEnd: number | null): Retention {
+export function retentionOf(afterEnd: number | null): Retention {
   return {
     submitted: null,
     working: null,
@@ -118,13 +133,13 @@ export function secondsToLive(retention: Retention, status: TaskState): number {
 }
 
 /** Errors: `INVALID_CONFIG`. */
-export function assertPrefix(prefix: string): void {
+function assertPrefix(prefix: string): void {
   if (/^[A-Za-z0-9_.:-]{1,64}$/.test(prefix)) return;
   throw invalid(`prefix is ${JSON.stringify(prefix)}; take 1 to 64 of the characters A-Z a-z 0-9 _ . : -`);
 }
 
 /** Errors: `INVALID_CONFIG`. */
-export function assertTimeToLive(name: string, value: number | null): void {
+function assertTimeToLive(name: string, value: number | null): void {
   if (value === null || (Number.isInteger(value) && value >= 1)) return;
   throw invalid(`${name} is ${value}; give a whole number of seconds from 1, or null to keep what is stored.`);
 }

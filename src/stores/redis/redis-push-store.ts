@@ -7,17 +7,13 @@ import {
   type PushStore,
   pushStoreArguments,
 } from '../push/push-store.ts';
-import { evaluate, listOf, luaScript } from './lua-scripts.ts';
-import { type RedisTarget, StoreConnection, sendCommand } from './redis-connection.ts';
-import { assertPrefix, assertTimeToLive } from './redis-options.ts';
+import { LuaScript, listOf } from './lua-scripts.ts';
+import { RedisConnection } from './redis-connection.ts';
+import { type RedisSideOptions, sideSettings } from './redis-options.ts';
 
-export interface RedisPushStoreOptions {
-  /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
-  readonly redis: RedisTarget;
+export interface RedisPushStoreOptions extends RedisSideOptions {
   /** Seconds that the registrations of a task are kept after they were written to last; null keeps them. Default 604,800, a week. */
   readonly ttl?: number | null | undefined;
-  /** What all keys begin with. Default `millrace`. May be that of other Redis stores. */
-  readonly prefix?: string | undefined;
 }
 
 const optionNames: OptionNames<RedisPushStoreOptions> = { redis: true, ttl: true, prefix: true };
@@ -33,47 +29,46 @@ export class RedisPushStore implements PushStore {
     checkArguments(RedisPushStore.prototype, pushStoreArguments);
   }
 
-  readonly #connection: StoreConnection;
+  readonly #connection: RedisConnection;
   readonly #prefix: string;
   readonly #seconds: number;
 
   constructor(options: RedisPushStoreOptions) {
     assertKnownOptions('RedisPushStore', options, optionNames);
-    const { redis, ttl = 604_800, prefix = 'millrace' } = options;
-    assertTimeToLive('ttl', ttl);
-    assertPrefix(prefix);
-    this.#connection = new StoreConnection('RedisPushStore', redis);
+    const { redis, ttl = 604_800 } = options;
+    const { prefix, seconds } = sideSettings(options, ttl);
+    this.#connection = new RedisConnection('RedisPushStore', redis);
     this.#prefix = `${prefix}:{push}:`;
-    this.#seconds = ttl ?? -1;
+    this.#seconds = seconds;
   }
 
   async add(entry: PushEntry, most: number): Promise<boolean> {
     const { cursor, ...fixed } = entry;
     const args = [entry.configId, entry.taskId, JSON.stringify(fixed), most, this.#seconds];
-    const [added] = await this.#run('add', [this.#dueKey, this.#keyOf(entry)], args);
+    const [added] = await scripts.add.run(this.#connection, [this.#dueKey, this.#keyOf(entry)], args);
     return added === 1;
   }
 
   async get(key: PushKey): Promise<PushEntry | undefined> {
     const fields = [`e:${key.configId}`, `c:${key.configId}`];
-    const [entry, cursor] = listOf(await this.#send('hmget', this.#keyOf(key), ...fields));
+    const [entry, cursor] = listOf(await this.#connection.send('hmget', this.#keyOf(key), ...fields));
     return entryOf(entry, cursor);
   }
 
   async list(taskId: string): Promise<readonly PushEntry[]> {
-    const values = new Map(fieldsOf(await this.#send('hgetall', this.#keyOf({ taskId }))));
+    const values = new Map(fieldsOf(await this.#connection.send('hgetall', this.#keyOf({ taskId }))));
     const ids = [...values.keys()].filter((field) => field.startsWith('e:')).map((field) => field.slice(2));
     return ids.sort().flatMap((id) => entryOf(values.get(`e:${id}`), values.get(`c:${id}`)) ?? []);
   }
 
   async delete({ taskId, configId }: PushKey): Promise<void> {
-    await this.#run('delete', [this.#dueKey, this.#keyOf({ taskId })], [configId, taskId]);
+    await scripts.delete.run(this.#connection, [this.#dueKey, this.#keyOf({ taskId })], [configId, taskId]);
   }
 
   async claim({ owner, leaseMs, limit, taskId = '' }: PushClaimOptions): Promise<readonly PushEntry[]> {
     if (limit < 1) return [];
-    const taken = await this.#run(
-      'claim',
+    const taken = await scripts.claim.run(
+      this.#connection,
       [this.#dueKey],
       [this.#keyOf({ taskId: '' }), owner, leaseMs, limit, taskId, this.#seconds],
     );
@@ -83,7 +78,7 @@ export class RedisPushStore implements PushStore {
   async update(key: PushKey, owner: string, progress: PushProgress): Promise<boolean> {
     const ms = progress.type === 'held' ? progress.leaseMs : progress.type === 'parked' ? progress.afterMs : 0;
     const args = [key.configId, key.taskId, owner, progress.type, ms, progress.cursor ?? '', this.#seconds];
-    const [updated] = await this.#run('update', [this.#dueKey, this.#keyOf(key)], args);
+    const [updated] = await scripts.update.run(this.#connection, [this.#dueKey, this.#keyOf(key)], args);
     return updated === 1;
   }
 
@@ -99,32 +94,16 @@ export class RedisPushStore implements PushStore {
   #keyOf({ taskId }: Pick<PushKey, 'taskId'>): string {
     return `${this.#prefix}task:${taskId}`;
   }
-
-  async #run(
-    script: ScriptName,
-    keys: readonly string[],
-    args: readonly (string | number)[],
-  ): Promise<readonly unknown[]> {
-    this.#connection.assertOpen();
-    const lua = luaScript({ prelude: 'push-prelude', ...scripts[script] });
-    return evaluate(this.#connection.client, { script: lua, keys, args });
-  }
-
-  async #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
-    this.#connection.assertOpen();
-    return sendCommand(this.#connection.client, name, ...args);
-  }
 }
 
-/** By name: the file in `lua/`, and the flags that Redis runs it with. */
-const scripts = {
-  add: { file: 'push-add-2', flags: '' },
-  claim: { file: 'push-claim-1', flags: '' },
-  update: { file: 'push-update-2', flags: '' },
-  delete: { file: 'push-delete-2', flags: ' flags=allow-oom' },
-} as const;
+const prelude = 'push-prelude';
 
-type ScriptName = keyof typeof scripts;
+const scripts = {
+  add: new LuaScript('push-add-2', { prelude }),
+  claim: new LuaScript('push-claim-1', { prelude }),
+  update: new LuaScript('push-update-2', { prelude }),
+  delete: new LuaScript('push-delete-2', { prelude, flags: 'allow-oom' }),
+};
 
 function entryOf(text: unknown, cursor: unknown): PushEntry | undefined {
   if (typeof text !== 'string') return undefined;

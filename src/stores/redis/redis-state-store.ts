@@ -1,7 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { Observable } from 'rxjs';
 import {
-  AgentLoopError,
   type AppendOptions,
   type Command,
   type Delta,
@@ -18,23 +17,22 @@ import {
   type Under,
 } from '../../core/contracts/index.ts';
 import {
-  foldRecords,
   type JournalRecord,
   journalSchema,
   type PersistedLoopState,
   type Stamped,
   type TurnStarted,
-  toPersisted,
 } from '../../core/journal/index.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { assertTaskId } from '../store-rules.ts';
+import { assertTaskId, firstSeq, loadedState } from '../store-rules.ts';
 import { groupOf, statusTimeIn } from '../task-summary.ts';
 import { checkServer } from './check-server.ts';
 import { DeltaFeed } from './delta-feed.ts';
 import { CommandListener, TaskFollower } from './follow-task.ts';
+import { type IndexedTask, TaskIndex } from './indexes.ts';
 import { encodeRecord, JournalReader, JournalWriter } from './journal.ts';
 import { type ScriptCall, ScriptRunner, type TaskKeys, taskKeys } from './lua-scripts.ts';
-import { closeClient, openClient, type RedisClient, type RedisTarget } from './redis-connection.ts';
+import { RedisConnection, type RedisTarget } from './redis-connection.ts';
 import { RedisMessageStore } from './redis-message-store.ts';
 import {
   type RedisStateStoreOptions,
@@ -43,7 +41,7 @@ import {
   secondsToLive,
 } from './redis-options.ts';
 import { StreamReaders } from './stream-readers.ts';
-import { type IndexedTask, TaskIndex, TaskList } from './task-list.ts';
+import { TaskList } from './task-list.ts';
 
 export type { RedisStateStoreOptions } from './redis-options.ts';
 
@@ -69,8 +67,7 @@ export class RedisStateStore implements TaskStateStore {
     checkArguments(RedisStateStore.prototype, stateStoreArguments);
   }
 
-  readonly #client: RedisClient;
-  readonly #ownsClient: boolean;
+  readonly #connection: RedisConnection;
   readonly #settings: RedisStoreSettings;
   readonly #scripts: ScriptRunner;
   readonly #journal: JournalReader;
@@ -87,19 +84,19 @@ export class RedisStateStore implements TaskStateStore {
   constructor(options: RedisStateStoreOptions) {
     const settings = redisStoreSettings(options);
     const { prefix, retention, confirmation } = settings;
-    const { client, own } = openClient(options.redis, settings);
-    const scripts = new ScriptRunner(client, prefix);
+    const connection = new RedisConnection('RedisStateStore', options.redis, settings);
+    const { client } = connection;
+    const scripts = new ScriptRunner(connection, prefix);
     this.#redis = options.redis;
-    this.#client = client;
-    this.#ownsClient = own;
+    this.#connection = connection;
     this.#settings = settings;
     this.#scripts = scripts;
     this.#journal = new JournalReader({ client, scripts, prefix });
     this.#writer = new JournalWriter({ scripts, prefix, retention, confirmation });
     this.#readers = new StreamReaders(client);
     this.#deltas = new DeltaFeed({ scripts, prefix });
-    this.#index = new TaskIndex(client, prefix);
-    this.#tasks = new TaskList({ client, index: this.#index, scripts, prefix });
+    this.#index = new TaskIndex(connection, prefix);
+    this.#tasks = new TaskList({ connection, index: this.#index, scripts, prefix });
   }
 
   /**
@@ -224,7 +221,7 @@ export class RedisStateStore implements TaskStateStore {
 
   async read(taskId: string, options: ReadOptions = {}): Promise<readonly JournalRecord[]> {
     assertTaskId(taskId);
-    return this.#journal.read(taskId, startOf(options));
+    return this.#journal.read(taskId, firstSeq(options));
   }
 
   /**
@@ -235,7 +232,7 @@ export class RedisStateStore implements TaskStateStore {
     const deps = { journal: this.#journal, scripts: this.#scripts, readers: this.#readers };
     return new Observable((subscriber) => {
       assertTaskId(taskId);
-      void new TaskFollower(deps, taskId, startOf(options), subscriber).start();
+      void new TaskFollower(deps, taskId, firstSeq(options), subscriber).start();
     });
   }
 
@@ -245,12 +242,7 @@ export class RedisStateStore implements TaskStateStore {
   }
 
   async load(taskId: string): Promise<PersistedLoopState | null> {
-    try {
-      return toPersisted(foldRecords(await this.read(taskId)));
-    } catch (error) {
-      if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return null;
-      throw error;
-    }
+    return loadedState(this.read(taskId));
   }
 
   async describe(taskId: string): Promise<TaskSummary | null> {
@@ -273,16 +265,15 @@ export class RedisStateStore implements TaskStateStore {
 
   /** Looks at version, eviction, persistence, role and replicas of every primary, as far as this user may ask. */
   check(): Promise<StoreCheck> {
-    return checkServer(this.#client, this.#settings);
+    return checkServer(this.#connection.client, this.#settings);
   }
 
   /** Sends what waits, ends the readers and the connections that this store made, and refuses further calls. */
   async close(): Promise<void> {
     this.#writer.flushAll();
     this.#deltas.close();
-    this.#scripts.close();
     this.#readers.close();
-    await Promise.all([closeClient({ client: this.#client, own: this.#ownsClient }), this.#messages?.close()]);
+    await Promise.all([this.#connection.close(), this.#messages?.close()]);
   }
 
   async #delete(taskId: string, parent: string, begun: Set<string>): Promise<void> {
@@ -315,9 +306,4 @@ export class RedisStateStore implements TaskStateStore {
 /** `parent`: empty for none. */
 function indexedTask(taskId: string, contextId: string, parent: string): IndexedTask {
   return parent === '' ? { taskId, contextId } : { taskId, contextId, parentTaskId: parent };
-}
-
-/** A first seq below 1 is the journal's start. */
-function startOf(options: ReadOptions): number {
-  return Math.max(1, options.from ?? 1);
 }

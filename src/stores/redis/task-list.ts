@@ -1,10 +1,12 @@
 import { AgentLoopError, type TaskQuery, type TaskState, type TaskSummary } from '../../core/contracts/index.ts';
-import { byStatusOfSummaries, fits, groupOf, isRunnable, summaryOf } from '../task-summary.ts';
-import { evaluate, listOf, luaScript, runnableKey, ScriptAnswer, type ScriptRunner, taskKeys } from './lua-scripts.ts';
-import { isCluster, type RedisClient, sendCommand } from './redis-connection.ts';
+import { byStatusOfSummaries, fits, isRunnable, summaryOf } from '../task-summary.ts';
+import type { IndexedTask, TaskIndex } from './indexes.ts';
+import { LuaScript, listOf, runnableKey, ScriptAnswer, type ScriptRunner, taskKeys } from './lua-scripts.ts';
+import { isCluster, type RedisConnection } from './redis-connection.ts';
+import { retentionOf } from './redis-options.ts';
 
 interface TaskListDeps {
-  readonly client: RedisClient;
+  readonly connection: RedisConnection;
   readonly index: TaskIndex;
   readonly scripts: ScriptRunner;
   readonly prefix: string;
@@ -18,9 +20,14 @@ export class TaskList {
   readonly runnable: RunnableIndex;
 
   constructor(deps: TaskListDeps) {
-    const { client, prefix, index } = deps;
+    const { connection, prefix, index } = deps;
     this.#deps = deps;
-    this.runnable = new RunnableIndex({ client, prefix, tasks: index, describe: (taskId) => this.describe(taskId) });
+    this.runnable = new RunnableIndex({
+      connection,
+      prefix,
+      tasks: index,
+      describe: (taskId) => this.describe(taskId),
+    });
   }
 
   async list(query: TaskQuery): Promise<readonly TaskSummary[]> {
@@ -92,7 +99,7 @@ export class TaskList {
 }
 
 interface RunnableIndexDeps {
-  readonly client: RedisClient;
+  readonly connection: RedisConnection;
   readonly prefix: string;
   readonly tasks: TaskIndex;
   /** What the head of a task says; undefined where it is gone. */
@@ -105,6 +112,7 @@ interface RunnablePage {
   readonly next: number | undefined;
 }
 
+const dueScript = new LuaScript('due-1', { flags: 'allow-oom' });
 const duePageSize = 100;
 
 /**
@@ -127,7 +135,7 @@ class RunnableIndex {
 
   /** In a cluster: says that a task may be runnable. Elsewhere the scripts have said it. */
   async tell(taskId: string): Promise<void> {
-    if (isCluster(this.#deps.client)) await this.#send('zadd', this.#key, 'NX', 0, taskId);
+    if (isCluster(this.#deps.connection.client)) await this.#deps.connection.send('zadd', this.#key, 'NX', 0, taskId);
   }
 
   /** The tasks from a place on; of one server the one that waits longest first. */
@@ -139,13 +147,12 @@ class RunnableIndex {
       this.#complete = undefined;
       throw error;
     }
-    return isCluster(this.#deps.client) ? this.#lookedAt(offset) : this.#scripted(offset);
+    return isCluster(this.#deps.connection.client) ? this.#lookedAt(offset) : this.#scripted(offset);
   }
 
   async #scripted(offset: number): Promise<RunnablePage> {
-    const { client, prefix } = this.#deps;
-    const script = luaScript({ file: 'due-1', flags: ' flags=allow-oom' });
-    const [, more, tasks] = await evaluate(client, { script, keys: [this.#key], args: [prefix, offset, duePageSize] });
+    const { connection, prefix } = this.#deps;
+    const [, more, tasks] = await dueScript.run(connection, [this.#key], [prefix, offset, duePageSize]);
     const found = listOf(tasks).map((task) => {
       const [taskId, ...described] = listOf(task);
       return summaryOfAnswer(String(taskId), new ScriptAnswer(described, { taskId: String(taskId) }));
@@ -154,7 +161,9 @@ class RunnableIndex {
   }
 
   async #lookedAt(offset: number): Promise<RunnablePage> {
-    const ids = listOf(await this.#send('zrange', this.#key, offset, offset + duePageSize - 1)).map(String);
+    const ids = listOf(await this.#deps.connection.send('zrange', this.#key, offset, offset + duePageSize - 1)).map(
+      String,
+    );
     const states = await Promise.all(ids.map((taskId) => this.#stateOf(taskId)));
     const kept = states.filter((state) => state !== undefined);
     const next = ids.length < duePageSize ? undefined : offset + kept.length;
@@ -165,7 +174,7 @@ class RunnableIndex {
     const { describe } = this.#deps;
     const summary = await describe(taskId);
     if (summary && isRunnable(summary.state)) return summary;
-    await this.#send('zrem', this.#key, taskId);
+    await this.#deps.connection.send('zrem', this.#key, taskId);
     // It may have been answered before it was removed, and told before that.
     const now = await describe(taskId);
     if (!now || !isRunnable(now.state)) return undefined;
@@ -177,140 +186,18 @@ class RunnableIndex {
   async #addOlder(): Promise<void> {
     const { tasks, describe } = this.#deps;
     const mark = `${this.#key}-complete`;
-    if ((await this.#send('get', mark)) !== null) return;
+    if ((await this.#deps.connection.send('get', mark)) !== null) return;
     for (let offset = 0; ; offset += duePageSize) {
       const page = await tasks.page({ offset, size: duePageSize });
       if (page.length === 0) break;
       const found = await Promise.all(page.map(({ taskId }) => describe(taskId)));
       const open = found.filter((summary) => summary !== undefined && isRunnable(summary.state));
-      await Promise.all(open.map((task) => task && this.#send('zadd', this.#key, 'NX', 0, task.taskId)));
+      await Promise.all(
+        open.map((task) => task && this.#deps.connection.send('zadd', this.#key, 'NX', 0, task.taskId)),
+      );
     }
-    await this.#send('set', mark, '1');
+    await this.#deps.connection.send('set', mark, '1');
   }
-
-  #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
-    return sendCommand(this.#deps.client, name, ...args);
-  }
-}
-
-/** What the index knows of a task. */
-export interface IndexedTask {
-  readonly taskId: string;
-  readonly contextId: string;
-  /** Absent for a turn that no other turn started. */
-  readonly parentTaskId?: string;
-}
-
-/** A part of the index, and where in it a page begins. */
-interface IndexPage extends Pick<TaskQuery, 'contextId' | 'parentTaskId' | 'byStatus'> {
-  /** From 0. */
-  readonly offset: number;
-  readonly size: number;
-}
-
-const sampleEvery = 32;
-
-const sampleSize = 128;
-
-/**
- * Which tasks there are, the newest first: one sorted set of all, one for each context and for the child turns of each turn, and one by the
- * time of the status for each group of contexts, none atomic with the journals. Tasks whose time ran out are removed when a list meets them, and by a sample now and then, so
- * that dead entries stay a fraction.
- */
-export class TaskIndex {
-  readonly #client: RedisClient;
-  readonly #prefix: string;
-  #added = 0;
-
-  constructor(client: RedisClient, prefix: string) {
-    this.#client = client;
-    this.#prefix = prefix;
-  }
-
-  /** Again for the same task does nothing. */
-  async add(task: IndexedTask, createdAt: number): Promise<void> {
-    await Promise.all([
-      this.#each(task, (key, member) => this.#send('zadd', key, 'NX', createdAt, member)),
-      this.tell(task, createdAt),
-    ]);
-  }
-
-  /** Sets the time of a task's last status; an earlier time changes nothing. Does nothing for a context without a group. */
-  async tell(task: IndexedTask, statusAt: number): Promise<void> {
-    const group = groupOf(task.contextId);
-    if (group !== undefined) await this.#send('zadd', this.#ofGroup(group), 'GT', statusAt, memberOf(task));
-  }
-
-  async remove(task: IndexedTask): Promise<void> {
-    const group = groupOf(task.contextId);
-    await Promise.all([
-      this.#each(task, (key, member) => this.#send('zrem', key, member)),
-      group === undefined ? undefined : this.#send('zrem', this.#ofGroup(group), memberOf(task)),
-    ]);
-  }
-
-  /** A page of tasks, newest first; of a group, most recent status first. */
-  async page({ contextId, parentTaskId, byStatus, offset, size }: IndexPage): Promise<readonly IndexedTask[]> {
-    if (byStatus === undefined) {
-      const ofContext = contextId === undefined ? this.#all : this.#ofContext(contextId);
-      const key = parentTaskId === undefined ? ofContext : this.#ofParent(parentTaskId);
-      return tasksOf(await this.#send('zrevrange', key, offset, offset + size - 1));
-    }
-    const { group, after, since } = byStatus;
-    const newest = after ? Date.parse(after.statusAt) : '+inf';
-    const oldest = since === undefined ? '-inf' : Date.parse(since);
-    const key = this.#ofGroup(group);
-    return tasksOf(await this.#send('zrevrangebyscore', key, newest, oldest, 'LIMIT', offset, size));
-  }
-
-  /** Every 32nd time some tasks by chance, to see whether they are still there; else none. */
-  async sample(): Promise<readonly IndexedTask[]> {
-    if (++this.#added % sampleEvery !== 0) return [];
-    return tasksOf(await this.#send('zrandmember', this.#all, sampleSize));
-  }
-
-  get #all(): string {
-    return `${this.#prefix}:tasks`;
-  }
-
-  #ofContext(contextId: string): string {
-    return `${this.#prefix}:context:${contextId}`;
-  }
-
-  #ofParent(parentTaskId: string): string {
-    return `${this.#prefix}:children:${parentTaskId}`;
-  }
-
-  #ofGroup(group: string): string {
-    return `${this.#prefix}:group:${group}`;
-  }
-
-  #each(task: IndexedTask, send: (key: string, member: string) => Promise<unknown>): Promise<unknown> {
-    const { contextId, parentTaskId } = task;
-    const keys = [this.#all, this.#ofContext(contextId)];
-    if (parentTaskId !== undefined) keys.push(this.#ofParent(parentTaskId));
-    const member = memberOf(task);
-    return Promise.all(keys.map((key) => send(key, member)));
-  }
-
-  #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
-    return sendCommand(this.#client, name, ...args);
-  }
-}
-
-function tasksOf(members: unknown): readonly IndexedTask[] {
-  return listOf(members).map((member) => taskOf(String(member)));
-}
-
-/** Task ids hold neither a blank nor the sign. */
-function memberOf({ taskId, contextId, parentTaskId }: IndexedTask): string {
-  return `${taskId}${parentTaskId === undefined ? '' : `<${parentTaskId}`} ${contextId}`;
-}
-
-function taskOf(member: string): IndexedTask {
-  const blank = member.indexOf(' ');
-  const [taskId = '', parentTaskId] = member.slice(0, blank).split('<');
-  return { taskId, contextId: member.slice(blank + 1), ...(parentTaskId !== undefined && { parentTaskId }) };
 }
 
 /** What `lua/describe-1.lua` gives of a task. */
@@ -331,16 +218,7 @@ function summaryOfAnswer(taskId: string, answer: ScriptAnswer): TaskSummary {
   });
 }
 
-const states: Readonly<Record<TaskState, true>> = {
-  submitted: true,
-  working: true,
-  'input-required': true,
-  'auth-required': true,
-  completed: true,
-  failed: true,
-  canceled: true,
-  rejected: true,
-};
+const states = retentionOf(null);
 
 function stateOf(text: string): TaskState {
   if (isState(text)) return text;

@@ -11,6 +11,8 @@ export interface ContractRunner {
 /** One promise of a contract. Its title is stable: deviations are named by it. */
 interface Promised<Subject> {
   readonly title: string;
+  /** The optional member of the harness without which the case is left out. */
+  readonly needs?: string;
   run(subject: Subject): Promise<void>;
 }
 
@@ -39,15 +41,18 @@ interface ContractDefinition<Subject> {
 /** Defines the groups as tests of `runner`. Errors with `INVALID_CONFIG` where `deviations` names no case. */
 export function defineContract<Subject>(
   { of, groups, examine }: ContractDefinition<Subject>,
-  { name, deviations = {} }: NamedHarness,
+  harness: NamedHarness,
   runner: ContractRunner,
 ): void {
+  const { name, deviations = {} } = harness;
   assertTitles(
     of,
     Object.keys(deviations),
     groups.flatMap(({ cases }) => cases.map(({ title }) => title)),
   );
   const define = (promised: Promised<Subject>): void => {
+    const { needs } = promised;
+    if (needs !== undefined && Reflect.get(harness, needs) === undefined) return;
     const why = deviations[promised.title];
     const test = () => examine((subject) => promised.run(subject));
     if (why === undefined) runner.it(promised.title, test);

@@ -7,6 +7,7 @@ import {
   type TurnRecord,
   type TurnStarted,
 } from '../../core/journal/index.ts';
+import type { PromiseGroup } from '../contract/define-contract.ts';
 
 /** The store that a case runs on, and what the case may ask of its surroundings. */
 export interface StoreUnderTest {
@@ -26,19 +27,8 @@ export interface StoreUnderTest {
   plantUnknownRecord?(taskId: string): Promise<void>;
 }
 
-/** One promise of the contract. Its title is stable: deviations are named by it. */
-export interface ContractCase {
-  readonly title: string;
-  /** Left out where the harness does not offer it. */
-  readonly needs?: 'plantUnknownRecord';
-  run(subject: StoreUnderTest): Promise<void>;
-}
-
 /** Cases of one subject, in the order they run. */
-export interface ContractGroup {
-  readonly name: string;
-  readonly cases: readonly ContractCase[];
-}
+export type ContractGroup = PromiseGroup<StoreUnderTest>;
 
 /** When the turns of these cases started, in milliseconds since 1970. */
 export const startedAt = 1_700_000_000_000;

@@ -371,36 +371,29 @@ function listsRunnable(subject: StoreUnderTest, query: TaskQuery, expected: read
   });
 }
 
-function listsIds(subject: StoreUnderTest, query: TaskQuery, expected: readonly string[]): Promise<void> {
+/** What `of` gives of each task, in the order of the store. */
+function listsEach<T>(
+  subject: StoreUnderTest,
+  query: TaskQuery,
+  of: (task: TaskSummary) => T,
+  expected: readonly T[],
+): Promise<void> {
   return eventually(subject.deadlineMs, async () => {
-    const summaries = await subject.peer.list(query);
-    assert.deepEqual(
-      summaries.map(({ taskId }) => taskId),
-      expected,
-    );
+    const found = (await subject.peer.list(query)).map((task) => of(task));
+    assert.deepEqual(found, expected);
   });
 }
 
-function listsParents(
-  subject: StoreUnderTest,
-  query: TaskQuery,
-  expected: readonly (readonly [taskId: string, parent: string | undefined])[],
-): Promise<void> {
-  return eventually(subject.deadlineMs, async () => {
-    const summaries = await subject.peer.list(query);
-    assert.deepEqual(
-      summaries.map(({ taskId, parentTaskId }) => [taskId, parentTaskId]),
-      expected,
-    );
-  });
+function listsIds(subject: StoreUnderTest, query: TaskQuery, expected: readonly string[]): Promise<void> {
+  return listsEach(subject, query, ({ taskId }) => taskId, expected);
 }
 
 function isHeld(subject: StoreUnderTest, contextId: string, expected: boolean): Promise<void> {
-  return eventually(subject.deadlineMs, async () => {
-    const summaries = await subject.peer.list({ contextId });
-    assert.deepEqual(
-      summaries.map(({ held }) => held),
-      [expected],
-    );
-  });
+  return listsEach(subject, { contextId }, ({ held }) => held, [expected]);
+}
+
+type Parents = readonly (readonly [taskId: string, parent: string | undefined])[];
+
+function listsParents(subject: StoreUnderTest, query: TaskQuery, expected: Parents): Promise<void> {
+  return listsEach(subject, query, ({ taskId, parentTaskId }): Parents[number] => [taskId, parentTaskId], expected);
 }

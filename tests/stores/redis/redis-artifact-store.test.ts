@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Cluster } from 'ioredis';
-import { openClient, runArtifactScript } from 'millrace/internals';
+import { RedisConnection, runArtifactScript } from 'millrace/internals';
 import { RedisArtifactStore, type RedisArtifactStoreOptions } from 'millrace/redis';
 import { type ArtifactStoreContractHarness, artifactStoreContract } from 'millrace/testing';
 import { describeRedis } from './describe-redis.ts';
@@ -124,18 +124,18 @@ describeRedis('RedisArtifactStore on one server', () => {
   });
 
   it('knows it also where another version was made before the call arrived again', async () => {
-    const { client } = openClient(redis.url);
+    const connection = new RedisConnection('test', redis.url);
     const store = open({ prefix: 'twice' });
     const place = { key: 'twice:{a}:ah', artifactId: 'a' };
     const { version: _, ...info } = await store.create({ artifactId: 'a', name: 'a', content: 'one' });
-    const [, stamp, , content] = await runArtifactScript(client, { script: 'look', ...place, args: [''] });
+    const [, stamp, , content] = await runArtifactScript(connection, { script: 'look', ...place, args: [''] });
     const args = [-1, String(stamp), 'call', 2, JSON.stringify({ ...info, version: 2, name: 'b' }), String(content), 1];
-    const [first] = await runArtifactScript(client, { script: 'publish', ...place, args });
+    const [first] = await runArtifactScript(connection, { script: 'publish', ...place, args });
     expect(await store.update('a', { name: 'c' })).toMatchObject({ version: 3 });
-    const [again] = await runArtifactScript(client, { script: 'publish', ...place, args });
+    const [again] = await runArtifactScript(connection, { script: 'publish', ...place, args });
     expect([first, again]).toEqual([0, 0]);
     expect(await store.describe('a')).toMatchObject({ version: 3, name: 'c' });
-    client.disconnect();
+    await connection.close();
   });
 
   it('lists an artifact that a list met before it was there', async () => {

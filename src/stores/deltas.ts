@@ -1,5 +1,5 @@
-import type { Delta } from '../../core/contracts/index.ts';
-import { GrowingText, type JournalRecord, kindOf } from '../../core/journal/index.ts';
+import type { Delta } from '../core/contracts/index.ts';
+import { GrowingText, type JournalRecord, kindOf } from '../core/journal/index.ts';
 
 type LlmDelta = Extract<Delta, { type: 'llm' }>;
 
@@ -51,5 +51,28 @@ export class OpenAttempt {
     this.#start = start;
     this.#text.clear();
     this.#attempt = start.attempt;
+  }
+}
+
+/** Text or reasoning with that of the same call which it continues, as one delta; undefined for any other two. */
+export function mergedDelta(one: Delta, next: Delta): LlmDelta | undefined {
+  if (one.type !== 'llm' || next.type !== 'llm') return undefined;
+  if (one.epoch !== next.epoch || one.iteration !== next.iteration || one.attempt !== next.attempt) return undefined;
+  const [before, after] = [one.chunk, next.chunk];
+  if (before.type === 'text' && after.type === 'text') {
+    return { ...one, chunk: { type: 'text', text: before.text + after.text } };
+  }
+  if (before.type === 'reasoning' && after.type === 'reasoning') {
+    return { ...one, chunk: { type: 'reasoning', text: before.text + after.text } };
+  }
+  return undefined;
+}
+
+/** As a store keeps deltas. Undefined where a tool reported a value that is not JSON: publishing never fails. */
+export function deltasJson(deltas: readonly Delta[]): string | undefined {
+  try {
+    return JSON.stringify(deltas);
+  } catch {
+    return undefined;
   }
 }

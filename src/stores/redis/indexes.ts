@@ -1,0 +1,172 @@
+import type { TaskQuery } from '../../core/contracts/index.ts';
+import { groupOf } from '../task-summary.ts';
+import { listOf } from './lua-scripts.ts';
+import type { RedisConnection } from './redis-connection.ts';
+
+/*
+ * Which tasks, contexts and artifacts there are: sorted sets that are not atomic with what they name. Entries whose time ran out are removed
+ * when a list meets them, and by a sample now and then, so that dead entries stay a fraction.
+ */
+
+const sampleEvery = 32;
+const sampleSize = 128;
+
+/** Every 32nd time some members of a set by chance, to see whether they are still there; else none. */
+class Sample {
+  readonly #connection: RedisConnection;
+  readonly #key: string;
+  #calls = 0;
+
+  constructor(connection: RedisConnection, key: string) {
+    this.#connection = connection;
+    this.#key = key;
+  }
+
+  async next(): Promise<readonly string[]> {
+    if (++this.#calls % sampleEvery !== 0) return [];
+    return listOf(await this.#connection.send('zrandmember', this.#key, sampleSize)).map(String);
+  }
+}
+
+/** Contexts or artifacts, in the order of their ids: one sorted set. */
+export class IdIndex {
+  readonly #connection: RedisConnection;
+  readonly #key: string;
+  readonly #sample: Sample;
+
+  constructor(connection: RedisConnection, key: string) {
+    this.#connection = connection;
+    this.#key = key;
+    this.#sample = new Sample(connection, key);
+  }
+
+  async add(id: string): Promise<void> {
+    await this.#connection.send('zadd', this.#key, 0, id);
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#connection.send('zrem', this.#key, id);
+  }
+
+  /** The ids after one, at most `size`. */
+  async page(after: string, size: number): Promise<readonly string[]> {
+    const start = after === '' ? '-' : `(${after}`;
+    return listOf(await this.#connection.send('zrangebylex', this.#key, start, '+', 'LIMIT', 0, size)).map(String);
+  }
+
+  /** Called once for each new one. */
+  sample(): Promise<readonly string[]> {
+    return this.#sample.next();
+  }
+}
+
+/** What the index knows of a task. */
+export interface IndexedTask {
+  readonly taskId: string;
+  readonly contextId: string;
+  /** Absent for a turn that no other turn started. */
+  readonly parentTaskId?: string;
+}
+
+/** A part of the index, and where in it a page begins. */
+interface IndexPage extends Pick<TaskQuery, 'contextId' | 'parentTaskId' | 'byStatus'> {
+  /** From 0. */
+  readonly offset: number;
+  readonly size: number;
+}
+
+/**
+ * Tasks, the newest first: one sorted set of all, one for each context and for the child turns of each turn, and one by the time of the
+ * status for each group of contexts.
+ */
+export class TaskIndex {
+  readonly #connection: RedisConnection;
+  readonly #prefix: string;
+  readonly #sample: Sample;
+
+  constructor(connection: RedisConnection, prefix: string) {
+    this.#connection = connection;
+    this.#prefix = prefix;
+    this.#sample = new Sample(connection, this.#all);
+  }
+
+  /** Again for the same task does nothing. */
+  async add(task: IndexedTask, createdAt: number): Promise<void> {
+    await Promise.all([
+      this.#each(task, (key, member) => this.#connection.send('zadd', key, 'NX', createdAt, member)),
+      this.tell(task, createdAt),
+    ]);
+  }
+
+  /** Sets the time of a task's last status; an earlier time changes nothing. Does nothing for a context without a group. */
+  async tell(task: IndexedTask, statusAt: number): Promise<void> {
+    const group = groupOf(task.contextId);
+    if (group !== undefined) await this.#connection.send('zadd', this.#ofGroup(group), 'GT', statusAt, memberOf(task));
+  }
+
+  async remove(task: IndexedTask): Promise<void> {
+    const group = groupOf(task.contextId);
+    await Promise.all([
+      this.#each(task, (key, member) => this.#connection.send('zrem', key, member)),
+      group === undefined ? undefined : this.#connection.send('zrem', this.#ofGroup(group), memberOf(task)),
+    ]);
+  }
+
+  /** A page of tasks, newest first; of a group, most recent status first. */
+  async page({ contextId, parentTaskId, byStatus, offset, size }: IndexPage): Promise<readonly IndexedTask[]> {
+    if (byStatus === undefined) {
+      const ofContext = contextId === undefined ? this.#all : this.#ofContext(contextId);
+      const key = parentTaskId === undefined ? ofContext : this.#ofParent(parentTaskId);
+      return tasksOf(await this.#connection.send('zrevrange', key, offset, offset + size - 1));
+    }
+    const { group, after, since } = byStatus;
+    const newest = after ? Date.parse(after.statusAt) : '+inf';
+    const oldest = since === undefined ? '-inf' : Date.parse(since);
+    const key = this.#ofGroup(group);
+    return tasksOf(await this.#connection.send('zrevrangebyscore', key, newest, oldest, 'LIMIT', offset, size));
+  }
+
+  /** Called once for each new task. */
+  async sample(): Promise<readonly IndexedTask[]> {
+    return (await this.#sample.next()).map(taskOf);
+  }
+
+  get #all(): string {
+    return `${this.#prefix}:tasks`;
+  }
+
+  #ofContext(contextId: string): string {
+    return `${this.#prefix}:context:${contextId}`;
+  }
+
+  #ofParent(parentTaskId: string): string {
+    return `${this.#prefix}:children:${parentTaskId}`;
+  }
+
+  #ofGroup(group: string): string {
+    return `${this.#prefix}:group:${group}`;
+  }
+
+  #each(task: IndexedTask, send: (key: string, member: string) => Promise<unknown>): Promise<unknown> {
+    const { contextId, parentTaskId } = task;
+    const keys = [this.#all, this.#ofContext(contextId)];
+    if (parentTaskId !== undefined) keys.push(this.#ofParent(parentTaskId));
+    const member = memberOf(task);
+    return Promise.all(keys.map((key) => send(key, member)));
+  }
+}
+
+function tasksOf(members: unknown): readonly IndexedTask[] {
+  return listOf(members).map(String).map(taskOf);
+}
+
+/** Task ids hold neither a blank nor the sign. */
+function memberOf({ taskId, contextId, parentTaskId }: IndexedTask): string {
+  return `${taskId}${parentTaskId === undefined ? '' : `<${parentTaskId}`} ${contextId}`;
+}
+
+function taskOf(member: string): IndexedTask {
+  const blank = member.indexOf(' ');
+  const [taskId = '', parentTaskId] = member.slice(0, blank).split('<');
+  return { taskId, contextId: member.slice(blank + 1), ...(parentTaskId !== undefined && { parentTaskId }) };
+}
