@@ -152,7 +152,6 @@ function stems(text: string): ReadonlySet<string> {
 }
 
 const itself = 'I am a stand-in for a model: I match questions with tools and know nothing of my own.';
-
 const greeting: string = 'Hello!';
 
 function smallTalk(text: string, tools: readonly OfferedTool[]): string | undefined {

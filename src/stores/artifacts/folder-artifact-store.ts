@@ -59,7 +59,6 @@ export function folderArtifactStore(path: string, options: FolderArtifactStoreOp
 
 /** A draft that nobody wrote to for as long was left by a process that died. */
 const staleMs = 24 * 60 * 60 * 1000;
-
 const chunkBytes = 64 * 1024;
 
 /**

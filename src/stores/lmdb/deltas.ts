@@ -172,9 +172,7 @@ export class DeltaDesk {
 
 /** Characters of text under one key. The last block is written again as it grows. */
 const blockLength = 4096;
-
 const maxRecentCharacters = 65_536;
-
 const last = '~';
 
 /** How much of a log stands in the file. */

@@ -30,7 +30,6 @@ export interface LmdbRange {
 
 /** Names the last writes of all processes, the newest first. */
 const writeKey = ['write'];
-
 const namedWrites = 32;
 
 /** An opening takes milliseconds; a write meets one, rarely two. */

@@ -33,9 +33,7 @@ interface Lmdb {
 }
 
 const invalidArgument = 22;
-
 const attempts = 50;
-
 const maxPauseMs = 20;
 
 /**
@@ -115,11 +113,8 @@ function pause(ms: number): void {
 
 /** Where the first page of an LMDB file says what it is. */
 const magicOffset = 24;
-
 const versionOffset = 28;
-
 const magic = 0xbeefc0de;
-
 const version = 2;
 
 /** Two pages of the smallest size: what every file that was ever opened has. */
@@ -129,11 +124,8 @@ const minBytes = 8_192;
 const pageBytesOffset = 48;
 
 const rootOffsets = [88, 136] as const;
-
 const transactionOffset = 152;
-
 const headerBytes = 160;
-
 const emptyTree = 0xffff_ffff_ffff_ffffn;
 
 /**
@@ -195,7 +187,6 @@ function hasRoots(header: Buffer, file: string): boolean {
 
 /** An opening takes milliseconds; a mark that stands longer was left by a process that died. */
 const staleMs = 5_000;
-
 const markPauseMs = 2;
 
 /** How far the openings of a file have come, as a writer sees it. */

@@ -166,7 +166,6 @@ function invalid(sentence: string): AgentLoopError {
 
 /** How large the messages of one turn may be, in characters of their JSON. */
 const maxTurnLength = 32 * 1024 * 1024;
-
 const maxAgentIdLength = 256;
 
 /** Refuses a context id that no store may take: `INVALID_INPUT`. */

@@ -101,7 +101,7 @@ const standingStatement = `
 select r.record, t.nonce from $S.record r join $S.task t on t.task_id = r.task_id where r.task_id = $1 and r.seq = 1`;
 
 /**
- * The head as it was, and the epoch where the lease was granted. A call is told by its nonce: one that was granted already and is sent again gets
+ * The head as it was, and the epoch where the lease was granted. Calls differ by their nonce: one that was granted already and is sent again gets
  * the same epoch while it holds the lease, and nothing once it gave it back.
  */
 const acquireStatement = `

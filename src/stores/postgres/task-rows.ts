@@ -129,7 +129,7 @@ export function listStatement(query: TaskQuery): ListStatement {
   return { text: `select ${headColumns} from $S.task t ${where} order by ${order} limit ${most}`, values };
 }
 
-/** The row of the task puts commands in one order: whoever waits for it numbers on from what was written meanwhile. */
+/** The row of the task puts commands in one order: a caller that waits for it continues after the number written meanwhile. */
 const postStatement = `
 with head as (
   update $S.task set commands = commands + 1, bytes = bytes + $4::int8

@@ -101,13 +101,9 @@ const blockMs = 2_000;
 
 /** A read that takes longer than this has lost its connection without a word. */
 const deadMs = 10_000;
-
 const batchSize = 500;
-
 const lingerMs = 1_000;
-
 const firstPauseMs = 50;
-
 const lastPauseMs = 1_000;
 
 interface Connection {
