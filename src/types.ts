@@ -232,6 +232,8 @@ export type {
   ObserveOptions,
   ResumeOptions,
   RetryTurnOptions,
+  SubmitOptions,
+  SubmittedTask,
   TextOptions,
   Turn,
   TurnStream,

@@ -11,7 +11,15 @@ import {
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
 import { parentTurnOf } from '../core/ownership/index.ts';
-import { AgentLoop, type Turn, withAdmission } from '../core/turn/index.ts';
+import {
+  type Admission,
+  AgentLoop,
+  admissionOf,
+  type SubmitOptions,
+  type SubmittedTask,
+  type Turn,
+  withAdmission,
+} from '../core/turn/index.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
 import { assertContextId } from '../stores/messages/stored-messages.ts';
 import { type AgentNotice, type AgentState, checkListener, type NoticeOf } from './agent-events.ts';
@@ -34,7 +42,7 @@ import { type CancelOutside, cancelOutside } from './cancel-outside.ts';
 import { assertObject } from './check-agent-options.ts';
 import { closed, Lifecycle } from './lifecycle.ts';
 import { givesWay } from './messages-of.ts';
-import { type ResolvedAgent, resolveAgent, setupOf } from './resolve-agent.ts';
+import { changedOptions, type ResolvedAgent, resolveAgent, setupOf } from './resolve-agent.ts';
 import { RunningTurns } from './running-turns.ts';
 import { TurnConfigs } from './turn-configs.ts';
 import { TurnControls } from './turn-controls.ts';
@@ -86,24 +94,8 @@ function madeOf<D extends Dependencies>(
   changes: AgentChanges,
   internals: AgentInternals,
 ): Agent {
-  const { tools, ...settings } = changes;
-  const before = withoutOutput(options, settings);
-  const all: AgentOptions<D> = tools
-    ? { ...withoutDependencies(before), ...settings, tools }
-    : { ...before, ...settings };
+  const all = changedOptions(options, changes);
   return Agent.made(resolveAgent(all), internals, (more, shared) => madeOf(all, more, { ...internals, ...shared }));
-}
-
-/** An output that changes, by either of its options, leaves nothing of the one before. */
-function withoutOutput<D extends Dependencies>(options: AgentOptions<D>, changes: AgentChanges): AgentOptions<D> {
-  if (changes.output === undefined && changes.outputSchema === undefined) return options;
-  const { output, outputSchema, ...rest } = options;
-  return rest;
-}
-
-function withoutDependencies<D extends Dependencies>(options: AgentOptions<D>): AgentSettings {
-  const { tools, dependencies, ...settings } = { dependencies: undefined, ...options };
-  return settings;
 }
 
 type Derive = (changes: AgentChanges, internals: AgentInternals) => Agent;
@@ -244,6 +236,19 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   }
 
   /**
+   * Creates a turn and runs nothing, as `AgentLoop.submit` does: `resume` of this agent begins it, in any process. It has its place in its
+   * context from now on, so turns run in the order in which they were submitted; history, prompt and tools are those at its begin, and
+   * `context`, `authContext` and dependencies those of the resume. `busy: 'reject'` refuses it with `AGENT_BUSY`, and keeps nothing of it, where
+   * another turn of the context is open. With `'queue'` and `'steer'` it waits for those before it; with `'steer'` it is refused while one
+   * of them is suspended. The agent of a team submits turns of the team. Errors: as there, and `SHUTDOWN` once the agent is closed.
+   */
+  async submit(input: TurnInput, options: SubmitOptions = {}): Promise<SubmittedTask> {
+    this.#life.open();
+    const { taskId = this.#newId(), contextId = this.contextId } = options;
+    return this.#configs.submit(messagesOf(input), { ...options, taskId, contextId });
+  }
+
+  /**
    * Continues a turn in any process, as `AgentLoop.resume` does; without a store a turn that is paused here, as `Turn.resume` does. Errors: as
    * there, and `SHUTDOWN` once the agent is closed.
    */
@@ -262,8 +267,8 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const isChild = parentTurnOf(options) !== undefined;
     const config = isChild ? this.#configs.ofChild : this.#configs.with(dependencies);
     const resumed = { ...rest, parentContext };
-    const { resumption } = this.#configs;
-    const turn = AgentLoop.resume(taskId, config, isChild ? resumed : withAdmission(resumed, resumption));
+    const admission = admissionOf(options) ?? this.#configs.resumption;
+    const turn = AgentLoop.resume(taskId, config, isChild ? resumed : withAdmission(resumed, admission));
     this.#life.watch(turn, parentContext);
     return turn;
   }
@@ -339,6 +344,11 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   #notices$(): Observable<AgentNotice<X>>;
   #notices$(): Observable<AgentNotice> {
     return this.#life.events$;
+  }
+
+  /** @internal For a resume that is lost with `AGENT_BUSY` where another turn of the context is before it. */
+  get inOrder(): Admission {
+    return this.#configs.inOrder;
   }
 
   /** @internal */

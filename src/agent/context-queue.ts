@@ -9,7 +9,7 @@ import {
 import { type Deadline, type Signal, whenReady } from '../core/journal/index.ts';
 import { giveBack } from '../core/ownership/index.ts';
 import { handOver, operate } from '../core/streams/index.ts';
-import type { Admission, Admitted, OpenedTurn } from '../core/turn/index.ts';
+import type { Admission, Admitted, OpenedTurn, SubmittedTask } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
 import { historyLength, type OpenTurn, settleTurnsAhead, stateOf } from './open-turns.ts';
 import { contextBusy, type RunningTurns, runsHere } from './running-turns.ts';
@@ -83,6 +83,41 @@ export class ContextQueue {
   get resumption(): Admission {
     const { journal } = this.#options;
     return journal ? { opened: (turn) => this.#resumed(turn, journal) } : {};
+  }
+
+  /** For a turn that is resumed where none waits: it is lost with `AGENT_BUSY`, unchanged, while another turn is before it. */
+  get inOrder(): Admission {
+    const { journal, messageStore } = this.#options;
+    if (!journal) return {};
+    const opened = async ({ state }: OpenedTurn): Promise<Admitted> => {
+      const { contextId, taskId } = state.turn;
+      if (historyLength(state) !== undefined) return { queued: false };
+      await this.#ask(() => messageStore.begin(contextId, taskId));
+      const open = await this.#ask(() => settleTurnsAhead({ messageStore, journal }, contextId, taskId));
+      if (open) throw this.#busy(contextId, open);
+      return { queued: false };
+    };
+    return { opened: (turn) => from(opened(turn)) };
+  }
+
+  /** Creates a turn that nobody runs yet, with its place in the context, where the policy does not refuse it: nothing of it is kept then. */
+  async submit(
+    { contextId, taskId }: { readonly contextId: string; readonly taskId: string },
+    create: () => Promise<SubmittedTask>,
+  ): Promise<SubmittedTask> {
+    const { journal, messageStore, busy } = this.#options;
+    if (!journal) return create();
+    const ahead = () => this.#ask(() => settleTurnsAhead({ messageStore, journal }, contextId, taskId));
+    const refuses = ({ status }: OpenTurn) => busy === 'reject' || (busy === 'steer' && status === 'suspended');
+    const before = busy === 'queue' ? undefined : await ahead();
+    if (before && refuses(before) && !(await this.#ask(() => stateOf(journal, taskId))))
+      throw this.#busy(contextId, before);
+    const task = await create();
+    await this.#ask(() => messageStore.begin(task.contextId, taskId));
+    const open = busy === 'queue' || !task.created ? undefined : await ahead();
+    if (!open || !refuses(open)) return task;
+    await this.#forgetUnbegun(journal, taskId);
+    throw this.#busy(contextId, open);
   }
 
   /**
@@ -324,7 +359,7 @@ export function isAway(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && error.code === 'UNAVAILABLE' && error.retryable;
 }
 
-function reasonOf({ taskId, status }: OpenTurn): string {
+function reasonOf({ taskId, status, seq }: OpenTurn): string {
   const cure = `resume("${taskId}")`;
   const end = `or end it with cancel("${taskId}"); its messages are saved either way`;
   switch (status) {
@@ -333,6 +368,7 @@ function reasonOf({ taskId, status }: OpenTurn): string {
     case 'suspended':
       return `waits for an answer or was paused; continue it with ${cure}, ${end}`;
     case 'dead':
+      if (seq === 1) return `has not begun; wait for it, begin it with ${cure}, or end it with cancel("${taskId}")`;
       return `was abandoned (its process exited); continue it with ${cure}, ${end}`;
   }
 }

@@ -52,6 +52,8 @@ export function conversation(options: ConversationOptions): {
   readonly extension: Extension;
   readonly admission: (contextId: string, taskId: string) => Admission;
   readonly resumption: Admission;
+  readonly inOrder: Admission;
+  readonly submission: ContextQueue['submit'];
 } {
   const queue = new ContextQueue(options);
   const memory = new Conversation(options, queue);
@@ -63,8 +65,14 @@ export function conversation(options: ConversationOptions): {
     afterTurn: (end) => options.onEnd(end),
     afterEnd: (end) => memory.save(end),
   };
-  const { resumption } = queue;
-  return { extension, admission: (contextId, taskId) => queue.admission(contextId, taskId), resumption };
+  const { resumption, inOrder } = queue;
+  return {
+    extension,
+    admission: (contextId, taskId) => queue.admission(contextId, taskId),
+    resumption,
+    inOrder,
+    submission: (place, create) => queue.submit(place, create),
+  };
 }
 
 /** For a child turn: it tells what a conversation tells, chooses an agent as it does, and keeps nothing. */

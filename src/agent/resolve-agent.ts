@@ -19,7 +19,14 @@ import { withArtifactTools } from '../tools/artifact-tools.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { withArgumentChecks } from '../tools/schema-checks.ts';
 import type { Tool } from '../tools/tool.ts';
-import type { AgentOptions, AgentSettings, BusyPolicy, Dependencies, PromptFunction } from './agent-options.ts';
+import type {
+  AgentChanges,
+  AgentOptions,
+  AgentSettings,
+  BusyPolicy,
+  Dependencies,
+  PromptFunction,
+} from './agent-options.ts';
 import { checkAgentOptions, checkTools } from './check-agent-options.ts';
 import { messagesOf } from './messages-of.ts';
 
@@ -229,4 +236,25 @@ function promptFunction(prompt: PromptFunction): Extension {
       return { view: { systemPrompt: systemPrompt === undefined ? own : `${own}\n\n${systemPrompt}` } };
     },
   };
+}
+
+/** The options of an agent with changes; tools take the place of tools that depend on something. */
+export function changedOptions<D extends Dependencies>(
+  options: AgentOptions<D>,
+  { tools, ...settings }: AgentChanges,
+): AgentOptions<D> {
+  const before = withoutOutput(options, settings);
+  return tools ? { ...withoutDependencies(before), ...settings, tools } : { ...before, ...settings };
+}
+
+/** An output that changes, by either of its options, leaves nothing of the one before. */
+function withoutOutput<D extends Dependencies>(options: AgentOptions<D>, changes: AgentChanges): AgentOptions<D> {
+  if (changes.output === undefined && changes.outputSchema === undefined) return options;
+  const { output, outputSchema, ...rest } = options;
+  return rest;
+}
+
+function withoutDependencies<D extends Dependencies>(options: AgentOptions<D>): AgentSettings {
+  const { tools, dependencies, ...settings } = { dependencies: undefined, ...options };
+  return settings;
 }

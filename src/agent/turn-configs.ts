@@ -1,5 +1,6 @@
-import { type AgentLoopConfig, AgentLoopError, systemClock, usageOf } from '../core/contracts/index.ts';
-import { AgentLoop } from '../core/turn/index.ts';
+import { type AgentLoopConfig, AgentLoopError, type Message, systemClock, usageOf } from '../core/contracts/index.ts';
+import { AgentLoop, type SubmitOptions, type SubmittedTask } from '../core/turn/index.ts';
+import { assertContextId } from '../stores/messages/stored-messages.ts';
 import type { AgentInternals } from './agent-internals.ts';
 import type { Dependencies } from './agent-options.ts';
 import type { BetweenTurns } from './between-turns.ts';
@@ -25,6 +26,9 @@ export class TurnConfigs {
   readonly config: AgentLoopConfig;
   readonly admission: ReturnType<typeof conversation>['admission'];
   readonly resumption: ReturnType<typeof conversation>['resumption'];
+  /** For a resume that waits for no other turn. */
+  readonly inOrder: ReturnType<typeof conversation>['inOrder'];
+  readonly #submission: ReturnType<typeof conversation>['submission'];
   readonly #resolved: ResolvedAgent;
   readonly #internals: AgentInternals;
   readonly #running: RunningTurns;
@@ -41,9 +45,11 @@ export class TurnConfigs {
     this.#usage = usage;
     this.#between = between;
     const { members } = internals;
-    const { extension, admission, resumption } = this.#remembering();
+    const { extension, admission, resumption, inOrder, submission } = this.#remembering();
     this.admission = admission;
     this.resumption = resumption;
+    this.inOrder = inOrder;
+    this.#submission = submission;
     this.config = {
       ...resolved.loop,
       toolProviders: resolved.toolsWith({}),
@@ -110,6 +116,17 @@ export class TurnConfigs {
     if (this.#resolved.toolsDepend) return { ...this.config, toolProviders: this.#resolved.toolsWith(dependencies) };
     const message = `Agent "${this.#resolved.id}" has no dependencies to override; make its tools a function of them: tools: (dependencies) => […].`;
     throw new AgentLoopError('INVALID_INPUT', message);
+  }
+
+  /** Creates a turn that nobody runs, with its place in its context. */
+  submit(
+    messages: readonly Message[],
+    options: SubmitOptions & { readonly taskId: string; readonly contextId: string },
+  ): Promise<SubmittedTask> {
+    const { taskId, contextId } = options;
+    assertContextId(contextId);
+    const metadata = { ...this.#resolved.settings.metadata, ...options.metadata };
+    return this.#submission({ contextId, taskId }, () => this.#loop.submit(messages, { ...options, metadata }));
   }
 
   loopWith(dependencies: Dependencies | undefined): AgentLoop {

@@ -55,7 +55,7 @@ describe('the options of a turn', () => {
     const resumeWith = (name: string, value: unknown) => () =>
       AgentLoop.resume('t', config, Object.fromEntries([[name, value]]));
     expect(refusalOf(resumeWith('maxIterations', 3)).message).toBe(
-      'maxIterations is not an option here; the options are: contextId, authContext, context, parentContext, signal, detached, answers, onBusy, from.',
+      'maxIterations is not an option here; the options are: contextId, authContext, context, parentContext, signal, detached, answers, onBusy, from, shutdown.',
     );
     expect(refusalOf(resumeWith('authContext', 'ann')).message).toContain('authContext must be an object');
     expect(refusalOf(() => AgentLoop.resume('a b', config)).message).toContain('taskId must have 1 to 128 characters');

@@ -110,12 +110,14 @@ const own: RecordTable = {
       settings: 'object',
       metadata: 'object?',
       trace: 'object?',
+      submitted: 'object?',
       forkedFrom: 'object?',
       parent: 'object?',
     },
     inner: {
       messages: 'messages',
       trace: ofTrace,
+      submitted: { members: { trace: 'object?' }, inner: { trace: ofTrace } },
       parent: { members: { taskId: 'text', callId: 'text', agentId: 'text', rootTaskId: 'text' } },
     },
     apply(_, record) {

@@ -29,6 +29,16 @@ export interface TurnSettings {
   readonly systemPrompt?: string;
   readonly maxIterations?: number;
   readonly retryPlan?: RetryPlan;
+  /** Whose turn it is, where the caller submitted it for one of several. */
+  readonly tenant?: string;
+  /** The place that a submitted turn asked for among those that wait for a worker: 1 is the first. */
+  readonly priority?: number;
+}
+
+/** What a turn says that was submitted: whoever acquires it first begins it, and resumes nothing. */
+export interface Submission {
+  /** The caller's span, to which the first run links. Absent where the caller had none. */
+  readonly trace?: Pick<TraceLink, 'traceId' | 'spanId' | 'sampled'>;
 }
 
 /** A call of an `llm.done`, with our id beside the provider's. */
@@ -82,6 +92,8 @@ export interface TurnStarted {
   readonly settings: TurnSettings;
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly trace?: TraceLink;
+  /** Absent for a turn that the process began which created it. */
+  readonly submitted?: Submission;
   readonly forkedFrom?: ForkOrigin;
   /** Absent for a turn that no other turn started. */
   readonly parent?: ParentLink;

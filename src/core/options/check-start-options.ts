@@ -6,15 +6,19 @@ import { taskIdPattern } from '../contracts/store.ts';
 
 type Rule = readonly [fits: (value: unknown) => boolean, what: string];
 
+/** The last place that a queue knows. */
+const lastPriority = 2 ** 21 - 1;
+
 const anyName: Rule = [(value) => typeof value === 'string' && value !== '', 'must be a non-empty string'];
 const anyObject: Rule = [
   (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
   'must be an object',
 ];
 
-type OfResumeOnly = 'answers' | 'onBusy' | 'from';
+type OfResumeOnly = 'answers' | 'onBusy' | 'from' | 'shutdown';
+type OfSubmitOnly = 'tenant' | 'priority';
 
-const rules: { readonly [Name in keyof StartOptions | OfResumeOnly]-?: Rule } = {
+const rules: { readonly [Name in keyof StartOptions | OfResumeOnly | OfSubmitOnly]-?: Rule } = {
   taskId: [isTaskId, 'must have 1 to 128 characters out of A-Z a-z 0-9 _ . : -'],
   agentId: anyName,
   contextId: anyName,
@@ -26,6 +30,12 @@ const rules: { readonly [Name in keyof StartOptions | OfResumeOnly]-?: Rule } = 
   metadata: anyObject,
   retryPlan: [(value) => retryPlanFlaw(value) === undefined, 'must be { attempts, delayMs, maxDelayMs, on }'],
   signal: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
+  shutdown: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
+  tenant: anyName,
+  priority: [
+    (value) => Number.isSafeInteger(value) && Number(value) >= 1 && Number(value) <= lastPriority,
+    `must be a whole number from 1 to ${lastPriority}`,
+  ],
   detached: [(value) => typeof value === 'boolean', 'must be true or false'],
   answers: anyObject,
   from: [
@@ -45,13 +55,36 @@ const ofResume = [
   'answers',
   'onBusy',
   'from',
+  'shutdown',
 ] as const;
-const ofResumeOnly: readonly string[] = ['answers', 'onBusy', 'from'] satisfies readonly OfResumeOnly[];
-const ofStart = Object.keys(rules).filter((name) => !ofResumeOnly.includes(name));
+const ofOthers: readonly string[] = ['answers', 'onBusy', 'from', 'shutdown', 'tenant', 'priority'] satisfies readonly (
+  | OfResumeOnly
+  | OfSubmitOnly
+)[];
+const ofStart = Object.keys(rules).filter((name) => !ofOthers.includes(name));
+const ofSubmit = [
+  'taskId',
+  'agentId',
+  'contextId',
+  'parentContext',
+  'systemPrompt',
+  'maxIterations',
+  'metadata',
+  'retryPlan',
+  'tenant',
+  'priority',
+] as const;
 
 /** Checks what is given for one turn; `undefined` counts as left out. Errors: `INVALID_INPUT`, naming the option and the cure. */
 export function checkStartOptions(options: StartOptions): void {
   check(options, ofStart);
+}
+
+/** Checks what is given for a turn that is submitted. Errors as `checkStartOptions`. */
+export function checkSubmitOptions(
+  options: Partial<Pick<StartOptions, Exclude<(typeof ofSubmit)[number], OfSubmitOnly>>>,
+): void {
+  check(options, ofSubmit);
 }
 
 /** Checks the options of a resumed turn. Errors as `checkStartOptions`. */

@@ -17,6 +17,7 @@ import {
   checkResumeOptions,
   checkRetryOptions,
   checkStartOptions,
+  checkSubmitOptions,
   checkTaskId,
 } from '../options/check-start-options.ts';
 import type { ForkOptions } from '../options/fork-options.ts';
@@ -29,6 +30,7 @@ import { type AnswerOptions, answerTask, type CancelOptions, cancelTask } from '
 import { admissionOf } from './open-turn.ts';
 import { retryTask } from './retry-task.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
+import { type SubmitOptions, type SubmittedTask, submitTask } from './submit-task.ts';
 import { Turn } from './turn.ts';
 
 /** What a resumed turn is given anew; everything else is in its journal. */
@@ -41,6 +43,8 @@ export interface ResumeOptions
    * `answers`, watches the turn, and takes it over once its lease ends.
    */
   readonly onBusy?: 'fail' | 'wait' | undefined;
+  /** Aborting it drains this turn, as `shutdown` of the configuration drains all turns: another process can resume it at once. */
+  readonly shutdown?: AbortSignal | undefined;
   /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
   readonly from?: string | undefined;
 }
@@ -85,6 +89,8 @@ export class AgentLoop {
   startTurn(messages: readonly Message[], options: StartOptions = {}): Turn {
     const parent = parentTurnOf(options);
     const config = parent ? childConfig(this.#config, parent) : this.#config;
+    checkMessages(messages);
+    checkStartOptions(options);
     const start = turnStart(config, messages, options);
     const { taskId, contextId } = start;
     const { before } = admissionOf(options) ?? {};
@@ -93,6 +99,27 @@ export class AgentLoop {
       return before ? before(defer(run)) : run();
     };
     return newTurn(config, options, { taskId, contextId, parent, execution });
+  }
+
+  /**
+   * Creates the journal of a turn and runs nothing: whoever resumes the task first, in any process, begins it. The journal has the messages,
+   * the settings, the metadata, the retry plan, and the span of the caller, to which the first run links. Idempotent: with a `taskId` that
+   * the store knows nothing is written, and `created` is false. Errors: `INVALID_INPUT`; `EXTENSION_FAILED` (`beforeMessage`);
+   * `INVALID_CONFIG` without a store; `CONFLICT` where the task has other messages, or another agent or context; `FULL`, `UNAVAILABLE`.
+   */
+  async submit(messages: readonly Message[], options: SubmitOptions = {}): Promise<SubmittedTask> {
+    const { taskStateStore: store, clock, storeDeadlineMs: ms } = this.#config;
+    if (!store) {
+      throw new AgentLoopError(
+        'INVALID_CONFIG',
+        'AgentLoop.submit needs taskStateStore: nobody else could run the turn.',
+      );
+    }
+    checkMessages(messages);
+    checkSubmitOptions(options);
+    const { contextId, parentContext = activeContext.active() } = options;
+    const start = turnStart(this.#config, messages, options);
+    return submitTask({ store, deadline: { clock, ms }, start, contextId, parentContext });
   }
 
   /**
@@ -217,7 +244,7 @@ interface NewTurn {
 
 function newTurn(
   config: ResolvedConfig,
-  options: StartOptions & Pick<ResumeOptions, 'answers' | 'onBusy' | 'from'>,
+  options: StartOptions & Pick<ResumeOptions, 'answers' | 'onBusy' | 'from' | 'shutdown'>,
   turn: NewTurn,
 ): Turn {
   const scope = new AbortScope();
@@ -230,10 +257,12 @@ function newTurn(
     signal,
     answers = {},
     onBusy = 'fail',
+    shutdown,
   } = options;
   const { opened } = admissionOf(options) ?? {};
   const { parent } = turn;
-  const request = { config, scope, inbox, parentContext, authContext, context, answers, parent, onBusy, opened };
+  const given = { parentContext, authContext, context, answers, parent, onBusy, opened, shutdown };
+  const request = { config, scope, inbox, ...given };
   return Turn.of({
     taskId: turn.taskId,
     contextId: turn.contextId,
@@ -250,10 +279,12 @@ function newTurn(
   });
 }
 
-function turnStart(config: ResolvedConfig, messages: readonly Message[], options: StartOptions): TurnStart {
-  checkMessages(messages);
-  checkStartOptions(options);
-  const { systemPrompt, maxIterations, metadata, retryPlan = config.retryPlan } = options;
+function turnStart(
+  config: ResolvedConfig,
+  messages: readonly Message[],
+  options: StartOptions & SubmitOptions,
+): TurnStart {
+  const { systemPrompt, maxIterations, metadata, retryPlan = config.retryPlan, tenant, priority } = options;
   const named = config.agents && options.agentId !== config.agentId ? options.agentId : undefined;
   return {
     taskId: options.taskId ?? config.generateId(),
@@ -265,6 +296,8 @@ function turnStart(config: ResolvedConfig, messages: readonly Message[], options
       ...(systemPrompt === undefined ? {} : { systemPrompt }),
       ...(maxIterations === undefined ? {} : { maxIterations }),
       ...(retryPlan === undefined ? {} : { retryPlan }),
+      ...(tenant === undefined ? {} : { tenant }),
+      ...(priority === undefined ? {} : { priority }),
     },
     ...(metadata === undefined ? {} : { metadata }),
   };

@@ -85,8 +85,8 @@ function renumbered(
 ): readonly [Stamped<TurnStarted>, ...JournalRecord[]] {
   const [begun, ...rest] = records;
   if (begun?.type !== 'turn.started') throw new AgentLoopError('INTERNAL', 'A fork begins with turn.started.');
-  // A fork of a child turn belongs to no parent turn.
-  const { parent: _, ...first } = begun;
+  // A fork of a child turn belongs to no parent turn, and one of a submitted turn is resumed as any fork.
+  const { parent: _, submitted: __, ...first } = begun;
   const shift = place.now - (records.at(-1) ?? first).at;
   const { taskId, contextId = first.contextId } = place;
   const forkedFrom = { ...place.from, records: records.length };

@@ -1,4 +1,4 @@
-// The turn: its loop (`loop.ts`, read first), how it is opened, watched, steered, cancelled, forked and retried. Other rooms import from here only.
+// The turn: its loop (`loop.ts`, read first), how it is opened, submitted, watched, steered, cancelled, forked and retried. Other rooms import from here only.
 
 export type { ModelCallDeps as TurnDeps } from '../model-call/usage.ts';
 export { Inbox, incomingMessage } from '../ownership/inbox.ts';
@@ -13,7 +13,15 @@ export type { ForkedTask } from './fork-task.ts';
 export type { AnswerOptions, CancelOptions } from './from-outside.ts';
 export { loopIterations } from './loop.ts';
 export { catchIterationError, completeIteration, startIterationSpan } from './model-step.ts';
-export { type Admission, type Admitted, type OpenedTurn, retryAfterMs, withAdmission } from './open-turn.ts';
+export {
+  type Admission,
+  type Admitted,
+  admissionOf,
+  type OpenedTurn,
+  retryAfterMs,
+  withAdmission,
+} from './open-turn.ts';
 export { catchTurnError, tapAfterTurn } from './run-operators.ts';
+export type { SubmitOptions, SubmittedTask } from './submit-task.ts';
 export type { Turn } from './turn.ts';
 export type { DiscardedText, TextOptions, TurnStream } from './turn-text.ts';

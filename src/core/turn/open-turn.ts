@@ -34,7 +34,7 @@ export type Opening =
     };
 
 /** A turn that can be resumed here. */
-type Own = Extract<Opening, { own: true }>;
+export type Own = Extract<Opening, { own: true }>;
 
 export interface OpenOptions {
   readonly store: TaskStateStore;
@@ -246,7 +246,8 @@ function checkWholeFork([first, ...rest]: readonly JournalRecord[]): void {
   throw new AgentLoopError('CONFLICT', message, { taskId });
 }
 
-function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
+/** Errors: `CONFLICT` where the task that there is has other messages or another agent. */
+export function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
   const { parent, agentId } = found;
   if (parent && parent.taskId === asked.parent?.taskId && parent.callId === asked.parent.callId) {
     if (agentId === asked.agentId) return;
@@ -260,7 +261,7 @@ function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
   );
 }
 
-function otherContext(taskId: string): AgentLoopError {
+export function otherContext(taskId: string): AgentLoopError {
   const message = `Task "${taskId}" belongs to another context; give the contextId that it was started with, or none.`;
   return new AgentLoopError('CONFLICT', message, { taskId });
 }

@@ -210,7 +210,7 @@ function asNewTask(
 ): readonly [Stamped<TurnStarted>, ...JournalRecord[]] {
   const [begun, ...rest] = records;
   if (begun?.type !== 'turn.started') throw new AgentLoopError('INTERNAL', 'A journal begins with turn.started.');
-  const { parent: _, trace: __, ...first } = begun;
+  const { parent: _, trace: __, submitted: ___, ...first } = begun;
   const { iteration, history, pendingToolCalls, toolCalls } = foldRecords(records);
   const { taskId, retried } = old.turn;
   const results = pendingToolCalls.filter(({ result }) => result).length;

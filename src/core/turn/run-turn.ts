@@ -13,7 +13,7 @@ import type { HookDeps } from '../hooks/hook-context.ts';
 import { Hooks } from '../hooks/hook-table.ts';
 import { earlierRuns } from '../journal/lost-runs.ts';
 import { replayOf } from '../journal/observe-turn.ts';
-import { journalSchema, type Stamped, type TraceLink, type TurnStarted } from '../journal/records.ts';
+import { journalSchema, type Stamped, type Submission, type TraceLink, type TurnStarted } from '../journal/records.ts';
 import { type Commit, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState, TurnIdentity } from '../journal/state.ts';
 import { OpenCall } from '../model-call/usage.ts';
@@ -28,7 +28,7 @@ import { AbortScope } from '../streams/abort-scope.ts';
 import { handOver } from '../streams/hand-over.ts';
 import { type FusibleOperator, fuse } from '../streams/operate.ts';
 import { CallNotes } from '../tool-call/tool-results.ts';
-import { type Admission, type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
+import { type Admission, type Opening, type OpenOptions, type Own, openNewTurn, openOldTurn } from './open-turn.ts';
 import type { RunDeps } from './run-operators.ts';
 import {
   askBehindEnd,
@@ -58,10 +58,12 @@ export interface RunRequest {
   /** What becomes of a turn that another owner runs when it is resumed. */
   readonly onBusy: 'fail' | 'wait';
   readonly opened?: Admission['opened'] | undefined;
+  /** Drains this turn alone, as `shutdown` of the configuration drains all. */
+  readonly shutdown?: AbortSignal | undefined;
 }
 
 /** What a new turn starts from. */
-export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'forkedFrom' | 'parent'>;
+export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'submitted' | 'forkedFrom' | 'parent'>;
 
 interface NewRun {
   readonly start: TurnStart;
@@ -122,9 +124,10 @@ function childRun(request: RunRequest, taskId: string, run: () => Observable<Sig
   return parent ? belowParent(defer(begin), { parent, scope, taskId }) : begin();
 }
 
-/** What tells this process to leave the turn: its own shutdown, and that of the parent turn. */
-function drainsOf({ config, parent }: RunRequest): readonly AbortScope[] {
-  return [...(config.shutdown ? [AbortScope.of(config.shutdown)] : []), ...(parent ? [parent.drain] : [])];
+/** What tells this process to leave the turn: its own shutdown, that of this turn, and that of the parent turn. */
+function drainsOf({ config, parent, shutdown }: RunRequest): readonly AbortScope[] {
+  const signals = [config.shutdown, shutdown].filter((signal) => signal !== undefined);
+  return [...signals.map((signal) => AbortScope.of(signal)), ...(parent ? [parent.drain] : [])];
 }
 
 /** Resumes an opened turn where it is ours, else watches its owner. `seen`: the last record that subscribers have, from watching. */
@@ -137,6 +140,8 @@ function continueRun(
   const { config, parentContext } = request;
   const { past, lease, queued } = opening;
   const { turn, trace: before } = past.after;
+  const submitted = submissionOf(opening);
+  if (submitted) return beginSubmitted(request, opening, submitted);
   const earlier = earlierRuns(past, lease.abandonedAt);
   const { isThere, children } = restoreRuns(config, past.after, { earlier, store });
   const tracing = turnTracing(config, turn);
@@ -150,6 +155,23 @@ function continueRun(
   if (seen === 0) return runOwned({ request, tracing, traced, resumed }, opening);
   const steps = past.steps.filter(({ record }) => record.seq > seen);
   return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
+}
+
+/** Of a submitted turn that no process has run: its journal has one record, and no lease of it was lost. */
+function submissionOf({ past: { steps }, lease }: Own): Submission | undefined {
+  const [first] = steps;
+  if (steps.length > 1 || first?.record.type !== 'turn.started' || lease.abandonedAt != null) return undefined;
+  return first.record.submitted;
+}
+
+/** The first run of a submitted turn. It has no record of its own: the turn is not resumed. */
+function beginSubmitted(request: RunRequest, opening: Own, submitted: Submission): Observable<Signal> {
+  const { config, parentContext } = request;
+  const { turn } = opening.past.after;
+  const tracing = turnTracing(config, turn);
+  const input = { maxIterations: limitOf(config, turn), resumed: false, links: linksTo(submitted.trace) };
+  const traced = startExecuteSpan(tracing, input, parentContext);
+  return runOwned({ request, tracing, traced, submitted: true }, opening);
 }
 
 function otherOwner(
@@ -185,6 +207,8 @@ interface Run {
   readonly tracing: TurnTracing;
   /** `agent.execute`. */
   readonly traced: TracedSpan;
+  /** Another process created the turn, and tools that are missing here may be there. */
+  readonly submitted?: true;
   /** Absent for the first run of a turn. */
   readonly resumed?: {
     readonly lostAt: number | undefined;
@@ -213,7 +237,8 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const { config } = request;
   const deps = runDeps(run, past.after, leased);
   const first = run.resumed ? resumption(deps, past.after, run) : undefined;
-  const loop$ = loopStints(deps, traced.traceContext, run.resumed !== undefined)(first?.after ?? past.after);
+  const elsewhere = run.resumed !== undefined || run.submitted === true;
+  const loop$ = loopStints(deps, traced.traceContext, elsewhere)(first?.after ?? past.after);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
   const { afterTurn, afterEnd } = deps.hooks.lists;
