@@ -1,11 +1,23 @@
-import { type AgentLoopError, type Clock, type LLMCapabilities, systemClock } from '../core/contracts/index.ts';
+import { type Clock, type LLMCapabilities, systemClock } from '../core/contracts/index.ts';
 import { defaultBodyLimits } from '../core/model-call/index.ts';
 import { capabilityWords, checkedBaseUrl, checkedHeaders, checkedKey, wrongCapability } from './connection-options.ts';
 import type { ChatDialect } from './openai-wire/chat-request.ts';
 import type { Fetch } from './openai-wire/openai-client.ts';
 import type { RequestLimits } from './openai-wire/request-watch.ts';
 import { isJsonObject } from './openai-wire/wire-errors.ts';
-import { wrongOption } from './policies/policy-options.ts';
+import {
+  aBoolean,
+  aClock,
+  aFunction,
+  anyMs,
+  anything,
+  assertGiven,
+  assertOptions,
+  type OptionKind,
+  oneOf,
+  someCount,
+  wrongOption,
+} from './policies/policy-options.ts';
 
 export interface LiteLLMProviderOptions {
   /** Where the API is, up to what stands before `/chat/completions`: `http://localhost:4000/v1`. */
@@ -72,53 +84,61 @@ export interface LiteLLMSettings {
   readonly clock: Clock;
 }
 
-const known: Readonly<Record<keyof LiteLLMProviderOptions, true>> = {
-  baseUrl: true,
-  model: true,
-  apiKey: true,
-  headers: true,
-  timeoutMs: true,
-  chunkTimeoutMs: true,
-  maxBodyBytes: true,
-  maxEventBytes: true,
-  providerName: true,
-  capabilities: true,
-  maxTokensField: true,
-  reasoningField: true,
-  includeUsage: true,
-  sendMetadata: true,
-  propagateTrace: true,
-  extraBody: true,
-  fetch: true,
-  clock: true,
+/** Without fractions. */
+const wholeMs: OptionKind = {
+  isValid: (value) => Number.isInteger(value) && anyMs.isValid(value),
+  words: `whole ${anyMs.words}; 0 means no limit`,
+};
+const someName: OptionKind = {
+  isValid: (value) => typeof value === 'string' && value.trim() !== '',
+  words: 'a string that is not empty',
+};
+
+const owner = 'LiteLLMProvider';
+const kinds: Readonly<Record<keyof LiteLLMProviderOptions, OptionKind>> = {
+  baseUrl: anything,
+  model: someName,
+  apiKey: anything,
+  headers: anything,
+  timeoutMs: wholeMs,
+  chunkTimeoutMs: wholeMs,
+  maxBodyBytes: someCount,
+  maxEventBytes: someCount,
+  providerName: someName,
+  capabilities: anything,
+  maxTokensField: oneOf('max_tokens', 'max_completion_tokens'),
+  reasoningField: oneOf('reasoning_content', 'reasoning'),
+  includeUsage: aBoolean,
+  sendMetadata: aBoolean,
+  propagateTrace: aBoolean,
+  extraBody: anything,
+  fetch: aFunction,
+  clock: aClock,
 };
 
 /** Errors with `INVALID_CONFIG` at the first option that is wrong. Never shows the value of a key or a header. */
 export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSettings {
-  checkNames(options);
-  checkFlags(options);
+  assertOptions(owner, options, kinds);
+  assertGiven(owner, 'model', options.model, 'give the name that the server has for it');
   const capabilities = checkedCapabilities(options.capabilities ?? {});
   return {
     url: checkedBaseUrl(owner, options.baseUrl),
     apiKey: options.apiKey === undefined ? undefined : checkedKey(owner, options.apiKey),
     headers: checkedHeaders(owner, options.headers ?? {}),
-    providerName: checkedText('providerName', options.providerName ?? 'litellm'),
+    providerName: options.providerName ?? 'litellm',
     capabilities,
     limits: {
-      timeoutMs: checkedMs('timeoutMs', options.timeoutMs ?? 600_000),
-      chunkTimeoutMs: checkedMs('chunkTimeoutMs', options.chunkTimeoutMs ?? 60_000),
-      maxBodyBytes: checkedBytes('maxBodyBytes', options.maxBodyBytes ?? defaultBodyLimits.maxBodyBytes),
-      maxEventBytes: checkedBytes('maxEventBytes', options.maxEventBytes ?? defaultBodyLimits.maxEventBytes),
+      timeoutMs: options.timeoutMs ?? 600_000,
+      chunkTimeoutMs: options.chunkTimeoutMs ?? 60_000,
+      maxBodyBytes: options.maxBodyBytes ?? defaultBodyLimits.maxBodyBytes,
+      maxEventBytes: options.maxEventBytes ?? defaultBodyLimits.maxEventBytes,
     },
     dialect: {
-      model: checkedText('model', options.model),
+      model: options.model,
       tools: capabilities.tools !== false,
       toolChoice: capabilities.toolChoice !== false,
-      maxTokensField: oneOf('maxTokensField', options.maxTokensField ?? 'max_tokens', [
-        'max_tokens',
-        'max_completion_tokens',
-      ]),
-      reasoningField: oneOf('reasoningField', options.reasoningField, [undefined, 'reasoning_content', 'reasoning']),
+      maxTokensField: options.maxTokensField ?? 'max_tokens',
+      reasoningField: options.reasoningField,
       includeUsage: options.includeUsage ?? true,
       sendMetadata: options.sendMetadata ?? false,
       extraBody: checkedExtraBody(options.extraBody),
@@ -129,61 +149,18 @@ export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSetting
   };
 }
 
-const owner = 'LiteLLMProvider';
-
-function invalid(option: string, cure: string): AgentLoopError {
-  return wrongOption(owner, `${option} ${cure}`);
-}
-
-function checkNames(options: LiteLLMProviderOptions): void {
-  if (!isJsonObject(options)) throw invalid('the options', 'must be an object with at least baseUrl and model');
-  const stranger = Object.keys(options).find((name) => !(name in known));
-  if (stranger !== undefined)
-    throw invalid(stranger, `is not an option; the options are ${Object.keys(known).join(', ')}`);
-}
-
-function checkFlags(options: LiteLLMProviderOptions): void {
-  for (const name of ['includeUsage', 'sendMetadata', 'propagateTrace'] as const) {
-    const value: unknown = options[name];
-    if (value !== undefined && typeof value !== 'boolean') throw invalid(name, 'must be true or false');
-  }
-  if (options.fetch !== undefined && typeof options.fetch !== 'function') throw invalid('fetch', 'must be a function');
-}
-
-function checkedText(name: string, value: unknown): string {
-  if (typeof value !== 'string' || value.trim() === '') throw invalid(name, 'must be a string that is not empty');
-  return value;
-}
-
 function checkedCapabilities(capabilities: LLMCapabilities): LLMCapabilities {
   if (!isJsonObject(capabilities))
-    throw invalid('capabilities', `must be an object whose members are ${capabilityWords}`);
+    throw wrongOption(owner, `capabilities must be an object whose members are ${capabilityWords}`);
   const wrong = wrongCapability(capabilities);
-  if (wrong !== undefined) throw invalid(`capabilities.${wrong}`, `must be ${capabilityWords}`);
+  if (wrong !== undefined) throw wrongOption(owner, `capabilities.${wrong} must be ${capabilityWords}`);
   return capabilities;
-}
-
-const longestTimer = 2 ** 31 - 1;
-
-function checkedMs(name: string, value: unknown): number {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= longestTimer) return value;
-  throw invalid(name, `must be a whole number of milliseconds from 0 (no limit) to ${longestTimer}`);
-}
-
-function checkedBytes(name: string, value: unknown): number {
-  if (typeof value === 'number' && Number.isInteger(value) && value > 0) return value;
-  throw invalid(name, 'must be a whole number of bytes, 1 or more');
-}
-
-function oneOf<const T extends string | undefined>(name: string, value: T, allowed: readonly T[]): T {
-  if (allowed.includes(value)) return value;
-  throw invalid(name, `must be one of ${allowed.filter((one) => one !== undefined).join(', ')}`);
 }
 
 function checkedExtraBody(value: unknown): Readonly<Record<string, unknown>> | undefined {
   if (value === undefined) return undefined;
-  if (!isJsonObject(value)) throw invalid('extraBody', 'must be an object');
+  if (!isJsonObject(value)) throw wrongOption(owner, 'extraBody must be an object');
   const ours = ['model', 'messages', 'stream', 'stream_options', 'tools'].find((name) => name in value);
-  if (ours !== undefined) throw invalid(`extraBody.${ours}`, 'is set by the provider: leave it out');
+  if (ours !== undefined) throw wrongOption(owner, `extraBody.${ours} is set by the provider: leave it out`);
   return value;
 }

@@ -22,7 +22,6 @@ function refusal(options: unknown): AgentLoopError {
 
 describe('the options of LiteLLMProvider', () => {
   const wrong: readonly (readonly [string, unknown])[] = [
-    ['the options', undefined],
     ['baseUrl', { model: 'm' }],
     ['baseUrl', { ...good, baseUrl: 'localhost:4000' }],
     ['baseUrl', { ...good, baseUrl: 'ftp://x.test' }],
@@ -60,7 +59,7 @@ describe('the options of LiteLLMProvider', () => {
     ['extraBody.model', { ...good, extraBody: { model: 'other' } }],
     ['extraBody.stream', { ...good, extraBody: { stream: true } }],
     ['fetch', { ...good, fetch: 'node-fetch' }],
-    ['baseURL', { baseURL: good.baseUrl, model: 'm' }],
+    ['clock', { ...good, clock: Date }],
   ];
 
   it.each(wrong)('names %s in what is wrong with it, never its secret', (name, options) => {
@@ -71,7 +70,14 @@ describe('the options of LiteLLMProvider', () => {
   });
 
   it('tells the options there are where one is not known', () => {
-    expect(refusal({ baseURL: good.baseUrl, model: 'm' }).message).toMatch(/the options are baseUrl, model, apiKey/);
+    const stray = refusal({ baseURL: good.baseUrl, model: 'm' });
+    expect(stray).toMatchObject({ code: 'INVALID_CONFIG', retryable: false });
+    expect(stray.message).toMatch(/^LiteLLMProvider has no option "baseURL"; the options are: baseUrl, model, apiKey/);
+  });
+
+  it('refuses what is no object of options', () => {
+    expect(refusal(undefined)).toMatchObject({ code: 'INVALID_CONFIG', retryable: false });
+    expect(refusal(undefined).message).toMatch(/^LiteLLMProvider takes an object of options, not undefined; /);
   });
 
   it('may all be left out but baseUrl and model, or be 0 where that means no limit', () => {

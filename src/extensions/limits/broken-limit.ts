@@ -2,7 +2,7 @@ import type { IterationView, ToolCall, Usage } from '../../core/contracts/index.
 import type { History, LoopState } from '../../core/journal/index.ts';
 import { estimateTokens } from '../../core/model-call/index.ts';
 import { stableJson } from '../../core/options/index.ts';
-import type { OptionKind } from '../../providers/policies/policy-options.ts';
+import { type OptionKind, oneOf } from '../../providers/policies/policy-options.ts';
 
 /** Which limit a turn has run into. */
 export type LimitReason =
@@ -188,10 +188,7 @@ export const someDollars: OptionKind = {
   words: 'US dollars, more than 0',
 };
 
-export const aReaction: OptionKind = {
-  isValid: (value) => value === 'fail' || value === 'stop',
-  words: '"fail" or "stop"',
-};
+export const aReaction = oneOf('fail', 'stop');
 
 export const aPriceList: OptionKind = {
   isValid: (value) => typeof value === 'object' && value !== null && typeof Reflect.get(value, 'find') === 'function',

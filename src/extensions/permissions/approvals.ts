@@ -8,7 +8,7 @@ import type {
 } from '../../core/contracts/index.ts';
 import type { Approval, GivenAnswer, LoopState, Question } from '../../core/journal/index.ts';
 import { stableJson } from '../../core/options/index.ts';
-import { aFunction, assertOptions, type OptionKind } from '../../providers/policies/policy-options.ts';
+import { aFunction, assertOptions, type OptionKind, oneOf } from '../../providers/policies/policy-options.ts';
 import { matchesName } from './tool-permissions.ts';
 
 export interface ApprovalsOptions {
@@ -60,10 +60,7 @@ const someNames: OptionKind = {
   isValid: (value) => Array.isArray(value) && value.every((name) => typeof name === 'string'),
   words: 'a list of names of tools',
 };
-const aPolicy: OptionKind = {
-  isValid: (value) => value === 'always' || value === 'once' || value === 'same-arguments',
-  words: '"always", "once" or "same-arguments"',
-};
+const aPolicy = oneOf('always', 'once', 'same-arguments');
 const aKey: OptionKind = {
   isValid: (value) => (typeof value === 'string' || value instanceof Uint8Array) && value.length >= 16,
   words: 'a secret of at least 16 characters or bytes',

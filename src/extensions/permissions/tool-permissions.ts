@@ -1,5 +1,11 @@
 import type { Extension, ToolCallRequest } from '../../core/contracts/index.ts';
-import { aFunction, assertOptions, type OptionKind, wrongOption } from '../../providers/policies/policy-options.ts';
+import {
+  aFunction,
+  assertOptions,
+  type OptionKind,
+  oneOf,
+  wrongOption,
+} from '../../providers/policies/policy-options.ts';
 import { isEngineTool } from '../../tools/engine-tools.ts';
 
 /** What holds for the calls of some tools. */
@@ -50,7 +56,7 @@ const someRules: OptionKind = {
   words:
     'an array of { tools: ["name"], allow: true or false }, each with an optional function `when` and an optional string `reason`',
 };
-const aDefault: OptionKind = { isValid: (value) => value === 'allow' || value === 'deny', words: '"allow" or "deny"' };
+const aDefault = oneOf('allow', 'deny');
 
 function isRule(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;

@@ -19,6 +19,7 @@ import {
   assertOptions,
   aText,
   type OptionKind,
+  oneOf,
   someCount,
   wrongOption,
 } from '../policies/policy-options.ts';
@@ -102,7 +103,7 @@ const kinds: Readonly<Record<keyof AISDKProviderOptions, OptionKind>> = {
   },
   cacheMarks: vendorData,
   sendReasoning: aBoolean,
-  toolMedia: { isValid: (value) => value === 'result' || value === 'message', words: 'result or message' },
+  toolMedia: oneOf('result', 'message'),
   propagateTrace: aBoolean,
   providerName: aText,
   address: {

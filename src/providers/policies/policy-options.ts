@@ -24,6 +24,15 @@ export const aText: OptionKind = {
 };
 export const aClock: OptionKind = { isValid: isClock, words: 'a clock: { now(), schedule(ms, callback) }' };
 
+/** One of a few words. */
+export function oneOf(...words: readonly string[]): OptionKind {
+  const quoted = words.map((word) => `"${word}"`);
+  return {
+    isValid: (value) => words.some((word) => word === value),
+    words: `${quoted.slice(0, -1).join(', ')} or ${quoted.at(-1)}`,
+  };
+}
+
 /** For options that are checked where they are used. */
 export const anything: OptionKind = { isValid: () => true, words: 'anything' };
 
