@@ -91,3 +91,11 @@ export function localTime(timestamp: string): string {
 export function count(number: number, noun: string): string {
   return `${number.toLocaleString('en-US')} ${noun}${number === 1 ? '' : 's'}`;
 }
+
+/** JSON with the characters escaped that steer a terminal; it is read as the same value. */
+export function terminalJson(json: string): string {
+  return json.replace(
+    /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

@@ -1,7 +1,7 @@
 import { type AgentEvent, type ArtifactUpdateEvent, partsText, type SubAgentStep } from '../core/contracts/index.ts';
 import type { Question } from '../core/journal/index.ts';
 import { columnsOf, cut, LiveRegion, WordWrap } from './columns.ts';
-import { localTime, oneLine, withoutControls } from './format.ts';
+import { localTime, oneLine, terminalJson, withoutControls } from './format.ts';
 import {
   finishedRow,
   foldProgress,
@@ -39,7 +39,7 @@ export class JsonPrinter implements Printer {
   }
 
   print(event: AgentEvent): void | Promise<void> {
-    return this.#output.write(`${eventLine(event)}\n`);
+    return this.#output.write(`${terminalJson(eventLine(event))}\n`);
   }
 
   cancelling(): void {}

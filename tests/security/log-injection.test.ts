@@ -113,7 +113,7 @@ it('H-05 what a model and its tools say steers no terminal, live and in show and
     { name: 'calculate', arguments: { expression: attack } },
     { name: attack, arguments: { [attack]: attack } },
   ];
-  const script = [{ reasoning: attack, text: attack, toolCalls }, { text: attack }];
+  const script = [{ reasoning: attack, text: attack, toolCalls }, { text: attack }, { text: attack }];
   const model = await modelServer({ script });
   const env = settingsOf(model);
   const stdin = () => Readable.from([]);
@@ -124,7 +124,17 @@ it('H-05 what a model and its tools say steers no terminal, live and in show and
   const [task] = journals.list();
   await journals.close();
   const show = await runInProcess(['show', task?.taskId ?? '', ...store], { env, stdin: stdin() });
+  const asJson = [
+    await runInProcess(['tasks', '--json', ...store], { env, stdin: stdin() }),
+    await runInProcess(['show', task?.taskId ?? '', '--json', ...store], { env, stdin: stdin() }),
+    await runInProcess(['run', attack, '--json', ...store], { env, stdin: stdin() }),
+  ];
   folder.remove();
+  for (const { stdout } of asJson) {
+    expect(stdout.replace(/\n/g, '')).not.toMatch(controls);
+    for (const line of stdout.trimEnd().split('\n')) expect(JSON.parse(line)).toEqual(expect.any(Object));
+  }
+  expect(JSON.parse(asJson[1]?.stdout ?? '')).toMatchObject({ finalMessage: attack });
   for (const { stdout, stderr } of [run, tasks, show]) {
     const shown = stdout + stderr;
     expect(shown).toContain('owned');

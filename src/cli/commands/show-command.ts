@@ -4,7 +4,7 @@ import { AgentLoopError, isSuspended, type TaskStateStore } from '../../core/con
 import { openQuestions, taskState, toPersisted } from '../../core/journal/index.ts';
 import { LiveRegion } from '../columns.ts';
 import { type CommandHost, withInterruption } from '../command-host.ts';
-import { count, duration } from '../format.ts';
+import { count, duration, terminalJson } from '../format.ts';
 import { resumeCommand, showCommand, type TaskPlace, watchCommand, withKeptFlags } from '../next-commands.ts';
 import { eventLine } from '../printer.ts';
 import { answerCommand, questionLines } from '../questions.ts';
@@ -44,7 +44,9 @@ async function show(taskId: string, flags: ShowFlags, host: CommandHost): Promis
     if (timeline === undefined) throw new AgentLoopError('NOT_FOUND', 'The journal is empty.', { taskId });
     const tree = await withChildren(store, timeline);
     const held = (await store.describe(timeline.state.turn.taskId))?.held ?? false;
-    const text = flags.json ? `${JSON.stringify({ ...reportOf(tree), held })}\n` : textOf(tree, held, watched);
+    const text = flags.json
+      ? `${terminalJson(JSON.stringify({ ...reportOf(tree), held }))}\n`
+      : textOf(tree, held, watched);
     await host.terminal.stdout.write(text);
   });
 }
@@ -80,7 +82,7 @@ async function printEvents({ taskId, store, terminal }: WatchedTask, signal: Abo
   const { AgentLoop } = await import('../../core/turn/index.ts');
   await untilAborted(signal, (done, failed) =>
     AgentLoop.observe(taskId, { store, descendants: true }).subscribe({
-      next: (event) => void terminal.stdout.write(`${eventLine(event)}\n`),
+      next: (event) => void terminal.stdout.write(`${terminalJson(eventLine(event))}\n`),
       error: failed,
       complete: done,
     }),

@@ -4,7 +4,7 @@ import { foldRecords, taskState } from '../../core/journal/index.ts';
 import { idArgument, wholeNumber } from '../arguments.ts';
 import { cut, pad } from '../columns.ts';
 import { type CommandHost, newId } from '../command-host.ts';
-import { localTime, oneLine } from '../format.ts';
+import { localTime, oneLine, terminalJson } from '../format.ts';
 import { resumeCommand, watchCommand, withKeptFlags } from '../next-commands.ts';
 import type { StoreFlags } from '../store.ts';
 import { note, type Terminal } from '../terminal.ts';
@@ -70,7 +70,7 @@ async function tasks(flags: TasksFlags, host: CommandHost): Promise<void> {
   await withStore({ flags, host }, async (store, { place }) => {
     const found = await summaries(store, flags);
     if (flags.json) {
-      await terminal.stdout.write(found.map((task) => `${JSON.stringify(task)}\n`).join(''));
+      await terminal.stdout.write(found.map((task) => `${terminalJson(JSON.stringify(task))}\n`).join(''));
     } else if (found.length === 0) {
       note(terminal, `no ${flags.state === undefined ? '' : `${flags.state} `}task in ${place}`);
     } else {
