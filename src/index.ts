@@ -1,9 +1,9 @@
 export { agent } from './agent/agent.ts';
+export { finalOnly } from './agent/agent-events.ts';
 export { agentTools } from './agent/agent-tools.ts';
-export { finalOnly } from './agent/final-only.ts';
 export { byRole, byRule, inParallel, inSequence, router, supervisor } from './agent/routing.ts';
 export { team } from './agent/team.ts';
-export { withoutCalls } from './agent/team-view.ts';
+export { withoutCalls } from './agent/team-options.ts';
 export { AgentLoop } from './agent-loop.ts';
 export {
   AgentLoopError,

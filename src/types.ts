@@ -24,10 +24,11 @@ export type {
   ModelChoice,
   OutputOf,
   PromptFunction,
+  TurnInput,
   ValueOfTurns,
 } from './agent/agent-options.ts';
 export type { AgentToolsOptions } from './agent/agent-tools.ts';
-export type { Interceptors } from './agent/interceptors.ts';
+export type { UsageSummary } from './agent/lifecycle.ts';
 export type {
   AgentRef,
   Answered,
@@ -47,10 +48,7 @@ export type {
 } from './agent/routing.ts';
 export type { Team, TeamTurnOptions, ToolsOf, ValueOf } from './agent/team.ts';
 export type { TeamEvent } from './agent/team-events.ts';
-export type { TeamOptions } from './agent/team-options.ts';
-export type { TeamView } from './agent/team-view.ts';
-export type { TurnInput } from './agent/turn-input.ts';
-export type { UsageSummary } from './agent/usage-tally.ts';
+export type { Interceptors, TeamOptions, TeamView } from './agent/team-options.ts';
 export type {
   A2AMessage,
   A2APart,

@@ -1,16 +1,16 @@
 // What tests use beside the entries of the package, as `millrace/internals` (tsconfig.json, tests/entries.mjs).
+
+export { resolveRemote } from '../src/a2a/client/remote-agent.ts';
 export { isUnavailable, remoteError } from '../src/a2a/client/remote-errors.ts';
-export { resolveRemote } from '../src/a2a/client/remote-options.ts';
 export { RemoteTask } from '../src/a2a/client/remote-task.ts';
+export { defaultLimits, resolveLimits } from '../src/a2a/handler-options.ts';
 export { KeptBytes, type ToKeep } from '../src/a2a/kept-bytes.ts';
 export { KeptInStores, type StoresOfKept } from '../src/a2a/kept-in-stores.ts';
 export { limitOf, protocolErrors } from '../src/a2a/protocol-errors.ts';
-export { defaultLimits, resolveLimits } from '../src/a2a/received-message.ts';
 export { Scope } from '../src/a2a/scope.ts';
-export { assertServerOptions } from '../src/a2a/server/check-server-options.ts';
-export { isPublicAddress } from '../src/a2a/server/push/public-address.ts';
-export { checkedLookup } from '../src/a2a/server/push/push-target.ts';
-export { RateLimiter } from '../src/a2a/server/rate-limiter.ts';
+export { assertServerOptions } from '../src/a2a/server/a2a-server.ts';
+export { RateLimiter } from '../src/a2a/server/admission.ts';
+export { checkedLookup, isPublicAddress } from '../src/a2a/server/push/push-target.ts';
 export { Agent } from '../src/agent/agent.ts';
 export { agentToolName } from '../src/agent/agent-tools.ts';
 export { conversationName, settleTurnsAhead } from '../src/agent/open-turns.ts';
@@ -147,13 +147,11 @@ export { partialJson } from '../src/extensions/structured-output/partial-output.
 export { StructuredOutput } from '../src/extensions/structured-output/structured-output.ts';
 export { parseXml } from '../src/extensions/structured-output/xml/parse-xml.ts';
 export { escapeText, toXml, xmlTemplate } from '../src/extensions/structured-output/xml/write-xml.ts';
-export { httpTransport } from '../src/mcp/http-transport.ts';
 export { loadClientSdk, loadServerSdk } from '../src/mcp/load-sdk.ts';
 export { askClient, type CallingClient } from '../src/mcp/server/ask-client.ts';
-export { checkListening } from '../src/mcp/server/http-listener.ts';
-export { SessionEvents } from '../src/mcp/server/session-events.ts';
-export { exposedName } from '../src/mcp/tool-names.ts';
-export { policyOfTool } from '../src/mcp/tool-policy.ts';
+export { checkListening, SessionEvents } from '../src/mcp/server/http-listener.ts';
+export { exposedName, policyOfTool } from '../src/mcp/server-tools.ts';
+export { httpTransport } from '../src/mcp/transports.ts';
 export { attribute } from '../src/observability/attributes.ts';
 export { defaultOtlpEndpoint, otlpTracesUrl, shownUrl } from '../src/observability/otel-environment.ts';
 export {

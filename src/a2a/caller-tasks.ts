@@ -1,7 +1,9 @@
-import type { Artifact, Task, TaskPushNotificationConfig } from '@a2a-js/sdk';
+import type { Artifact, Part, Task, TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { filter, firstValueFrom, fromEvent, map, NEVER, type Observable, of, takeUntil } from 'rxjs';
 import {
   AgentLoopError,
+  type ArtifactInfo,
+  type ArtifactStore,
   type AuthContext,
   type MaybePromise,
   type StartOptions,
@@ -18,15 +20,13 @@ import {
 } from '../core/journal/index.ts';
 import { givenByCaller } from '../core/turn/index.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
-import { keptArtifacts } from './kept-artifacts.ts';
 import type { ToKeep } from './kept-bytes.ts';
+import type { OwnTask, PushConfigs } from './kept-in-stores.ts';
 import { malformed, protocolErrors, taskNotFound, unsupported } from './protocol-errors.ts';
-import type { OwnTask, PushConfigs } from './push-configs.ts';
-import { keptSizeOfJson } from './received-message.ts';
+import { dataPart, keptSizeOfJson, textPart } from './received-message.ts';
 import type { Scope } from './scope.ts';
 import type { ServedTurns } from './served-turns.ts';
-import { type SnapshotOptions, shownState, type TurnView, taskOf } from './task-snapshot.ts';
-import { isAtRest } from './wire-state.ts';
+import { isAtRest, type SnapshotOptions, shownState, type TurnView, taskOf } from './task-snapshot.ts';
 
 /** What became of a message. */
 export interface Sent {
@@ -39,7 +39,7 @@ export interface Sent {
   readonly command?: string;
 }
 
-export interface AwaitOptions extends SnapshotOptions {
+interface AwaitOptions extends SnapshotOptions {
   /** Whether the task is shown as it stands. */
   readonly immediately: boolean;
   /** Aborted once nobody waits for the answer any more. */
@@ -47,7 +47,7 @@ export interface AwaitOptions extends SnapshotOptions {
 }
 
 /** Of one call. */
-export interface CallerTasksOptions {
+interface CallerTasksOptions {
   readonly scope: Scope;
   readonly turns: ServedTurns;
   /** What tools learn of the caller, in turns that the call starts, resumes or takes over. */
@@ -218,4 +218,40 @@ function leaving(signal: AbortSignal | undefined): Observable<never> {
 /** The codec of 0.3 passes on what the client left out, or gave as null. */
 function assertNamed(taskId: unknown): void {
   if (typeof taskId !== 'string' || taskId.trim() === '') throw malformed('The id of a task is required.');
+}
+
+interface KeptArtifactOptions {
+  /** Contents of more bytes are sent by reference. */
+  readonly maxInlineBytes: number;
+  /** The URL of a content for clients. `undefined`: only its metadata is sent. */
+  readonly artifactUrl: ((artifact: ArtifactInfo) => string | undefined) | undefined;
+}
+
+/** How many artifacts of one task are shown. */
+const maxArtifacts = 100;
+
+/** What the tools of a task keep, in the newest versions; large contents by reference. */
+async function keptArtifacts(store: ArtifactStore, taskId: string, options: KeptArtifactOptions): Promise<Artifact[]> {
+  const { artifacts } = await store.list({ taskId, limit: maxArtifacts });
+  return Promise.all(
+    artifacts.map(async (info) => ({
+      artifactId: info.artifactId,
+      name: info.name,
+      description: '',
+      parts: [await partOf(store, info, options)],
+      metadata: { version: info.version },
+      extensions: [],
+    })),
+  );
+}
+
+async function partOf(store: ArtifactStore, info: ArtifactInfo, options: KeptArtifactOptions): Promise<Part> {
+  const { artifactId, version, name: filename, mediaType, size, sha256 } = info;
+  const about = { filename, mediaType, metadata: undefined };
+  const found = size > options.maxInlineBytes ? null : await store.get(artifactId, { version });
+  if (found && mediaType.startsWith('text/')) return { ...textPart(new TextDecoder().decode(found.content)), ...about };
+  if (found) return { content: { $case: 'raw', value: Buffer.from(found.content) }, ...about };
+  const url = options.artifactUrl?.(info);
+  if (url !== undefined) return { content: { $case: 'url', value: url }, ...about };
+  return dataPart({ artifactId, version, filename, mediaType, size, sha256 });
 }

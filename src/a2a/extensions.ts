@@ -1,4 +1,17 @@
-import type { AgentExtension } from '@a2a-js/sdk';
+import type { AgentExtension, Message as WireMessage } from '@a2a-js/sdk';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+import type { Agent } from '../agent/agent.ts';
+import {
+  AgentLoopError,
+  type ToolCall,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolListContext,
+  type ToolProvider,
+  type ToolResult,
+} from '../core/contracts/index.ts';
+import { type ClientTool, ClientToolProvider } from '../tools/client-tool-provider.ts';
+import { malformed } from './protocol-errors.ts';
 
 /**
  * The metadata of every update of a task, `{ cursor, reason, code }`: the position in the journal after it, and why a turn ended or waits.
@@ -52,4 +65,122 @@ export function wireKind(kind: string): string {
 
 function extension(uri: string, description: string): AgentExtension {
   return { uri, description, required: false, params: undefined };
+}
+
+interface TurnMetadata {
+  readonly cursor?: string | undefined;
+  readonly reason?: string | undefined;
+  readonly code?: string | undefined;
+}
+
+/** Words of programs: names, never sentences, which may say what is nobody's business. */
+const name = /^[a-z0-9_-]{1,64}$/;
+
+/** What goes along with a task or an update; `undefined` for nothing. */
+export function turnMetadata({ cursor, reason, code }: TurnMetadata): { [key: string]: unknown } | undefined {
+  const told = {
+    ...(cursor !== undefined && { cursor }),
+    ...(reason !== undefined && name.test(reason) && { reason }),
+    ...(code !== undefined && { code }),
+  };
+  return Object.keys(told).length === 0 ? undefined : { [turnExtension]: told };
+}
+
+type Headers = Readonly<Record<string, unknown>>;
+
+/** The headers of a call, or the metadata of gRPC; names in lower case. */
+export function headersOf({ state }: ServerCallContext): Headers {
+  const headers: unknown = state.get('headers');
+  return isObject(headers) ? headers : {};
+}
+
+const connection = 'connection';
+
+/** Says of a call when nobody waits for its answer any more. */
+export function keepConnection({ state }: ServerCallContext, closed: AbortSignal): void {
+  state.set(connection, closed);
+}
+
+/** Aborted once nobody waits for the answer any more; `undefined` where the transport does not say. */
+export function connectionOf({ state }: ServerCallContext): AbortSignal | undefined {
+  const closed: unknown = state.get(connection);
+  return closed instanceof AbortSignal ? closed : undefined;
+}
+
+/** The cursor after which a stream resumes, as requested by the client; `undefined` without one. Errors: RequestMalformed. */
+export function requestedCursor(context: ServerCallContext): string | undefined {
+  const headers = headersOf(context);
+  const cursor = headers[cursorHeader] ?? headers['last-event-id'];
+  if (cursor === undefined || cursor === '') return undefined;
+  if (typeof cursor === 'string' && /^\d{1,15}-\d{1,15}\.\d{1,6}$/.test(cursor)) return cursor;
+  throw malformed(`${cursorHeader} must be the cursor of an update, e.g. 12-1.2.`);
+}
+
+/** Whether the client requests an extension; if so, the response says that it is active. */
+export function activated(context: ServerCallContext, uri: string): boolean {
+  const asked = context.requestedExtensions?.includes(uri) ?? false;
+  if (asked) context.addActivatedExtension(uri);
+  return asked;
+}
+
+function isObject(value: unknown): value is Headers {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** How many tools a client may bring, and how long their descriptions may be as JSON. */
+const maxTools = 50;
+const maxLength = 100_000;
+
+/**
+ * The tools that a client brings with its message: among the `toolProviders` of an agent it lets clients of A2A do so. They stand in the
+ * journal with the turn, so it knows them after a restart. Calls become questions, see `ClientToolProvider`. A tool of the agent's own with
+ * the same name fails the turn with `DUPLICATE_TOOL`.
+ */
+export class A2AClientTools implements ToolProvider {
+  readonly name = 'A2AClientTools';
+
+  getTools(context: ToolListContext): readonly ToolDefinition[] | Promise<readonly ToolDefinition[]> {
+    const tools = toolsIn(context.metadata);
+    return tools.length === 0 ? [] : new ClientToolProvider(tools, { name: this.name }).getTools(context);
+  }
+
+  async executeTool(call: ToolCall, context: ToolContext): Promise<ToolResult> {
+    const tools = new ClientToolProvider(toolsIn(context.metadata), { name: this.name });
+    return tools.executeTool(call, context);
+  }
+}
+
+/** Whether clients may bring tools. */
+function takesClientTools({ options }: Agent): boolean {
+  return (options.toolProviders ?? []).some((provider) => provider instanceof A2AClientTools);
+}
+
+/** The metadata of a turn that a message starts; `undefined` where it brings nothing. Errors: RequestMalformed. */
+export function metadataForTools(
+  { metadata }: WireMessage,
+  agent: Agent,
+): Readonly<Record<string, unknown>> | undefined {
+  const brought: unknown = metadata?.[clientToolsExtension];
+  if (brought === undefined || !takesClientTools(agent)) return undefined;
+  const tools: unknown =
+    typeof brought === 'object' && brought !== null && 'tools' in brought ? brought.tools : undefined;
+  if (!Array.isArray(tools)) throw malformed(`The metadata of ${clientToolsExtension} must be { tools: [ … ] }.`);
+  if (tools.length > maxTools || JSON.stringify(tools).length > maxLength)
+    throw malformed(`A message may bring at most ${maxTools} tools, of ${maxLength} characters together.`);
+  checkTools(tools);
+  return { [clientToolsExtension]: tools };
+}
+
+function checkTools(tools: ClientTool[]): void {
+  try {
+    new ClientToolProvider(tools);
+  } catch (error) {
+    if (AgentLoopError.isInstance(error)) throw malformed(error.message);
+    throw error;
+  }
+}
+
+function toolsIn(metadata: Readonly<Record<string, unknown>>): readonly ClientTool[] {
+  const tools = metadata[clientToolsExtension];
+  return Array.isArray(tools) ? tools : [];
 }

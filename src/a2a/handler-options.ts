@@ -16,10 +16,9 @@ import {
 } from '../core/contracts/index.ts';
 import { whenReady } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
+import { assertKnownOptions, type OptionNames } from '../stores/check-arguments.ts';
 import { KeptBytes } from './kept-bytes.ts';
-import { KeptInStores } from './kept-in-stores.ts';
-import type { PushConfigs } from './push-configs.ts';
-import { type MessageLimits, type ResolvedLimits, resolveLimits } from './received-message.ts';
+import { KeptInStores, type PushConfigs } from './kept-in-stores.ts';
 import type { ScopeOf, SenderOf } from './scope.ts';
 
 export interface A2ARequestHandlerOptions {
@@ -60,6 +59,43 @@ export interface A2ARequestHandlerOptions {
   readonly callbackTimeoutMs?: number | undefined;
 }
 
+/** How large a message may be, and how much may be kept for those who send them. `Infinity`: no limit. */
+export interface MessageLimits {
+  /** Default 100. */
+  readonly maxParts?: number | undefined;
+  /** Of all texts, data, files and metadata together; default 10 MiB. */
+  readonly maxMessageBytes?: number | undefined;
+  /** Messages that a task may have in its history, with those that wait for its turn to read them, before it takes no more; default 10,000. */
+  readonly maxHistory?: number | undefined;
+  /**
+   * What the stores may keep for one owner, a user in a tenant, before new messages and registrations are refused: journals, conversations,
+   * artifacts, registrations. All who do not say who they are count as one, whatever tenants they name. Bytes; default 1 GiB.
+   */
+  readonly maxKeptBytes?: number | undefined;
+}
+
+export type ResolvedLimits = Readonly<Record<keyof MessageLimits, number>>;
+
+export const defaultLimits: ResolvedLimits = {
+  maxParts: 100,
+  maxMessageBytes: 10 * 2 ** 20,
+  maxHistory: 10_000,
+  maxKeptBytes: 2 ** 30,
+};
+
+/** Fills in the defaults. Errors: `INVALID_CONFIG` for an unknown limit, and for a value that is not a positive number. */
+export function resolveLimits(limits: MessageLimits = {}): ResolvedLimits {
+  const cure = `the limits are: ${Object.keys(defaultLimits).join(', ')}`;
+  if (typeof limits !== 'object' || limits === null) throw invalidConfig('limits must be an object', cure);
+  const given = Object.entries(limits).filter(([, value]) => value !== undefined);
+  for (const [name, value] of given) {
+    if (!Object.hasOwn(defaultLimits, name)) throw invalidConfig(`limits.${name} is not a limit`, cure);
+    if (!(typeof value === 'number' && value > 0))
+      throw invalidConfig(`limits.${name} must be a number above 0`, 'or leave it out');
+  }
+  return { ...defaultLimits, ...Object.fromEntries(given) };
+}
+
 export interface ResolvedHandlerOptions extends A2ARequestHandlerOptions {
   readonly store: TaskStateStore;
   readonly clock: Clock;
@@ -73,7 +109,7 @@ export interface ResolvedHandlerOptions extends A2ARequestHandlerOptions {
   readonly kept: KeptBytes | undefined;
 }
 
-const names: Readonly<Record<keyof A2ARequestHandlerOptions, true>> = {
+const names: OptionNames<A2ARequestHandlerOptions> = {
   agent: true,
   card: true,
   extendedCard: true,
@@ -94,27 +130,15 @@ const names: Readonly<Record<keyof A2ARequestHandlerOptions, true>> = {
 
 /** Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function resolveHandlerOptions(options: A2ARequestHandlerOptions): ResolvedHandlerOptions {
-  if (typeof options !== 'object' || options === null)
-    throw invalidConfig(
-      'the options of an A2A request handler must be an object',
-      'write a2aRequestHandler({ agent, card })',
-    );
-  const stray = Object.keys(options).find((name) => !Object.hasOwn(names, name));
-  if (stray !== undefined)
-    throw invalidConfig(
-      `${stray} is not an option of an A2A request handler`,
-      `the options are: ${Object.keys(names).join(', ')}`,
-    );
-  const { callbackTimeoutMs = 10_000 } = options;
-  const { agent, card, cancelDeadlineMs = 10_000, maxInlineArtifactBytes = 256 * 1024 } = options;
+  assertKnownOptions('a2aRequestHandler', options, names);
+  const { agent, card, cancelDeadlineMs = 10_000, callbackTimeoutMs = 10_000 } = options;
+  const { maxInlineArtifactBytes = 256 * 1024 } = options;
   if (typeof agent?.startTurn !== 'function' || typeof agent.resume !== 'function')
     throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
   if (typeof card !== 'function' && typeof card?.name !== 'string')
     throw invalidConfig('card must be an AgentCard or a function that gives one', 'give card');
-  if (!(cancelDeadlineMs > 0))
-    throw invalidConfig('cancelDeadlineMs must be above 0', 'give milliseconds, or leave it out');
-  if (!(callbackTimeoutMs > 0))
-    throw invalidConfig('callbackTimeoutMs must be above 0', 'give milliseconds, or leave it out');
+  for (const [name, ms] of Object.entries({ cancelDeadlineMs, callbackTimeoutMs }))
+    if (!(ms > 0)) throw invalidConfig(`${name} must be above 0`, 'give milliseconds, or leave it out');
   checkKinds(options.extensionEvents);
   const limits = resolveLimits(options.limits);
   const { taskStateStore: store, clock = systemClock, logger, storeDeadlineMs = 30_000 } = agent.options;

@@ -3,7 +3,7 @@ import { RecentMap } from '../core/journal/index.ts';
 import type { Owner } from './kept-in-stores.ts';
 import { limitReached } from './protocol-errors.ts';
 
-export interface KeptBytesOptions {
+interface KeptBytesOptions {
   readonly clock: Clock;
   /** Of one owner. */
   readonly max: number;

@@ -5,8 +5,7 @@ import type { CallerTasks } from './caller-tasks.ts';
 import { malformed } from './protocol-errors.ts';
 import { sizeOfTask } from './received-message.ts';
 import { shownContext } from './scope.ts';
-import { shownState } from './task-snapshot.ts';
-import { stateOf, wireState } from './wire-state.ts';
+import { shownState, stateOf, wireState } from './task-snapshot.ts';
 
 const maxPageSize = 100;
 const defaultPageSize = 50;

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { A2AError, A2AErrorOptions } from '@a2a-js/sdk/errors';
-import { AgentLoopError, missingPackage } from '../core/contracts/index.ts';
+import { AgentLoopError, missingPackage, nameOf } from '../core/contracts/index.ts';
 
 /** The part of the package that is used. */
 type Errors = Pick<
@@ -108,4 +108,9 @@ export function toldError(error: unknown): A2AError {
 
 function withCode(message: string, { code }: AgentLoopError): A2AErrorOptions {
   return { message, metadata: { code } };
+}
+
+/** What is logged of an error: its code, or its name. */
+export function codeOf(thrown: unknown): string {
+  return AgentLoopError.isInstance(thrown) ? thrown.code : nameOf(thrown);
 }

@@ -1,26 +1,37 @@
-import type { SendMessageRequest, TaskPushNotificationConfig, Message as WireMessage } from '@a2a-js/sdk';
+import { isDeepStrictEqual } from 'node:util';
+import type { Part, SendMessageRequest, TaskPushNotificationConfig, Message as WireMessage } from '@a2a-js/sdk';
+import type { A2AError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { AgentTurnOptions } from '../agent/agent-options.ts';
-import { type Command, type ErrorCode, isSuspended } from '../core/contracts/index.ts';
-import { type LoopState, waitsForAnswers } from '../core/journal/index.ts';
-import { recordsOfAnswers } from '../core/options/index.ts';
+import { type Command, type ErrorCode, type Extension, isSuspended, type Message } from '../core/contracts/index.ts';
+import {
+  innermostQuestion,
+  type LoopState,
+  openQuestions,
+  type Question,
+  waitsForAnswers,
+} from '../core/journal/index.ts';
+import { type Answers, asJson, recordsOfAnswers } from '../core/options/index.ts';
 import { AgentLoop, incomingMessage, type Turn } from '../core/turn/index.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';
-import { commandOf, isCommandOf } from './answered-messages.ts';
 import type { CallerTasks, Sent } from './caller-tasks.ts';
-import { metadataForTools } from './client-tools.ts';
-import { assertReadable } from './parts.ts';
+import { headersOf, metadataForTools } from './extensions.ts';
+import type { PushConfigs } from './kept-in-stores.ts';
 import { limitReached, malformed, unsupported } from './protocol-errors.ts';
-import type { PushConfigs } from './push-configs.ts';
-import { type Received, receivedAnswers } from './received-answers.ts';
-import { checkedMessage, keptSizeOf, keptSizeOfJson, userMessageOf } from './received-message.ts';
-import { type Intake, isOneOf, reusedMessageId, startedTurn, toldTurn } from './repeated-message.ts';
-import { headersOf } from './requested.ts';
+import {
+  assertReadable,
+  checkedMessage,
+  commandOf,
+  isCommandOf,
+  keptSizeOf,
+  keptSizeOfJson,
+  userMessageOf,
+} from './received-message.ts';
 import { shownContext } from './scope.ts';
 import type { TurnView } from './task-snapshot.ts';
 
 /** A message on its way, with what the call and the agent's card say of it. */
-export interface Receipt {
+interface Receipt {
   readonly tasks: CallerTasks;
   readonly call: ServerCallContext;
   readonly inputModes: readonly string[];
@@ -191,4 +202,155 @@ function begun({ tasks, call }: Receipt, turn: Turn, ...except: readonly ErrorCo
 
 function turnOptions({ call, tasks }: Receipt): AgentTurnOptions & { readonly detached: true } {
   return { detached: true, parentContext: contextFromCarrier(headersOf(call)), ...tasks.auth };
+}
+
+/** The content of a message to a task: answers to its questions, and other content for the model. */
+interface Received {
+  readonly answers: Answers;
+  /** The parts that answer nothing. */
+  readonly rest: readonly Part[];
+}
+
+/**
+ * Finds the answers in a message: data parts `{ answers: { [question id]: … } }`; where one question is open, a data part is its answer as
+ * it stands, and so is text for a question that takes any answer. Errors: RequestMalformed, naming what is asked, where questions are
+ * open and nothing answers one.
+ */
+function receivedAnswers(state: LoopState, { parts }: WireMessage): Received {
+  const open = openQuestions(state);
+  const named = namedAnswers(parts);
+  if (open.length === 0 || (named && Object.keys(named.answers).length > 0))
+    return named ?? { answers: {}, rest: parts };
+  const [only] = open;
+  if (only && open.length === 1 && !named) {
+    const { kind } = innermostQuestion(only);
+    const answer = unnamedAnswer(parts, { mayBeText: kind === 'input' || kind === 'auth' });
+    if (answer) return { answers: { [only.id]: answer.value }, rest: answer.rest };
+  }
+  if (state.outcome) throw malformed(`The task waits for answers: ${open.map(formOf).join('; ')}.`);
+  return named ?? { answers: {}, rest: parts };
+}
+
+/** What data parts `{ answers: … }` answer; `undefined` where there is no such part. */
+function namedAnswers(parts: readonly Part[]): Received | undefined {
+  const named = parts.flatMap((part) => answersIn(part) ?? []);
+  if (named.length === 0) return undefined;
+  return { answers: Object.assign({}, ...named), rest: parts.filter((part) => answersIn(part) === undefined) };
+}
+
+function answersIn({ content }: Part): Answers | undefined {
+  if (content?.$case !== 'data') return undefined;
+  const data: unknown = content.value;
+  if (typeof data !== 'object' || data === null || !('answers' in data)) return undefined;
+  const { answers } = data;
+  return isObject(answers) ? { ...answers } : undefined;
+}
+
+/** The answer to the only question, as far as the parts have one: the first data part, else the texts. */
+function unnamedAnswer(
+  parts: readonly Part[],
+  { mayBeText }: { readonly mayBeText: boolean },
+): { readonly value: unknown; readonly rest: readonly Part[] } | undefined {
+  const data = parts.find(({ content }) => content?.$case === 'data');
+  if (data?.content) return { value: data.content.value, rest: parts.filter((part) => part !== data) };
+  const texts = parts.flatMap(({ content }) => (content?.$case === 'text' ? [content.value] : []));
+  if (!mayBeText || texts.length === 0) return undefined;
+  return { value: texts.join('\n'), rest: parts.filter(({ content }) => content?.$case !== 'text') };
+}
+
+/** How a question is answered. */
+function formOf(question: Question): string {
+  const { id, toolName } = question;
+  const { kind } = innermostQuestion(question);
+  return `"${id}" (${toolName}) with a data part { "answers": { "${id}": ${shape(kind)} } }`;
+}
+
+function shape(kind: Question['kind']): string {
+  switch (kind) {
+    case 'approval':
+      return '{ "approved": true }';
+    case 'client-tool':
+      return '{ "result": … }';
+    case 'in-doubt':
+      return '{ "outcome": "applied", "content": "…" }';
+    case 'input':
+    case 'auth':
+      return '…';
+  }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** How messages become those of a journal. */
+interface Intake {
+  readonly extensions: readonly Extension[];
+  readonly inputModes: readonly string[];
+}
+
+/** For a message id that stands for another message. */
+function reusedMessageId(): A2AError {
+  return malformed(
+    'message.messageId was sent before with different content; give each new message an id of its own, and repeat a message unchanged.',
+  );
+}
+
+/** Whether the message that started a turn is this one. */
+function startedTurn({ records, state }: TurnView, message: WireMessage, intake: Intake): boolean {
+  const [first] = records;
+  if (first?.type !== 'turn.started') return false;
+  const { contextId } = message;
+  if (contextId !== '' && contextId !== shownContext(state.turn.contextId)) return false;
+  const found = first.messages.find((each) => each.role === 'user' && each.id === message.messageId);
+  return found !== undefined && isSame(found, message, intake);
+}
+
+/** What a turn recorded of a message that it received. */
+interface Told {
+  /** Whether these are commands of the message. */
+  readonly isOfMessage: (command: string) => boolean;
+  readonly message: WireMessage;
+}
+
+/** Whether what a turn recorded of a message is all that this one says: its answers, and what it says besides. */
+function toldTurn({ records, state }: TurnView, { isOfMessage, message }: Told, intake: Intake): boolean {
+  const recorded = records.flatMap((record) =>
+    record.type === 'turn.answered' && isOfMessage(record.command ?? '') ? [record.questionId] : [],
+  );
+  const steered = records.flatMap((record) =>
+    record.type === 'x.steer' && isOfMessage(record.command ?? '') ? (record.effects?.messages ?? []) : [],
+  );
+  const { answers, rest } = repeatedAnswers(recorded, message.parts);
+  const isGiven = ([id, value]: readonly [string, unknown]) =>
+    state.answers.some(({ question, answer }) => question.id === id && isSameJson(answer, value));
+  if (!Object.entries(answers).every(isGiven) || !recorded.every((id) => Object.hasOwn(answers, id))) return false;
+  const [told, ...more] = steered;
+  if (rest.length === 0 || told === undefined) return rest.length === 0 && told === undefined;
+  return more.length === 0 && isSame(told, { ...message, parts: [...rest] }, intake);
+}
+
+/** The answers in a message whose question is not open any more: a part or texts that name none answer what they answered before. */
+function repeatedAnswers(recorded: readonly string[], parts: readonly Part[]): Received {
+  const named = namedAnswers(parts);
+  const [only] = recorded;
+  if (named || only === undefined || recorded.length > 1) return named ?? { answers: {}, rest: parts };
+  const answer = unnamedAnswer(parts, { mayBeText: true });
+  return answer ? { answers: { [only]: answer.value }, rest: answer.rest } : { answers: {}, rest: parts };
+}
+
+/** Whether a message of a journal is one of a client. */
+function isSame(found: Message, message: WireMessage, intake: Intake): boolean {
+  const raw = userMessageOf(message, intake.inputModes);
+  return isOneOf(found, raw, intake);
+}
+
+/** Extensions may change a message where it is received, and again where its turn takes it in. */
+function isOneOf(found: Message, raw: Message, { extensions }: Pick<Intake, 'extensions'>): boolean {
+  const once = incomingMessage(extensions, raw);
+  return [once, incomingMessage(extensions, once)].some((each) => isSameJson(each, found));
+}
+
+function isSameJson(one: unknown, other: unknown): boolean {
+  return isDeepStrictEqual(asJson(one), asJson(other));
 }

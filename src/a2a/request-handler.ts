@@ -20,7 +20,15 @@ import { catchError, defer, type Observable, switchMap, throwError } from 'rxjs'
 import { AgentLoopError, type AuthContext, nameOf } from '../core/contracts/index.ts';
 import { inTime } from '../core/options/index.ts';
 import { CallerTasks } from './caller-tasks.ts';
-import { clientToolsExtension, extensionEventsExtension, toolEventsExtension, turnExtension } from './extensions.ts';
+import {
+  activated,
+  clientToolsExtension,
+  connectionOf,
+  extensionEventsExtension,
+  requestedCursor,
+  toolEventsExtension,
+  turnExtension,
+} from './extensions.ts';
 import {
   type A2ARequestHandlerOptions,
   type ResolvedHandlerOptions,
@@ -29,11 +37,9 @@ import {
 import { listTasks } from './list-tasks.ts';
 import { malformed, protocolErrors, taskNotFound, toldError, unsupported } from './protocol-errors.ts';
 import { receiveMessage } from './receive-message.ts';
-import { recoverTasks } from './recover-tasks.ts';
-import { activated, connectionOf, requestedCursor } from './requested.ts';
 import { ResponseStream } from './response-stream.ts';
 import { defaultScopeOf, Scope, unauthenticated } from './scope.ts';
-import { ServedTurns } from './served-turns.ts';
+import { recoverTasks, ServedTurns } from './served-turns.ts';
 import { streamUpdates } from './stream-updates.ts';
 
 /** The protocol's methods, and what keeps turns going that another process left. */

@@ -25,7 +25,7 @@ export function defaultScopeOf(
   };
 }
 
-export interface ScopeOptions {
+interface ScopeOptions {
   /** Default: all messages are of one sender. */
   readonly sender?: string;
   /** Default false. */

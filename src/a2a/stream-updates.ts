@@ -1,12 +1,30 @@
-import type { Artifact, StreamResponse, Task, TaskState } from '@a2a-js/sdk';
+import type { Artifact, Part, StreamResponse, Task, TaskState } from '@a2a-js/sdk';
 import { defer, mergeMap, type Observable, takeWhile } from 'rxjs';
-import type { AgentEvent } from '../core/contracts/index.ts';
-import { type Commit, EventProjector, isBehind, type Signal, taskState } from '../core/journal/index.ts';
-import { cursorAfter, taskOf } from './task-snapshot.ts';
-import { isSuspension, responsesOf } from './to-wire.ts';
-import { isTerminalState, wireState } from './wire-state.ts';
+import {
+  type A2APart,
+  type AgentEvent,
+  type ArtifactUpdateEvent,
+  type ExtensionEvent,
+  partsText,
+  type StatusUpdateEvent,
+  type SubAgentEvent,
+} from '../core/contracts/index.ts';
+import { type Commit, EventProjector, isBehind, outputId, type Signal, taskState } from '../core/journal/index.ts';
+import { extensionEventsExtension, toolEventsExtension, turnMetadata, wireKind } from './extensions.ts';
+import { dataPart, textPart } from './received-message.ts';
+import { shownContext } from './scope.ts';
+import {
+  artifact,
+  cursorAfter,
+  failureMessage,
+  finalMessage,
+  isTerminalState,
+  questionMessage,
+  taskOf,
+  wireState,
+} from './task-snapshot.ts';
 
-export interface StreamOptions {
+interface StreamOptions {
   readonly now: () => number;
   readonly historyLength: number | undefined;
   /** Whether tool calls are shown. */
@@ -93,4 +111,161 @@ function isOver({ after }: Commit, { untilInput, beyond }: StreamOptions): boole
   const state = taskState(after);
   if (isTerminalState(state)) return true;
   return untilInput && after.seq > beyond && state === 'input-required';
+}
+
+interface WireOptions {
+  /** What the turn ended with, where the event is its end. */
+  readonly value: unknown;
+  /** Whether tool calls are shown. */
+  readonly toolEvents: boolean;
+  /** The kinds of events of extensions that are shown. */
+  readonly extensionEvents: readonly string[];
+}
+
+/** What a client is sent of an event. Nothing for the task, which it has got, and for what is internal. */
+function responsesOf(event: AgentEvent, options: WireOptions): readonly StreamResponse[] {
+  switch (event.kind) {
+    case 'status-update':
+      return [...outputOf(event, options.value), statusUpdate(event, options.value)];
+    case 'artifact-update':
+      return event.artifact.artifactId === outputId ? [] : [artifactUpdate(event)];
+    case 'internal:tool-start':
+    case 'internal:tool-complete':
+      return options.toolEvents ? [toolUpdate(event)] : [];
+    case 'internal:sub-agent':
+      return options.toolEvents ? updateBelow(event) : [];
+    case 'task':
+    case 'internal:iteration-start':
+    case 'internal:iteration-complete':
+    case 'internal:llm-call':
+    case 'internal:llm-response':
+    case 'internal:llm-attempt-discarded':
+    case 'internal:reasoning-delta':
+    case 'internal:tool-call-delta':
+    case 'internal:tool-progress':
+    case 'internal:checkpoint':
+    case 'internal:paused':
+    case 'internal:resumed':
+    case 'internal:extension-error':
+      return [];
+    default:
+      return options.extensionEvents.includes(event.kind) ? [extensionUpdate(event)] : [];
+  }
+}
+
+/** Whether a turn suspends with open questions: it has told them when they were asked. */
+function isSuspension({ questions = [], reason }: StatusUpdateEvent): boolean {
+  return questions.length > 0 && reason !== undefined;
+}
+
+function statusUpdate(event: StatusUpdateEvent, value: unknown): StreamResponse {
+  const { taskId, contextId, status, cursor, reason, error } = event;
+  return {
+    payload: {
+      $case: 'statusUpdate',
+      value: {
+        taskId,
+        contextId: shownContext(contextId),
+        status: { state: wireState(status.state), message: messageOf(event, value), timestamp: status.timestamp },
+        metadata: turnMetadata({ cursor, reason, code: error?.code }),
+      },
+    },
+  };
+}
+
+function messageOf(event: StatusUpdateEvent, value: unknown) {
+  const { status, error, questions = [] } = event;
+  if (error) return failureMessage(event, error.code);
+  if (status.state === 'completed') return finalMessage(event, partsText(status.message?.parts), value);
+  return questionMessage(event, questions);
+}
+
+/** The value of a turn is an artifact of its own, in front of its end. */
+function outputOf(event: StatusUpdateEvent, value: unknown): readonly StreamResponse[] {
+  if (event.status.state !== 'completed' || value === undefined) return [];
+  const { taskId, contextId } = event;
+  const whole = {
+    artifact: artifact(outputId, [dataPart(value)]),
+    append: false,
+    lastChunk: true,
+    metadata: undefined,
+  };
+  return [{ payload: { $case: 'artifactUpdate', value: { taskId, contextId: shownContext(contextId), ...whole } } }];
+}
+
+function artifactUpdate(event: ArtifactUpdateEvent): StreamResponse {
+  const { taskId, contextId, append, lastChunk, cursor } = event;
+  return {
+    payload: {
+      $case: 'artifactUpdate',
+      value: {
+        taskId,
+        contextId: shownContext(contextId),
+        artifact: {
+          ...artifact(event.artifact.artifactId, event.artifact.parts.map(wirePart)),
+          name: event.artifact.name ?? '',
+        },
+        append,
+        lastChunk,
+        metadata: turnMetadata({ cursor }),
+      },
+    },
+  };
+}
+
+function wirePart(part: A2APart): Part {
+  return part.kind === 'text' ? textPart(part.text) : dataPart(part.data);
+}
+
+type ToolEvent = Extract<AgentEvent, { kind: 'internal:tool-start' | 'internal:tool-complete' }>;
+
+/** Of a sub-agent, its tool calls: what it says is for the agent that called it. */
+function updateBelow({ taskId, contextId, path, event }: SubAgentEvent): readonly StreamResponse[] {
+  if (event.kind !== 'internal:tool-start' && event.kind !== 'internal:tool-complete') return [];
+  const { cursor: _, ...call } = event;
+  return [
+    toolUpdate({ ...call, taskId, contextId }, { path: path.map(({ agentId, callId }) => ({ agentId, callId })) }),
+  ];
+}
+
+/** Names and codes only: what a tool is given and gives is the agent's business. */
+function toolUpdate(event: ToolEvent, below: { readonly path?: readonly object[] } = {}): StreamResponse {
+  const { taskId, contextId, timestamp, cursor, callId, toolName } = event;
+  const call = { callId, toolName, ...below };
+  const shown =
+    event.kind === 'internal:tool-start'
+      ? { phase: 'start', ...call }
+      : { phase: 'complete', ...call, ...endOf(event) };
+  return workingUpdate({ taskId, contextId, timestamp }, { ...turnMetadata({ cursor }), [toolEventsExtension]: shown });
+}
+
+function workingUpdate(
+  { taskId, contextId, timestamp }: Pick<AgentEvent, 'taskId' | 'contextId' | 'timestamp'>,
+  metadata: Readonly<Record<string, unknown>>,
+): StreamResponse {
+  return {
+    payload: {
+      $case: 'statusUpdate',
+      value: {
+        taskId,
+        contextId: shownContext(contextId),
+        status: { state: wireState('working'), message: undefined, timestamp },
+        metadata,
+      },
+    },
+  };
+}
+
+/** Unlike tool calls with what it holds: the server declares each kind by name. */
+function extensionUpdate(event: ExtensionEvent): StreamResponse {
+  const { taskId, contextId, timestamp, cursor, kind, iteration, payload, label } = event;
+  const shown = { kind: wireKind(kind), iteration, ...(payload !== undefined && { payload }), ...(label && { label }) };
+  return workingUpdate(
+    { taskId, contextId, timestamp },
+    { ...turnMetadata({ cursor }), [extensionEventsExtension]: shown },
+  );
+}
+
+function endOf({ success, durationMs, error }: Extract<ToolEvent, { kind: 'internal:tool-complete' }>) {
+  return { success, durationMs, ...(error && { code: error.code }) };
 }

@@ -1,5 +1,6 @@
-import type { Artifact, Message, Part, Task, TaskStatus } from '@a2a-js/sdk';
+import type { Artifact, Message, Part, Task, TaskStatus, TaskState as WireState } from '@a2a-js/sdk';
 import {
+  type ErrorCode,
   type Message as OwnMessage,
   type TaskState,
   textOf,
@@ -13,15 +14,13 @@ import {
   type LoopState,
   openQuestions,
   outputId,
+  type Question,
+  type TurnAnswered,
   taskState,
 } from '../core/journal/index.ts';
-import { agentMessage, failureMessage, finalMessage, questionMessage } from './agent-message.ts';
-import { addAnswer } from './answered-messages.ts';
-import { dataPart, partsOf, textPart } from './parts.ts';
-import { receivedMetadataOf } from './received-message.ts';
+import { turnMetadata } from './extensions.ts';
+import { dataPart, messageOfCommand, partsOf, receivedMetadataOf, textPart } from './received-message.ts';
 import { shownContext } from './scope.ts';
-import { turnMetadata } from './turn-metadata.ts';
-import { wireState } from './wire-state.ts';
 
 /** The records of a turn and what they fold to. */
 export interface TurnView {
@@ -160,6 +159,31 @@ function historyOf({ records, state }: TurnView): Message[] {
   return history;
 }
 
+/** Adds what a client answered to the history: one message for all answers that it sent in one. */
+function addAnswer(
+  history: Message[],
+  { taskId, contextId }: { readonly taskId: string; readonly contextId: string },
+  { questionId, answer, command = '' }: TurnAnswered,
+): void {
+  const messageId = messageOfCommand(command) ?? `${taskId}:answers:${questionId}`;
+  const last = history.at(-1);
+  const part = dataPart({ answers: { [questionId]: answer } });
+  if (last?.messageId === messageId) {
+    last.parts.push(part);
+    return;
+  }
+  history.push({
+    messageId,
+    taskId,
+    contextId: shownContext(contextId),
+    role: 1,
+    parts: [part],
+    metadata: undefined,
+    extensions: [],
+    referenceTaskIds: [],
+  });
+}
+
 /** The final message stands for the last text where it is the same. */
 function endsWith(history: Message[], final: Message | undefined): void {
   if (!final) return;
@@ -189,4 +213,133 @@ function userMessages({ taskId, contextId }: LoopState['turn'], messages: readon
         referenceTaskIds: [...referenceTaskIds],
       };
     });
+}
+
+interface TaskNames {
+  readonly taskId: string;
+  readonly contextId: string;
+}
+
+/** A message of the agent within a task. `contextId` is ours, with the owner's digest. */
+function agentMessage({ taskId, contextId }: TaskNames, messageId: string, parts: Part[]): Message {
+  return {
+    messageId,
+    taskId,
+    contextId: shownContext(contextId),
+    role: 2,
+    parts,
+    metadata: undefined,
+    extensions: [],
+    referenceTaskIds: [],
+  };
+}
+
+/** What a completed turn says: its text, and its value where it has one. */
+export function finalMessage(task: TaskNames, text: string, value: unknown): Message | undefined {
+  const parts = [...(text === '' ? [] : [textPart(text)]), ...(value === undefined ? [] : [dataPart(value)])];
+  return parts.length === 0 ? undefined : agentMessage(task, finalId(task.taskId), parts);
+}
+
+function finalId(taskId: string): string {
+  return `${taskId}:final`;
+}
+
+/** What the agent asks: for people the words, for programs a data part `{ question }` each, to be answered by `{ answers: { [id]: … } }`. */
+export function questionMessage(task: TaskNames, questions: readonly Question[]): Message | undefined {
+  if (questions.length === 0) return undefined;
+  const id = `${task.taskId}:asks:${questions.map((question) => question.id).join(',')}`;
+  return agentMessage(task, id, [textPart(questions.map(wordsOf).join('\n')), ...questions.map(questionPart)]);
+}
+
+function questionPart({ id, callId, kind, toolName, prompt, data, child }: Question): Part {
+  const question = {
+    id,
+    callId,
+    kind,
+    toolName,
+    ...(prompt !== undefined && { prompt }),
+    ...(data !== undefined && { data }),
+    ...(child && { child }),
+  };
+  return dataPart({ question });
+}
+
+function wordsOf({ kind, toolName, prompt }: Question): string {
+  if (prompt !== undefined) return prompt;
+  switch (kind) {
+    case 'approval':
+      return `May "${toolName}" run?`;
+    case 'client-tool':
+      return `Run "${toolName}" and send what it returned.`;
+    case 'in-doubt':
+      return `"${toolName}" was cut off: did it take effect?`;
+    case 'auth':
+      return `"${toolName}" needs you to sign in.`;
+    case 'input':
+      return `"${toolName}" needs an answer.`;
+  }
+}
+
+/** The message of a failed task for clients. Error messages of the engine may name servers and are not sent. */
+export function failureMessage(task: TaskNames, code: ErrorCode): Message {
+  return agentMessage(task, finalId(task.taskId), [textPart(failureWords(code))]);
+}
+
+function failureWords(code: ErrorCode): string {
+  switch (code) {
+    case 'MAX_ITERATIONS':
+    case 'LIMIT':
+      return 'The agent reached a limit before it was done.';
+    case 'LENGTH':
+      return 'The answer was longer than the agent may write.';
+    case 'CONTENT_FILTER':
+    case 'GUARDRAIL':
+      return 'The request or the answer is against the rules of the agent.';
+    case 'AGENT_BUSY':
+      return 'Another task of this context is not over; wait for it, answer it or cancel it.';
+    default:
+      return code.startsWith('PROVIDER_')
+        ? 'The agent could not reach its model.'
+        : 'The agent could not finish the task.';
+  }
+}
+
+/** The numbers of the protocol's states; never stored or logged. */
+const wireStates: Readonly<Record<TaskState, WireState>> = {
+  submitted: 1,
+  working: 2,
+  completed: 3,
+  failed: 4,
+  canceled: 5,
+  'input-required': 6,
+  rejected: 7,
+  'auth-required': 8,
+};
+
+export function wireState(state: TaskState): WireState {
+  return wireStates[state];
+}
+
+/** Our name of a state of the protocol; `undefined` for what is none. */
+export function stateOf(state: WireState): TaskState | undefined {
+  const names: readonly TaskState[] = [
+    'submitted',
+    'working',
+    'completed',
+    'failed',
+    'canceled',
+    'input-required',
+    'rejected',
+    'auth-required',
+  ];
+  return names.find((name) => wireStates[name] === state);
+}
+
+export function isTerminalState(state: TaskState): boolean {
+  return state === 'completed' || state === 'failed' || state === 'canceled' || state === 'rejected';
+}
+
+/** Whether a client that waits for the task gets its response now: the task has ended, or needs input. */
+export function isAtRest(state: TaskState): boolean {
+  return isTerminalState(state) || state === 'input-required' || state === 'auth-required';
 }

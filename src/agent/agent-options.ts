@@ -1,13 +1,17 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import type {
-  AgentLoopConfig,
-  CallSettings,
-  HookContext,
-  LLMProvider,
-  MessageStore,
-  StartOptions,
-  Tool,
-  ValueExtension,
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  type CallSettings,
+  checkMessages,
+  type HookContext,
+  type LLMProvider,
+  type Message,
+  type MessageStore,
+  type StartOptions,
+  shownValue,
+  type Tool,
+  type ValueExtension,
 } from '../core/contracts/index.ts';
 import type { ResumeOptions, RetryTurnOptions } from '../core/turn/index.ts';
 import type { ContextManagementOptions } from '../extensions/context-management.ts';
@@ -156,4 +160,27 @@ export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
 export interface AgentRetryOptions<C = unknown> extends RetryTurnOptions {
   readonly context?: C | undefined;
   readonly dependencies?: Dependencies | undefined;
+}
+
+/** The input of a turn: a string, a message, or an array of at least one. */
+export type TurnInput = string | Message | readonly Message[];
+
+/** Errors: `INVALID_INPUT`. */
+export function messagesOf(input: TurnInput): readonly Message[] {
+  if (typeof input !== 'string' && (typeof input !== 'object' || input === null)) {
+    const what = `a turn is given a string, a message or an array of messages, not ${shownValue(input)}`;
+    throw new AgentLoopError('INVALID_INPUT', `${what}; write startTurn("Hello").`);
+  }
+  const messages: readonly Message[] =
+    typeof input === 'string' ? [{ role: 'user', content: input }] : isList(input) ? input : [input];
+  checkMessages(messages);
+  if (messages.length === 0) {
+    const what = 'a turn is given at least one message, not an empty array';
+    throw new AgentLoopError('INVALID_INPUT', `${what}; to continue a turn write resume(taskId).`);
+  }
+  return messages;
+}
+
+function isList(input: Message | readonly Message[]): input is readonly Message[] {
+  return Array.isArray(input);
 }

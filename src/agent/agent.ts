@@ -23,32 +23,27 @@ import {
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
 import { assertContextId } from '../stores/messages/stored-messages.ts';
 import { type AgentNotice, type AgentState, checkListener, type NoticeOf } from './agent-events.ts';
-import type { AgentInternals } from './agent-internals.ts';
-import type {
-  AgentChanges,
-  AgentOptions,
-  AgentResumeOptions,
-  AgentRetryOptions,
-  AgentSettings,
-  AgentTurnOptions,
-  Dependencies,
-  InferredOptions,
-  KnownTools,
-  OutputOf,
-  ValueOfTurns,
+import {
+  type AgentChanges,
+  type AgentOptions,
+  type AgentResumeOptions,
+  type AgentRetryOptions,
+  type AgentSettings,
+  type AgentTurnOptions,
+  type Dependencies,
+  type InferredOptions,
+  type KnownTools,
+  messagesOf,
+  type OutputOf,
+  type TurnInput,
+  type ValueOfTurns,
 } from './agent-options.ts';
-import { type BetweenTurns, betweenTurnsOf } from './between-turns.ts';
-import { type CancelOutside, cancelOutside } from './cancel-outside.ts';
-import { assertObject } from './check-agent-options.ts';
-import { closed, Lifecycle } from './lifecycle.ts';
-import { givesWay } from './messages-of.ts';
-import { changedOptions, type ResolvedAgent, resolveAgent, setupOf } from './resolve-agent.ts';
-import { RunningTurns } from './running-turns.ts';
-import { TurnConfigs } from './turn-configs.ts';
-import { TurnControls } from './turn-controls.ts';
-import { messagesOf, type TurnInput } from './turn-input.ts';
-import { TurnSpanContext } from './turn-span-context.ts';
-import { type UsageSummary, UsageTally } from './usage-tally.ts';
+import { type BetweenTurns, betweenTurnsOf } from './conversation.ts';
+import { closed, Lifecycle, TurnSpanContext, type UsageSummary, UsageTally } from './lifecycle.ts';
+import { RunningTurns } from './open-turns.ts';
+import { assertObject, changedOptions, givesWay, type ResolvedAgent, resolveAgent, setupOf } from './resolve-agent.ts';
+import { type AgentInternals, TurnConfigs } from './turn-configs.ts';
+import { type CancelOutside, cancelOutside, TurnControls } from './turn-controls.ts';
 
 /** `agent`, with the type of `context`. */
 export type AgentFactory<C> = <

@@ -11,8 +11,15 @@ import { giveBack } from '../core/ownership/index.ts';
 import { handOver, operate } from '../core/streams/index.ts';
 import type { Admission, Admitted, OpenedTurn, SubmittedTask } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
-import { historyLength, type OpenTurn, settleTurnsAhead, stateOf } from './open-turns.ts';
-import { contextBusy, type RunningTurns, runsHere } from './running-turns.ts';
+import {
+  contextBusy,
+  historyLength,
+  type OpenTurn,
+  type RunningTurns,
+  runsHere,
+  settleTurnsAhead,
+  stateOf,
+} from './open-turns.ts';
 
 export interface ContextQueueOptions {
   readonly messageStore: MessageStore;

@@ -1,17 +1,35 @@
+import type { Context } from '@opentelemetry/api';
 import { type Observable, Subject } from 'rxjs';
-import { type AgentEvent, AgentLoopError, type Logger, type Tool } from '../core/contracts/index.ts';
+import {
+  type AgentEvent,
+  type AgentLoopConfig,
+  AgentLoopError,
+  addUsage,
+  type Logger,
+  type Message,
+  noUsage,
+  type Tool,
+  type Usage,
+} from '../core/contracts/index.ts';
 import { type LoopState, resultOf } from '../core/journal/index.ts';
 import { DirectSubscriber } from '../core/streams/index.ts';
 import type { Turn } from '../core/turn/index.ts';
+import { finishTurnSpanAt, startTurnSpan } from '../observability/spans/run-spans.ts';
+import {
+  failSpan,
+  isSilent,
+  type TracedSpan,
+  type TurnIds,
+  turnTracing,
+} from '../observability/spans/tracing-options.ts';
 import { type AgentNotice, type AgentState, isKind, type MessageReceivedEvent, type NoticeOf } from './agent-events.ts';
-import type { BetweenTurns } from './between-turns.ts';
-import type { RunningTurn, RunningTurns } from './running-turns.ts';
-import type { TurnSpanContext } from './turn-span-context.ts';
+import type { BetweenTurns } from './conversation.ts';
+import type { RunningTurn, RunningTurns } from './open-turns.ts';
 
 /** Why turns of a closed agent are cancelled. */
 export const closed = 'the agent is closed';
 
-export interface LifecycleOptions {
+interface LifecycleOptions {
   readonly agentId: string;
   readonly running: RunningTurns;
   /** Starts after the turns that end here. */
@@ -128,4 +146,85 @@ function receivedMessage(event: AgentEvent, state: LoopState | undefined): Messa
   if (event.kind !== 'status-update' || !event.final || event.status.state !== 'completed' || !state) return undefined;
   const { message = { role: 'assistant' as const, content: '' }, text, taskId, contextId, agentId } = resultOf(state);
   return { kind: 'message:received', agentId, taskId, contextId, message, text };
+}
+
+interface TurnSpanOptions {
+  readonly config: AgentLoopConfig;
+  readonly ids: TurnIds;
+  readonly agentName: string;
+  readonly messages: readonly Message[];
+  readonly parent: Context;
+}
+
+/**
+ * The context of an `agent.turn` span, which starts when it is first read: the turn it belongs to does nothing before somebody
+ * subscribes, and neither does its span.
+ */
+export class TurnSpanContext implements Context {
+  readonly #options: TurnSpanOptions;
+  readonly #tracing;
+  #traced: TracedSpan | undefined;
+
+  constructor(options: TurnSpanOptions) {
+    this.#options = options;
+    this.#tracing = turnTracing(options.config, options.ids);
+  }
+
+  getValue(key: symbol): unknown {
+    return this.#context.getValue(key);
+  }
+
+  setValue(key: symbol, value: unknown): Context {
+    return this.#context.setValue(key, value);
+  }
+
+  deleteValue(key: symbol): Context {
+    return this.#context.deleteValue(key);
+  }
+
+  /** Writes how the turn went, and ends the span. Without an effect on one that never started. */
+  end(state: LoopState | undefined, lost?: { readonly cause: unknown }): void {
+    const span = this.#traced?.span;
+    if (!span) return;
+    if (state) finishTurnSpanAt(this.#tracing, span, state);
+    if (lost) failSpan(span, lost.cause);
+    span.end();
+  }
+
+  get #context(): Context {
+    const { agentName, messages, parent } = this.#options;
+    if (isSilent(this.#tracing)) return parent;
+    this.#traced ??= startTurnSpan(this.#tracing, { agentName, messages }, parent);
+    return this.#traced.traceContext;
+  }
+}
+
+/** What turns took, added up. */
+export interface UsageSummary {
+  /** Turns that ended, however they did. */
+  readonly turns: number;
+  /** Model calls. */
+  readonly iterations: number;
+  readonly toolCalls: number;
+  readonly usage: Usage;
+}
+
+export class UsageTally {
+  summary: UsageSummary = { turns: 0, iterations: 0, toolCalls: 0, usage: noUsage };
+
+  /** The usage of model calls that are part of no turn of the agent. */
+  addUsage(usage: Usage): void {
+    this.summary = { ...this.summary, usage: addUsage(this.summary.usage, usage) };
+  }
+
+  /** A turn that ended, with its own usage, or that of its tree. */
+  add({ iteration, toolCalls }: Pick<LoopState, 'iteration' | 'toolCalls'>, used: Usage): void {
+    const { summary } = this;
+    this.summary = {
+      turns: summary.turns + 1,
+      iterations: summary.iterations + iteration,
+      toolCalls: summary.toolCalls + toolCalls,
+      usage: addUsage(summary.usage, used),
+    };
+  }
 }

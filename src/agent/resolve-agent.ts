@@ -7,14 +7,17 @@ import {
   type LLMProvider,
   type MessageStore,
   shownValue,
+  type TaskStateStore,
   type ToolProvider,
+  taskIdPattern,
 } from '../core/contracts/index.ts';
 import type { TurnIdentity } from '../core/journal/index.ts';
-import { knownOptions } from '../core/options/index.ts';
+import { checkStore, knownOptions } from '../core/options/index.ts';
 import { contextManagement as manageContext } from '../extensions/context-management.ts';
 import { structuredOutput } from '../extensions/structured-output/structured-output.ts';
 import { policyNames } from '../providers/policies/policy-order.ts';
 import { retry } from '../providers/policies/retry.ts';
+import { InMemoryMessageStore } from '../stores/messages/table-message-store.ts';
 import { withArtifactTools } from '../tools/artifact-tools.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { withArgumentChecks } from '../tools/schema-checks.ts';
@@ -27,8 +30,6 @@ import type {
   Dependencies,
   PromptFunction,
 } from './agent-options.ts';
-import { checkAgentOptions, checkTools } from './check-agent-options.ts';
-import { messagesOf } from './messages-of.ts';
 
 /** The options of an agent, checked, with every default filled in. */
 export interface ResolvedAgent {
@@ -257,4 +258,155 @@ function withoutOutput<D extends Dependencies>(options: AgentOptions<D>, changes
 function withoutDependencies<D extends Dependencies>(options: AgentOptions<D>): AgentSettings {
   const { tools, dependencies, ...settings } = { dependencies: undefined, ...options };
   return settings;
+}
+
+/** What a value has to be, in words, and what to do about one that is not. */
+interface Kind {
+  readonly fits: (value: unknown) => boolean;
+  readonly words: string;
+  readonly cure: string;
+}
+
+const busyPolicies: readonly unknown[] = ['reject', 'queue', 'steer'];
+const cure = 'or leave it out';
+const text: Kind = { fits: isText, words: 'a non-empty text', cure };
+const record: Kind = { fits: isRecord, words: 'an object', cure };
+
+/** Those that no loop checks, or that are read before it does. */
+const kinds: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Kind>>> = {
+  id: text,
+  name: text,
+  contextId: {
+    fits: (value) => typeof value === 'string' && taskIdPattern.test(value),
+    words: '1 to 128 of the characters A-Z a-z 0-9 _ . : -',
+    cure,
+  },
+  description: text,
+  metadata: record,
+  providers: record,
+  dependencies: record,
+  model: {
+    fits: (value) => isText(value) || (isRecord(value) && isText(value['name'])),
+    words: 'a name or an object with a name',
+    cure: 'write model: "small-model", or model: { name: "small-model", temperature: 0 }',
+  },
+  retry: {
+    fits: (value) => value === null || isRecord(value),
+    words: 'an object of options, or null',
+    cure: 'write retry: null for none',
+  },
+  systemPrompt: {
+    fits: (value) => typeof value === 'string' || typeof value === 'function',
+    words: 'a string or a function',
+    cure: 'leave it out for none',
+  },
+  busy: {
+    fits: (value) => busyPolicies.includes(value),
+    words: 'one of reject, queue, steer',
+    cure: 'leave it out for the default of reject',
+  },
+  queueTimeoutMs: {
+    fits: (value) => typeof value === 'number' && value >= 0 && value <= 2 ** 31 - 1,
+    words: `milliseconds from 0 to ${2 ** 31 - 1}`,
+    cure: 'write queueTimeoutMs: 0 for no limit',
+  },
+  toolProviders: { fits: Array.isArray, words: 'an array', cure: 'write toolProviders: [new LocalToolProvider([…])]' },
+  contextManagement: {
+    fits: (value) => value === null || isRecord(value),
+    words: 'an object of options, or null',
+    cure: 'write contextManagement: null for none',
+  },
+  output: { fits: isRecord, words: 'an object of options', cure: 'write output: { schema }' },
+  extensions: { fits: Array.isArray, words: 'an array', cure: 'write extensions: [limits({ … })]' },
+  enableUsageTracking: { fits: (value) => typeof value === 'boolean', words: 'true or false', cure },
+};
+
+/** Errors: `INVALID_CONFIG`. */
+export function assertObject(what: string, value: unknown, objectCure: string): void {
+  if (!isRecord(value)) throw invalidConfig(`${what} must be an object, not ${shownValue(value)}`, objectCure);
+}
+
+/** Errors: `INVALID_CONFIG`, naming the first option that is wrong, and the cure. */
+function checkAgentOptions(options: AgentSettings): void {
+  for (const [option, kind] of Object.entries(kinds)) {
+    const value: unknown = Reflect.get(options, option);
+    if (value !== undefined && !kind.fits(value)) throw wrong(option, value, kind);
+  }
+  if (options.messageStore !== undefined) checkMessageStore('messageStore', options.messageStore);
+}
+
+const toolCure = 'write tools: [tool({ name, description, parameters, execute })]';
+const aTool: Kind = {
+  fits: (value) => isRecord(value) && isRecord(value['definition']),
+  words: 'what tool({ … }) makes',
+  cure: toolCure,
+};
+
+/** The tools as they are. Errors: `INVALID_CONFIG` where they are none. */
+function checkTools(tools: readonly Tool[]): readonly Tool[] {
+  if (typeof tools === 'function')
+    throw invalidConfig(
+      'tools that are a function need dependencies',
+      'give dependencies: { … }, or an array of tools',
+    );
+  if (!Array.isArray(tools)) throw invalidConfig(`tools must be an array of tools, not ${shownValue(tools)}`, toolCure);
+  const stray = tools.findIndex((each) => !aTool.fits(each));
+  if (stray >= 0) throw wrong(`tools[${stray}]`, tools[stray], aTool);
+  return tools;
+}
+
+function wrong(option: string, value: unknown, { words, cure }: Kind): Error {
+  return invalidConfig(`${option} must be ${words}, not ${shownValue(value)}`, cure);
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value !== '';
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Those that were made because neither a `messageStore` nor a `taskStateStore` was given. */
+const ofProcess = new WeakSet<MessageStore>();
+
+/** Whether an agent that is given a `taskStateStore` later keeps its conversations there from then on. */
+export function givesWay(messageStore: MessageStore): boolean {
+  return ofProcess.has(messageStore);
+}
+
+/**
+ * Where an agent keeps its conversations that is given no `messageStore`: beside its journals, so that both outlive the process or neither
+ * does. Errors: `INVALID_CONFIG` where the journals are in a store that keeps no conversations.
+ */
+export function messagesOf(taskStateStore: TaskStateStore | undefined): MessageStore {
+  if (!taskStateStore) {
+    const messages = new InMemoryMessageStore();
+    ofProcess.add(messages);
+    return messages;
+  }
+  checkStore('taskStateStore', taskStateStore);
+  if (taskStateStore.messages) {
+    checkMessageStore('taskStateStore.messages', taskStateStore.messages);
+    return taskStateStore.messages;
+  }
+  throw invalidConfig(
+    'taskStateStore keeps turns and no conversations, so the agent would forget them with this process',
+    'give messageStore too: new LmdbMessageStore({ path }), new RedisMessageStore({ redis }), one of your own, or new InMemoryMessageStore() to forget them',
+  );
+}
+
+const methods: readonly (keyof MessageStore)[] = ['begin', 'append', 'load', 'list', 'setMetadata'];
+
+/** Errors: `INVALID_CONFIG`, naming what is missing: stores that were written for 0.1 have no `list`, and their messages no ids. */
+function checkMessageStore(name: string, store: unknown): void {
+  const isObject = typeof store === 'object' && store !== null;
+  const missing = methods.filter((method) => !isObject || typeof Reflect.get(store, method) !== 'function');
+  if (missing.length === 0) return;
+  const what = isObject ? `it lacks ${missing.join(', ')}` : `it is ${shownValue(store)}`;
+  const cure =
+    missing.length === 1 && missing[0] === 'list'
+      ? 'add list(contextId, query), which gives stored messages with id and createdAt; messageStoreContract examines it'
+      : 'give new InMemoryMessageStore(), or leave it out';
+  throw invalidConfig(`${name} must be a MessageStore; ${what}`, cure);
 }

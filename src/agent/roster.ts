@@ -13,21 +13,17 @@ import {
 } from '../core/contracts/index.ts';
 import type { AgentChoice } from '../core/journal/index.ts';
 import { Agent, agent } from './agent.ts';
-import type { TeamMembers } from './agent-internals.ts';
 import type { AgentSettings, Dependencies, PromptFunction } from './agent-options.ts';
 import { agentToolName, agentTools } from './agent-tools.ts';
-import { askRouting, type RoutingLimit } from './ask-routing.ts';
-import { cancelOfChildren, withCancelOutside } from './cancel-outside.ts';
 import type { Opening, OpeningRequest } from './conversation.ts';
-import { handOff } from './hand-off.ts';
-import { interceptors } from './interceptors.ts';
-import type { RoutingRequest, RoutingStrategy } from './routing.ts';
-import { conversationOnly, joinBy, parallelModel, parallelTools, takeTurns } from './strategies.ts';
-import { type TeamOptions, turnOptionsOf } from './team-options.ts';
-import { teamView } from './team-view.ts';
+import { askRouting, type RoutingLimit, type RoutingRequest, type RoutingStrategy } from './routing.ts';
+import { conversationOnly, handOff, joinBy, parallelModel, parallelTools, takeTurns } from './strategies.ts';
+import { interceptors, type TeamOptions, teamView, turnOptionsOf } from './team-options.ts';
+import type { TeamMembers } from './turn-configs.ts';
+import { cancelOfChildren, withCancelOutside } from './turn-controls.ts';
 
 /** What the agents of a team have in common. */
-export interface SharedConversation {
+interface SharedConversation {
   readonly id: string;
   readonly contextId: string;
   readonly messageStore: MessageStore;

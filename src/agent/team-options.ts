@@ -1,15 +1,18 @@
 import {
+  type AssistantMessage,
   type Extension,
+  type HookContext,
+  type IterationView,
   invalidConfig,
+  type Message,
   type MessageStore,
   shownValue,
   type TaskStateStore,
+  textOf,
 } from '../core/contracts/index.ts';
 import type { Agent } from './agent.ts';
 import type { AgentSettings, BusyPolicy, PromptFunction } from './agent-options.ts';
-import type { Interceptors } from './interceptors.ts';
 import type { RoutingStrategy } from './routing.ts';
-import type { TeamView } from './team-view.ts';
 
 /** Options of the turns of a team, whichever agent runs them. */
 const turnOptions = [
@@ -141,4 +144,72 @@ function checkInterceptors(interceptors: unknown): void {
 
 function hasFunction(value: unknown, name: string): boolean {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
+}
+
+/** Changes of messages on their way; what they give back is what models, stores and listeners get. */
+export interface Interceptors {
+  /** What the user says, before anything else has it. */
+  readonly outgoing?: (
+    messages: readonly Message[],
+    context: HookContext,
+  ) => readonly Message[] | Promise<readonly Message[]>;
+  /** An answer without calls, before it is recorded. What was streamed of it has been shown. */
+  readonly incoming?: (message: AssistantMessage, context: HookContext) => AssistantMessage | Promise<AssistantMessage>;
+}
+
+export function interceptors({ outgoing, incoming }: Interceptors): Extension {
+  return {
+    name: 'interceptors',
+    ...(outgoing && {
+      beforeTurn: async (context) => ({ given: await outgoing(context.state.messages, context) }),
+    }),
+    ...(incoming && {
+      async afterLLMCall(response, context) {
+        const { message, toolCalls = [] } = response;
+        if (message.role !== 'assistant' || toolCalls.length > 0 || (message.toolCalls ?? []).length > 0)
+          return undefined;
+        return { response: { ...response, message: await incoming(message, context) } };
+      },
+    }),
+  };
+}
+
+/**
+ * Changes what an agent is sent of the messages before it had the turn, those of earlier turns included; the history keeps all of them. `from`
+ * is the agent that had the turn before, or the team at the start of a turn.
+ */
+export type TeamView = (
+  messages: readonly Message[],
+  change: { readonly from: string; readonly to: string },
+) => readonly Message[];
+
+/** A view without tool calls and their results: what was said stays. */
+export function withoutCalls(messages: readonly Message[]): readonly Message[] {
+  return messages.flatMap((message) => {
+    if (message.role === 'tool') return [];
+    if (message.role !== 'assistant' || !message.toolCalls) return [message];
+    const { toolCalls: _, ...said } = message;
+    return textOf(said.content) === '' ? [] : [said];
+  });
+}
+
+/** Applies a view of a team to what its agents are sent. */
+export function teamView(view: TeamView): Extension {
+  return {
+    name: 'team-view',
+    prepareIteration(shown, context) {
+      const { from } = context.state.stint;
+      const start = ownFrom(shown, context);
+      const before = view(shown.messages.slice(0, start), { from, to: context.agentId });
+      if (!Array.isArray(before)) throw new TypeError('view of the team must return an array of messages');
+      return { view: { messages: [...before, ...shown.messages.slice(start)] } };
+    },
+  };
+}
+
+/** Where the agent's own part of a view begins; other extensions may have shortened what is before it. */
+function ownFrom({ messages }: IterationView, { state }: HookContext): number {
+  const own = new Set(state.messages.slice(state.stint.messages));
+  const start = messages.findIndex((message) => own.has(message));
+  return start < 0 ? messages.length : start;
 }

@@ -4,15 +4,14 @@ import type { TurnResult } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 import { type AgentNotice, checkListener } from './agent-events.ts';
-import type { AgentResumeOptions, AgentTurnOptions } from './agent-options.ts';
-import { messagesOf } from './messages-of.ts';
+import type { AgentResumeOptions, AgentTurnOptions, TurnInput } from './agent-options.ts';
+import type { UsageSummary } from './lifecycle.ts';
 import { settleTurnsAhead } from './open-turns.ts';
+import { messagesOf } from './resolve-agent.ts';
 import { Roster } from './roster.ts';
 import type { RoutingStrategy, Valued } from './routing.ts';
 import { isTeamEvent, type TeamEvent, teamEventsOf, teamEventTypes } from './team-events.ts';
 import { checkTeamOptions, type TeamOptions } from './team-options.ts';
-import type { TurnInput } from './turn-input.ts';
-import type { UsageSummary } from './usage-tally.ts';
 
 /** What the turns of an agent finish with besides text. */
 export type ValueOf<A> = A extends Agent<infer T> ? T : never;

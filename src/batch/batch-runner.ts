@@ -1,6 +1,6 @@
 import type { Agent } from '../agent/agent.ts';
 import type { AgentTurnOptions } from '../agent/agent-options.ts';
-import { givesWay } from '../agent/messages-of.ts';
+import { givesWay } from '../agent/resolve-agent.ts';
 import type { Message, TaskStateStore } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
 

@@ -1,4 +1,4 @@
-import { isLoopbackHost } from '../a2a/server/loopback.ts';
+import { isLoopbackHost } from '../a2a/server/listening.ts';
 import type { Agent } from '../agent/agent.ts';
 import { AgentLoopError, type Logger, type MessageStore } from '../core/contracts/index.ts';
 import type { PushStore } from '../stores/push/push-store.ts';
@@ -9,8 +9,7 @@ import { connectModel, type ModelFlags, modelSettings } from './model.ts';
 import { defaultLeaseMs, toolsOf } from './session.ts';
 import { type OpenStore, openStore, type StoreSettings, storeFiles, storeWarnings } from './store.ts';
 import { complain, note, type Terminal } from './terminal.ts';
-import type { TraceFlags } from './trace-view.ts';
-import { exportTrace } from './trace-view.ts';
+import { exportTrace, type TraceFlags } from './trace-view.ts';
 import { loadAgent } from './user-modules.ts';
 
 interface ServedAgent {
@@ -213,7 +212,7 @@ export async function serveLogger(terminal: Terminal, structured: boolean): Prom
 }
 
 async function jsonLogger({ stderr }: Terminal): Promise<Logger> {
-  const { pinoLogger } = await import('../a2a/server/pino-logger.ts');
+  const { pinoLogger } = await import('../a2a/server/a2a-server.ts');
   try {
     const { pino } = await import('pino');
     return pinoLogger(pino({ name: 'millrace' }, { write: (line: string) => void stderr.write(line) }));

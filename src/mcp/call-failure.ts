@@ -1,9 +1,9 @@
 import { AgentLoopError, type ErrorCode } from '../core/contracts/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
-import type { SecretWords } from './secret-words.ts';
+import { isHttp, type McpHeaders, type McpServerOptions } from './mcp-options.ts';
 
 /** What went wrong between this process and a server. */
-export type FailureKind =
+type FailureKind =
   /** The server answered, with an error. */
   | 'refused'
   /** It does not know the session any more; nothing was done. */
@@ -23,7 +23,7 @@ export interface Failure {
   readonly what: string;
 }
 
-export interface FailureContext {
+interface FailureContext {
   readonly sdk: ClientSdk;
   readonly secrets: SecretWords;
 }
@@ -96,4 +96,44 @@ interface ErrorLike {
 
 function isErrorLike(value: unknown): value is ErrorLike {
   return typeof value === 'object' && value !== null && 'message' in value && typeof value.message === 'string';
+}
+
+/** Shorter ones are words that stand in any text. */
+const minLength = 8;
+/** Credentials that change are asked for anew with each request. */
+const maxWords = 200;
+
+/** The credentials of one server, so that no text that comes back from it carries them on. */
+export class SecretWords {
+  readonly #words = new Set<string>();
+
+  constructor(options: McpServerOptions) {
+    if (!isHttp(options)) {
+      for (const value of Object.values(options.env ?? {})) this.#add(value);
+      return;
+    }
+    for (const value of new URL(options.url).searchParams.values()) this.#add(value);
+    if (typeof options.headers === 'object') this.addHeaders(options.headers);
+  }
+
+  /** A header's value, and what stands behind its scheme. */
+  addHeaders(headers: McpHeaders): void {
+    for (const value of Object.values(headers)) {
+      this.#add(value);
+      this.#add(value.slice(value.indexOf(' ') + 1));
+    }
+  }
+
+  redact(text: string): string {
+    let shown = text;
+    for (const word of this.#words) shown = shown.replaceAll(word, '[redacted]');
+    return shown;
+  }
+
+  #add(word: string): void {
+    if (word.length < minLength || this.#words.has(word)) return;
+    const [oldest] = this.#words;
+    if (this.#words.size >= maxWords && oldest !== undefined) this.#words.delete(oldest);
+    this.#words.add(word);
+  }
 }

@@ -9,10 +9,8 @@ import {
   type ToolProvider,
   type ToolResult,
 } from '../core/contracts/index.ts';
-import { checkMcpOptions } from './check-mcp-options.ts';
-import type { McpToolsOptions } from './mcp-options.ts';
-import type { ServerTool } from './resource-tools.ts';
-import { ServerTools } from './server-tools.ts';
+import { checkMcpOptions, type McpToolsOptions } from './mcp-options.ts';
+import { type ServerTool, ServerTools } from './server-tools.ts';
 
 /** The tools of MCP servers. Made by {@link mcpTools}. */
 export interface McpTools extends ToolProvider {

@@ -3,13 +3,13 @@ import type { ToolContext } from '../core/contracts/index.ts';
 import type { Failure } from './call-failure.ts';
 
 /** What a server asks the user while a call runs. */
-export interface Elicitation {
+interface Elicitation {
   readonly params: ElicitRequest['params'];
   readonly answer: (result: ElicitResult) => void;
 }
 
 /** What a call comes to next. */
-export type CallStep =
+type CallStep =
   | { readonly type: 'result'; readonly result: CallToolResult }
   /** What `send` rejected with. */
   | { readonly type: 'failed'; readonly error: unknown }
@@ -17,7 +17,7 @@ export type CallStep =
   | { readonly type: 'left'; readonly failure: Failure }
   | { readonly type: 'asked'; readonly elicitation: Elicitation };
 
-export interface OpenCallOptions {
+interface OpenCallOptions {
   readonly idleMs: number;
   readonly totalMs: number;
   /** Sends the request; aborting the signal tells the server that nobody waits any more. */

@@ -25,7 +25,7 @@ import type { OpenCall } from './open-call.ts';
 const defaultMaxTokens = 1_024;
 const defaultMaxRequests = 5;
 
-export interface SamplingContext {
+interface SamplingContext {
   readonly sdk: ClientSdk;
   readonly sampling: McpSamplingOptions;
   /** The tool call that caused it. */

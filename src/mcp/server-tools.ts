@@ -1,16 +1,25 @@
+import { createHash } from 'node:crypto';
+import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
-import { type JSONSchema, type Logger, messageOf, type ToolDefinition } from '../core/contracts/index.ts';
-import { foreignSchemaChecker, verifyForeignSchema } from '../tools/limited-schema.ts';
+import {
+  type Content,
+  type JSONSchema,
+  type Logger,
+  messageOf,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolPolicy,
+  type ToolResult,
+} from '../core/contracts/index.ts';
+import { foreignSchemaChecker, jsonSchemaChecker, verifyForeignSchema } from '../tools/limited-schema.ts';
 import { toolError } from './call-failure.ts';
+import { contentOfResource } from './content-parts.ts';
 import type { McpConnection } from './mcp-connection.ts';
-import type { McpToolInfo } from './mcp-options.ts';
-import { resourceTools, type ServerTool } from './resource-tools.ts';
-import { ServerLink, type ServerLinkOptions } from './server-link.ts';
+import type { McpAnnotations, McpServerOptions, McpToolInfo } from './mcp-options.ts';
+import { defaultIdleMs, noteRequest, ServerLink, type ServerLinkOptions } from './server-link.ts';
 import { ToolCalls } from './tool-calls.ts';
-import { exposedName } from './tool-names.ts';
-import { policyOfTool } from './tool-policy.ts';
 
-export interface ServerToolsOptions extends Omit<ServerLinkOptions, 'onToolsChanged'> {
+interface ServerToolsOptions extends Omit<ServerLinkOptions, 'onToolsChanged'> {
   readonly logger: Logger | undefined;
 }
 
@@ -142,4 +151,156 @@ function hintsOf({ title: _, ...hints }: NonNullable<Tool['annotations']>): McpT
     ...(idempotentHint !== undefined && { idempotentHint }),
     ...(openWorldHint !== undefined && { openWorldHint }),
   };
+}
+
+/** A tool of a server, as the engine sees it. */
+export interface ServerTool {
+  readonly definition: ToolDefinition;
+  readonly execute: (context: ToolContext) => Promise<ToolResult>;
+}
+
+/** A server's resources as two tools: one that lists them, one that reads one. */
+function resourceTools(link: ServerLink, prefix: string): readonly ServerTool[] {
+  return [resourceTool(link, prefix, lists), resourceTool(link, prefix, reads)];
+}
+
+interface ResourceTool {
+  readonly name: string;
+  readonly does: string;
+  readonly parameters: JSONSchema;
+  readonly method: string;
+  readonly ask: (connection: McpConnection, given: Given, options: RequestOptions) => Promise<Content>;
+}
+
+interface Given {
+  readonly cursor?: string;
+  readonly uri?: string;
+}
+
+const lists: ResourceTool = {
+  name: 'list_resources',
+  does: 'Lists the resources',
+  parameters: {
+    type: 'object',
+    properties: { cursor: { type: 'string', description: 'The nextCursor of the page before.' } },
+  },
+  method: 'resources/list',
+  async ask({ client }, { cursor }, options) {
+    const { resources, nextCursor } = await client.listResources(cursor === undefined ? {} : { cursor }, options);
+    const templates = cursor === undefined ? await templatesOf(client, options) : [];
+    const shown = resources.map(({ uri, name, description, mimeType }) => ({ uri, name, description, mimeType }));
+    return JSON.stringify({ resources: shown, ...(templates.length > 0 && { templates }), nextCursor });
+  },
+};
+
+const reads: ResourceTool = {
+  name: 'read_resource',
+  does: 'Reads a resource',
+  parameters: {
+    type: 'object',
+    properties: { uri: { type: 'string', description: 'As the list has it, or made by a template of it.' } },
+    required: ['uri'],
+  },
+  method: 'resources/read',
+  ask: async ({ client }, { uri = '' }, options) => contentOfResource(await client.readResource({ uri }, options)),
+};
+
+function resourceTool(link: ServerLink, prefix: string, tool: ResourceTool): ServerTool {
+  const { name, does, parameters } = tool;
+  return {
+    definition: {
+      type: 'function',
+      function: {
+        name: exposedName(prefix, name),
+        description: `${does} of the MCP server "${link.name}".`,
+        parameters,
+      },
+      checkArguments: jsonSchemaChecker(parameters, name),
+      readOnly: true,
+      onInDoubt: 'retry',
+      timeoutMs: 0,
+    },
+    async execute(context) {
+      return { toolCallId: context.call.id, content: await asked(link, tool, context), success: true };
+    },
+  };
+}
+
+async function asked(link: ServerLink, { method, ask }: ResourceTool, context: ToolContext): Promise<Content> {
+  const given = givenIn(context.arguments);
+  const { timeoutMs: timeout = defaultIdleMs } = link.server;
+  for (let again = false; ; again = true) {
+    const connection = await link.connected();
+    const noted = { method, link, connection, ...(given.uri !== undefined && { resourceUri: given.uri }) };
+    noteRequest(context.traceContext, noted);
+    try {
+      const content = await ask(connection, given, { signal: context.signal, timeout });
+      connection.proven = true;
+      return content;
+    } catch (thrown) {
+      const failure = context.signal.aborted
+        ? ({ kind: 'canceled', what: 'was left' } as const)
+        : link.failureOf(thrown);
+      link.attendTo(failure, connection);
+      if (failure.kind !== 'session-lost' || again || !connection.proven) throw toolError(link.name, failure, false);
+    }
+  }
+}
+
+/** A server without templates may answer that it knows no such method. */
+async function templatesOf(client: McpConnection['client'], options: RequestOptions): Promise<readonly object[]> {
+  try {
+    const { resourceTemplates } = await client.listResourceTemplates({}, options);
+    return resourceTemplates.map(({ uriTemplate, name, description }) => ({ uriTemplate, name, description }));
+  } catch {
+    return [];
+  }
+}
+
+function givenIn(args: unknown): Given {
+  if (typeof args !== 'object' || args === null) return {};
+  const { cursor, uri } = { cursor: undefined, uri: undefined, ...args };
+  return { ...(typeof cursor === 'string' && { cursor }), ...(typeof uri === 'string' && { uri }) };
+}
+
+/**
+ * How the engine treats a tool of a server. A call that was in doubt runs again where the tool only reads or is idempotent, is asked about
+ * where the server says that it may destroy something, and else fails. The limits of time are the connection's own.
+ */
+export function policyOfTool(tool: McpToolInfo, server: McpServerOptions): ToolPolicy {
+  const hints = server.trustAnnotations === false ? {} : tool.annotations;
+  const needsApproval = approvalOf(tool, hints, server.needsApproval);
+  return {
+    timeoutMs: 0,
+    ...effectsOf(hints),
+    ...(needsApproval !== undefined && { needsApproval }),
+    ...server.policy?.(tool),
+  };
+}
+
+function effectsOf({ readOnlyHint, idempotentHint, destructiveHint }: McpAnnotations): ToolPolicy {
+  if (readOnlyHint === true) return { readOnly: true, onInDoubt: 'retry' };
+  if (idempotentHint === true) return { idempotent: true, onInDoubt: 'retry' };
+  return destructiveHint === true ? { onInDoubt: 'ask' } : {};
+}
+
+function approvalOf(
+  tool: McpToolInfo,
+  hints: McpAnnotations,
+  needed: McpServerOptions['needsApproval'],
+): ToolPolicy['needsApproval'] {
+  if (typeof needed === 'function') return (args, context) => needed(tool, args, context);
+  if (needed !== 'destructive') return needed;
+  // A tool that says nothing of its effects may destroy something: so the protocol has it.
+  return hints.readOnlyHint !== true && hints.destructiveHint !== false;
+}
+
+const maxLength = 64;
+
+/** Names for the model, in the letters that all vendors take, each once: a name that had to be changed or cut ends in a digest of the original. */
+export function exposedName(prefix: string, name: string): string {
+  const plain = `${prefix}${name.replaceAll(/[^a-zA-Z0-9_-]/g, '_')}`;
+  if (plain === `${prefix}${name}` && plain.length <= maxLength) return plain;
+  const digest = createHash('sha256').update(name).digest('hex').slice(0, 8);
+  return `${plain.slice(0, maxLength - digest.length - 1)}_${digest}`;
 }

@@ -1,22 +1,22 @@
-import type { CallToolRequest, CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import type { CallToolRequest, CallToolResult, ElicitRequest, ElicitResult } from '@modelcontextprotocol/sdk/types.js';
 import {
   AgentLoopError,
   type ArgumentChecker,
+  type JSONSchema,
   messageOf,
   type ToolContext,
   type ToolResult,
   textOf,
 } from '../core/contracts/index.ts';
 import { carrierFromContext } from '../observability/trace-carrier.ts';
+import { foreignSchemaChecker } from '../tools/limited-schema.ts';
 import { toolError } from './call-failure.ts';
 import { contentOf, withTexts } from './content-parts.ts';
-import { askUser } from './elicitation.ts';
-import { noteRequest } from './note-request.ts';
 import { OpenCall } from './open-call.ts';
-import { defaultIdleMs, type ServerLink } from './server-link.ts';
+import { defaultIdleMs, noteRequest, type ServerLink } from './server-link.ts';
 
 /** A tool at its server. */
-export interface ToolTarget {
+interface ToolTarget {
   readonly name: string;
   /** By the schema that the tool promises for its output. */
   readonly checkOutput: ArgumentChecker | undefined;
@@ -161,4 +161,93 @@ async function outputFlaw(
     if (AgentLoopError.isInstance(thrown) && thrown.code === 'INVALID_CONFIG') return undefined;
     return `gave structured content that cannot be checked: ${messageOf(thrown)}`;
   }
+}
+
+/**
+ * Asks the user of the turn a server's question, and returns the answer: what `elicitation/create` expects, `{ action, content }`, or
+ * the content alone. An answer that does not match the server's schema is asked for again. Throws without an answer, as `ask` does.
+ * `onAnswer` is called for each answer that is taken.
+ */
+async function askUser(
+  params: ElicitRequest['params'],
+  {
+    server,
+    context,
+    onAnswer,
+  }: { readonly server: string; readonly context: ToolContext; readonly onAnswer: () => void },
+): Promise<ElicitResult> {
+  const check = checkerOf(params);
+  let problem = '';
+  for (;;) {
+    const prompt = `${params.message}${problem}`;
+    const answer = context.ask({
+      kind: isUrl(params) ? 'auth' : 'input',
+      prompt,
+      data: { server, ...shownOf(params) },
+    });
+    onAnswer();
+    const result = resultOf(answer, params);
+    const flaw = result.action === 'accept' && check ? await check(result.content ?? {}) : undefined;
+    if (flaw === undefined) return result;
+    problem = ` (the last answer did not fit: ${flaw})`;
+  }
+}
+
+function isUrl(params: ElicitRequest['params']): params is Extract<ElicitRequest['params'], { mode: 'url' }> {
+  return params.mode === 'url';
+}
+
+/** What an answer needs to know. */
+function shownOf(params: ElicitRequest['params']): object {
+  if (isUrl(params)) return { mode: 'url', url: params.url };
+  return { mode: 'form', requestedSchema: params.requestedSchema };
+}
+
+type Check = (content: unknown) => Promise<string | undefined>;
+
+/** None for what holds no form, and for a form that cannot be checked: the server checks what it gets. */
+function checkerOf(params: ElicitRequest['params']): Check | undefined {
+  if (isUrl(params)) return undefined;
+  const schema: JSONSchema = params.requestedSchema;
+  const checker = foreignSchemaChecker(schema, 'the question of an MCP server');
+  return async (content) => {
+    try {
+      const checked = await checker(content);
+      return checked.ok ? undefined : checked.message.replaceAll('arguments', 'content');
+    } catch {
+      return undefined;
+    }
+  };
+}
+
+/** `{ action, content }` as it is; else the content of a form, or of its one field, or whether somebody went to the address. */
+function resultOf(answer: unknown, params: ElicitRequest['params']): ElicitResult {
+  if (isUrl(params) && answer === false) return { action: 'decline' };
+  if (!isRecord(answer)) {
+    const [field = 'value'] = isUrl(params) ? [] : Object.keys(params.requestedSchema.properties);
+    return { action: 'accept', content: isUrl(params) ? {} : fieldsOf({ [field]: answer }) };
+  }
+  const { action } = answer;
+  if (action === 'decline' || action === 'cancel') return { action };
+  const given = action === 'accept' ? answer['content'] : answer;
+  return { action: 'accept', content: isRecord(given) ? fieldsOf(given) : {} };
+}
+
+function fieldsOf(given: Readonly<Record<string, unknown>>): NonNullable<ElicitResult['content']> {
+  return Object.fromEntries(
+    Object.entries(given).map(([name, value]) => [name, isTextList(value) ? value : scalar(value)]),
+  );
+}
+
+function scalar(value: unknown): string | number | boolean {
+  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value;
+  return JSON.stringify(value);
+}
+
+function isTextList(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string');
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -273,7 +273,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'tree-remote',
     patches: [
       {
-        file: 'src/a2a/client/follow-remote-task.ts',
+        file: 'src/a2a/client/remote-task.ts',
         from: 'if (!isPassing(error) || clock.now() - awaySince >= silenceMs) throw error;',
         to: 'await connection.follow(taskId, options); if (!isPassing(error) || clock.now() - awaySince >= silenceMs) throw error;',
       },

@@ -1,6 +1,8 @@
 import type { Agent } from '../../agent/agent.ts';
+import type { AgentSettings } from '../../agent/agent-options.ts';
+import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
+import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../../core/model-call/index.ts';
 import { protocolErrors } from '../protocol-errors.ts';
-import { type RemoteAgentOptions, resolveRemote } from './remote-options.ts';
 
 /**
  * An agent of another server, reached over A2A (1.0 or 0.3), as an agent of ours: run it, give it to `agentTools` or to a `team`.
@@ -23,4 +25,207 @@ export async function remoteAgent(options: RemoteAgentOptions): Promise<Agent> {
   protocolErrors();
   const { connectRemote } = await import('./connect-remote.ts');
   return connectRemote(options, remote);
+}
+
+/** Headers of requests, made anew for each, so that a token may be a short-lived one. */
+export type RemoteHeaders = () => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>;
+
+/** The credentials of the client. Sent only to the origin of `url` and to `origins`; never recorded, traced or logged. */
+export type RemoteAuth =
+  | { readonly bearer: string }
+  | { readonly headers: Readonly<Record<string, string>> }
+  | RemoteHeaders;
+
+/** The options of an agent that have a meaning where another server has the model and the tools. */
+type LocalOption =
+  | (
+      | 'id'
+      | 'name'
+      | 'description'
+      | 'contextId'
+      | 'metadata'
+      | 'messageStore'
+      | 'taskStateStore'
+      | 'busy'
+      | 'extensions'
+    )
+  | ('clock' | 'generateId' | 'logger' | 'shutdown' | 'leaseMs' | 'storeDeadlineMs' | 'abortGraceMs')
+  | ('enableTracing' | 'captureContent' | 'redact' | 'spanNames');
+
+export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
+  /** The server's address, below which its card is at `/.well-known/agent-card.json`, or the address of the card itself. */
+  readonly url: string;
+  /** Default: none. */
+  readonly auth?: RemoteAuth | undefined;
+  /** Other origins than that of `url` that the card may lead to, and that are given `auth`. Default: none. */
+  readonly origins?: readonly string[] | undefined;
+  /** Which of its transports to use, the best first. Default: as the card prefers. */
+  readonly transports?: readonly ('JSONRPC' | 'HTTP+JSON')[] | undefined;
+  /** How long a request may take to be answered. Milliseconds; default 30,000. The task itself may take `taskTimeoutMs`. */
+  readonly requestTimeoutMs?: number | undefined;
+  /**
+   * How long the other side may be silent before it is asked how the task is, and after how long an unreachable one is given up.
+   * Milliseconds; default 60,000.
+   */
+  readonly silenceMs?: number | undefined;
+  /**
+   * How long a remote task may take to end or to ask, from the message that it works on, also across restarts of this side. Past it the
+   * turn fails with `PROVIDER_TIMEOUT`, and the task is cancelled. Milliseconds, at most 2,147,483,647; default 3,600,000, an hour.
+   */
+  readonly taskTimeoutMs?: number | undefined;
+  /**
+   * What to do with a message that was being sent when this process stopped, where neither the protocol nor the server tells whether it
+   * arrived. `'fail'`, the default: the turn fails with `OUTCOME_UNKNOWN`. `'retry'`: it is sent again, and may start a second task.
+   */
+  readonly onInDoubt?: 'fail' | 'retry' | undefined;
+  /** The most that one response may be, decompressed, in bytes; a card and a stream too. Default 32 MiB. */
+  readonly maxBodyBytes?: number | undefined;
+  /** The most that one event of a stream may be, in bytes. Default 4 MiB. */
+  readonly maxEventBytes?: number | undefined;
+}
+
+export interface ResolvedRemote {
+  readonly url: URL;
+  readonly headers: RemoteHeaders;
+  readonly origins: ReadonlySet<string>;
+  readonly transports: readonly string[];
+  readonly requestTimeoutMs: number;
+  readonly silenceMs: number;
+  readonly taskTimeoutMs: number;
+  readonly onInDoubt: 'fail' | 'retry';
+  readonly limits: BodyLimits;
+  readonly local: Pick<AgentSettings, LocalOption>;
+}
+
+const localOptions: Readonly<Record<LocalOption, true>> = {
+  id: true,
+  name: true,
+  description: true,
+  contextId: true,
+  metadata: true,
+  messageStore: true,
+  taskStateStore: true,
+  busy: true,
+  extensions: true,
+  clock: true,
+  generateId: true,
+  logger: true,
+  shutdown: true,
+  leaseMs: true,
+  storeDeadlineMs: true,
+  abortGraceMs: true,
+  enableTracing: true,
+  captureContent: true,
+  redact: true,
+  spanNames: true,
+};
+
+const remoteOptions = [
+  ...['url', 'auth', 'origins', 'transports'],
+  ...['requestTimeoutMs', 'silenceMs', 'taskTimeoutMs', 'onInDoubt'],
+  ...['maxBodyBytes', 'maxEventBytes'],
+];
+/** What a timer can wait for. */
+const mostMs = 2_147_483_647;
+export const knownTransports: readonly string[] = ['JSONRPC', 'HTTP+JSON'];
+
+/** Errors: `INVALID_CONFIG`, naming the option and the cure. */
+export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {
+  if (typeof options !== 'object' || options === null) {
+    throw invalidConfig('remoteAgent takes an object of options', "write remoteAgent({ url: 'https://…' })");
+  }
+  const known = [...remoteOptions, ...Object.keys(localOptions)];
+  const stray = Object.keys(options).find((name) => !known.includes(name));
+  if (stray !== undefined)
+    throw invalidConfig(`remoteAgent has no option "${stray}"`, `the options are: ${known.join(', ')}`);
+  const { url, auth, origins = [], transports = [], ...rest } = options;
+  const {
+    requestTimeoutMs = 30_000,
+    silenceMs = 60_000,
+    taskTimeoutMs = 3_600_000,
+    onInDoubt = 'fail',
+    maxBodyBytes = defaultBodyLimits.maxBodyBytes,
+    maxEventBytes = defaultBodyLimits.maxEventBytes,
+    ...local
+  } = rest;
+  const times = { requestTimeoutMs, silenceMs, taskTimeoutMs };
+  for (const [name, value] of Object.entries(times)) checkMs(name, value);
+  const limits = { maxBodyBytes, maxEventBytes };
+  for (const [name, value] of Object.entries(limits)) {
+    const flaw = bytesFlaw(name, value);
+    if (flaw !== undefined) throw invalidConfig(`remoteAgent: ${flaw}`, `not ${shownValue(value)}`);
+  }
+  if (onInDoubt !== 'fail' && onInDoubt !== 'retry')
+    throw invalidConfig(`remoteAgent: onInDoubt is ${shownValue(onInDoubt)}`, "write 'fail' or 'retry'");
+  const address = addressOf(url);
+  return {
+    url: address,
+    headers: headersOf(auth),
+    origins: new Set([address.origin, ...checkedOrigins(origins)]),
+    transports: checkedTransports(transports),
+    ...times,
+    onInDoubt,
+    limits,
+    local,
+  };
+}
+
+function addressOf(url: unknown): URL {
+  const parsed = parsedUrl(url);
+  if (!parsed || !/^https?:$/.test(parsed.protocol)) {
+    throw invalidConfig('remoteAgent: url must be an http(s) address', "write url: 'https://agent.example'");
+  }
+  if (parsed.username || parsed.password) {
+    throw invalidConfig('remoteAgent: url must not contain a user or password', 'give them as auth');
+  }
+  return parsed;
+}
+
+function parsedUrl(url: unknown): URL | undefined {
+  return typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined;
+}
+
+function headersOf(auth: RemoteAuth | undefined): RemoteHeaders {
+  if (auth === undefined) return () => ({});
+  if (typeof auth === 'function') return auth;
+  if (typeof auth === 'object' && auth !== null) {
+    if ('bearer' in auth && typeof auth.bearer === 'string' && auth.bearer !== '') {
+      const headers = { authorization: `Bearer ${auth.bearer}` };
+      return () => headers;
+    }
+    if ('headers' in auth && typeof auth.headers === 'object' && auth.headers !== null) {
+      const headers = { ...auth.headers };
+      return () => headers;
+    }
+  }
+  throw invalidConfig(
+    'remoteAgent: auth is none of the forms',
+    'write { bearer }, { headers } or a function that gives headers',
+  );
+}
+
+function checkedOrigins(origins: unknown): readonly string[] {
+  if (!Array.isArray(origins)) throw invalidConfig('remoteAgent: origins must be an array', "write ['https://…']");
+  return origins.map((origin: unknown) => {
+    const parsed = parsedUrl(origin);
+    if (parsed && parsed.origin === origin) return parsed.origin;
+    throw invalidConfig(
+      `remoteAgent: ${shownValue(origin)} is no origin`,
+      "write it as 'https://host' or 'https://host:port'",
+    );
+  });
+}
+
+function checkedTransports(transports: unknown): readonly string[] {
+  if (Array.isArray(transports) && transports.every((each) => knownTransports.includes(each))) return transports;
+  throw invalidConfig(
+    'remoteAgent: transports must be an array of known ones',
+    `they are ${knownTransports.join(', ')}`,
+  );
+}
+
+function checkMs(name: string, value: unknown): void {
+  if (typeof value === 'number' && value > 0 && value <= mostMs) return;
+  const what = `remoteAgent: ${name} must be a number above 0 and at most ${mostMs}, not ${shownValue(value)}`;
+  throw invalidConfig(what, 'give milliseconds');
 }

@@ -13,10 +13,21 @@ import type { Client, RequestOptions } from '@a2a-js/sdk/client';
 import type { Context } from '@opentelemetry/api';
 import { AgentLoopError, type Clock, type ErrorCode, systemClock } from '../../core/contracts/index.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
-import { type Connected, connectToRemote, isLegacy, isMillrace, streams } from './connect-to-remote.ts';
+import type { ResolvedRemote } from './remote-agent.ts';
+import {
+  before,
+  type Connected,
+  connectToRemote,
+  isLegacy,
+  isMillrace,
+  streams,
+  type TaskStream,
+  TaskStreams,
+} from './remote-client.ts';
 import {
   failure,
   isMisdirected,
+  isPassing,
   isUnsupported,
   keepsRemoteTask,
   mayHaveArrived,
@@ -24,11 +35,7 @@ import {
   remoteError,
   timedOut,
 } from './remote-errors.ts';
-import { before } from './remote-fetch.ts';
-import type { ResolvedRemote } from './remote-options.ts';
 import type { RemoteReference } from './remote-progress.ts';
-import { isPassing } from './retrying.ts';
-import { type TaskStream, TaskStreams } from './task-streams.ts';
 
 /** Of one request. */
 export interface RequestScope {

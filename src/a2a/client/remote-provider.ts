@@ -1,7 +1,9 @@
 import { Part, type Task, TaskState } from '@a2a-js/sdk';
 import {
   AgentLoopError,
+  type AssistantMessage,
   type Clock,
+  type Extension,
   type LLMCallParams,
   type LLMChunk,
   type LLMProvider,
@@ -10,16 +12,13 @@ import {
 } from '../../core/contracts/index.ts';
 import { AbortScope } from '../../core/streams/index.ts';
 import { fromAsyncIterable } from '../../providers/from-async-iterable.ts';
-import { followRemoteTask, taskAtEnd } from './follow-remote-task.ts';
 import type { RemoteConnection } from './remote-connection.ts';
 import { quoted, tooLong } from './remote-errors.ts';
-import { type PartJson, textOfParts } from './remote-parts.ts';
-import { nextStep, type RemoteReference, replyName, sendName } from './remote-progress.ts';
-import { isStill, RemoteTask } from './remote-task.ts';
+import { nextStep, type PartJson, type RemoteReference, replyName, sendName, textOfParts } from './remote-progress.ts';
+import { followRemoteTask, isStill, RemoteTask, taskAtEnd } from './remote-task.ts';
 import type { ReplyArguments, SendArguments } from './remote-tools.ts';
-import { withValue } from './remote-value.ts';
 
-export interface RemoteProviderOptions {
+interface RemoteProviderOptions {
   readonly connection: RemoteConnection;
   readonly agentName: string;
   readonly clock: Clock;
@@ -170,4 +169,23 @@ function saying(content: string, value?: unknown): LLMResponse {
 
 function done(response: LLMResponse): LLMChunk {
   return { type: 'done', response };
+}
+
+const key = 'a2a';
+
+/** The last message of a remote turn, with the value that it ended with, if any. */
+function withValue(message: AssistantMessage, value: unknown): AssistantMessage {
+  return value === undefined ? message : { ...message, metadata: { [key]: { value } } };
+}
+
+/** Ends the turn with the value of the remote one. */
+export function remoteValue(): Extension {
+  return {
+    name: 'remote-value',
+    beforeFinish({ state, text, reason }) {
+      const held: unknown = state.messages.at(-1)?.metadata?.[key];
+      if (typeof held !== 'object' || held === null || !('value' in held)) return undefined;
+      return { finish: { text, reason, value: held.value } };
+    },
+  };
 }

@@ -6,16 +6,23 @@ import {
   type Reconciled,
   type ToolContext,
 } from '../../core/contracts/index.ts';
+import { askedFor, kindAbove, type Question } from '../../core/journal/index.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
-import { isUnavailable, mayHaveArrived } from './remote-errors.ts';
-import { type PartJson, partFromJson, textOfParts } from './remote-parts.ts';
-import { messageIdOf, type RemoteReference, replyName, sendName } from './remote-progress.ts';
-import { type Asked, answerOf } from './remote-questions.ts';
+import { Backoff, isUnavailable, mayHaveArrived, retrying } from './remote-errors.ts';
+import {
+  messageIdOf,
+  type PartJson,
+  partFromJson,
+  partOfAnswer,
+  type RemoteReference,
+  replyName,
+  sendName,
+  textOfParts,
+} from './remote-progress.ts';
 import { statusKeyOf } from './remote-task.ts';
-import { Backoff, retrying } from './retrying.ts';
 
-export interface RemoteToolOptions {
+interface RemoteToolOptions {
   readonly clock: Clock;
   readonly silenceMs: number;
   readonly onInDoubt: 'fail' | 'retry';
@@ -202,4 +209,47 @@ async function repliedTask(
 
 function objectOf(value: unknown): Given {
   return typeof value === 'object' && value !== null ? { ...value } : {};
+}
+
+/** What the other side waits for. */
+interface Asked {
+  readonly taskId: string;
+  readonly kind: 'input' | 'auth';
+  readonly prompt: string;
+  /** What it said, as parts of the protocol. */
+  readonly parts: readonly PartJson[];
+}
+
+/**
+ * Asks what the other side asks, and gives the part that answers it. The questions of a turn of Millrace are asked one after another, each
+ * with its data and answered in its form; of other servers there is one, answered by text or by data.
+ */
+function answerOf({ taskId: remoteTaskId, kind, prompt, parts }: Asked, context: ToolContext): PartJson {
+  const { ask, agentId } = context;
+  const questions = parts.flatMap(questionIn);
+  if (questions.length === 0) return partOfAnswer(ask({ kind, prompt, data: { remoteTaskId, parts } }));
+  const answers = questions.map((question) => {
+    const words = questions.length === 1 ? prompt : wordsOf(question);
+    const asked = { kind: kindAbove(question), prompt: words, data: { remoteTaskId, question } };
+    return [question.id, ask(askedFor(asked, { taskId: remoteTaskId, agentId }))] as const;
+  });
+  return { data: { answers: Object.fromEntries(answers) } };
+}
+
+/** The question that a data part of Millrace holds. */
+function questionIn({ data }: PartJson): readonly Question[] {
+  const question: unknown = isObject(data) ? data['question'] : undefined;
+  return isQuestion(question) ? [question] : [];
+}
+
+function isQuestion(value: unknown): value is Question {
+  return isObject(value) && ['id', 'callId', 'kind', 'toolName'].every((name) => typeof value[name] === 'string');
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}
+
+function wordsOf({ prompt, kind, toolName }: Question): string {
+  return prompt ?? `${kind} of ${toolName}`;
 }

@@ -1,7 +1,20 @@
-import { messageOf, missingPackage } from '../../core/contracts/index.ts';
-import { assertServerOptions } from './check-server-options.ts';
-import type { A2AServer } from './running-server.ts';
-import type { A2AServerOptions } from './server-options.ts';
+import type { Express } from 'express';
+import type { Agent } from '../../agent/agent.ts';
+import {
+  type Clock,
+  invalidConfig,
+  type Logger,
+  messageOf,
+  missingPackage,
+  shownValue,
+  type TaskStateStore,
+} from '../../core/contracts/index.ts';
+import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
+import type { A2ARequestHandlerOptions } from '../handler-options.ts';
+import type { RateLimit } from './admission.ts';
+import type { CardOptions, CardSigning } from './agent-card.ts';
+import type { Authentication } from './authentication.ts';
+import type { PushOptions } from './push/push-sender.ts';
 
 /**
  * Serves an agent over A2A: JSON-RPC, HTTP+JSON, and gRPC where that is asked for, each in the versions 1.0 and 0.3.
@@ -22,7 +35,7 @@ export async function a2aServer(options: A2AServerOptions): Promise<A2AServer> {
 const required: readonly string[] = ['@a2a-js/sdk', 'express'];
 
 /** What the server needs is loaded by the first one. */
-async function load(): Promise<typeof import('./running-server.ts')> {
+async function load() {
   try {
     return await import('./running-server.ts');
   } catch (cause) {
@@ -30,4 +43,213 @@ async function load(): Promise<typeof import('./running-server.ts')> {
     if (missing === undefined || missing.startsWith('.')) throw cause;
     throw missingPackage(missing, cause, required.includes(missing) ? required.join(' ') : missing);
   }
+}
+
+/** Where a server is reached. */
+export interface A2AAddress {
+  readonly url: string;
+  readonly cardUrl: string;
+  readonly port: number;
+  /** Of gRPC, where it is offered. */
+  readonly grpcAddress?: string;
+}
+
+export interface A2AServer {
+  /** The server as an application of Express, to be mounted or served by yours; `start` and `close` belong to it. */
+  readonly app: Express;
+  /**
+   * Serves on a port of its own, and starts. Errors: `INVALID_CONFIG`; `UNAVAILABLE` where the port cannot be had; what the agent's tools
+   * fail with when they are listed for the card. No port is held then, and it may be called again.
+   */
+  listen(options?: ListenOptions): Promise<A2AAddress>;
+  /** Resumes turns without an owner, now and periodically, and delivers notifications. Needs `publicUrl`, since only you know where `app` is. */
+  start(): Promise<void>;
+  /** Resumes turns without an owner; returns how many. */
+  recover(): Promise<number>;
+  /**
+   * Accepts no more requests, drains the turns that run here, so that another process can resume them, notifies open
+   * streams, and ends, after `closeMs` at the latest. Stores and the agent stay the caller's. Again: waits for the first.
+   */
+  close(): Promise<void>;
+}
+
+/** What the server leaves to the request handler. */
+type HandlerOption =
+  | 'contextOf'
+  | 'limits'
+  | 'toolEvents'
+  | 'extensionEvents'
+  | 'artifactUrl'
+  | 'maxInlineArtifactBytes'
+  | 'cancelDeadlineMs'
+  | 'callbackTimeoutMs';
+
+export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, HandlerOption> {
+  readonly agent: Agent;
+  /** Where turns are journaled, in place of the agent's `taskStateStore`. One of the two has to be there. */
+  readonly store?: TaskStateStore | undefined;
+  readonly card?: CardOptions | undefined;
+  /** Signs the card. Default: it is not signed. */
+  readonly signing?: CardSigning | undefined;
+  /**
+   * The ways in which callers say who they are; one that knows a caller is enough. Default none: whoever reaches the server owns all of it,
+   * so that it listens on the loopback only, unless `open` says otherwise.
+   */
+  readonly auth?: Authentication | readonly Authentication[] | undefined;
+  /** How long each way of `auth` may take to know a caller; one that takes longer does not know it. Milliseconds; default 10,000. */
+  readonly authTimeoutMs?: number | undefined;
+  /** Lets a server without `auth` listen beyond the loopback. Default false. */
+  readonly open?: boolean | undefined;
+  /** Webhooks. Default: the card says that there are none. */
+  readonly push?: PushOptions | undefined;
+  /** Where clients reach the server, `https://agents.example.com`, with a path where it is mounted below one. Default: where it listens. */
+  readonly publicUrl?: string | undefined;
+  /** Offers gRPC on a port of its own; needs `@grpc/grpc-js` and `@bufbuild/protobuf`. Default: not offered. */
+  readonly grpc?: GrpcOptions | undefined;
+  /** The largest body of a request. Bytes; default 4 MiB. */
+  readonly maxBodyBytes?: number | undefined;
+  /** How long a request may take to arrive, on a port of `listen`; its connection is closed then. Milliseconds; default 60,000. */
+  readonly requestTimeoutMs?: number | undefined;
+  /** Of one user, or of one address where there are no users; counted in this process. Default 600 a minute; `null`: no limit. */
+  readonly rateLimit?: RateLimit | null | undefined;
+  /** Streams that one user may have open. Default 100. */
+  readonly maxStreams?: number | undefined;
+  /** Turns of one user, or of one address where there are no users, that this process may run or have queued. Default 100. */
+  readonly maxTurns?: number | undefined;
+  /** How long a stream, or a connection of gRPC, may be silent before it sends a heartbeat. Milliseconds; default 15,000; 0: never. */
+  readonly heartbeatMs?: number | undefined;
+  /** How often the server looks for turns without an owner, to resume them. Milliseconds; default 30,000; 0: only at the start. */
+  readonly recoverEveryMs?: number | undefined;
+  /** How long `close` waits for turns and streams. Milliseconds; default 10,000. */
+  readonly closeMs?: number | undefined;
+  /** How many proxies in front of the server are trusted to name the address of a caller in `X-Forwarded-For`. Default 0. */
+  readonly trustedProxies?: number | undefined;
+  /** Default: the agent's, else silent. A logger of pino fits through `pinoLogger`. */
+  readonly logger?: Logger | undefined;
+  /** Replaced by tests. Default: the agent's, else the system's. */
+  readonly clock?: Clock | undefined;
+}
+
+export interface GrpcOptions {
+  /** Default 50051; 0 takes a free one. */
+  readonly port?: number | undefined;
+  /** Where clients reach it, `agents.example.com:443`. Default: where it listens. */
+  readonly publicAddress?: string | undefined;
+}
+
+export interface ListenOptions {
+  /** Default 4100; 0 takes a free one. */
+  readonly port?: number | undefined;
+  /** Default `127.0.0.1`. */
+  readonly host?: string | undefined;
+}
+
+const optionNames: OptionNames<A2AServerOptions> = {
+  agent: true,
+  store: true,
+  card: true,
+  signing: true,
+  auth: true,
+  authTimeoutMs: true,
+  open: true,
+  push: true,
+  publicUrl: true,
+  grpc: true,
+  contextOf: true,
+  limits: true,
+  toolEvents: true,
+  extensionEvents: true,
+  artifactUrl: true,
+  maxInlineArtifactBytes: true,
+  cancelDeadlineMs: true,
+  callbackTimeoutMs: true,
+  maxBodyBytes: true,
+  requestTimeoutMs: true,
+  rateLimit: true,
+  maxStreams: true,
+  maxTurns: true,
+  heartbeatMs: true,
+  recoverEveryMs: true,
+  closeMs: true,
+  trustedProxies: true,
+  logger: true,
+  clock: true,
+};
+
+const pushNames: OptionNames<PushOptions> = {
+  store: true,
+  signing: true,
+  allowPrivateTargets: true,
+  allowHttp: true,
+  mostPerTask: true,
+  concurrency: true,
+  attempts: true,
+  timeoutMs: true,
+  intervalMs: true,
+};
+
+/** Errors: `INVALID_CONFIG`, naming the option and the cure. */
+export function assertServerOptions(options: A2AServerOptions): void {
+  assertKnownOptions('a2aServer', options, optionNames);
+  const { agent, store, publicUrl, push, rateLimit } = options;
+  if (!isAgent(agent)) throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
+  if (!store && !agent.options.taskStateStore) {
+    throw invalidConfig(
+      'a2aServer has no store for turns',
+      'give store, e.g. new InMemoryStateStore(), or one that lasts; or the agent a taskStateStore',
+    );
+  }
+  if (publicUrl !== undefined && !/^https?:$/.test(URL.canParse(publicUrl) ? new URL(publicUrl).protocol : '')) {
+    throw invalidConfig('publicUrl is not an http or https address', 'give the one that clients use');
+  }
+  assertNumbers(options, { from: 0, names: ['heartbeatMs', 'recoverEveryMs', 'closeMs', 'trustedProxies'] });
+  assertNumbers(options, {
+    from: 1,
+    names: ['maxBodyBytes', 'requestTimeoutMs', 'maxStreams', 'maxTurns', 'authTimeoutMs'],
+  });
+  if (rateLimit) assertNumbers(rateLimit, { from: 1, names: ['requests', 'perMs'], of: 'rateLimit.' });
+  if (push) assertPush(push);
+}
+
+/** Of any copy of this package. */
+function isAgent(value: unknown): value is Agent {
+  return typeof value === 'object' && value !== null && 'startTurn' in value && 'with' in value;
+}
+
+function assertPush(push: PushOptions): void {
+  assertKnownOptions('push of a2aServer', push, pushNames);
+  if (typeof push.store?.claim !== 'function') {
+    throw invalidConfig('push has no store', 'give a PushStore, e.g. new InMemoryPushStore(), or one that lasts');
+  }
+  assertNumbers(push, { from: 1, names: ['mostPerTask', 'concurrency', 'attempts', 'timeoutMs'], of: 'push.' });
+  assertNumbers(push, { from: 0, names: ['intervalMs'], of: 'push.' });
+}
+
+interface Range<Name> {
+  readonly from: number;
+  readonly names: readonly Name[];
+  readonly of?: string;
+}
+
+function assertNumbers<Options>(options: Options, { from, names, of = '' }: Range<keyof Options & string>): void {
+  for (const name of names) {
+    const value = options[name];
+    if (value === undefined || (Number.isSafeInteger(value) && Number(value) >= from)) continue;
+    throw invalidConfig(`${of}${name} is ${shownValue(value)}`, `give a whole number from ${from}, or leave it out`);
+  }
+}
+
+/** What of a logger of pino is used; others of its form fit too. */
+export type PinoLike = {
+  readonly [Level in keyof Logger]: (fields: object, message: string) => void;
+};
+
+/** Writes what the engine logs to a logger of pino: ids, codes and numbers as fields, never content or keys. */
+export function pinoLogger(pino: PinoLike): Logger {
+  return {
+    debug: (message, fields = {}) => pino.debug(fields, message),
+    info: (message, fields = {}) => pino.info(fields, message),
+    warn: (message, fields = {}) => pino.warn(fields, message),
+    error: (message, fields = {}) => pino.error(fields, message),
+  };
 }

@@ -5,11 +5,14 @@ import {
   type AgentInterface,
   type AgentProvider,
   type AgentSkill,
+  generateAgentCardSignature,
   type SecurityScheme,
 } from '@a2a-js/sdk';
+import type { CryptoKey, JWK, KeyObject } from 'jose';
 import type { Agent } from '../../agent/agent.ts';
-import type { ToolDefinition } from '../../core/contracts/index.ts';
-import type { Authentication } from './auth/authentication.ts';
+import { invalidConfig, type ToolDefinition } from '../../core/contracts/index.ts';
+import { A2AClientTools, agentExtensions } from '../extensions.ts';
+import type { Authentication } from './authentication.ts';
 
 /** What the card says of the agent, where that is not what the agent says of itself. */
 export interface CardOptions {
@@ -31,7 +34,7 @@ export interface CardOptions {
   readonly extendedSkills?: readonly AgentSkill[] | undefined;
 }
 
-export interface CardRequest {
+interface CardRequest {
   readonly agent: Agent;
   readonly card: CardOptions;
   readonly interfaces: readonly AgentInterface[];
@@ -41,7 +44,7 @@ export interface CardRequest {
 }
 
 /** The public card of the agent: what it is, how it is reached, and what callers have to show. */
-export function agentCard(request: CardRequest): AgentCard {
+function agentCard(request: CardRequest): AgentCard {
   const { agent, card, auth } = request;
   const { name = agent.name, description = agent.options.description ?? agent.name, version = '1.0.0' } = card;
   const { documentationUrl, iconUrl, inputModes = textModes, outputModes = answerModes } = card;
@@ -69,7 +72,7 @@ export function agentCard(request: CardRequest): AgentCard {
 }
 
 /** What callers that are known read: the public card, and the tools as skills. */
-export async function extendedAgentCard(card: AgentCard, { agent, card: options }: CardRequest): Promise<AgentCard> {
+async function extendedAgentCard(card: AgentCard, { agent, card: options }: CardRequest): Promise<AgentCard> {
   const skills = options.extendedSkills ?? [...card.skills, ...(await toolSkills(agent))];
   return { ...card, skills: [...skills], signatures: [] };
 }
@@ -96,7 +99,7 @@ function skillOf(skill: Pick<AgentSkill, 'id' | 'name' | 'description' | 'tags'>
 }
 
 /** The same addresses in both versions: newer ones first, since a client takes the first that it knows. */
-export function interfacesAt(
+function interfacesAt(
   urls: Readonly<Record<'JSONRPC' | 'HTTP+JSON', string>> & { readonly GRPC?: string },
 ): readonly AgentInterface[] {
   const bindings = Object.entries(urls).flatMap(([protocolBinding, url]) =>
@@ -106,3 +109,86 @@ export function interfacesAt(
     bindings.map((binding) => ({ ...binding, tenant: '', protocolVersion })),
   );
 }
+
+interface DeskOptions {
+  readonly agent: Agent;
+  readonly auth: readonly Authentication[];
+  readonly card?: CardOptions | undefined;
+  readonly signing?: CardSigning | undefined;
+  readonly push?: object | undefined;
+  readonly toolEvents?: boolean | undefined;
+  readonly extensionEvents?: readonly string[] | undefined;
+}
+
+/** The cards of the agent; they say where it is reached, which is known once it listens. */
+export class CardDesk {
+  readonly #options: DeskOptions;
+  #cards: { readonly card: AgentCard; readonly extended: AgentCard } | undefined;
+
+  constructor(options: DeskOptions) {
+    this.#options = options;
+  }
+
+  get isOpen(): boolean {
+    return this.#cards !== undefined;
+  }
+
+  /** Of all callers. */
+  get card(): AgentCard {
+    return this.#opened().card;
+  }
+
+  /** Of callers that are known. */
+  get extended(): AgentCard {
+    return this.#opened().extended;
+  }
+
+  async open(at: { readonly url: string; readonly grpcAddress?: string }): Promise<void> {
+    const { agent, auth, card = {}, push, signing, toolEvents = false, extensionEvents } = this.#options;
+    const clientTools = agent.toolProviders.some((provider) => provider instanceof A2AClientTools);
+    const request: CardRequest = {
+      agent,
+      card,
+      auth,
+      pushNotifications: push !== undefined,
+      extensions: agentExtensions({ clientTools, toolEvents, extensionEvents }),
+      interfaces: interfacesAt({
+        JSONRPC: `${at.url}${jsonRpcPath}`,
+        'HTTP+JSON': `${at.url}${restPath}`,
+        ...(at.grpcAddress !== undefined && { GRPC: at.grpcAddress }),
+      }),
+    };
+    const plain = agentCard(request);
+    const extended = await extendedAgentCard(plain, request);
+    this.#cards = { card: await signedCard(plain, signing), extended: await signedCard(extended, signing) };
+  }
+
+  #opened() {
+    if (this.#cards === undefined) throw invalidConfig('the server has not been started', 'call listen or start');
+    return this.#cards;
+  }
+}
+
+/** The key that signs the card, so that whoever knows its public half can tell that the card is yours. */
+export interface CardSigning {
+  /** The private key. */
+  readonly key: CryptoKey | KeyObject | JWK;
+  /** `ES256`, `EdDSA`, `RS256`, … */
+  readonly algorithm: string;
+  /** Tells keys apart. */
+  readonly keyId: string;
+  /** Where the public key is published, as a JWK set. */
+  readonly jwksUrl?: string;
+}
+
+/** The card with a signature (JWS) over its canonical form. */
+async function signedCard(card: AgentCard, signing: CardSigning | undefined): Promise<AgentCard> {
+  if (signing === undefined) return card;
+  const { key, algorithm, keyId, jwksUrl } = signing;
+  const header = { alg: algorithm, kid: keyId, typ: 'JOSE', ...(jwksUrl !== undefined && { jku: jwksUrl }) };
+  return generateAgentCardSignature(key, header)(card);
+}
+
+/** Where the bindings are, below the address of the server. */
+export const jsonRpcPath = '/a2a/jsonrpc';
+export const restPath = '/a2a/rest';

@@ -5,63 +5,28 @@ import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import type { Express } from 'express';
 import type { Agent } from '../../agent/agent.ts';
 import {
-  AgentLoopError,
   type Clock,
   type Defined,
   guardedLogger,
   invalidConfig,
   type Logger,
-  nameOf,
   systemClock,
   type TaskStateStore,
 } from '../../core/contracts/index.ts';
+import { codeOf } from '../protocol-errors.ts';
 import { type A2AHandler, a2aRequestHandler } from '../request-handler.ts';
-import type { Authentication } from './auth/authentication.ts';
-import { authContextIn, callerIn, senderIn } from './call-context.ts';
-import { CardDesk } from './card-desk.ts';
-import { type GrpcListener, startGrpc } from './grpc/grpc-listener.ts';
+import type { A2AAddress, A2AServer, A2AServerOptions, ListenOptions } from './a2a-server.ts';
+import { type Admission, RateLimiter, StreamCounter, TurnCounter } from './admission.ts';
+import { CardDesk } from './agent-card.ts';
+import type { Authentication } from './authentication.ts';
+import { authContextIn, callerIn, senderIn } from './caller.ts';
+import { type GrpcListener, startGrpc } from './grpc-listener.ts';
 import { guardedHandler } from './guarded-handler.ts';
-import type { Admission } from './http/admission.ts';
-import { httpApp } from './http/http-app.ts';
-import { bind, shownHost, unbind } from './listening.ts';
-import { isLoopbackHost } from './loopback.ts';
+import { httpApp } from './http-app.ts';
+import { bind, isLoopbackHost, shownHost, unbind } from './listening.ts';
 import { PushDelivery } from './push/push-delivery.ts';
 import { pushRegistrations } from './push/push-registrations.ts';
-import { publicKeys } from './push/push-signature.ts';
-import { RateLimiter } from './rate-limiter.ts';
-import { idle, servedAgent, storeOf } from './served-agent.ts';
-import type { A2AServerOptions, ListenOptions } from './server-options.ts';
-import { StreamCounter } from './stream-counter.ts';
-import { TurnCounter } from './turn-counter.ts';
-import { within } from './within.ts';
-
-/** Where a server is reached. */
-export interface A2AAddress {
-  readonly url: string;
-  readonly cardUrl: string;
-  readonly port: number;
-  /** Of gRPC, where it is offered. */
-  readonly grpcAddress?: string;
-}
-
-export interface A2AServer {
-  /** The server as an application of Express, to be mounted or served by yours; `start` and `close` belong to it. */
-  readonly app: Express;
-  /**
-   * Serves on a port of its own, and starts. Errors: `INVALID_CONFIG`; `UNAVAILABLE` where the port cannot be had; what the agent's tools
-   * fail with when they are listed for the card. No port is held then, and it may be called again.
-   */
-  listen(options?: ListenOptions): Promise<A2AAddress>;
-  /** Resumes turns without an owner, now and periodically, and delivers notifications. Needs `publicUrl`, since only you know where `app` is. */
-  start(): Promise<void>;
-  /** Resumes turns without an owner; returns how many. */
-  recover(): Promise<number>;
-  /**
-   * Accepts no more requests, drains the turns that run here, so that another process can resume them, notifies open
-   * streams, and ends, after `closeMs` at the latest. Stores and the agent stay the caller's. Again: waits for the first.
-   */
-  close(): Promise<void>;
-}
+import { publicKeys } from './push/push-sender.ts';
 
 export function createServer(options: A2AServerOptions): A2AServer {
   return new RunningServer(options);
@@ -310,6 +275,43 @@ const shortCalls = 100;
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-function codeOf(thrown: unknown): string {
-  return AgentLoopError.isInstance(thrown) ? thrown.code : nameOf(thrown);
+/** The agent with what the server decides: where its turns are journaled, and when they drain. */
+function servedAgent({ agent, store }: A2AServerOptions, drain: AbortSignal): Agent {
+  const { shutdown } = agent.options;
+  return agent.variant({
+    shutdown: shutdown === undefined ? drain : AbortSignal.any([shutdown, drain]),
+    ...(store && { taskStateStore: store }),
+  });
+}
+
+/** Errors: `INVALID_CONFIG`. */
+function storeOf(agent: Agent, store: TaskStateStore | undefined): TaskStateStore {
+  const found = store ?? agent.options.taskStateStore;
+  if (found === undefined) throw invalidConfig('a2aServer has no store for turns', 'give store');
+  return found;
+}
+
+/** Resolves once no turn of the agent runs here. */
+function idle(agent: Agent): Promise<void> {
+  if (agent.state !== 'busy') return Promise.resolve();
+  return new Promise((resolve) => {
+    const stop = agent.on('agent:state', ({ state }) => {
+      if (state === 'busy') return;
+      stop();
+      resolve();
+    });
+  });
+}
+
+/** Waits for a promise, but not longer than that; what becomes of it later is its own business. */
+async function within(
+  promise: Promise<unknown>,
+  { ms, clock }: { readonly ms: number; readonly clock: Clock },
+): Promise<void> {
+  let cancel = () => {};
+  const late = new Promise<void>((resolve) => {
+    cancel = clock.schedule(ms, resolve);
+  });
+  await Promise.race([promise.catch(() => {}), late]);
+  cancel();
 }

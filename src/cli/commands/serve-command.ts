@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Command } from 'commander';
-import { shortestKey } from '../../a2a/server/auth/shortest-key.ts';
-import type { A2AAddress, A2AServer } from '../../a2a/server/running-server.ts';
+import type { A2AAddress, A2AServer } from '../../a2a/server/a2a-server.ts';
+import { shortestKey } from '../../a2a/server/authentication.ts';
 import { httpUrl, invalidConfig, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { type AgentFlags, checkReach, checkServeFlags, type Served, withServed } from '../served-agent.ts';

@@ -24,14 +24,14 @@ export interface CallingClient {
 }
 
 /** What it takes to ask the user of a client. */
-export interface AskedCall {
+interface AskedCall {
   readonly sdk: ServerSdk;
   readonly served: { readonly answerTimeoutMs: number };
   readonly client: CallingClient;
 }
 
 /** The answers of a turn, by the questions' ids. */
-export type Answers = Readonly<Record<string, unknown>>;
+type Answers = Readonly<Record<string, unknown>>;
 
 type Form = Extract<ElicitRequest['params'], { requestedSchema: unknown }>['requestedSchema'];
 

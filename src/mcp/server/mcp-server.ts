@@ -5,9 +5,8 @@ import { AgentLoopError, invalidConfig, shownValue } from '../../core/contracts/
 import { assertKnownOptions } from '../../stores/check-arguments.ts';
 import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts';
 import { loadServerSdk } from '../load-sdk.ts';
-import { clientSession } from './client-session.ts';
+import { clientSession, type ServedAgent } from './client-session.ts';
 import { checkListening, type Listening, type ListenOptions, listen } from './http-listener.ts';
-import type { ServedAgent } from './run-turn.ts';
 
 export interface McpServerSettings {
   /** Whose turns the tool runs. */

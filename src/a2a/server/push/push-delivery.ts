@@ -1,16 +1,19 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
-import { StreamResponse } from '@a2a-js/sdk';
+import { StreamResponse, type Task } from '@a2a-js/sdk';
 import { V03PushNotificationSerializer } from '@a2a-js/sdk/compat/v0_3/server';
-import { AgentLoopError, type Logger, nameOf } from '../../../core/contracts/index.ts';
+import type { Clock, Logger, TaskStateStore } from '../../../core/contracts/index.ts';
+import { foldRecords, observeTask, RecentMap } from '../../../core/journal/index.ts';
 import type { PushEntry, PushKey, PushProgress } from '../../../stores/push/push-store.ts';
-import { isLegacy } from '../http/protocol-version.ts';
-import { FailureCounter } from './failure-counter.ts';
-import type { PushOptions } from './push-options.ts';
-import { type Notification, type PushOutcome, sendNotification } from './push-sender.ts';
-import { cursorOf, type TaskSource, taskUpdates, wholeTask } from './task-updates.ts';
+import { turnExtension } from '../../extensions.ts';
+import { codeOf } from '../../protocol-errors.ts';
+import { ResponseStream } from '../../response-stream.ts';
+import { streamUpdates } from '../../stream-updates.ts';
+import { taskOf } from '../../task-snapshot.ts';
+import { isLegacy } from '../refusal.ts';
+import { type Notification, type PushOptions, type PushOutcome, sendNotification } from './push-sender.ts';
 
-export interface DeliveryOptions extends TaskSource {
+interface DeliveryOptions extends TaskSource {
   readonly push: PushOptions;
   readonly logger: Logger;
 }
@@ -294,6 +297,60 @@ function hashOf(body: string): string {
   return createHash('sha256').update(body).digest('hex').slice(0, 12);
 }
 
-function codeOf(thrown: unknown): string {
-  return AgentLoopError.isInstance(thrown) ? thrown.code : nameOf(thrown);
+/** The most registrations that are counted; the one that failed first is forgotten first. */
+const mostCounted = 10_000;
+
+/** Counts the tries of a notification that failed here in a row, also where its delivery begins anew. Memory: 10,000 registrations. */
+class FailureCounter {
+  readonly #counts = new RecentMap<string, number>(mostCounted);
+
+  /** Counts one more, and gives how many there are. */
+  add(key: PushKey): number {
+    const name = keyOf(key);
+    const count = (this.#counts.get(name) ?? 0) + 1;
+    this.#counts.set(name, count);
+    return count;
+  }
+
+  forget(key: PushKey): void {
+    this.#counts.delete(keyOf(key));
+  }
+}
+
+function keyOf({ taskId, configId }: PushKey): string {
+  return JSON.stringify([taskId, configId]);
+}
+
+interface TaskSource {
+  readonly store: TaskStateStore;
+  readonly clock: Clock;
+  readonly storeDeadlineMs: number;
+}
+
+/** What a task sends from a cursor on, up to its end, whichever process runs it; the task first where there is no cursor. */
+function taskUpdates(taskId: string, from: string | undefined, source: TaskSource): AsyncGenerator<StreamResponse> {
+  const { store, clock, storeDeadlineMs: ms } = source;
+  const streaming = {
+    now: () => clock.now(),
+    from,
+    historyLength: undefined,
+    toolEvents: false,
+    untilInput: false,
+    beyond: 0,
+  };
+  return new ResponseStream(observeTask(store, taskId, { clock, ms }).pipe(streamUpdates(streaming)));
+}
+
+/** The whole task as it stands. Errors: `NOT_FOUND`, `UNAVAILABLE`. */
+async function wholeTask(taskId: string, { store }: TaskSource): Promise<Task> {
+  const records = await store.read(taskId);
+  return taskOf({ records, state: foldRecords(records) });
+}
+
+/** The position in the journal after an update; absent for pieces of text. */
+function cursorOf({ payload }: StreamResponse): string | undefined {
+  if (payload === undefined || payload.$case === 'message') return undefined;
+  const told: unknown = payload.value.metadata?.[turnExtension];
+  const cursor = typeof told === 'object' && told !== null && 'cursor' in told ? told.cursor : undefined;
+  return typeof cursor === 'string' ? cursor : undefined;
 }

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { AuthenticationInfo, TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { AgentLoopError } from '../../../core/contracts/index.ts';
 import type { PushEntry } from '../../../stores/push/push-store.ts';
+import type { PushConfigs } from '../../kept-in-stores.ts';
 import { malformed } from '../../protocol-errors.ts';
-import type { PushConfigs } from '../../push-configs.ts';
 import type { PushDelivery } from './push-delivery.ts';
-import type { PushOptions } from './push-options.ts';
+import type { PushOptions } from './push-sender.ts';
 import { checkedTarget } from './push-target.ts';
 
 /** A header that can be set with it: no line ends, no controls. */

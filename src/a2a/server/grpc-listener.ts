@@ -1,23 +1,21 @@
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import type {
+  Metadata,
   ServerInterceptor,
   ServerUnaryCall,
   ServerWritableStream,
   ServiceDefinition,
+  StatusObject,
   UntypedHandleCall,
   UntypedServiceImplementation,
 } from '@grpc/grpc-js';
-import { AgentLoopError } from '../../../core/contracts/index.ts';
-import { callerOf, keepCaller } from '../call-context.ts';
-import { Caller } from '../caller.ts';
-import { GrpcConnection } from '../connection.ts';
-import type { Admission } from '../http/admission.ts';
-import { normalVersion } from '../http/protocol-version.ts';
-import type { Refusal } from '../http/refusal.ts';
-import { admitCall } from './admit-call.ts';
-import { type StatusPackages, statusOf } from './refused-status.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { type Admission, countAsked, letIn } from './admission.ts';
+import { Caller, callerOf, GrpcConnection, keepCaller } from './caller.ts';
+import { isLoopbackHost } from './listening.ts';
+import { errorDomain, errorInfoType, normalVersion, type Refusal } from './refusal.ts';
 
-export interface GrpcListenOptions {
+interface GrpcListenOptions {
   /** Default 50051. */
   readonly port?: number | undefined;
   readonly host: string;
@@ -159,4 +157,62 @@ async function packages() {
       'gRPC needs packages that cannot be loaded; run `npm install @grpc/grpc-js @bufbuild/protobuf`, or leave grpc out.';
     throw new AgentLoopError('MISSING_PACKAGE', message, { cause });
   }
+}
+
+/** A call of which nothing but the metadata has been read. */
+interface GrpcRequest {
+  readonly metadata: Metadata;
+  readonly peer: string;
+  readonly isStream: boolean;
+  /** Of the method, `/lf.a2a.v1.A2AService/SendMessage`. */
+  readonly path: string;
+  readonly connection: GrpcConnection;
+}
+
+/** The caller of a call, or why it is not let in. */
+async function admitCall(request: GrpcRequest, admission: Admission): Promise<Caller | Refusal> {
+  const { peer, path, isStream: stream, connection } = request;
+  const address = addressOf(peer);
+  const isLocal = () => isLoopbackHost(address);
+  const caller = await letIn({ request: { headers: headersOf(request) }, address, isLocal, connection }, admission);
+  if (!(caller instanceof Caller)) return caller;
+  return countAsked(caller, { turn: /\/Send(?:Streaming)?Message$/.test(path), stream }, admission) ?? caller;
+}
+
+function headersOf({ metadata }: GrpcRequest): Record<string, string> {
+  return Object.fromEntries(Object.entries(metadata.getMap()).map(([name, value]) => [name, value.toString()]));
+}
+
+/** `127.0.0.1:4711`, `[::1]:4711` or `ipv6:…` without its port. */
+function addressOf(peer: string): string {
+  return /^\[?(.*?)\]?:\d+$/.exec(peer)?.[1] ?? peer;
+}
+
+/** What is used of packages that are loaded once gRPC is offered. */
+interface StatusPackages {
+  readonly grpc: { readonly Metadata: new () => Metadata };
+  readonly BinaryWriter: typeof import('@bufbuild/protobuf/wire').BinaryWriter;
+}
+
+const codes: Readonly<Record<string, number>> = {
+  PERMISSION_DENIED: 7,
+  RESOURCE_EXHAUSTED: 8,
+  UNAVAILABLE: 14,
+  UNAUTHENTICATED: 16,
+};
+
+/** The response to a refused call: the status, with its details as `google.rpc.Status`, and when to retry, in seconds. */
+function statusOf(refusal: Refusal, { grpc, BinaryWriter }: StatusPackages): StatusObject {
+  const { statusName, message, reason, headers, metadata: figures = {} } = refusal;
+  const code = codes[statusName] ?? 2;
+  const info = new BinaryWriter().uint32(10).string(reason).uint32(18).string(errorDomain);
+  for (const [name, value] of Object.entries(figures))
+    info.uint32(26).fork().uint32(10).string(name).uint32(18).string(value).join();
+  const details = new BinaryWriter().uint32(10).string(errorInfoType).uint32(18).bytes(info.finish());
+  const status = new BinaryWriter().uint32(8).int32(code).uint32(18).string(message).uint32(26).bytes(details.finish());
+  const metadata = new grpc.Metadata();
+  metadata.set('grpc-status-details-bin', Buffer.from(status.finish()));
+  const seconds = headers?.['Retry-After'];
+  if (seconds !== undefined) metadata.set('retry-after', seconds);
+  return { code, details: message, metadata };
 }

@@ -1,9 +1,9 @@
 import type { CryptoKey, JSONWebKeySet, JWTPayload, JWTVerifyOptions, KeyObject } from 'jose';
-import { AgentLoopError, invalidConfig } from '../../../core/contracts/index.ts';
-import { boundedResponse } from '../../../core/model-call/index.ts';
-import { assertKnownOptions, type OptionNames } from '../../../stores/check-arguments.ts';
-import { isLoopbackHost } from '../loopback.ts';
+import { AgentLoopError, invalidConfig } from '../../core/contracts/index.ts';
+import { boundedResponse } from '../../core/model-call/index.ts';
+import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
 import { type AuthenticatedUser, type Authentication, bearerToken } from './authentication.ts';
+import { isLoopbackHost } from './listening.ts';
 
 export interface BearerAuthOptions {
   /** Where the issuer publishes its keys; they are fetched when needed and kept for ten minutes. */

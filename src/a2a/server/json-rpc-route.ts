@@ -7,11 +7,11 @@ import {
   validateVersion,
 } from '@a2a-js/sdk/server';
 import type { Request, RequestHandler, Response } from 'express';
-import { contentNotSupported } from '../../protocol-errors.ts';
-import type { ContextOf } from '../call-context.ts';
-import { isLegacy } from './protocol-version.ts';
+import { contentNotSupported } from '../protocol-errors.ts';
+import type { ContextOf } from './caller.ts';
+import { isLegacy } from './refusal.ts';
 
-export interface JsonRpcRouteOptions {
+interface JsonRpcRouteOptions {
   readonly handler: A2ARequestHandler;
   readonly contextOf: ContextOf;
 }

@@ -1,0 +1,177 @@
+import type { AgentCard, StreamResponse } from '@a2a-js/sdk';
+import {
+  type Client,
+  ClientFactory,
+  DefaultAgentCardResolver,
+  JsonRpcTransportFactory,
+  RestTransportFactory,
+} from '@a2a-js/sdk/client';
+import type { Clock } from '../../core/contracts/index.ts';
+import { type BodyLimits, boundedResponse } from '../../core/model-call/index.ts';
+import { turnExtension } from '../extensions.ts';
+import { knownTransports, type RemoteHeaders, type ResolvedRemote } from './remote-agent.ts';
+import { failure, httpFailure, quoted, type RemoteName } from './remote-errors.ts';
+
+export interface Connected {
+  readonly client: Client;
+  /** The public one. */
+  readonly card: AgentCard;
+}
+
+interface ConnectOptions {
+  readonly remote: ResolvedRemote;
+  readonly name: RemoteName;
+  readonly onSecrets: RemoteFetchOptions['onSecrets'];
+  /** Ends the request for the card. */
+  readonly signal: AbortSignal;
+}
+
+const wellKnown = '/.well-known/agent-card.json';
+const legacyCompat = { enabled: true };
+
+/** Reads the card of an agent, and makes the client of the package for it. */
+export async function connectToRemote({ remote, name, onSecrets, signal }: ConnectOptions): Promise<Connected> {
+  const { url, headers, origins, limits, transports } = remote;
+  const fetchImpl = remoteFetch({ name, headers, origins, limits, onSecrets });
+  const timed: typeof fetch = async (input, init) => {
+    const response = await fetchImpl(input, { ...init, signal });
+    if (response.ok) return response;
+    await response.body?.cancel();
+    throw httpFailure(name, response.status);
+  };
+  const resolver = new DefaultAgentCardResolver({ fetchImpl: timed, legacyCompat });
+  const card = url.pathname.endsWith('.json')
+    ? await resolver.resolve(url.href, '')
+    : await resolver.resolve(url.origin, `${url.pathname.replace(/\/$/, '')}${wellKnown}`);
+  const offered = resolver.normalizeAgentCard(card).supportedInterfaces.map(({ protocolBinding }) => protocolBinding);
+  if (!offered.some((each) => knownTransports.includes(each.toUpperCase()))) {
+    const what = `is offered over ${quoted(name, offered.join(', ') || 'nothing')}: remoteAgent needs ${knownTransports.join(' or ')}`;
+    throw failure(name, 'PROVIDER_PROTOCOL', what);
+  }
+  const factory = new ClientFactory({
+    transports: [
+      new JsonRpcTransportFactory({ fetchImpl, legacyCompat }),
+      new RestTransportFactory({ fetchImpl, legacyCompat }),
+    ],
+    cardResolver: resolver,
+    ...(transports.length > 0 && { preferredTransports: [...transports] }),
+  });
+  return { client: await factory.createFromAgentCard(card), card };
+}
+
+/** Whether updates can be streamed, and are complete then. */
+export function streams({ client, card }: Connected): boolean {
+  return card.capabilities?.streaming === true && !losesAppend(client);
+}
+
+export function isMillrace({ card }: Connected): boolean {
+  return card.capabilities?.extensions.some(({ uri }) => uri === turnExtension) === true;
+}
+
+export function isLegacy({ protocolVersion }: Client): boolean {
+  return protocolVersion.startsWith('0.');
+}
+
+/** Over this transport the package does not say whether a piece of text continues the one before it. */
+function losesAppend(client: Client): boolean {
+  return client.transport.protocolName === 'HTTP+JSON' && isLegacy(client);
+}
+
+interface RemoteFetchOptions {
+  readonly name: RemoteName;
+  readonly headers: RemoteHeaders;
+  readonly origins: ReadonlySet<string>;
+  readonly limits: BodyLimits;
+  /** Told what a request is authorized by, so that no error shows it. */
+  readonly onSecrets: (secrets: readonly string[]) => void;
+}
+
+/**
+ * A `fetch` that authorizes its requests, and that follows no redirect: credentials go to the origins that were named, and nowhere else.
+ * An answer that is too large is an error; one that is none of the protocol becomes an error of its HTTP status.
+ */
+function remoteFetch({ name, headers, origins, limits, onSecrets }: RemoteFetchOptions): typeof fetch {
+  return async (input, init = {}) => {
+    const request = new Request(input, { ...init, redirect: 'manual' });
+    const { origin } = new URL(request.url);
+    if (!origins.has(origin)) {
+      throw failure(
+        name,
+        'PROVIDER_PROTOCOL',
+        `says that it is found at ${origin}: add that to origins if it is right`,
+      );
+    }
+    const own = await before(request.signal, headers());
+    onSecrets(Object.values(own));
+    for (const [header, value] of Object.entries(own)) request.headers.set(header, value);
+    const tooLarge = (what: string) => failure(name, 'PROVIDER_TOO_LARGE', what);
+    const response = boundedResponse(await fetch(request), limits, tooLarge);
+    if (response.ok || (isJson(response) && !isRefused(response.status) && !isAway(response.status))) return response;
+    await response.body?.cancel();
+    throw httpFailure(name, response.status);
+  };
+}
+
+/** What is waited for, unless the request is given up first. */
+export async function before<T>(signal: AbortSignal, given: T | Promise<T>): Promise<T> {
+  if (!(given instanceof Promise)) return given;
+  signal.throwIfAborted();
+  let leave = () => {};
+  const left = new Promise<never>((_, reject) => {
+    leave = () => reject(signal.reason);
+    signal.addEventListener('abort', leave);
+  });
+  return Promise.race([given, left]).finally(() => signal.removeEventListener('abort', leave));
+}
+
+function isJson(response: Response): boolean {
+  return response.status >= 400 && /[/+]json\b/.test(response.headers.get('content-type') ?? '');
+}
+
+function isRefused(status: number): boolean {
+  return status === 401 || status === 403 || status === 429;
+}
+
+/** A server that starts, stops or is down has not read the request, whatever stands in the body. */
+function isAway(status: number): boolean {
+  return status === 502 || status === 503 || status === 504;
+}
+
+/** An open stream of updates of one task. */
+export interface TaskStream {
+  readonly updates: AsyncIterable<StreamResponse>;
+  /** Closes the connection. */
+  readonly close: () => void;
+}
+
+/**
+ * The streams that messages opened, by the id of the message, until they are read: a step of the turn sends the message, and the next
+ * one follows its task. Nothing is read in between, so the socket holds back what comes. One that is not taken within `keepMs` is closed.
+ */
+export class TaskStreams {
+  readonly #clock: Clock;
+  readonly #keepMs: number;
+  readonly #kept = new Map<string, { readonly stream: TaskStream; readonly forget: () => void }>();
+
+  constructor(clock: Clock, keepMs: number) {
+    this.#clock = clock;
+    this.#keepMs = keepMs;
+  }
+
+  keep(messageId: string, stream: TaskStream): void {
+    this.drop(messageId);
+    this.#kept.set(messageId, { stream, forget: this.#clock.schedule(this.#keepMs, () => this.drop(messageId)) });
+  }
+
+  /** Gives it once: whoever takes it closes it. */
+  take(messageId: string): TaskStream | undefined {
+    const kept = this.#kept.get(messageId);
+    this.#kept.delete(messageId);
+    kept?.forget();
+    return kept?.stream;
+  }
+
+  drop(messageId: string): void {
+    this.take(messageId)?.close();
+  }
+}
