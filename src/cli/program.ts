@@ -3,6 +3,7 @@ import { debuglog, inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { AgentLoopError, type ErrorCode, messageOf } from '../core/contracts/index.ts';
 import { type CommandHost, Interrupted, ownFile } from './command-host.ts';
+import { addBatchCommand } from './commands/batch-command.ts';
 import { addChatCommand } from './commands/chat-command.ts';
 import { addDemoCommand } from './commands/demo-command.ts';
 import { addMcpCommand } from './commands/mcp-command.ts';
@@ -58,6 +59,7 @@ function createProgram(host: CommandHost): Command {
   addDemoCommand(program, host);
   addRunCommand(program, host);
   addChatCommand(program, host);
+  addBatchCommand(program, host);
   addResumeCommand(program, host);
   addRetryCommand(program, host);
   addTasksCommand(program, host);

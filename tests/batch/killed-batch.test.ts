@@ -13,7 +13,7 @@ afterAll(() => children.clear());
 
 describe('a batch whose process is killed at 40 %', () => {
   it('F-17 on LMDB has every key once after the next start, and no finished prompt is paid twice', () =>
-    checkKilledBatch({ kind: 'lmdb', place: temporaryFolder(), count: 500, children }));
+    checkKilledBatch({ kind: 'lmdb', place: temporaryFolder(), count: 300, children }));
 });
 
 describeRedis('a batch whose process is killed at 40 %', () => {
@@ -24,7 +24,7 @@ describeRedis('a batch whose process is killed at 40 %', () => {
   afterAll(() => redis.remove());
 
   it('F-17 on Redis has every key once after the next start, and no finished prompt is paid twice', () =>
-    checkKilledBatch({ kind: 'redis', place: redis.url, count: 200, children }));
+    checkKilledBatch({ kind: 'redis', place: redis.url, count: 100, children }));
 });
 
 describePostgres('a batch whose process is killed at 40 %', () => {
@@ -35,5 +35,5 @@ describePostgres('a batch whose process is killed at 40 %', () => {
   afterAll(() => postgres.remove());
 
   it('F-17 on PostgreSQL has every key once after the next start, and no finished prompt is paid twice', () =>
-    checkKilledBatch({ kind: 'postgres', place: postgres.url, count: 200, children }));
+    checkKilledBatch({ kind: 'postgres', place: postgres.url, count: 100, children }));
 });
