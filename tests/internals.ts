@@ -122,7 +122,7 @@ export { estimatedUsage, estimatePromptTokens, OpenCall, tokenCounter } from '..
 export { resolveConfig } from '../src/core/options/resolve-config.ts';
 export { TurnNode } from '../src/core/ownership/child-turns.ts';
 export { Inbox } from '../src/core/ownership/inbox.ts';
-export { journal, publishDeltas } from '../src/core/ownership/journal-line.ts';
+export { journal } from '../src/core/ownership/journal-line.ts';
 export { keepLease, LeaseHold, releaseLease } from '../src/core/ownership/lease.ts';
 export { AbortScope } from '../src/core/streams/abort-scope.ts';
 export { handOver } from '../src/core/streams/hand-over.ts';

@@ -4,13 +4,21 @@ import { AgentLoopError } from '../contracts/errors.ts';
 import type { Lease, TaskStateStore } from '../contracts/store.ts';
 import type { JournalRecord } from '../journal/records.ts';
 import type { Commit, Signal } from '../journal/signals.ts';
-import { type TurnIdentity, taskState } from '../journal/state.ts';
+import { taskState } from '../journal/state.ts';
 import { storeError } from '../journal/store-error.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
 
+/** Where the records of a turn go. */
+interface JournalTarget {
+  readonly store: TaskStateStore;
+  readonly lease: Lease;
+}
+
+type Delta = Exclude<Signal, Commit>;
+
 interface JournalDeps {
   /** Absent: the turn lives in this process only, and every record counts as durable at once. */
-  readonly journal: { readonly store: TaskStateStore; readonly lease: Lease } | undefined;
+  readonly journal: JournalTarget | undefined;
   readonly clock: Clock;
   /** How long a commit may wait for the store, in milliseconds. */
   readonly storeDeadlineMs: number;
@@ -25,52 +33,12 @@ interface JournalDeps {
  * the oldest commit has waited `storeDeadlineMs`: then the stream errors with the last failure, or `UNAVAILABLE` where the store
  * kept silent. Any other failure errors it at once. Ends as the source does, also with its error, once everything is durable.
  * Unsubscribing stops the source and the retries. Buffers the signals after the oldest unacknowledged commit.
+ *
+ * A delta that passes is published to the store's followers, for readers of other processes; not so failures of extensions, nor events of child
+ * turns, which publish their own.
  */
 export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
   return staged((to) => new JournalLine(deps, to));
-}
-
-/**
- * Shows the deltas that pass to the store's followers, for readers of other processes. Failures of extensions are not published, nor
- * events of child turns, which publish their own.
- */
-export function publishDeltas(deps: Publisher, store: TaskStateStore): FusibleOperator<Signal, Signal> {
-  return staged((to) => new DeltaPublisher(deps, store, to));
-}
-
-/** Whose deltas they are. */
-interface Publisher {
-  readonly turn: TurnIdentity;
-  readonly epoch: number;
-}
-
-class DeltaPublisher extends Stage<Signal> {
-  readonly #store: TaskStateStore;
-  readonly #taskId: string;
-  readonly #epoch: number;
-  #iteration = 0;
-  #attempt = 0;
-
-  constructor({ turn, epoch }: Publisher, store: TaskStateStore, to: Sink<Signal>) {
-    super(to);
-    this.#store = store;
-    this.#taskId = turn.taskId;
-    this.#epoch = epoch;
-  }
-
-  protected override take(signal: Signal): void {
-    if (signal.type === 'commit') {
-      this.#iteration = signal.after.iteration;
-      this.#attempt = signal.after.attempt;
-    } else if (signal.type === 'tool-progress') {
-      const { callId, update } = signal;
-      this.#store.publish(this.#taskId, { type: 'tool-progress', epoch: this.#epoch, callId, update });
-    } else if (signal.type !== 'extension-error' && signal.type !== 'sub-agent') {
-      const [iteration, attempt] = [this.#iteration, this.#attempt];
-      this.#store.publish(this.#taskId, { type: 'llm', epoch: this.#epoch, iteration, attempt, chunk: signal });
-    }
-    this.to.next(signal);
-  }
 }
 
 interface Held {
@@ -104,6 +72,9 @@ class JournalLine extends Stage<Signal> {
   #end: SourceEnd | undefined;
   #failure: unknown;
   #retryMs = firstRetryMs;
+  /** The model call that deltas belong to: that of the last commit that passed. */
+  #iteration = 0;
+  #attempt = 0;
   #cancelRetry: (() => void) | undefined;
   #cancelDeadline: (() => void) | undefined;
 
@@ -113,11 +84,16 @@ class JournalLine extends Stage<Signal> {
   }
 
   protected override take(signal: Signal): void {
-    if (signal.type !== 'commit') return this.#takeDelta(signal);
-    if (this.#deps.journal === undefined) return this.#release(signal);
+    const { journal: target } = this.#deps;
+    if (target === undefined) this.#pass(signal);
+    else if (signal.type === 'commit') this.#takeCommit(signal);
+    else this.#takeDelta(signal, target);
+  }
+
+  #takeCommit(signal: Commit): void {
     const held: Held = { signal, state: 'open', sends: 0 };
     const idle = this.#held.length === 0;
-    if (this.#failure === undefined && this.#append(held, signal) && idle) return this.#release(signal);
+    if (this.#failure === undefined && this.#append(held, signal) && idle) return this.#pass(signal);
     this.#held.push(held);
     if (idle) this.#armDeadline();
   }
@@ -138,17 +114,17 @@ class JournalLine extends Stage<Signal> {
 
   #finish(end: SourceEnd): void {
     this.#end = end;
-    if (this.#held.length === 0) this.#pass(end);
+    if (this.#held.length === 0) this.#endWith(end);
   }
 
-  #pass(end: SourceEnd): void {
+  #endWith(end: SourceEnd): void {
     if ('error' in end) this.to.error(end.error);
     else this.to.complete();
   }
 
-  #takeDelta(signal: Exclude<Signal, Commit>): void {
+  #takeDelta(signal: Delta, target: JournalTarget): void {
     const last = this.#held.at(-1);
-    if (last === undefined) return this.to.next(signal);
+    if (last === undefined) return this.#passDelta(signal, target);
     if (signal.type === 'text' && last.signal.type === 'text') {
       last.signal = { type: 'text', text: last.signal.text + signal.text };
     } else {
@@ -201,20 +177,36 @@ class JournalLine extends Stage<Signal> {
 
   #drain(): void {
     if (this.#held[0]?.state !== 'durable') return;
+    const { journal: target } = this.#deps;
     this.#retryMs = firstRetryMs;
     this.#cancelDeadline?.();
     while (this.#held[0]?.state === 'durable') {
       const { signal } = this.#held.shift() as Held;
-      if (signal.type === 'commit') this.#release(signal);
-      else this.to.next(signal);
+      if (signal.type === 'commit') this.#pass(signal);
+      else if (target) this.#passDelta(signal, target);
     }
     if (this.#held.length > 0) this.#armDeadline();
-    else if (this.#end) this.#pass(this.#end);
+    else if (this.#end) this.#endWith(this.#end);
   }
 
-  #release(commit: Commit): void {
-    this.to.next(commit);
-    commit.durable?.();
+  /** Publishes a delta, then lets it through. */
+  #passDelta(signal: Delta, { store, lease: { taskId, epoch } }: JournalTarget): void {
+    if (signal.type === 'tool-progress') {
+      const { callId, update } = signal;
+      store.publish(taskId, { type: 'tool-progress', epoch, callId, update });
+    } else if (signal.type !== 'extension-error' && signal.type !== 'sub-agent') {
+      const iteration = this.#iteration;
+      store.publish(taskId, { type: 'llm', epoch, iteration, attempt: this.#attempt, chunk: signal });
+    }
+    this.to.next(signal);
+  }
+
+  #pass(signal: Signal): void {
+    if (signal.type !== 'commit') return this.to.next(signal);
+    this.#iteration = signal.after.iteration;
+    this.#attempt = signal.after.attempt;
+    this.to.next(signal);
+    signal.durable?.();
   }
 
   #fail(held: Held, send: number, error: unknown): void {

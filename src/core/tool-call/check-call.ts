@@ -16,7 +16,7 @@ import {
   mayAsk,
 } from './ask-call.ts';
 import type { AllowedCall, CheckedCall, ToolCallDeps } from './tool-results.ts';
-import { type OfferedTool, providerName, type ToolSet } from './tool-set.ts';
+import type { OfferedTool, ToolSet } from './tool-set.ts';
 
 /**
  * Looks a call's tool up, parses its arguments, checks them, asks the extensions, and whether it may run. A promise only where one of
@@ -113,15 +113,14 @@ interface Given {
  * for the same arguments.
  */
 function schemaCheck(
-  { config }: ToolCallDeps,
+  { config, tools }: ToolCallDeps,
   { attempts, intent }: PendingToolCall,
   { tool, value }: Given,
 ): ArgumentChecker | undefined {
-  const { argumentChecks } = config;
-  const { name, parameters } = tool.definition.function;
-  if (!argumentChecks || !isSchema(parameters)) return undefined;
-  if (attempts > 0 && (!intent || stableJson(intent.arguments) === stableJson(value))) return undefined;
-  return argumentChecks(parameters, `tool "${name}" of ${providerName(tool.provider)}`);
+  const check = config.argumentChecks && tools.schemaCheckOf(tool, config.argumentChecks);
+  if (!check) return undefined;
+  const letThrough = attempts > 0 && (!intent || stableJson(intent.arguments) === stableJson(value));
+  return letThrough ? undefined : check;
 }
 
 /**
@@ -136,16 +135,11 @@ export function loadChecks(
   if (!argumentChecks?.load) return undefined;
   const loading: Promise<void>[] = [];
   for (const { call, result } of calls) {
-    const definition = result ? undefined : tools.byName.get(call.function.name)?.definition;
-    if (!definition || definition.checkArguments || !isSchema(definition.function.parameters)) continue;
-    const load = argumentChecks.load(definition.function.parameters);
+    const tool = result ? undefined : tools.byName.get(call.function.name);
+    const load = tool && tools.loadSchemaCheck(tool, argumentChecks);
     if (load) loading.push(load);
   }
   return loading.length > 0 ? Promise.all(loading) : undefined;
-}
-
-function isSchema(parameters: unknown): boolean {
-  return typeof parameters === 'object' && parameters !== null;
 }
 
 /** A tool that was not offered with the last call of the model is not known to it. */

@@ -1,6 +1,12 @@
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import { isPromiseLike } from '../contracts/promise-like.ts';
-import type { ToolDefinition, ToolListContext, ToolProvider } from '../contracts/tool.ts';
+import type {
+  ArgumentChecker,
+  ArgumentChecks,
+  ToolDefinition,
+  ToolListContext,
+  ToolProvider,
+} from '../contracts/tool.ts';
 import type { Changes } from '../journal/state.ts';
 
 export interface OfferedTool {
@@ -23,6 +29,9 @@ export class ToolSet implements Offer {
   readonly byName: ReadonlyMap<string, OfferedTool>;
   readonly #byName = new Map<string, OfferedTool>();
   readonly #offers = new WeakMap<object, Offer>();
+  readonly #schemaChecks = new Map<OfferedTool, ArgumentChecker>();
+  /** Tools whose schema checks have all that they need. */
+  readonly #loaded = new Set<OfferedTool>();
   /** Whether calls of any of them may have to be approved. */
   anyNeedsApproval = false;
 
@@ -54,6 +63,27 @@ export class ToolSet implements Offer {
     const offer = this.only([...names]);
     this.#offers.set(changes, offer);
     return offer;
+  }
+
+  /** The check of a call's arguments by the schema that its tool declares, made once; `undefined` where it declares none. */
+  schemaCheckOf(tool: OfferedTool, argumentChecks: ArgumentChecks): ArgumentChecker | undefined {
+    const known = this.#schemaChecks.get(tool);
+    if (known) return known;
+    const { name, parameters } = tool.definition.function;
+    if (typeof parameters !== 'object' || parameters === null) return undefined;
+    const check = argumentChecks(parameters, `tool "${name}" of ${providerName(tool.provider)}`);
+    this.#schemaChecks.set(tool, check);
+    return check;
+  }
+
+  /** Loads what the check of a tool's schema needs; `undefined` where all is there. */
+  loadSchemaCheck(tool: OfferedTool, argumentChecks: ArgumentChecks): Promise<void> | undefined {
+    if (this.#loaded.has(tool)) return undefined;
+    const { parameters } = tool.definition.function;
+    const isSchema = typeof parameters === 'object' && parameters !== null;
+    const loading = isSchema && !tool.definition.checkArguments ? argumentChecks.load?.(parameters) : undefined;
+    if (!loading) this.#loaded.add(tool);
+    return loading;
   }
 
   /** The tools of those names that there are, in their order. */

@@ -1,5 +1,5 @@
 import { context as activeContext } from '@opentelemetry/api';
-import { defer, from, type Observable, switchMap } from 'rxjs';
+import { defer, from, Observable, switchMap } from 'rxjs';
 import { checkMessages } from '../contracts/check-messages.ts';
 import { type Clock, systemClock } from '../contracts/clock.ts';
 import type { AgentLoopConfig, StartOptions } from '../contracts/config.ts';
@@ -266,9 +266,9 @@ function newTurn(
   return Turn.of({
     taskId: turn.taskId,
     contextId: turn.contextId,
-    execution$: defer(() => {
+    execution$: new Observable((to) => {
       if (signal) scope.follow(signal);
-      return turn.execution(request);
+      turn.execution(request).subscribe(to);
     }),
     scope,
     inbox,

@@ -36,13 +36,16 @@ import { backoffAfter, type CallStep, callWith, type NextStep, nextStep, without
  * and on drain a model call is left at once, tools get their time to stop. Errors with the error of an iteration; unsubscribing stops it.
  */
 export function loopIterations(deps: ModelCallDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
-  return (state) =>
-    new Observable((subscriber) => {
-      deps.hooks.out = subscriber;
-      const loop = new IterationLoop(deps, { state, traceContext, out: subscriber });
-      subscriber.add(loop);
-      loop.advance();
-    });
+  return (state) => new Observable((out) => runLoop(deps, { state, traceContext, out }));
+}
+
+/** The same for a subscriber that is there. */
+export function runLoop(deps: ModelCallDeps, options: LoopOptions): void {
+  const { out } = options;
+  deps.hooks.out = out;
+  const loop = new IterationLoop(deps, options);
+  out.add(loop);
+  loop.advance();
 }
 
 interface LoopOptions {

@@ -21,7 +21,7 @@ import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
 import type { ResolvedConfig } from '../options/resolve-config.ts';
 import { belowParent, type ParentTurn, reachedLimit, TurnNode } from '../ownership/child-turns.ts';
 import type { Inbox } from '../ownership/inbox.ts';
-import { journal, publishDeltas } from '../ownership/journal-line.ts';
+import { journal } from '../ownership/journal-line.ts';
 import { keepLease, LeaseHold, releaseLease } from '../ownership/lease.ts';
 import { restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
@@ -235,6 +235,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const { request, traced } = run;
   const { lease } = leased;
   const { config } = request;
+  const drains = drainsOf(request);
   const deps = runDeps(run, past.after, leased);
   const first = run.resumed ? resumption(deps, past.after, run) : undefined;
   const elsewhere = run.resumed !== undefined || run.submitted === true;
@@ -247,7 +248,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
     ...(target ? [endChildTurns(deps, first?.after ?? past.after)] : []),
     journal({ journal: target, clock: config.clock, storeDeadlineMs: config.storeDeadlineMs }),
     ...(target ? storeOperators(deps, target, past.after) : []),
-    ...(drainsOf(request).length > 0 ? [failWhereDrained(deps, past.after)] : []),
+    ...(drains.length > 0 ? [failWhereDrained(deps, past.after)] : []),
     ...(config.agents || afterTurn.length + afterEnd.length > 0
       ? [askBehindEnd(deps, past.after, traced.traceContext)]
       : []),
@@ -259,7 +260,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   return new Observable((subscriber) => {
     request.inbox.keepHere();
     request.parent?.begin(deps.node);
-    for (const drain of drainsOf(request)) {
+    for (const drain of drains) {
       if (drain.aborted) deps.drain.abort(drain.reason);
       else subscriber.add(drain.onAbort(() => deps.drain.abort(drain.reason)));
     }
@@ -277,7 +278,6 @@ function storeOperators(
   const leased = { clock, ...target };
   return [
     leaveBelow(deps),
-    publishDeltas(deps, target.store),
     followCommands(deps, target.store, state.commands),
     ...(deps.leaseHold ? [keepLease({ hold: deps.leaseHold, storeDeadlineMs, ...leased })] : []),
     releaseLease(leased),

@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import { defer, Observable, type Subscriber } from 'rxjs';
+import { Observable, type Subscriber } from 'rxjs';
 import { startStintSpan } from '../../observability/spans/run-spans.ts';
 import {
   cancelSpan,
@@ -20,7 +20,7 @@ import { DirectSubscriber } from '../streams/direct-subscriber.ts';
 import { handOver } from '../streams/hand-over.ts';
 import { checkToolsOfOpenCalls } from '../tool-call/tool-plan.ts';
 import { collectTools, noTools, providerName, ToolSet } from '../tool-call/tool-set.ts';
-import { loopIterations } from './loop.ts';
+import { runLoop } from './loop.ts';
 import type { RunDeps } from './run-operators.ts';
 
 /**
@@ -126,17 +126,18 @@ class Stints {
  */
 function loopStint(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
   return (state) => {
-    const loop = (tools: ToolSet) => {
+    const run = (tools: ToolSet, out: Subscriber<Signal>) => {
       if (!onlyCloses(deps, state)) checkToolsOfOpenCalls({ tools }, state);
-      return loopIterations(withTools(deps, tools), traceContext)(state);
+      runLoop(withTools(deps, tools), { state, traceContext, out });
     };
-    return defer(() => {
-      if (onlyCloses(deps, state)) return loop(noTools);
+    return new Observable((out) => {
+      if (onlyCloses(deps, state)) return run(noTools, out);
       const { turn, authContext, context } = deps;
       const waiting = new Set<ToolProvider>();
       const tools = collectTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
-      if (!(tools instanceof Promise)) return loop(new ToolSet(tools));
-      return toolsInTime(deps, { tools, waiting, resumed }).pipe(handOver(loop));
+      if (!(tools instanceof Promise)) return run(new ToolSet(tools), out);
+      const runLater = handOver((listed: ToolSet) => new Observable<Signal>((to) => run(listed, to)));
+      toolsInTime(deps, { tools, waiting, resumed }).pipe(runLater).subscribe(out);
     });
   };
 }

@@ -27,18 +27,18 @@ describe('calls of functions', () => {
   }, 120_000);
 
   it('W-01 are few in an iteration with one tool', () => {
-    expect(cost.iteration.own).toBeLessThanOrEqual(464);
+    expect(cost.iteration.own).toBeLessThanOrEqual(458);
     expect(cost.iteration.rxjs).toBeLessThanOrEqual(78);
   });
 
   it('W-03 are few in a turn with one model call, and for the loop that runs it', () => {
-    expect(cost.turn.own).toBeLessThanOrEqual(494);
-    expect(cost.turn.rxjs).toBeLessThanOrEqual(126);
+    expect(cost.turn.own).toBeLessThanOrEqual(491);
+    expect(cost.turn.rxjs).toBeLessThanOrEqual(113);
     expect(cost.loop.own + cost.loop.rxjs).toBeLessThanOrEqual(49);
   });
 
   it('W-04 are few for one more call of an answer, however many there are', () => {
-    expect(cost.call.own).toBeLessThanOrEqual(201);
+    expect(cost.call.own).toBeLessThanOrEqual(195);
     expect(cost.call.rxjs).toBeLessThanOrEqual(47);
     expect(cost.callOfMany).toEqual(cost.call);
   });
@@ -49,16 +49,16 @@ describe('calls of functions', () => {
   });
 
   it('W-07 are few more with a store in memory', () => {
-    expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(97);
+    expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(94);
     expect(cost.storedIteration.rxjs - cost.iteration.rxjs).toBeLessThanOrEqual(6);
-    expect(cost.storedTurn.own - cost.turn.own).toBeLessThanOrEqual(256);
+    expect(cost.storedTurn.own - cost.turn.own).toBeLessThanOrEqual(243);
     expect(cost.storedTurn.rxjs - cost.turn.rxjs).toBeLessThanOrEqual(67);
   });
 
   it('W-08 make few subscriptions', () => {
     expect(cost.iteration.subscriptions).toBeLessThanOrEqual(2);
     expect(cost.call.subscriptions).toBeLessThanOrEqual(1);
-    expect(cost.turn.subscriptions).toBeLessThanOrEqual(7);
+    expect(cost.turn.subscriptions).toBeLessThanOrEqual(6);
   });
 
   it('W-16 read the clock once for each commit, and for the start and the end of a tool', () => {
@@ -72,7 +72,7 @@ describe('calls of functions', () => {
   it('W-17 are few more in an iteration of agent() than of a loop with the same configuration, also in a late one', () => {
     const sum = ({ own, rxjs }: Cost) => own + rxjs;
     expect(sum(cost.agentIteration) / sum(cost.managedIteration)).toBeLessThanOrEqual(1.15);
-    expect(sum(cost.agentIteration)).toBeLessThanOrEqual(1_014);
+    expect(sum(cost.agentIteration)).toBeLessThanOrEqual(1_008);
     expect(sum(cost.lateAgentIteration)).toBeLessThanOrEqual(sum(cost.agentIteration) + 1);
   });
 });
@@ -93,7 +93,7 @@ describe('bytes allocated', () => {
   });
 
   it('W-04 are few for one more call, however many there are', () => {
-    expect(bytes.call.bytes).toBeLessThanOrEqual(14_000);
+    expect(bytes.call.bytes).toBeLessThanOrEqual(12_000);
     expect(bytes.callOfMany.bytes).toBeLessThanOrEqual(1.2 * bytes.call.bytes);
   });
 
