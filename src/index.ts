@@ -67,15 +67,12 @@ export { StoreFactory } from './stores/factory.ts';
 export { InMemoryStateStore } from './stores/memory/in-memory-state-store.ts';
 export { InMemoryMessageStore } from './stores/messages/table-message-store.ts';
 export { snapshotStateStore } from './stores/snapshot/snapshot-state-store.ts';
-export { artifactTools } from './tools/artifact-tools.ts';
-export { cacheTools } from './tools/cache-tools.ts';
-export { checkedTools } from './tools/checked-tools.ts';
+export { artifactTools, writeArtifact } from './tools/artifact-tools.ts';
 export { ClientToolProvider } from './tools/client-tool-provider.ts';
 export { LocalToolProvider } from './tools/local-tools.ts';
-export { parseContent } from './tools/parse-content.ts';
 export { tool } from './tools/tool.ts';
-export { contentParts } from './tools/tool-content.ts';
-export { writeArtifact } from './tools/write-artifact.ts';
+export { contentParts, parseContent } from './tools/tool-content.ts';
+export { cacheTools, checkedTools } from './tools/wrapped-tools.ts';
 export type {
   A2AMessage,
   A2APart,

@@ -135,6 +135,7 @@ export type {
   OnInDoubt,
   OnLength,
   OnLimit,
+  Partially,
   PausedEvent,
   PostOptions,
   ReachedLimit,
@@ -221,7 +222,7 @@ export type {
   UnfinishedTurn,
 } from './core/journal/index.ts';
 export type { TokenCounter } from './core/model-call/index.ts';
-export type { Answers, ForkEdits, ForkOptions, Partially, ResultEdit } from './core/options/index.ts';
+export type { Answers, ForkEdits, ForkOptions, ResultEdit } from './core/options/index.ts';
 export type {
   AnswerOptions,
   CancelOptions,
@@ -280,16 +281,14 @@ export type { ProviderPolicy } from './providers/policies/provider-policy.ts';
 export type { RecordResponsesOptions, ReplayResponsesOptions } from './providers/policies/response-cassette.ts';
 export type { RetryOptions } from './providers/policies/retry.ts';
 export type { TimeoutOptions } from './providers/policies/timeout.ts';
-export type { Deviation } from './replay/deviation.ts';
-export type { ReplayConfig } from './replay/perform-replay.ts';
-export type { Journal, Replay, ReplayOptions, ReplayResult } from './replay/replay.ts';
+export type { Deviation } from './replay/recording.ts';
+export type { Journal, Replay, ReplayConfig, ReplayOptions, ReplayResult } from './replay/replay.ts';
 export type { FolderArtifactStoreOptions } from './stores/artifacts/folder-artifact-store.ts';
 export type { InMemoryArtifactStoreOptions } from './stores/artifacts/in-memory-artifact-store.ts';
 export type { CacheSetOptions, CacheStore, InMemoryCacheStoreOptions } from './stores/cache/cache-store.ts';
 export type { InMemoryMessageStoreOptions } from './stores/messages/table-message-store.ts';
 export type { Snapshot, SnapshotStateStoreOptions, SnapshotStore } from './stores/snapshot/snapshot-state-store.ts';
-export type { BatchedCall, BatchResults } from './tools/batched-calls.ts';
-export type { CacheScope, CacheToolsOptions } from './tools/cache-tools.ts';
+export type { TextChunks } from './tools/artifact-tools.ts';
 export type { Tool, ToolFactory } from './tools/tool.ts';
-export type { ToolOptions } from './tools/tool-options.ts';
-export type { TextChunks } from './tools/write-artifact.ts';
+export type { BatchedCall, BatchResults, ToolOptions } from './tools/tool-options.ts';
+export type { CacheScope, CacheToolsOptions } from './tools/wrapped-tools.ts';

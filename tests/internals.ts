@@ -81,52 +81,50 @@ export { decodeText, listFilesTool, readFileTool, searchFilesTool } from '../src
 export { Workspace, type WorkspaceOptions } from '../src/cli/tools/workspace.ts';
 export type { TurnFlags } from '../src/cli/turn-flags.ts';
 export { loadAgent, loadTools } from '../src/cli/user-modules.ts';
-export { checkChangedMessages, checkMessages } from '../src/core/contracts/check-messages.ts';
-export { messageOf } from '../src/core/contracts/errors.ts';
+export { messageOf, missingPackage } from '../src/core/contracts/errors.ts';
 export { isExtensionEvent } from '../src/core/contracts/events.ts';
-export { guardedLogger } from '../src/core/contracts/guarded-logger.ts';
-export { missingResult, Pairing, pairedMessages } from '../src/core/contracts/messages.ts';
-export { missingPackage } from '../src/core/contracts/missing-package.ts';
-export type { MaybePromise } from '../src/core/contracts/promise-like.ts';
+export { guardedLogger } from '../src/core/contracts/logger.ts';
+export {
+  checkChangedMessages,
+  checkMessages,
+  missingResult,
+  Pairing,
+  pairedMessages,
+} from '../src/core/contracts/messages.ts';
 export { taskIdPattern } from '../src/core/contracts/store.ts';
 export type { ArgumentChecks } from '../src/core/contracts/tool.ts';
 export { addUsage } from '../src/core/contracts/usage.ts';
+export type { MaybePromise } from '../src/core/contracts/values.ts';
 export { type HookSubjects, hookSubjects } from '../src/core/hooks/hook-subjects.ts';
 export { type AskedHookName, Hooks, type HookTable, hookNames, hookTable } from '../src/core/hooks/hook-table.ts';
-export { innermostQuestion } from '../src/core/journal/child-questions.ts';
-export { CommandIds } from '../src/core/journal/command-ids.ts';
-export { eventsBehind } from '../src/core/journal/event-operators.ts';
-export { EventProjector } from '../src/core/journal/event-projector.ts';
-export { GrowingText } from '../src/core/journal/growing-text.ts';
-export { History, isInstruction } from '../src/core/journal/history.ts';
-export { iterateEvents } from '../src/core/journal/iterate-events.ts';
+export { commitOf, replayOf } from '../src/core/journal/commit.ts';
+export { EventProjector, GrowingText } from '../src/core/journal/event-projector.ts';
+export type { RecordedHook } from '../src/core/journal/extension-record.ts';
+export { CommandIds, History, isInstruction, PersistentArray } from '../src/core/journal/history.ts';
 export { earlierRuns, type LostSpan } from '../src/core/journal/lost-runs.ts';
-export { replayOf } from '../src/core/journal/observe-turn.ts';
-export { PersistentArray } from '../src/core/journal/persistent-array.ts';
+export { innermostQuestion, openQuestions } from '../src/core/journal/questions.ts';
+export { eventsBehind, iterateEvents } from '../src/core/journal/read-events.ts';
 export { isKnownType, kindOf } from '../src/core/journal/record-table.ts';
 export {
   isTerminal,
   type LlmDone,
   type LlmStart,
-  type RecordedHook,
   type TerminalRecord,
   type ToolIntent,
   type ToolResultRecord,
 } from '../src/core/journal/records.ts';
-export { commitOf } from '../src/core/journal/signals.ts';
-export { openQuestions, taskState } from '../src/core/journal/state.ts';
-export { whenReady } from '../src/core/journal/when-ready.ts';
+export { whenReady } from '../src/core/journal/store-answer.ts';
+export { taskState } from '../src/core/journal/turn-result.ts';
 export { BodyCounter, ModelSilence } from '../src/core/model-call/limits.ts';
 export { summaryFallback } from '../src/core/model-call/response.ts';
 export { estimatedUsage, estimatePromptTokens, OpenCall, tokenCounter } from '../src/core/model-call/usage.ts';
-export { resolveConfig } from '../src/core/options/resolve-config.ts';
+export { resolveConfig } from '../src/core/options/config.ts';
 export { TurnNode } from '../src/core/ownership/child-turns.ts';
 export { Inbox } from '../src/core/ownership/inbox.ts';
 export { journal } from '../src/core/ownership/journal-line.ts';
 export { keepLease, LeaseHold, releaseLease } from '../src/core/ownership/lease.ts';
 export { AbortScope } from '../src/core/streams/abort-scope.ts';
-export { handOver } from '../src/core/streams/hand-over.ts';
-export { fuse, type Handlers, operate, type Sink, Stage, staged } from '../src/core/streams/operate.ts';
+export { fuse, type Handlers, handOver, operate, type Sink, Stage, staged } from '../src/core/streams/operate.ts';
 export { Deadlines } from '../src/core/tool-call/call-limits.ts';
 export { RunningTool, type ToolCallRun, type ToolSignal } from '../src/core/tool-call/running-tool.ts';
 export { executeTools } from '../src/core/tool-call/tool-operators.ts';
@@ -190,10 +188,9 @@ export { RateWindow } from '../src/providers/policies/limits.ts';
 export { keyOf, requestOf } from '../src/providers/policies/request-key.ts';
 export { redactChunks } from '../src/providers/policies/response-cassette.ts';
 export { backoffMs } from '../src/providers/policies/retry.ts';
-export { redactMembers } from '../src/redaction/redact-members.ts';
-export { isSecretName, withoutSecrets } from '../src/redaction/redact-secrets.ts';
-export { withReason } from '../src/replay/errors-of-0.1.ts';
+export { isSecretName, redactMembers, withoutSecrets } from '../src/redaction.ts';
 export { type Replayed, recordedAnswers, type UnnamedHooks } from '../src/replay/recorded-extensions.ts';
+export { withReason } from '../src/replay/recording.ts';
 export { Replay } from '../src/replay/replay.ts';
 export { fileNameOf, idOfFileName } from '../src/stores/artifacts/folder-files.ts';
 export { cacheKeyHash } from '../src/stores/cache/cache-store.ts';
@@ -246,9 +243,8 @@ export {
   upTo,
   wholeTurn,
 } from '../src/testing/store-contract/journal-fixture.ts';
-export type { FromJsonSchema } from '../src/tools/from-json-schema.ts';
 export { verifyJsonSchema } from '../src/tools/json-schema-engine.ts';
-export { foreignSchemaChecker, jsonSchemaChecker } from '../src/tools/limited-schema.ts';
-export { jsonSchemaChecks } from '../src/tools/schema-checks.ts';
+export { foreignSchemaChecker, jsonSchemaChecker, jsonSchemaChecks } from '../src/tools/schema-checks.ts';
 export { toContent } from '../src/tools/tool-content.ts';
+export type { FromJsonSchema } from '../src/tools/tool-options.ts';
 export { type ArgumentsOf, assertToolOptions, type RawArguments } from '../src/tools/tool-options.ts';

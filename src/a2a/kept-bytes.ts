@@ -1,5 +1,4 @@
-import type { Clock } from '../core/contracts/index.ts';
-import { RecentMap } from '../core/journal/index.ts';
+import { type Clock, RecentMap } from '../core/contracts/index.ts';
 import type { Owner } from './kept-in-stores.ts';
 import { limitReached } from './protocol-errors.ts';
 

@@ -10,10 +10,10 @@ import {
   type ContextSummary,
   type MaybePromise,
   type MessageStore,
+  RecentMap,
   type TaskStateStore,
   type TaskSummary,
 } from '../core/contracts/index.ts';
-import { RecentMap } from '../core/journal/index.ts';
 import { groupOf } from '../stores/task-summary.ts';
 import { isScoped } from './scope.ts';
 

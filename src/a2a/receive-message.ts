@@ -3,7 +3,14 @@ import type { Part, SendMessageRequest, TaskPushNotificationConfig, Message as W
 import type { A2AError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { AgentTurnOptions } from '../agent/agent-options.ts';
-import { type Command, type ErrorCode, type Extension, isSuspended, type Message } from '../core/contracts/index.ts';
+import {
+  asJson,
+  type Command,
+  type ErrorCode,
+  type Extension,
+  isSuspended,
+  type Message,
+} from '../core/contracts/index.ts';
 import {
   innermostQuestion,
   type LoopState,
@@ -11,7 +18,7 @@ import {
   type Question,
   waitsForAnswers,
 } from '../core/journal/index.ts';
-import { type Answers, asJson, recordsOfAnswers } from '../core/options/index.ts';
+import { type Answers, recordsOfAnswers } from '../core/options/index.ts';
 import { AgentLoop, incomingMessage, type Turn } from '../core/turn/index.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';
 import type { CallerTasks, Sent } from './caller-tasks.ts';

@@ -17,8 +17,7 @@ import type {
 } from '@a2a-js/sdk';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import { catchError, defer, type Observable, switchMap, throwError } from 'rxjs';
-import { AgentLoopError, type AuthContext, nameOf } from '../core/contracts/index.ts';
-import { inTime } from '../core/options/index.ts';
+import { AgentLoopError, type AuthContext, inTime, nameOf } from '../core/contracts/index.ts';
 import { CallerTasks } from './caller-tasks.ts';
 import {
   activated,

@@ -17,7 +17,7 @@ import type { ResumeOptions, RetryTurnOptions } from '../core/turn/index.ts';
 import type { ContextManagementOptions } from '../extensions/context-management.ts';
 import type { OutputSchema, StructuredOutputOptions } from '../extensions/structured-output/output-options.ts';
 import type { RetryOptions } from '../providers/policies/retry.ts';
-import type { FromJsonSchema } from '../tools/from-json-schema.ts';
+import type { FromJsonSchema } from '../tools/tool-options.ts';
 
 /** What becomes of a turn that starts while another of its context has not ended. */
 export type BusyPolicy =

@@ -13,9 +13,8 @@ import {
   type ToolProvider,
   textOf,
 } from '../core/contracts/index.ts';
-import { engineTool } from '../tools/engine-tools.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
-import { type Tool, tool } from '../tools/tool.ts';
+import { engineTool, type Tool, tool } from '../tools/tool.ts';
 import type { Agent } from './agent.ts';
 import { agentToolName, agentTools, childTaskId } from './agent-tools.ts';
 import { type Answered, type Join, limited, type Parallel, type RoutingLimit, type Sequence } from './routing.ts';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { AgentLoopError, type Usage } from '../core/contracts/index.ts';
-import { privateFileMode } from '../files/private-files.ts';
+import { privateFileMode } from '../private-files.ts';
 import { addSpent, type BatchRow, lineOf, nothingSpent, type Spent } from './batch-row.ts';
 import { textLines } from './text-lines.ts';
 

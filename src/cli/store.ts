@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { AgentLoopError, messageOf, type TaskStateStore } from '../core/contracts/index.ts';
-import { makeFolderSync, writePrivateSync } from '../files/private-files.ts';
+import { makeFolderSync, writePrivateSync } from '../private-files.ts';
 import { loadPackage } from '../stores/load-package.ts';
 import { invalidConfig } from './arguments.ts';
 import type { Environment } from './terminal.ts';

@@ -13,7 +13,7 @@ import {
 } from '../core/contracts/index.ts';
 import { History, type LoopState, type TurnIdentity } from '../core/journal/index.ts';
 import { anyCount, assertOptions, someCount } from '../providers/policies/policy-options.ts';
-import { engineDefinition } from '../tools/engine-tools.ts';
+import { engineDefinition } from '../tools/tool.ts';
 import { behindCompaction, compactionName, isCompaction } from './context/compaction.ts';
 import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimBetween } from './context/trim-tool-outputs.ts';
 

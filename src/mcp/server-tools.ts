@@ -11,7 +11,7 @@ import {
   type ToolPolicy,
   type ToolResult,
 } from '../core/contracts/index.ts';
-import { foreignSchemaChecker, jsonSchemaChecker, verifyForeignSchema } from '../tools/limited-schema.ts';
+import { foreignSchemaChecker, jsonSchemaChecker, verifyForeignSchema } from '../tools/schema-checks.ts';
 import { toolError } from './call-failure.ts';
 import { contentOfResource } from './content-parts.ts';
 import type { McpConnection } from './mcp-connection.ts';

@@ -9,7 +9,7 @@ import {
   textOf,
 } from '../core/contracts/index.ts';
 import { carrierFromContext } from '../observability/trace-carrier.ts';
-import { foreignSchemaChecker } from '../tools/limited-schema.ts';
+import { foreignSchemaChecker } from '../tools/schema-checks.ts';
 import { toolError } from './call-failure.ts';
 import { contentOf, withTexts } from './content-parts.ts';
 import { OpenCall } from './open-call.ts';

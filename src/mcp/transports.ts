@@ -3,9 +3,8 @@ import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/cl
 import type { ReadBuffer } from '@modelcontextprotocol/sdk/shared/stdio.js';
 import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
-import { AgentLoopError, systemClock } from '../core/contracts/index.ts';
+import { AgentLoopError, inTime, systemClock } from '../core/contracts/index.ts';
 import { boundedResponse } from '../core/model-call/index.ts';
-import { inTime } from '../core/options/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import { bodyLimitsOf, type McpHeaders, type McpHttpOptions, type McpProcessOptions } from './mcp-options.ts';
 

@@ -1,14 +1,25 @@
-import { AgentLoopError, limitOf, type Message, systemClock } from '../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type Lease,
+  limitOf,
+  type Message,
+  systemClock,
+  type Under,
+} from '../core/contracts/index.ts';
 import {
   type ExtensionRecord,
   isTerminal,
   type JournalRecord,
   type Stamped,
   type ToolResultRecord,
+  type TurnStarted,
   type TurnSuspended,
+  taskState,
 } from '../core/journal/index.ts';
-import type { ReplayClock } from './replay-clock.ts';
-import type { ReplayRun } from './replay-runs.ts';
+import { InMemoryStateStore } from '../stores/memory/in-memory-state-store.ts';
+import { fenced } from '../stores/store-rules.ts';
+import type { ReplayRun } from './recording.ts';
 import type { Score } from './score.ts';
 
 /** What others asked of a turn while it ran. */
@@ -20,14 +31,14 @@ export interface Controls {
 }
 
 /** Somebody whom the recording answers: the model, a tool, or a tool that is asked about a call in doubt. */
-export interface Waiter {
+interface Waiter {
   /** Answers with the record that is due. */
   readonly give: (record: JournalRecord) => void;
   /** Answers where the loop has left the recording. */
   readonly improvise: () => void;
 }
 
-export interface ConductorOptions {
+interface ConductorOptions {
   readonly score: Score;
   readonly clock: ReplayClock;
   /** How long the loop may take from one record to the next, in milliseconds. */
@@ -275,4 +286,98 @@ function hasNeverStarted(rest: Iterable<JournalRecord>): boolean {
 function stuck(ms: number): AgentLoopError {
   const message = `The replay has left its recording and waits for more than ${ms} ms; see its deviations.`;
   return new AgentLoopError('DEVIATION', message);
+}
+
+/** A clock that stands still. What is scheduled runs only when the recording says that it did. */
+export interface ReplayClock extends Clock {
+  /** Runs what was scheduled last for this many milliseconds. */
+  elapse(ms: number): void;
+}
+
+export function replayClock(startAt: number): ReplayClock {
+  const waiting = new Map<() => void, number>();
+  return {
+    now: () => startAt,
+    schedule(ms, callback) {
+      const run = () => callback();
+      waiting.set(run, ms);
+      return () => waiting.delete(run);
+    },
+    elapse(ms) {
+      const last = [...waiting].findLast(([, after]) => after === ms);
+      if (!last) return;
+      waiting.delete(last[0]);
+      last[0]();
+    },
+  };
+}
+
+/** Journals a replay in memory: what the loop writes is compared with the recording, and the recorded record is kept. */
+export class ReplayStore extends InMemoryStateStore {
+  readonly #score: Score;
+  readonly #conductor: Conductor;
+  #lease: Lease | undefined;
+
+  constructor(score: Score, conductor: Conductor) {
+    super();
+    this.#score = score;
+    this.#conductor = conductor;
+  }
+
+  /** Puts records there that no run of the loop makes: those that a fork copied, and those of who only visits the turn. */
+  put(taskId: string, records: readonly JournalRecord[]): void {
+    const [first, ...rest] = records;
+    if (first?.type === 'turn.started') super.create(taskId, first);
+    const more = first?.type === 'turn.started' ? rest : records;
+    if (more.length === 0) return;
+    const lease = super.acquire(taskId, 'the recording', 1_000);
+    this.#write(lease, more);
+    super.release(lease);
+  }
+
+  override create(taskId: string, started: Stamped<TurnStarted>) {
+    const [first] = this.#kept([started]);
+    const answer = super.create(taskId, first?.type === 'turn.started' ? { ...first } : started);
+    this.#conductor.taken();
+    return answer;
+  }
+
+  /** Its epoch is the recorded one, so that what is in doubt is in doubt here too. */
+  override acquire(taskId: string, owner: string, leaseMs: number, under?: Under): Lease {
+    this.#lease = super.acquire(taskId, owner, leaseMs, under);
+    return { ...this.#lease, epoch: this.#score.run.epoch };
+  }
+
+  override append(lease: Lease, records: readonly JournalRecord[]): void {
+    this.#checkAlive(lease);
+    const kept = this.#kept(records);
+    if (this.#lease && kept.length > 0) this.#write(this.#lease, kept);
+    this.#conductor.taken();
+  }
+
+  override renew(lease: Lease): void {
+    this.#checkAlive(lease);
+  }
+
+  override release(): void {
+    if (this.#lease) super.release(this.#lease);
+  }
+
+  #kept(records: readonly JournalRecord[]): readonly JournalRecord[] {
+    try {
+      return records.flatMap((record) => this.#score.take(record));
+    } catch (error) {
+      this.#conductor.fail(error);
+      throw error;
+    }
+  }
+
+  #write(lease: Lease, records: readonly JournalRecord[]): void {
+    const { state } = this.#score;
+    super.append(lease, records, { status: state ? taskState(state) : 'working', barrier: true });
+  }
+
+  #checkAlive(lease: Lease): void {
+    if (this.#conductor.isDead) throw this.#conductor.failure ?? fenced(lease);
+  }
 }

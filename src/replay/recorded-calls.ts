@@ -15,7 +15,7 @@ import type {
   ToolResultRecord,
   TurnAsked,
 } from '../core/journal/index.ts';
-import { callIdOf, difference } from './deviation.ts';
+import { callIdOf, difference } from './recording.ts';
 
 /** What became of one call. */
 export interface RecordedCallRun {

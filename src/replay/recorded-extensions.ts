@@ -12,12 +12,11 @@ import type {
 } from '../core/contracts/index.ts';
 import type { HookName } from '../core/hooks/index.ts';
 import type { ExtensionRecord, JournalRecord, LlmStart, RecordedHook, Stamped } from '../core/journal/index.ts';
-import { difference } from './deviation.ts';
-import { extensionCodes } from './extension-codes.ts';
 import { type RecordedCallRun, recordedApprovals } from './recorded-calls.ts';
+import { difference, extensionCodes } from './recording.ts';
 import type { Score } from './score.ts';
 
-export interface RecordedExtensionsOptions {
+interface RecordedExtensionsOptions {
   readonly score: Score;
   readonly records: readonly JournalRecord[];
   readonly calls: readonly RecordedCallRun[];

@@ -11,7 +11,7 @@ import { hasFailed } from '../core/tool-call/index.ts';
 import { isSilent, recordedCalls } from './recorded-calls.ts';
 
 /** The options of a loop that a journal does not say, as far as what it did shows them. */
-export type RecordedSettings = Defined<
+type RecordedSettings = Defined<
   Pick<
     AgentLoopConfig,
     'maxIterations' | 'onLimit' | 'onLength' | 'toolConcurrency' | 'toolFailureMode' | 'abortGraceMs' | 'maxResumes'

@@ -1,11 +1,17 @@
-import { AgentLoopError } from '../core/contracts/index.ts';
+import { AgentLoopError, asJson } from '../core/contracts/index.ts';
 import { applyRecord, type JournalRecord, type LlmStart, type LoopState } from '../core/journal/index.ts';
-import { callIdOf, type Deviation, describe, difference, nameOf } from './deviation.ts';
-import { extensionCodes } from './extension-codes.ts';
-import type { Recording } from './recording.ts';
-import type { ReplayRun } from './replay-runs.ts';
+import {
+  callIdOf,
+  type Deviation,
+  describe,
+  difference,
+  extensionCodes,
+  nameOf,
+  type Recording,
+  type ReplayRun,
+} from './recording.ts';
 
-export interface ScoreOptions {
+interface ScoreOptions {
   readonly recording: Recording;
   /** Whether the first deviation is an error. */
   readonly strict: boolean;
@@ -251,8 +257,4 @@ function asDetailed(made: JournalRecord, recorded: JournalRecord): JournalRecord
 /** A failure as data: the words that go with a code and its reason may change from version to version. */
 function withoutWords<T extends { readonly message: string }>({ message: _, ...data }: T): Omit<T, 'message'> {
   return data;
-}
-
-function asJson(value: object): unknown {
-  return JSON.parse(JSON.stringify(value));
 }

@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { basename, dirname, extname } from 'node:path';
 import { AgentLoopError, messageOf, type TaskStateStore } from '../core/contracts/index.ts';
 import { checkRecord, type JournalRecord, type LlmDone, type Stamped, type TurnRecord } from '../core/journal/index.ts';
-import { makeFolder, writePrivate } from '../files/private-files.ts';
-import { redactMembers } from '../redaction/redact-members.ts';
+import { makeFolder, writePrivate } from '../private-files.ts';
+import { redactMembers } from '../redaction.ts';
 import { formatJournal, parseJournal } from '../stores/journal-file.ts';
 
 /** A recorded turn, for `replay`. */

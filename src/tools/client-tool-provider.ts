@@ -8,9 +8,9 @@ import {
   type ToolProvider,
   type ToolResult,
 } from '../core/contracts/index.ts';
-import { checkedTools } from './checked-tools.ts';
 import { toContent } from './tool-content.ts';
 import { assertDescription } from './tool-options.ts';
+import { checkedTools } from './wrapped-tools.ts';
 
 /** What a client says of a tool that it runs itself. */
 export type ClientTool = ToolDefinition['function'];

@@ -1,9 +1,15 @@
-import { AgentLoopError, type Content, type ContentPart, messageOf } from '../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  type Content,
+  type ContentPart,
+  type JsonContent,
+  messageOf,
+} from '../core/contracts/index.ts';
 
 const marker = Symbol.for('millrace.ContentParts');
 
 /** A result of a tool that is more than text. Made by {@link contentParts}. */
-export interface ContentParts {
+interface ContentParts {
   readonly [marker]: readonly ContentPart[];
 }
 
@@ -114,4 +120,18 @@ function firstLineOf(text: string): string {
 
 function noContent(name: string, what: string, cause?: unknown): AgentLoopError {
   return new AgentLoopError('TOOL_FAILED', `Tool "${name}" returned ${what}.`, { cause });
+}
+
+/**
+ * The value that a tool returned, of the content of its `internal:tool-complete` event: what its JSON says, with the type that `tool` has read of
+ * `execute`. It is not checked again. Errors: `INVALID_INPUT` where the content is not JSON, because an extension has replaced it.
+ */
+export function parseContent<T>(content: JsonContent<T>): T;
+export function parseContent(content: string): unknown {
+  try {
+    return JSON.parse(content);
+  } catch (cause) {
+    const message = `The content of a tool result is not JSON (${messageOf(cause)}); an extension may have replaced it.`;
+    throw new AgentLoopError('INVALID_INPUT', message, { cause });
+  }
 }

@@ -1,15 +1,16 @@
-import type { StandardSchemaV1 } from '@standard-schema/spec';
+import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec';
 import {
   AgentLoopError,
+  type ArgumentCheck,
+  type ArgumentChecker,
   type JSONSchema,
+  messageOf,
   type ToolContext,
   type ToolDefinition,
   type ToolListContext,
   type ToolPolicy,
 } from '../core/contracts/index.ts';
-import type { BatchedCall, BatchResults } from './batched-calls.ts';
-import type { FromJsonSchema } from './from-json-schema.ts';
-import { effectCure } from './tool-parameters.ts';
+import { argumentPath, problemText } from './json-schema-engine.ts';
 
 /**
  * A Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of an object. A Standard Schema may make something else of the object, or an
@@ -244,3 +245,138 @@ function shown(value: unknown): string {
   if (member !== undefined) return `an object whose member "${member}" is a schema, and no schema itself`;
   return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }
+
+/** Checks and converts arguments by a Standard Schema; a promise only where the schema answers with one. */
+export function standardChecker(schema: StandardSchemaV1): ArgumentChecker {
+  return (value) => {
+    const result = schema['~standard'].validate(value);
+    return 'then' in result ? Promise.resolve(result).then(checkOf) : checkOf(result);
+  };
+}
+
+/**
+ * The JSON Schema of what a Standard Schema takes in, asked of the schema itself (`~standard.jsonSchema`): draft
+ * 2020-12, else draft-07. Throws `INVALID_CONFIG` where it cannot tell, or where it does not describe an object.
+ */
+export function jsonSchemaOf(schema: StandardSchemaV1, toolName: string): JSONSchema {
+  const jsonSchema = anyJsonSchemaOf(schema, toolName);
+  if (jsonSchema['type'] !== 'object') {
+    const { vendor } = schema['~standard'];
+    throw invalid(toolName, `its ${vendor} schema does not describe an object; wrap what it describes in one`);
+  }
+  return jsonSchema;
+}
+
+/** As `jsonSchemaOf`, of anything. */
+export function anyJsonSchemaOf(schema: StandardSchemaV1, toolName: string): JSONSchema {
+  const { vendor } = schema['~standard'];
+  if (!tellsJsonSchema(schema)) {
+    const cure = wrapping.get(vendor) ?? 'give that as the option jsonSchema';
+    throw invalid(toolName, `its ${vendor} schema does not tell its JSON Schema; ${cure}`);
+  }
+  const { $schema: _, ...jsonSchema } = inputSchema(schema, toolName);
+  return jsonSchema;
+}
+
+const effectCure = 'pass Schema.toStandardJSONSchemaV1(Schema.toStandardSchemaV1(schema)), with Schema of "effect"';
+
+/** How a schema of a library is made to tell its JSON Schema, by the name that it gives as its vendor. */
+const wrapping: ReadonlyMap<string, string> = new Map([
+  ['valibot', 'pass toStandardJsonSchema(schema) of "@valibot/to-json-schema", or give that as the option jsonSchema'],
+  ['effect', `${effectCure}, or give that as the option jsonSchema`],
+]);
+
+function tellsJsonSchema(schema: StandardSchemaV1): schema is StandardSchemaV1 & StandardJSONSchemaV1 {
+  return 'jsonSchema' in schema['~standard'];
+}
+
+function inputSchema(schema: StandardJSONSchemaV1, toolName: string): JSONSchema {
+  const { jsonSchema, vendor } = schema['~standard'];
+  try {
+    return jsonSchema.input({ target: 'draft-2020-12' });
+  } catch (refusal) {
+    try {
+      return jsonSchema.input({ target: 'draft-07' });
+    } catch {
+      const what = `its ${vendor} schema has no JSON Schema (${messageOf(refusal)}); give one as the option jsonSchema`;
+      throw invalid(toolName, what, refusal);
+    }
+  }
+}
+
+function checkOf(result: StandardSchemaV1.Result<unknown>): ArgumentCheck {
+  if (result.issues === undefined) return { ok: true, value: result.value };
+  return { ok: false, message: problemText(result.issues.map(problemOf)) };
+}
+
+function problemOf({ path = [], message }: StandardSchemaV1.Issue): string {
+  return `${argumentPath(path.map((segment) => (typeof segment === 'object' ? segment.key : segment)))}: ${message}`;
+}
+
+function invalid(toolName: string, what: string, cause?: unknown): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', `Tool "${toolName}": ${what}.`, { cause });
+}
+
+/**
+ * The type that a JSON Schema written as a literal describes: `type`, `properties`, `required`, `items`, `enum` and
+ * `const` are read. Anything else, and any schema whose type is too wide to read, gives `unknown`.
+ */
+export type FromJsonSchema<S> = S extends { readonly const: infer Value }
+  ? Value
+  : S extends { readonly enum: readonly (infer Value)[] }
+    ? Value
+    : S extends { readonly type: infer Type }
+      ? FromType<Type, S>
+      : unknown;
+
+type FromType<Type, S> = Type extends readonly (infer One)[]
+  ? FromType<One, S>
+  : Type extends 'string'
+    ? string
+    : Type extends 'number' | 'integer'
+      ? number
+      : Type extends 'boolean'
+        ? boolean
+        : Type extends 'null'
+          ? null
+          : Type extends 'array'
+            ? FromItems<S>
+            : Type extends 'object'
+              ? FromProperties<S>
+              : unknown;
+
+type FromItems<S> = S extends { readonly items: infer Item } ? readonly FromJsonSchema<Item>[] : readonly unknown[];
+
+type FromProperties<S> = S extends { readonly properties: infer Properties }
+  ? Flat<
+      {
+        readonly [Key in keyof Properties as Key extends RequiredKey<S> ? Key : never]: FromJsonSchema<Properties[Key]>;
+      } & {
+        readonly [Key in keyof Properties as Key extends RequiredKey<S> ? never : Key]?: FromJsonSchema<
+          Properties[Key]
+        >;
+      }
+    >
+  : Readonly<Record<string, unknown>>;
+
+type RequiredKey<S> = S extends { readonly required: readonly (infer Key)[] }
+  ? string extends Key
+    ? never
+    : Key
+  : never;
+
+type Flat<T> = { [Key in keyof T]: T[Key] };
+
+/** One of the calls of an invocation of `executeBatch`. */
+export interface BatchedCall<Args = unknown, C = unknown> {
+  /** `<iteration>:<index>`, by which its result is given. */
+  readonly callId: string;
+  readonly arguments: Args;
+  readonly context: ToolContext<C>;
+}
+
+/**
+ * What the calls of one invocation came to, by call id: what `execute` would return for each, or an `Error` for one that failed. A call
+ * that is missing has failed.
+ */
+export type BatchResults = Readonly<Record<string, unknown>> | ReadonlyMap<string, unknown>;

@@ -1,16 +1,18 @@
-import type { Tool, ToolDefinition, ToolPolicy } from '../core/contracts/index.ts';
-import { inBatches } from './batched-calls.ts';
-import { jsonSchemaChecker, verifyOwnSchema } from './limited-schema.ts';
+import type { Tool, ToolContext, ToolDefinition, ToolPolicy } from '../core/contracts/index.ts';
+import { jsonSchemaChecker, verifyOwnSchema } from './schema-checks.ts';
 import {
   type AnyToolOptions,
   type ArgumentsOf,
   assertToolOptions,
+  type BatchedCall,
+  type BatchResults,
   isStandardSchema,
+  jsonSchemaOf,
   type RawArguments,
+  standardChecker,
   type ToolOptions,
   type ToolParameters,
 } from './tool-options.ts';
-import { jsonSchemaOf, standardChecker } from './tool-parameters.ts';
 
 export type { Tool } from '../core/contracts/index.ts';
 
@@ -99,4 +101,85 @@ export function policyOf(options: ToolPolicy): ToolPolicy {
     ...(acceptsRaw !== undefined && { acceptsRaw }),
     ...(childTurn !== undefined && { childTurn }),
   };
+}
+
+type ExecuteBatch = (calls: readonly BatchedCall[]) => BatchResults | Promise<BatchResults>;
+
+interface WaitingCall extends BatchedCall {
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * A function for single calls that gathers those of the same iteration of a turn until the event loop comes round, and runs them in one
+ * invocation. Calls that are cancelled by then are left out.
+ */
+function inBatches(executeBatch: ExecuteBatch): (args: unknown, context: ToolContext) => Promise<unknown> {
+  const batches = new Map<string, WaitingCall[]>();
+  return (args, context) =>
+    new Promise((resolve, reject) => {
+      const { callId, taskId, iteration } = context;
+      const call = { callId, arguments: args, context, resolve, reject };
+      const key = `${iteration} ${taskId}`;
+      const begun = batches.get(key);
+      if (begun) {
+        begun.push(call);
+        return;
+      }
+      const batch = [call];
+      batches.set(key, batch);
+      setImmediate(() => {
+        batches.delete(key);
+        void runBatch(executeBatch, batch);
+      });
+    });
+}
+
+/** Settles every call. Never rejects. */
+async function runBatch(executeBatch: ExecuteBatch, batch: readonly WaitingCall[]): Promise<void> {
+  const calls = batch.filter(({ context, reject }) => {
+    if (context.signal.aborted) reject(context.signal.reason);
+    return !context.signal.aborted;
+  });
+  if (calls.length === 0) return;
+  try {
+    const results = await executeBatch(
+      calls.map(({ callId, arguments: args, context }) => ({ callId, arguments: args, context })),
+    );
+    for (const call of calls) settle(call, resultIn(results, call.callId));
+  } catch (error) {
+    for (const { reject } of calls) reject(error);
+  }
+}
+
+function resultIn(results: BatchResults, callId: string): unknown {
+  const known = results instanceof Map ? results.has(callId) : Object.hasOwn(results, callId);
+  if (!known) return new Error(`executeBatch gave no result for the call "${callId}"`);
+  return results instanceof Map ? results.get(callId) : Reflect.get(results, callId);
+}
+
+function settle({ resolve, reject }: WaitingCall, result: unknown): void {
+  if (result instanceof Error) reject(result);
+  else resolve(result);
+}
+
+const definitions = new WeakSet<ToolDefinition>();
+
+/**
+ * Marks the definition of a tool that the engine offers for its own working, such as one that ends a turn: what users say of their tools in
+ * general is not meant for it. No option of a tool, so that no provider can claim it for what it brings.
+ */
+export function engineDefinition(definition: ToolDefinition): ToolDefinition {
+  definitions.add(definition);
+  return definition;
+}
+
+/** As `engineDefinition`, of a tool. */
+export function engineTool<Args>(tool: Tool<Args>): Tool<Args> {
+  definitions.add(tool.definition);
+  return tool;
+}
+
+export function isEngineTool(definition: ToolDefinition): boolean {
+  return definitions.has(definition);
 }

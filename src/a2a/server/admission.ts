@@ -1,6 +1,5 @@
 import type { Request, RequestHandler } from 'express';
-import type { Clock, Logger } from '../../core/contracts/index.ts';
-import { RecentMap } from '../../core/journal/index.ts';
+import { type Clock, type Logger, RecentMap } from '../../core/contracts/index.ts';
 import { type Authentication, type AuthRequest, authenticate, challengesOf } from './authentication.ts';
 import { Caller, type Connection, callerOf, httpConnection, keepCaller } from './caller.ts';
 import { hostNameIn, isLoopbackHost } from './listening.ts';

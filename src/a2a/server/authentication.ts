@@ -3,12 +3,12 @@ import type { SecurityScheme } from '@a2a-js/sdk';
 import {
   AgentLoopError,
   type Clock,
+  inTime,
   invalidConfig,
   type Logger,
   type MaybePromise,
   nameOf,
 } from '../../core/contracts/index.ts';
-import { inTime } from '../../core/options/index.ts';
 import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
 
 /** Who a request comes from. */

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { AgentEvent } from '../../core/contracts/index.ts';
 import type { JournalRecord } from '../../core/journal/index.ts';
-import type { ReplayConfig } from '../../replay/perform-replay.ts';
+import type { ReplayConfig } from '../../replay/replay.ts';
 import { wholeNumber } from '../arguments.ts';
 import { type CommandHost, type Interruption, withInterruption } from '../command-host.ts';
 import { count } from '../format.ts';
@@ -66,7 +66,7 @@ async function show({ records, config, flags, host, interruption }: Showing): Pr
     return;
   }
   const { deviations } = await again.result();
-  const { describe } = await import('../../replay/deviation.ts');
+  const { describe } = await import('../../replay/recording.ts');
   for (const deviation of deviations) complain(terminal, describe(deviation));
   const found = deviations.length === 0 ? 'nothing differs' : count(deviations.length, 'difference');
   note(terminal, `replayed ${count(records.length, 'record')}: ${found}`);

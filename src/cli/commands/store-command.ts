@@ -2,7 +2,7 @@ import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { AgentLoopError, messageOf, type TaskStateStore } from '../../core/contracts/index.ts';
 import { foldRecords, type JournalRecord, type LoopState, taskState } from '../../core/journal/index.ts';
-import { writePrivate } from '../../files/private-files.ts';
+import { writePrivate } from '../../private-files.ts';
 import { formatJournal, parseJournal } from '../../stores/journal-file.ts';
 import type { CommandHost } from '../command-host.ts';
 import type { StoreFlags } from '../store.ts';

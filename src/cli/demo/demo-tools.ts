@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { appendPrivateSync } from '../../files/private-files.ts';
+import { appendPrivateSync } from '../../private-files.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import { calculateTool } from '../tools/calculate.ts';
 import { currentTimeTool } from '../tools/current-time.ts';

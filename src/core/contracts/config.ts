@@ -1,20 +1,13 @@
 import type { Context } from '@opentelemetry/api';
+import type { ArtifactStore } from './artifact-store.ts';
 import type { Clock } from './clock.ts';
-import type { Optional } from './defined.ts';
 import type { Extension } from './extension.ts';
+import type { Logger } from './logger.ts';
 import type { Message } from './messages.ts';
-import type { CallSettings, LLMProvider } from './provider.ts';
-import type { RetryPlan } from './retry-plan.ts';
-import type { ArtifactStore, TaskStateStore } from './store.ts';
+import type { CallSettings, LLMProvider, RetryPlan } from './provider.ts';
+import type { TaskStateStore } from './store.ts';
 import type { ArgumentChecks, AuthContext, ToolProvider } from './tool.ts';
-
-/** Where the engine writes what an operator of a service wants to know: ids, codes, numbers and errors; no prompts, answers, arguments or results. */
-export interface Logger {
-  debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  info(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
-}
+import type { Optional } from './values.ts';
 
 /** What happens when the model still asks for tools in the last iteration allowed. */
 export type OnLimit =

@@ -1,11 +1,8 @@
-import type { Question } from '../journal/records.ts';
-import type { ShownOptions } from '../journal/state.ts';
+import type { Question, ShownOptions } from '../journal/records.ts';
 import type { ErrorData } from './errors.ts';
 import type { Content, ToolCall } from './messages.ts';
 import type { FinishReason, LLMResponse } from './provider.ts';
-import type { TaskState } from './task-state.ts';
-import type { Tool } from './tool.ts';
-import type { ToolError } from './tool-errors.ts';
+import type { Tool, ToolError } from './tool.ts';
 import type { Usage } from './usage.ts';
 
 interface EventBase {
@@ -317,4 +314,24 @@ export type AgentEvent<X extends Tool = Tool> =
 
 export function isExtensionEvent(event: AgentEvent): event is ExtensionEvent {
   return event.kind.startsWith('internal:x.');
+}
+
+/** A2A's task states. */
+export type TaskState =
+  | 'submitted'
+  | 'working'
+  | 'input-required'
+  | 'auth-required'
+  | 'completed'
+  | 'failed'
+  | 'canceled'
+  | 'rejected';
+
+export function isSuspended(state: TaskState): boolean {
+  return state === 'input-required' || state === 'auth-required';
+}
+
+/** The state of a turn that waits for answers to these questions. */
+export function waitingState(questions: readonly Question[]): 'input-required' | 'auth-required' {
+  return questions.length > 0 && questions.every(({ kind }) => kind === 'auth') ? 'auth-required' : 'input-required';
 }

@@ -1,14 +1,7 @@
 import type { Context } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
-import type {
-  AgentChoice,
-  Approval,
-  EmittedEvent,
-  Finish,
-  RecordedCall,
-  ToolResultRecord,
-  TurnOverrides,
-} from '../journal/records.ts';
+import type { AgentChoice, EmittedEvent, Finish, TurnOverrides } from '../journal/extension-record.ts';
+import type { Approval, RecordedCall, ToolResultRecord } from '../journal/records.ts';
 import type { LoopState, TurnOutcome } from '../journal/state.ts';
 import type { Clock } from './clock.ts';
 import type { ErrorCode } from './errors.ts';

@@ -1,9 +1,9 @@
 // What the edges implement and import: providers, tools, stores, extensions, messages, events, errors, the clock, the configuration. Other rooms import from here only.
-export type { ArtifactChunk } from './artifact-chunk.ts';
 export type {
   AppendedChunk,
   Artifact,
   ArtifactChange,
+  ArtifactChunk,
   ArtifactContent,
   ArtifactInfo,
   ArtifactPage,
@@ -14,24 +14,23 @@ export type {
   UpdateOptions,
   VersionOptions,
 } from './artifact-store.ts';
-export { checkMessages } from './check-messages.ts';
-export { type Clock, systemClock } from './clock.ts';
+export { type Clock, inTime, systemClock } from './clock.ts';
 export type {
   AgentLoopConfig,
   AgentLoopContext,
   AgentSetup,
-  Logger,
   OnLength,
   OnLimit,
   StartOptions,
 } from './config.ts';
-export type { Defined } from './defined.ts';
 export {
   AgentLoopError,
   type AgentLoopErrorOptions,
   type ErrorCode,
   errorCodes,
+  invalidConfig,
   messageOf,
+  missingPackage,
   nameOf,
 } from './errors.ts';
 export type {
@@ -67,7 +66,7 @@ export type {
   ToolStartEvent,
   ToolSucceededEvent,
 } from './events.ts';
-export { partsText } from './events.ts';
+export { isSuspended, partsText, type TaskState, waitingState } from './events.ts';
 export type {
   ApprovalDecision,
   ApprovalRequest,
@@ -96,10 +95,7 @@ export type {
   TurnFinish,
   ValueExtension,
 } from './extension.ts';
-export { guardedLogger } from './guarded-logger.ts';
-export { invalidConfig } from './invalid-config.ts';
-export { hasInfiniteNumber, jsonFlaw, maxJsonDepth, nestsTooDeep, parsedJson } from './json-flaw.ts';
-export { logText, unsafeInLogs } from './log-text.ts';
+export { guardedLogger, type Logger, logText, unsafeInLogs } from './logger.ts';
 export type {
   ContextMetadata,
   ContextPage,
@@ -118,6 +114,7 @@ export {
   type AssistantMessage,
   type Content,
   type ContentPart,
+  checkMessages,
   type FilePart,
   type ImagePart,
   type Message,
@@ -129,8 +126,6 @@ export {
   textOf,
   type UserMessage,
 } from './messages.ts';
-export { missingPackage } from './missing-package.ts';
-export { isPromiseLike, type MaybePromise } from './promise-like.ts';
 export type {
   CallSettings,
   FinishReason,
@@ -141,10 +136,9 @@ export type {
   LLMProviderInfo,
   LLMResponse,
   ResponseFormat,
+  RetryPlan,
   ToolChoice,
 } from './provider.ts';
-export type { RetryPlan } from './retry-plan.ts';
-export { shownValue } from './shown-value.ts';
 export {
   type AppendOptions,
   type Command,
@@ -160,8 +154,6 @@ export {
   taskIdPattern,
   type Under,
 } from './store.ts';
-export { DoneSignal, TaskComplete } from './task-complete.ts';
-export { isSuspended, type TaskState, waitingState } from './task-state.ts';
 export type {
   ArgumentCheck,
   ArgumentChecker,
@@ -183,5 +175,20 @@ export type {
   ToolProvider,
   ToolResult,
 } from './tool.ts';
-export { asThrown, limitOf, type ToolError } from './tool-errors.ts';
+export { asThrown, DoneSignal, limitOf, TaskComplete, type ToolError } from './tool.ts';
 export { type AgentUsage, addUsage, lessUsage, noUsage, restOf, type Usage, usageOf } from './usage.ts';
+export {
+  asJson,
+  type Defined,
+  hasInfiniteNumber,
+  isPromiseLike,
+  jsonFlaw,
+  type MaybePromise,
+  maxJsonDepth,
+  nestsTooDeep,
+  type Partially,
+  parsedJson,
+  RecentMap,
+  shownValue,
+  stableJson,
+} from './values.ts';

@@ -1,5 +1,5 @@
 import type { Message } from './messages.ts';
-import type { MaybePromise } from './promise-like.ts';
+import type { MaybePromise } from './values.ts';
 
 /** What is known of a context besides its messages; JSON, and the caller's own business. */
 export type ContextMetadata = Readonly<Record<string, unknown>>;

@@ -1,8 +1,10 @@
 import type { Context } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
+import { type ErrorCode, errorCodes } from './errors.ts';
 import type { Message, ToolCall } from './messages.ts';
 import type { JSONSchema, ToolDefinition } from './tool.ts';
 import type { Usage } from './usage.ts';
+import { isObject, shownValue } from './values.ts';
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
@@ -112,4 +114,87 @@ export interface LLMProvider {
   call(params: LLMCallParams): Promise<LLMResponse>;
   /** Cold: each subscription is one call. Unsubscribing closes the connection. Completes after `done`. */
   stream?(params: LLMCallParams): Observable<LLMChunk>;
+}
+
+/** What is wrong with a setting, and the cure; both in words that fit into a sentence. */
+type Flaw = readonly [what: string, cure: string];
+
+/** The first flaw of settings of model calls, if there is one. */
+export function settingsFlaw(settings: CallSettings): Flaw | undefined {
+  const { model, temperature, maxTokens, toolChoice, responseFormat, providerOptions } = settings;
+  if (model !== undefined && (typeof model !== 'string' || model === '')) {
+    return [`model must be a name, not ${shownValue(model)}`, 'leave it out for the provider’s own'];
+  }
+  if (temperature !== undefined && !(Number.isFinite(temperature) && temperature >= 0)) {
+    return [`temperature must be a number of at least 0, not ${shownValue(temperature)}`, 'most models take 0 to 2'];
+  }
+  if (maxTokens !== undefined && !(Number.isSafeInteger(maxTokens) && maxTokens >= 1)) {
+    return [`maxTokens must be a whole number of at least 1, not ${shownValue(maxTokens)}`, 'or leave it out'];
+  }
+  if (toolChoice !== undefined && !isToolChoice(toolChoice)) {
+    return [
+      `toolChoice must be "auto", "none", "required" or { name }, not ${shownValue(toolChoice)}`,
+      'leave it out to let the model decide',
+    ];
+  }
+  if (responseFormat !== undefined && !isResponseFormat(responseFormat)) {
+    return ['responseFormat must be { type: "json_schema", name, schema }', 'or leave it out'];
+  }
+  if (providerOptions !== undefined && !isObject(providerOptions)) {
+    return [`providerOptions must be an object, not ${shownValue(providerOptions)}`, 'or leave it out'];
+  }
+  return undefined;
+}
+
+function isToolChoice(choice: unknown): boolean {
+  if (choice === 'auto' || choice === 'none' || choice === 'required') return true;
+  return isObject(choice) && typeof Reflect.get(choice, 'name') === 'string';
+}
+
+function isResponseFormat(format: unknown): boolean {
+  if (!isObject(format) || Reflect.get(format, 'type') !== 'json_schema') return false;
+  return typeof Reflect.get(format, 'name') === 'string' && isObject(Reflect.get(format, 'schema'));
+}
+
+/**
+ * How a turn survives a model that is away for minutes or hours: a model call that fails for a reason that may pass does not fail the turn,
+ * which is suspended with the reason `backoff` and continues later. For failures that pass within seconds use the policy `retry`, which
+ * repeats a request inside the call; the plan begins where that gives up.
+ */
+export interface RetryPlan {
+  /** How often one model call is made at most, from 1; each answer starts the count anew. Default 5. */
+  readonly attempts?: number;
+  /** The longest pause after the first failure; it doubles with each. Half of it is waited at least. Milliseconds; default 10,000. */
+  readonly delayMs?: number;
+  /**
+   * The longest pause of all. A server that asks for a longer one (`Retry-After`) fails the turn; a shorter one is waited out exactly.
+   * Milliseconds; default 900,000.
+   */
+  readonly maxDelayMs?: number;
+  /** The codes of failures that may pass. Default: those of errors that are `retryable`. */
+  readonly on?: readonly ErrorCode[];
+}
+
+export const retryDefaults = { attempts: 5, delayMs: 10_000, maxDelayMs: 900_000 };
+
+const names: ReadonlySet<string> = new Set<keyof RetryPlan>(['attempts', 'delayMs', 'maxDelayMs', 'on']);
+
+/** What is wrong with a plan, in words that end with what it must be; `undefined` for nothing. */
+export function retryPlanFlaw(plan: unknown): string | undefined {
+  if (typeof plan !== 'object' || plan === null || Array.isArray(plan))
+    return `must be an object { attempts, delayMs, maxDelayMs, on }, not ${shownValue(plan)}`;
+  const stray = Object.keys(plan).find((name) => !names.has(name));
+  if (stray !== undefined) return `has the unknown property ${stray}; allowed: ${[...names].join(', ')}`;
+  const given = new Map<string, unknown>(Object.entries(plan));
+  const attempts = given.get('attempts') ?? retryDefaults.attempts;
+  if (!Number.isSafeInteger(attempts) || Number(attempts) < 1)
+    return `needs attempts, an integer ≥ 1, not ${shownValue(attempts)}`;
+  for (const name of ['delayMs', 'maxDelayMs'] as const) {
+    const ms = given.get(name) ?? retryDefaults[name];
+    if (typeof ms !== 'number' || !Number.isFinite(ms) || ms < 0)
+      return `needs ${name}, milliseconds ≥ 0, not ${shownValue(ms)}`;
+  }
+  const on = given.get('on') ?? [];
+  if (Array.isArray(on) && on.every((code) => errorCodes.some((known) => known === code))) return undefined;
+  return `needs on, an array of error codes such as PROVIDER_RATE_LIMIT, not ${shownValue(on)}`;
 }

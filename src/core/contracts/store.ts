@@ -1,13 +1,11 @@
 import type { Observable } from 'rxjs';
-import type { PersistedLoopState } from '../journal/persisted-state.ts';
 import type { JournalRecord, Stamped, TurnStarted } from '../journal/records.ts';
+import type { PersistedLoopState } from '../journal/turn-result.ts';
+import type { TaskState } from './events.ts';
 import type { MessageStore } from './message-store.ts';
 import type { Message } from './messages.ts';
-import type { MaybePromise } from './promise-like.ts';
 import type { LLMChunk } from './provider.ts';
-import type { TaskState } from './task-state.ts';
-
-export type { ArtifactStore } from './artifact-store.ts';
+import type { MaybePromise } from './values.ts';
 
 /** Task ids match this; others are refused as `INVALID_INPUT`. */
 export const taskIdPattern = /^[A-Za-z0-9_.:-]{1,128}$/;

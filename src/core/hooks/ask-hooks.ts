@@ -1,8 +1,8 @@
 import { exceptionOf, failSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, errorCodes, messageOf } from '../contracts/errors.ts';
 import type { Extension, Failure } from '../contracts/extension.ts';
-import { isPromiseLike } from '../contracts/promise-like.ts';
 import type { AgentUsage } from '../contracts/usage.ts';
+import { isPromiseLike } from '../contracts/values.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
 import type { LoopState } from '../journal/state.ts';
 import { originOf } from '../journal/turn-result.ts';

@@ -1,7 +1,7 @@
 import type { AgentLoopError } from '../contracts/errors.ts';
 import type { Extension } from '../contracts/extension.ts';
-import type { DecisionPoint, RecordedHook } from '../journal/records.ts';
-import type { ExtensionError } from '../journal/signals.ts';
+import type { ExtensionError } from '../journal/commit.ts';
+import type { DecisionPoint, RecordedHook } from '../journal/extension-record.ts';
 import type { LoopState } from '../journal/state.ts';
 import type { LastCall } from '../model-call/view.ts';
 

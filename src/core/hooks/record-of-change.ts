@@ -1,10 +1,9 @@
-import { checkContent, checkMessages } from '../contracts/check-messages.ts';
-import { settingsFlaw } from '../contracts/check-settings.ts';
 import type { StepChange, TurnBeginning } from '../contracts/extension.ts';
-import type { Content, Message } from '../contracts/messages.ts';
-import { shownValue } from '../contracts/shown-value.ts';
+import { type Content, checkContent, checkMessages, type Message } from '../contracts/messages.ts';
+import { settingsFlaw } from '../contracts/provider.ts';
 import type { ToolProvider } from '../contracts/tool.ts';
 import { type AgentUsage, noUsage, type Usage } from '../contracts/usage.ts';
+import { asJson, shownValue } from '../contracts/values.ts';
 import type {
   AgentChoice,
   Effects,
@@ -13,11 +12,10 @@ import type {
   Finish,
   RecordedHook,
   TurnOverrides,
-  TurnRecord,
-} from '../journal/records.ts';
+} from '../journal/extension-record.ts';
+import type { TurnRecord } from '../journal/records.ts';
 import type { LoopState } from '../journal/state.ts';
 import { failed } from '../model-call/response.ts';
-import { asJson } from '../options/check-answers.ts';
 import { recordedUsage } from '../ownership/child-turns.ts';
 import { collectTools } from '../tool-call/tool-set.ts';
 import type { HookDeps } from './hook-context.ts';

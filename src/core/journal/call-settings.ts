@@ -1,6 +1,6 @@
 import type { CallSettings, LLMProvider } from '../contracts/provider.ts';
-import type { CallDetails, LlmStart } from './records.ts';
-import { type LoopState, noOptions, type ShownOptions, type StartedCall } from './state.ts';
+import type { CallDetails, LlmStart, ShownOptions } from './records.ts';
+import { type LoopState, noOptions, type StartedCall } from './state.ts';
 
 /** The settings of the next model call: the configuration's, as far as no extension changed them for the rest of the turn. */
 export function callSettings({ config }: { readonly config: CallSettings }, { changes }: LoopState): CallSettings {

@@ -1,6 +1,6 @@
-import { checkMessages } from '../contracts/check-messages.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
-import { shownValue } from '../contracts/shown-value.ts';
+import { checkMessages } from '../contracts/messages.ts';
+import { isObject, shownValue } from '../contracts/values.ts';
 import { type Inner, kindOf, type MemberKind, type Members } from './record-table.ts';
 import type { JournalRecord } from './records.ts';
 
@@ -101,10 +101,6 @@ function isTime(value: unknown): boolean {
 
 function isHexId(value: unknown, length: number): boolean {
   return typeof value === 'string' && value.length === length && /^[0-9a-f]*[1-9a-f][0-9a-f]*$/.test(value);
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function misshapen(why: string): AgentLoopError {

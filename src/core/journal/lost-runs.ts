@@ -1,5 +1,6 @@
 import { idBelow, toolKey } from '../../observability/spans/chosen-ids.ts';
 import type { ToolCall } from '../contracts/messages.ts';
+import type { Commit, Step } from './commit.ts';
 import {
   isTerminal,
   type LlmDone,
@@ -8,7 +9,6 @@ import {
   type ToolResultRecord,
   type TraceLink,
 } from './records.ts';
-import type { Commit, Step } from './signals.ts';
 import type { LoopState } from './state.ts';
 
 /** A span that the journal tells of, and that may be missing where traces are kept. */
@@ -38,7 +38,7 @@ export type LostSpan = {
     }
 );
 
-export type Failure = NonNullable<ToolResultRecord['error']>;
+type Failure = NonNullable<ToolResultRecord['error']>;
 
 type Lost<K extends LostSpan['kind']> = Extract<LostSpan, { kind: K }>;
 

@@ -1,35 +1,35 @@
-import type {
-  A2AMessage,
-  A2APart,
-  AgentEvent,
-  CheckpointEvent,
-  IterationCompleteEvent,
-  PausedEvent,
-  StatusUpdateEvent,
+import {
+  type A2AMessage,
+  type A2APart,
+  type AgentEvent,
+  type CheckpointEvent,
+  type IterationCompleteEvent,
+  type PausedEvent,
+  type StatusUpdateEvent,
+  type TaskState,
+  waitingState,
 } from '../contracts/events.ts';
 import { textOf } from '../contracts/messages.ts';
-import { type TaskState, waitingState } from '../contracts/task-state.ts';
 import { addUsage, type Usage } from '../contracts/usage.ts';
 import { optionsAfter } from './call-settings.ts';
-import { asOpen, withChild } from './child-questions.ts';
-import {
-  type ExtensionRecord,
-  eventsIn,
-  type Hold,
-  type JournalRecord,
-  type LlmDone,
-  type LlmStart,
-  type ToolIntent,
-  type ToolResultRecord,
-  type TurnAnswered,
-  type TurnAsked,
-  type TurnCanceled,
-  type TurnDone,
-  type TurnFailed,
-  type TurnStarted,
-  type TurnSuspended,
+import { type ExtensionRecord, eventsIn } from './extension-record.ts';
+import { asOpen, openQuestions, withChild } from './questions.ts';
+import type {
+  Hold,
+  JournalRecord,
+  LlmDone,
+  LlmStart,
+  ToolIntent,
+  ToolResultRecord,
+  TurnAnswered,
+  TurnAsked,
+  TurnCanceled,
+  TurnDone,
+  TurnFailed,
+  TurnStarted,
+  TurnSuspended,
 } from './records.ts';
-import { activeAt, durationAt, type LoopState, openCallOf, openQuestions } from './state.ts';
+import { activeAt, durationAt, type LoopState, openCallOf } from './state.ts';
 
 /** What the events of a record depend on besides the records before it. */
 export interface ProjectionOptions {

@@ -1,4 +1,5 @@
 import type { AgentEvent } from '../contracts/events.ts';
+import { type ExtensionRecord, eventsIn, isLeftCall } from './extension-record.ts';
 import {
   answer,
   ask,
@@ -16,14 +17,7 @@ import {
   suspend,
 } from './fold.ts';
 import type { Projection } from './projection.ts';
-import {
-  type ExtensionRecord,
-  eventsIn,
-  isLeftCall,
-  type Stamped,
-  type TurnRecord,
-  type TurnSuspended,
-} from './records.ts';
+import type { Stamped, TurnRecord, TurnSuspended } from './records.ts';
 import type { Draft, LoopState } from './state.ts';
 
 /** What a member of a record holds. */
@@ -55,7 +49,7 @@ type MembersOf<R> = {
 };
 
 /** All that the engine knows of a type of record. */
-export interface RecordKind<R extends TurnRecord = TurnRecord> {
+interface RecordKind<R extends TurnRecord = TurnRecord> {
   readonly members: MembersOf<R>;
   /** What its members hold that the fold and the events look into, where they are there. */
   readonly inner?: Inner;

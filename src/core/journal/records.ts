@@ -1,10 +1,9 @@
 import type { ErrorCode, ErrorData } from '../contracts/errors.ts';
 import type { Content, Message, ToolCall } from '../contracts/messages.ts';
-import type { CallSettings, FinishReason, ToolChoice } from '../contracts/provider.ts';
-import type { RetryPlan } from '../contracts/retry-plan.ts';
-import type { ChildLink, ToolDefinition } from '../contracts/tool.ts';
-import type { ToolError } from '../contracts/tool-errors.ts';
+import type { FinishReason, RetryPlan, ToolChoice } from '../contracts/provider.ts';
+import type { ChildLink, ToolDefinition, ToolError } from '../contracts/tool.ts';
 import type { AgentUsage, Usage } from '../contracts/usage.ts';
+import type { AgentChanged, ExtensionRecord } from './extension-record.ts';
 
 /** The version of the records below. A journal with a newer one is refused. Version 2 adds `agent.changed` and the links of child turns. */
 export const journalSchema = 2;
@@ -121,6 +120,9 @@ export interface CallDetails {
   /** The name of the response format. */
   readonly responseFormat?: string;
 }
+
+/** What a model call is made with, and the names of the tools that the model may call. */
+export type ShownOptions = CallDetails & { readonly tools: readonly string[] };
 
 export interface LlmStart {
   readonly type: 'llm.start';
@@ -282,113 +284,6 @@ export interface TurnFailed extends TurnEnded {
 export interface TurnCanceled extends TurnEnded {
   readonly type: 'turn.canceled';
   readonly reason: string;
-}
-
-/** Another agent runs the turn from the next model call on. */
-export interface AgentChanged {
-  readonly type: 'agent.changed';
-  readonly from: string;
-  readonly to: string;
-  readonly reason: 'current' | 'named' | 'route' | 'hand_off' | 'sequence';
-  /** The call that handed the turn over. */
-  readonly callId?: string;
-  /** Added to the history as a user-role message whose `name` is `from`. */
-  readonly note?: string;
-}
-
-/** The agent that runs the turn next, and why. */
-export type AgentChoice = Omit<AgentChanged, 'type' | 'from'>;
-
-/** Settings for the rest of a turn. */
-export interface TurnOverrides extends CallSettings {
-  readonly systemPrompt?: string;
-  readonly maxIterations?: number;
-}
-
-/** What a turn ends with. */
-export interface Finish {
-  /** Default: the text of the last response. */
-  readonly text?: string;
-  /** JSON; `result().value`. */
-  readonly value?: unknown;
-  /** Default `stop`. */
-  readonly reason?: string;
-}
-
-/** What an extension may do to the course of a turn: a closed set that the core knows how to fold. */
-export interface Effects {
-  /** Appended to the history; after the last response they make the turn continue. */
-  readonly messages?: readonly Message[];
-  /** Replaces the messages that the caller gave. Only before the first iteration. */
-  readonly given?: readonly Message[];
-  /** How many of `given` are of earlier turns of the context; they come first. Default: as before. */
-  readonly earlier?: number;
-  /** How long the turn waited for others of its context, from its start on, in milliseconds: that does not count as time of the turn. */
-  readonly waitedMs?: number;
-  /** Contents of tool results of the last iteration, by call id, in place of what the tools gave. */
-  readonly results?: Readonly<Record<string, Content>>;
-  /** For all later model calls. */
-  readonly settings?: TurnOverrides;
-  /** Tools that later model calls are offered or not, by name. */
-  readonly tools?: { readonly add?: readonly string[]; readonly remove?: readonly string[] };
-  /** The turn ends once every call has its result. */
-  readonly finish?: Finish;
-  /** Runs the turn once every call has its result: `agent.changed` follows. Of several the first counts. */
-  readonly agent?: AgentChoice;
-  /** Of model calls of the extension's own, and of its child turns. */
-  readonly usage?: Usage;
-  /** The part of `usage` that other agents used, by agent and model. */
-  readonly usageBy?: readonly AgentUsage[];
-}
-
-/** The points at which an extension decides something between two steps; each comes once in an iteration. */
-export type DecisionPoint = 'beforeTurn' | 'afterIteration' | 'beforeFinish';
-
-/** The hooks whose changes are recorded. */
-export type RecordedHook = DecisionPoint | 'prepareIteration' | 'afterLLMCall' | 'afterToolCall' | 'afterTurn';
-
-/** An event of an extension, as a hook gives it and its record keeps it. */
-export interface EmittedEvent {
-  /** Letters, digits, `-`, `_` and `.`, at most 100. Its kind is `internal:x.<extension>.<name>`; without a name `internal:x.<extension>`. */
-  readonly name?: string;
-  /** JSON. */
-  readonly payload?: unknown;
-  /** One line for people, at most 200 characters: the timeline of the command line shows it. Default: the event is not in the timeline. */
-  readonly label?: string;
-}
-
-/** A decision of an extension, or of a command such as steering (`x.steer`). `data` is opaque to the core. */
-export interface ExtensionRecord {
-  readonly type: `x.${string}`;
-  readonly effects?: Effects;
-  readonly data?: unknown;
-  /** Which hook it comes from; on resume a `DecisionPoint` is not asked again for the same iteration. Absent for commands. */
-  readonly hook?: RecordedHook;
-  /** What subscribers are shown, in order. */
-  readonly events?: readonly EmittedEvent[];
-  /** Written by version 0.1 in place of `events`: one event, its members beside its `kind`. Read it with `eventsIn`. */
-  readonly event?: Readonly<Record<string, unknown>>;
-  /** The id of the command that this answers, so that it is not followed twice. */
-  readonly command?: string;
-}
-
-/** The events of a record, also of one that version 0.1 wrote. */
-export function eventsIn({ events, event }: ExtensionRecord): readonly EmittedEvent[] {
-  if (events || !event) return events ?? [];
-  const { kind: _, ...payload } = event;
-  return [{ payload }];
-}
-
-/**
- * The usage of the model call that a process aborted when it shut down. It has no recorded answer, and the process that resumes the turn repeats it; after it that
- * process writes nothing.
- */
-export function leftCall(usage: Usage): ExtensionRecord {
-  return { type: 'x.shutdown', effects: { usage } };
-}
-
-export function isLeftCall(record: TurnRecord): boolean {
-  return record.type === 'x.shutdown' && !('hook' in record && record.hook !== undefined);
 }
 
 export type TerminalRecord = TurnDone | TurnFailed | TurnCanceled;

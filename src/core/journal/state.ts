@@ -1,27 +1,21 @@
 import type { ErrorData } from '../contracts/errors.ts';
-import { type Message, repairHistory, type ToolCall, type ToolMessage } from '../contracts/messages.ts';
-import { isSuspended, type TaskState } from '../contracts/task-state.ts';
+import { isSuspended, type TaskState } from '../contracts/events.ts';
+import type { Message, ToolCall, ToolMessage } from '../contracts/messages.ts';
 import type { ChildLink, ToolDefinition } from '../contracts/tool.ts';
 import { type AgentUsage, addUsed, type Usage, usageOf } from '../contracts/usage.ts';
-import type { CommandIds } from './command-ids.ts';
-import type { History } from './history.ts';
-import type { PersistentArray } from './persistent-array.ts';
+import type { AgentChanged, AgentChoice, DecisionPoint, Finish, TurnOverrides } from './extension-record.ts';
+import { type CommandIds, type History, PersistentArray } from './history.ts';
 import type {
-  AgentChanged,
-  AgentChoice,
-  CallDetails,
-  DecisionPoint,
-  Finish,
   Hold,
   LlmDone,
   ParentLink,
   Question,
   RetryOrigin,
+  ShownOptions,
   Stamped,
   ToolIntent,
   ToolResultRecord,
   TraceLink,
-  TurnOverrides,
   TurnSettings,
 } from './records.ts';
 
@@ -119,9 +113,6 @@ export const noChanges: Changes = {
   data: {},
 };
 
-/** What a model call is made with, and the names of the tools that the model may call. */
-export type ShownOptions = CallDetails & { readonly tools: readonly string[] };
-
 /** The last model call that was started. */
 export interface StartedCall {
   /** Milliseconds since 1970. */
@@ -132,7 +123,7 @@ export interface StartedCall {
 }
 
 /** The part of a turn that one agent runs. */
-export interface Stint {
+interface Stint {
   /** How many iterations the turn had before it. */
   readonly after: number;
   /** How many messages the history had before it, without a note. */
@@ -363,21 +354,6 @@ export function callIndex(callId: string): number {
   return -1;
 }
 
-/** The id of a call's next question. */
-export function nextQuestionId({ callId, answers }: Pick<PendingToolCall, 'callId' | 'answers'>): string {
-  return answers.length === 0 ? callId : `${callId}.${answers.length + 1}`;
-}
-
-/** The open questions, in call order. */
-export function openQuestions(state: LoopFields): readonly Question[] {
-  return state.calls.list.flatMap(({ question, result }) => (question && !result ? [question] : []));
-}
-
-/** Whether nothing can be done before a question is answered: every call without a result has asked one. */
-export function waitsForAnswers({ phase, calls }: LoopFields): boolean {
-  return phase === 'tools' && calls.list.every(({ question, result }) => question || result);
-}
-
 /** The message that a call's result becomes. */
 export function toolMessage(call: ToolCall, result: ToolResultRecord): ToolMessage {
   return {
@@ -388,16 +364,8 @@ export function toolMessage(call: ToolCall, result: ToolResultRecord): ToolMessa
   };
 }
 
-/**
- * The turn's messages in a form that the next turn can use: results of an unfinished batch included, and every call with
- * exactly one result.
- */
-export function closedMessages(state: LoopState): readonly Message[] {
-  const results = state.pendingToolCalls.flatMap(({ call, result }) => (result ? [toolMessage(call, result)] : []));
-  return repairHistory([...state.history, ...results, ...state.told]);
-}
+// What each kind of record does to the state of a turn. The record table says which function belongs to which.
 
-/** The task's A2A state after a fold. */
-export function taskState(state: LoopState): TaskState {
-  return state.outcome?.state ?? (state.seq === 1 ? 'submitted' : 'working');
-}
+export const noAnswers: readonly GivenAnswer[] = [];
+
+export const noCalls = new PersistentArray<PendingToolCall>([]);

@@ -1,9 +1,9 @@
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, type ErrorData } from '../contracts/errors.ts';
-import { type AssistantMessage, type Message, textOf } from '../contracts/messages.ts';
-import type { TaskState } from '../contracts/task-state.ts';
+import type { TaskState } from '../contracts/events.ts';
+import { type AssistantMessage, type Message, repairHistory, type ToolCall, textOf } from '../contracts/messages.ts';
 import { type AgentUsage, type Usage, usageOf } from '../contracts/usage.ts';
 import type { Question } from './records.ts';
-import { closedMessages, durationAt, type LoopState, taskState } from './state.ts';
+import { durationAt, type LoopState, toolMessage } from './state.ts';
 
 /** How a turn ended, or what it waits for; `status` says whether there is a `value`. `T`: what it finishes with besides text. */
 export type TurnResult<T = unknown> = CompletedTurn<T> | UnfinishedTurn;
@@ -108,4 +108,57 @@ export function originOf(code: ErrorCode, thrown: unknown): AgentLoopErrorOption
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     ...(status === undefined ? {} : { status }),
   };
+}
+
+/** The state as it leaves the engine: plain JSON. */
+export interface PersistedLoopState {
+  readonly taskId: string;
+  readonly agentId: string;
+  readonly contextId: string;
+  readonly iteration: number;
+  readonly messages: readonly Message[];
+  readonly status: TaskState;
+  /** Calls of the last response that have no result yet. */
+  readonly pendingToolCalls: readonly ToolCall[];
+  readonly isComplete: boolean;
+  readonly finalMessage?: string;
+  readonly error?: ErrorData;
+  readonly usage: Usage;
+  readonly seq: number;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+export function toPersisted(state: LoopState): PersistedLoopState {
+  return {
+    taskId: state.turn.taskId,
+    agentId: state.turn.agentId,
+    contextId: state.turn.contextId,
+    iteration: state.iteration,
+    messages: state.messages,
+    status: taskState(state),
+    pendingToolCalls: state.pendingToolCalls.filter((pending) => !pending.result).map((pending) => pending.call),
+    isComplete: state.isComplete,
+    ...(state.finalMessage === undefined ? {} : { finalMessage: state.finalMessage }),
+    ...(state.error ? { error: state.error } : {}),
+    usage: state.usage,
+    seq: state.seq,
+    createdAt: new Date(state.turn.createdAt).toISOString(),
+    updatedAt: new Date(state.updatedAt).toISOString(),
+  };
+}
+
+/**
+ * The turn's messages in a form that the next turn can use: results of an unfinished batch included, and every call with
+ * exactly one result.
+ */
+export function closedMessages(state: LoopState): readonly Message[] {
+  const results = state.pendingToolCalls.flatMap(({ call, result }) => (result ? [toolMessage(call, result)] : []));
+  return repairHistory([...state.history, ...results, ...state.told]);
+}
+
+/** The task's A2A state after a fold. */
+export function taskState(state: LoopState): TaskState {
+  return state.outcome?.state ?? (state.seq === 1 ? 'submitted' : 'working');
 }

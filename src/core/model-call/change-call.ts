@@ -1,17 +1,22 @@
 import type { Context } from '@opentelemetry/api';
-import { checkChangedMessages, checkMessages } from '../contracts/check-messages.ts';
-import { settingsFlaw } from '../contracts/check-settings.ts';
 import type { CallChange, IterationChange, IterationView } from '../contracts/extension.ts';
-import { type Message, pairedMessages } from '../contracts/messages.ts';
-import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
-import { shownValue } from '../contracts/shown-value.ts';
+import { checkChangedMessages, checkMessages, type Message, pairedMessages } from '../contracts/messages.ts';
+import {
+  type CallSettings,
+  type LLMCallParams,
+  type LLMProvider,
+  type LLMResponse,
+  settingsFlaw,
+} from '../contracts/provider.ts';
+import { shownValue } from '../contracts/values.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import { type AskedHook, DraftPlace, type HookDeps } from '../hooks/hook-context.ts';
 import type { HookName } from '../hooks/hook-table.ts';
 import { recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
 import { callSettings, copySettings } from '../journal/call-settings.ts';
-import type { ExtensionRecord, LlmStart } from '../journal/records.ts';
-import { CommitDraft } from '../journal/signals.ts';
+import { CommitDraft } from '../journal/commit.ts';
+import type { ExtensionRecord } from '../journal/extension-record.ts';
+import type { LlmStart } from '../journal/records.ts';
 import type { LoopState } from '../journal/state.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
 import { responseFlaw } from './response.ts';

@@ -13,9 +13,9 @@ import type {
 } from '../contracts/provider.ts';
 import type { ToolDefinition } from '../contracts/tool.ts';
 import { copySettings } from '../journal/call-settings.ts';
-import type { StreamChunk } from '../journal/signals.ts';
+import type { StreamChunk } from '../journal/commit.ts';
 import type { LoopState } from '../journal/state.ts';
-import { silentLogger } from '../options/resolve-config.ts';
+import { silentLogger } from '../options/config.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
 import type { ModelCallDeps } from './usage.ts';

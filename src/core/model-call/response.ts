@@ -1,11 +1,11 @@
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../contracts/errors.ts';
 import { type AssistantMessage, type ToolCall, textOf } from '../contracts/messages.ts';
 import type { FinishReason, LLMResponse } from '../contracts/provider.ts';
+import { asJson } from '../contracts/values.ts';
 import { iterationsBefore, maxIterationsOf } from '../journal/call-settings.ts';
 import type { LlmDone, RecordedCall, TurnFailed, TurnRecord } from '../journal/records.ts';
 import type { LoopState } from '../journal/state.ts';
-import { asJson } from '../options/check-answers.ts';
-import type { ResolvedConfig } from '../options/resolve-config.ts';
+import type { ResolvedConfig } from '../options/config.ts';
 
 /** The `llm.done` of a response: calls with ids that are present and different, a truncated or filtered call dropped. */
 export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDone {

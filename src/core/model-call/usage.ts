@@ -3,8 +3,8 @@ import type { Content, ContentPart, Message } from '../contracts/messages.ts';
 import type { LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import type { ToolDefinition } from '../contracts/tool.ts';
 import { addUsage, noUsage, type Usage } from '../contracts/usage.ts';
+import type { StreamChunk } from '../journal/commit.ts';
 import type { TerminalRecord, TurnSuspended } from '../journal/records.ts';
-import type { StreamChunk } from '../journal/signals.ts';
 import type { ToolCallDeps } from '../tool-call/tool-results.ts';
 import type { ModelSilence } from './limits.ts';
 

@@ -1,18 +1,17 @@
 import { Observable } from 'rxjs';
 import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
-import type { AgentEvent } from '../contracts/events.ts';
+import { type AgentEvent, isSuspended } from '../contracts/events.ts';
 import type { Extension, ReachedLimit, TreeUsage } from '../contracts/extension.ts';
 import type { Message } from '../contracts/messages.ts';
-import type { RetryPlan } from '../contracts/retry-plan.ts';
+import type { RetryPlan } from '../contracts/provider.ts';
 import type { TaskStateStore, TaskSummary, Under } from '../contracts/store.ts';
-import { isSuspended } from '../contracts/task-state.ts';
 import { type AgentUsage, addUsage, addUsed, restOf, type Usage, usageOf } from '../contracts/usage.ts';
+import type { Signal } from '../journal/commit.ts';
 import type { ParentLink } from '../journal/records.ts';
-import type { Signal } from '../journal/signals.ts';
 import type { LoopState, TurnIdentity } from '../journal/state.ts';
 import { TurnError, type TurnResult } from '../journal/turn-result.ts';
-import type { ResolvedConfig } from '../options/resolve-config.ts';
+import type { ResolvedConfig } from '../options/config.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import type { LeaseHold } from './lease.ts';
 

@@ -1,14 +1,13 @@
-import { checkMessages } from '../contracts/check-messages.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { Extension } from '../contracts/extension.ts';
-import type { Message } from '../contracts/messages.ts';
-import { isPromiseLike } from '../contracts/promise-like.ts';
+import { checkMessages, type Message } from '../contracts/messages.ts';
 import type { Command } from '../contracts/store.ts';
+import { asJson, isPromiseLike } from '../contracts/values.ts';
+import { openQuestions } from '../journal/questions.ts';
 import type { TurnAnswered, TurnRecord } from '../journal/records.ts';
-import type { TurnIdentity } from '../journal/state.ts';
-import { type LoopState, openQuestions } from '../journal/state.ts';
-import { answerFlaw, asJson } from '../options/check-answers.ts';
-import type { ResolvedConfig } from '../options/resolve-config.ts';
+import type { LoopState, TurnIdentity } from '../journal/state.ts';
+import type { ResolvedConfig } from '../options/config.ts';
+import { answerFlaw } from '../options/turn-options.ts';
 
 /** A message that enters the history before the next model call. */
 interface Steering {

@@ -2,10 +2,10 @@ import { countFencedAppend, measureAppend } from '../../observability/spans/inst
 import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { Lease, TaskStateStore } from '../contracts/store.ts';
+import type { Commit, Signal } from '../journal/commit.ts';
 import type { JournalRecord } from '../journal/records.ts';
-import type { Commit, Signal } from '../journal/signals.ts';
-import { taskState } from '../journal/state.ts';
-import { storeError } from '../journal/store-error.ts';
+import { storeError } from '../journal/store-answer.ts';
+import { taskState } from '../journal/turn-result.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
 
 /** Where the records of a turn go. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { Lease, TaskStateStore } from '../contracts/store.ts';
-import type { Signal } from '../journal/signals.ts';
+import type { Signal } from '../journal/commit.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
 
 /**

@@ -2,12 +2,11 @@ import { type RestoreOptions, restoreSpans } from '../../observability/spans/res
 import { type TracingOptions, turnTracing } from '../../observability/spans/tracing-options.ts';
 import type { Clock } from '../contracts/clock.ts';
 import type { Lease, TaskStateStore, TaskSummary } from '../contracts/store.ts';
+import { type Commit, replayOf } from '../journal/commit.ts';
 import { calledChildren, type EarlierRuns, earlierRuns, endedInOrder, exportedAfterMs } from '../journal/lost-runs.ts';
-import { replayOf } from '../journal/observe-turn.ts';
-import type { Commit } from '../journal/signals.ts';
 import type { LoopState, TurnIdentity } from '../journal/state.ts';
-import { type Deadline, ready } from '../journal/when-ready.ts';
-import type { ResolvedConfig } from '../options/resolve-config.ts';
+import { type Deadline, ready } from '../journal/store-answer.ts';
+import type { ResolvedConfig } from '../options/config.ts';
 import { listedChildren } from './child-turns.ts';
 
 interface RestoredRuns {

@@ -1,5 +1,4 @@
-import { Observable, type OperatorFunction, type Subscriber } from 'rxjs';
-import { DirectSubscriber } from './direct-subscriber.ts';
+import { Observable, type Observer, type OperatorFunction, Subscriber } from 'rxjs';
 
 /** Where an operator puts what it makes. */
 export interface Sink<T> {
@@ -195,4 +194,75 @@ function subscriberOf<T>(operators: readonly Fused[], to: Subscriber<unknown>): 
   first.add(() => source.unsubscribe());
   to.add(last);
   return source;
+}
+
+/**
+ * A subscriber that hands over to its observer without the guard that RxJS puts between: what the observer throws in `next` goes up
+ * to whoever emitted, so an observer has to catch what is not the emitter's. Costs a third of a subscriber made of functions.
+ */
+export class DirectSubscriber<T> extends Subscriber<T> {
+  readonly #observer: Observer<T>;
+  #over = false;
+
+  constructor(observer: Observer<T>) {
+    super();
+    this.#observer = observer;
+  }
+
+  /** What `Subscriber` does in two methods. */
+  override next(value: T): void {
+    if (!this.#over && !this.closed) this.#observer.next(value);
+  }
+
+  protected override _error(error: unknown): void {
+    this.#over = true;
+    try {
+      this.#observer.error(error);
+    } finally {
+      this.unsubscribe();
+    }
+  }
+
+  protected override _complete(): void {
+    this.#over = true;
+    try {
+      this.#observer.complete();
+    } finally {
+      this.unsubscribe();
+    }
+  }
+}
+
+/**
+ * `switchMap` for a source that emits once: what it emits decides what follows. That gets the subscriber itself, so that no signal of
+ * a turn passes through what only opened it. Completes where the source does without a value. `failed` hears of an error of the source.
+ */
+export function handOver<T, R>(
+  follow: (value: T) => Observable<R>,
+  failed?: (error: unknown) => void,
+): OperatorFunction<T, R> {
+  return (source) =>
+    new Observable((to) => {
+      let over = false;
+      const opening = new DirectSubscriber<T>({
+        next(value) {
+          if (over) return;
+          over = true;
+          try {
+            follow(value).subscribe(to);
+          } catch (error) {
+            to.error(error);
+          }
+        },
+        error(error: unknown) {
+          failed?.(error);
+          to.error(error);
+        },
+        complete() {
+          if (!over) to.complete();
+        },
+      });
+      to.add(opening);
+      source.subscribe(opening);
+    });
 }

@@ -1,4 +1,3 @@
-import { checkContent } from '../contracts/check-messages.ts';
 import { messageOf } from '../contracts/errors.ts';
 import type {
   ApprovalDecision,
@@ -7,18 +6,18 @@ import type {
   ToolCallChange,
   ToolOutcomeChange,
 } from '../contracts/extension.ts';
-import { isPromiseLike } from '../contracts/promise-like.ts';
-import { shownValue } from '../contracts/shown-value.ts';
-import type { ToolListContext } from '../contracts/tool.ts';
-import { toolError } from '../contracts/tool-errors.ts';
+import { checkContent } from '../contracts/messages.ts';
+import { type ToolListContext, toolError } from '../contracts/tool.ts';
+import { isPromiseLike, shownValue, stableJson } from '../contracts/values.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
 import type { RanCall } from '../hooks/hook-subjects.ts';
 import { hookTable } from '../hooks/hook-table.ts';
 import { type AnyChange, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
-import type { Approval, ExtensionRecord, ToolResultRecord, TurnAsked } from '../journal/records.ts';
-import { type LoopState, nextQuestionId, type PendingToolCall } from '../journal/state.ts';
-import { stableJson } from '../options/check-answers.ts';
+import type { ExtensionRecord } from '../journal/extension-record.ts';
+import { nextQuestionId } from '../journal/questions.ts';
+import type { Approval, ToolResultRecord, TurnAsked } from '../journal/records.ts';
+import type { LoopState, PendingToolCall } from '../journal/state.ts';
 import { type AllowedCall, answeredCall, type CheckedCall, type ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 

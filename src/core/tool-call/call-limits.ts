@@ -1,6 +1,6 @@
 import type { Clock } from '../contracts/clock.ts';
 import type { ToolCall } from '../contracts/messages.ts';
-import { toolError } from '../contracts/tool-errors.ts';
+import { toolError } from '../contracts/tool.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
 import type { PendingToolCall } from '../journal/state.ts';
 import { refusedCall, type ToolCallDeps } from './tool-results.ts';

@@ -1,11 +1,9 @@
 import { exceptionOf } from '../../observability/spans/tracing-options.ts';
 import { messageOf } from '../contracts/errors.ts';
-import { parsedJson } from '../contracts/json-flaw.ts';
-import type { ArgumentCheck, ArgumentChecker } from '../contracts/tool.ts';
-import { type ToolError, toolError } from '../contracts/tool-errors.ts';
+import { type ArgumentCheck, type ArgumentChecker, type ToolError, toolError } from '../contracts/tool.ts';
+import { parsedJson, stableJson } from '../contracts/values.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
 import { type LoopState, neverOffered, type PendingToolCall } from '../journal/state.ts';
-import { stableJson } from '../options/check-answers.ts';
 import {
   approvalOf,
   type CallPlace,

@@ -6,14 +6,20 @@ import { AgentLoopError, messageOf, nameOf } from '../contracts/errors.ts';
 import type { AgentEvent } from '../contracts/events.ts';
 import type { ReachedLimit } from '../contracts/extension.ts';
 import type { Content } from '../contracts/messages.ts';
-import { isPromiseLike } from '../contracts/promise-like.ts';
-import { DoneSignal, TaskComplete } from '../contracts/task-complete.ts';
-import type { ToolResult } from '../contracts/tool.ts';
-import { type ToolError, thrownError, toolError } from '../contracts/tool-errors.ts';
+import {
+  DoneSignal,
+  TaskComplete,
+  type ToolError,
+  type ToolResult,
+  thrownError,
+  toolError,
+} from '../contracts/tool.ts';
+import { isPromiseLike } from '../contracts/values.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
 import type { AskedHook } from '../hooks/hook-context.ts';
-import type { ExtensionRecord, ToolResultRecord, TurnAsked } from '../journal/records.ts';
-import type { SubAgentSignal, ToolProgress } from '../journal/signals.ts';
+import type { SubAgentSignal, ToolProgress } from '../journal/commit.ts';
+import type { ExtensionRecord } from '../journal/extension-record.ts';
+import type { ToolResultRecord, TurnAsked } from '../journal/records.ts';
 import { TurnError } from '../journal/turn-result.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
 import type { AbortListener, AbortScope } from '../streams/abort-scope.ts';

@@ -3,11 +3,13 @@ import { isObservable, type Subscriber, Subscription } from 'rxjs';
 import { noteQuestion, startToolsSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
-import { toolError } from '../contracts/tool-errors.ts';
+import { toolError } from '../contracts/tool.ts';
 import { agentChange } from '../hooks/record-of-change.ts';
-import type { ExtensionRecord, ToolResultRecord, TurnAnswered, TurnAsked } from '../journal/records.ts';
-import { CommitDraft, type Signal } from '../journal/signals.ts';
-import { type LoopState, openCallIndex, openQuestions, type PendingToolCall } from '../journal/state.ts';
+import { CommitDraft, type Signal } from '../journal/commit.ts';
+import type { ExtensionRecord } from '../journal/extension-record.ts';
+import { openQuestions } from '../journal/questions.ts';
+import type { ToolResultRecord, TurnAnswered, TurnAsked } from '../journal/records.ts';
+import { type LoopState, openCallIndex, type PendingToolCall } from '../journal/state.ts';
 import { failed } from '../model-call/response.ts';
 import { leftReason } from '../ownership/child-turns.ts';
 import { takeReply } from '../ownership/inbox.ts';
@@ -27,8 +29,7 @@ import {
   startedCall,
   unknownOutcome,
 } from './tool-plan.ts';
-import type { ToolCallDeps } from './tool-results.ts';
-import { failureBy, refusedCall } from './tool-results.ts';
+import { failureBy, refusedCall, type ToolCallDeps } from './tool-results.ts';
 
 /** Who has a batch run. */
 export interface BatchOwner {

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../contracts/errors.ts';
 import type { ToolAnswer } from '../contracts/extension.ts';
 import { type ToolCall, textOf } from '../contracts/messages.ts';
-import type { ToolError } from '../contracts/tool-errors.ts';
+import type { ToolError } from '../contracts/tool.ts';
 import type { HookDeps } from '../hooks/hook-context.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
 import type { Inbox } from '../ownership/inbox.ts';

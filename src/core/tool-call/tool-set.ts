@@ -1,5 +1,4 @@
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import { isPromiseLike } from '../contracts/promise-like.ts';
 import type {
   ArgumentChecker,
   ArgumentChecks,
@@ -7,6 +6,7 @@ import type {
   ToolListContext,
   ToolProvider,
 } from '../contracts/tool.ts';
+import { isPromiseLike } from '../contracts/values.ts';
 import type { Changes } from '../journal/state.ts';
 
 export interface OfferedTool {

@@ -1,27 +1,26 @@
 import { context as activeContext } from '@opentelemetry/api';
 import { defer, from, Observable, switchMap } from 'rxjs';
-import { checkMessages } from '../contracts/check-messages.ts';
 import { type Clock, systemClock } from '../contracts/clock.ts';
 import type { AgentLoopConfig, StartOptions } from '../contracts/config.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { AgentEvent } from '../contracts/events.ts';
-import type { Message } from '../contracts/messages.ts';
+import { checkMessages, type Message } from '../contracts/messages.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
 import type { ToolListContext } from '../contracts/tool.ts';
-import { eventsBehind, projectEvents, seqOf } from '../journal/event-operators.ts';
-import { observeTree } from '../journal/observe-tree.ts';
-import { observeTurn } from '../journal/observe-turn.ts';
-import type { Signal } from '../journal/signals.ts';
-import type { Answers } from '../options/check-answers.ts';
+import type { Signal } from '../journal/commit.ts';
+import { projectEvents } from '../journal/event-projector.ts';
+import { observeTree, observeTurn } from '../journal/observe.ts';
+import { eventsBehind, seqOf } from '../journal/read-events.ts';
+import { checkStore, type ResolvedConfig, resolveConfig } from '../options/config.ts';
 import {
+  type Answers,
   checkResumeOptions,
   checkRetryOptions,
   checkStartOptions,
   checkSubmitOptions,
   checkTaskId,
-} from '../options/check-start-options.ts';
-import type { ForkOptions } from '../options/fork-options.ts';
-import { checkStore, type ResolvedConfig, resolveConfig } from '../options/resolve-config.ts';
+  type ForkOptions,
+} from '../options/turn-options.ts';
 import { childConfig, type ParentTurn, parentTurnOf } from '../ownership/child-turns.ts';
 import { Inbox, incomingMessage } from '../ownership/inbox.ts';
 import { AbortScope } from '../streams/abort-scope.ts';

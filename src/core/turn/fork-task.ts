@@ -2,7 +2,7 @@ import { systemClock } from '../contracts/clock.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import { type ToolCall, textOf } from '../contracts/messages.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
-import { applyRecord, foldRecords } from '../journal/apply-record.ts';
+import { applyRecord, foldRecords } from '../journal/commit.ts';
 import type {
   JournalRecord,
   LlmDone,
@@ -14,8 +14,9 @@ import type {
   TurnRecord,
   TurnStarted,
 } from '../journal/records.ts';
-import { type LoopState, taskState } from '../journal/state.ts';
-import { checkForkOptions, type ForkEdits, type ForkOptions } from '../options/fork-options.ts';
+import type { LoopState } from '../journal/state.ts';
+import { taskState } from '../journal/turn-result.ts';
+import { checkForkOptions, type ForkEdits, type ForkOptions } from '../options/turn-options.ts';
 import { giveBack } from '../ownership/lease.ts';
 
 /** The task that a fork made. */

@@ -1,7 +1,7 @@
 import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber, type Unsubscribable } from 'rxjs';
+import { type Commit, type CommitDraft, commitOf, type Signal } from '../journal/commit.ts';
 import type { TurnSuspended } from '../journal/records.ts';
-import { type Commit, type CommitDraft, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { prepareView } from '../model-call/change-call.ts';
 import { limitReason, summaryFallback } from '../model-call/response.ts';
@@ -22,8 +22,8 @@ import { backoffAfter, type CallStep, callWith, type NextStep, nextStep, without
  *    turn is in its inbox (`../ownership/inbox.ts`); `deps.scope` is aborted to cancel it, `deps.drain` to leave it to another process.
  * 3. An iteration is a `ModelStep` (`model-step.ts`): it makes the model call (`../model-call/request.ts`, `../model-call/answer.ts`), then runs the
  *    tools that the response asks for (`MergedBatch` in `../tool-call/tool-batch.ts`, through `mergeMap`).
- * 4. All of them emit signals (`../journal/signals.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
- *    ever the fold of the records (`../journal/apply-record.ts`); the loop keeps that of the last commit.
+ * 4. All of them emit signals (`../journal/commit.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
+ *    ever the fold of the records (`applyRecord` there); the loop keeps that of the last commit.
  *    `state.phase` tells where a turn is: `llm`, a model call is open; `tools`, calls have no result; `answered`, the model asked for no tools;
  *    `closed`, between two iterations, or before the first.
  * 5. Downstream, `../ownership/journal-line.ts` appends each commit to the store before anything else receives it, and `share-turn.ts` turns

@@ -4,7 +4,7 @@ import { startLoopIterationSpan } from '../../observability/spans/run-spans.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMChunk, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import type { AskedHook } from '../hooks/hook-context.ts';
-import { CommitDraft, type Signal } from '../journal/signals.ts';
+import { CommitDraft, type Signal } from '../journal/commit.ts';
 import type { LoopState } from '../journal/state.ts';
 import { type Responder, reasonToLeave, respond } from '../model-call/answer.ts';
 import { type ChangedCall, changeCall, type ModelCall } from '../model-call/change-call.ts';

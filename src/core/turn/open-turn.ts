@@ -1,15 +1,14 @@
 import { defer, first, Observable, of, type Subscriber } from 'rxjs';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { Lease, TaskStateStore, Under } from '../contracts/store.ts';
-import { foldRecords } from '../journal/apply-record.ts';
-import { replayOf } from '../journal/observe-turn.ts';
+import { type Commit, foldRecords, replayOf, type Signal } from '../journal/commit.ts';
+import { waitsForAnswers } from '../journal/questions.ts';
 import type { JournalRecord, ParentLink, Stamped, TurnStarted } from '../journal/records.ts';
-import type { Commit, Signal } from '../journal/signals.ts';
-import { type LoopState, waitsForAnswers } from '../journal/state.ts';
-import { type Deadline, whenAnswered, whenReady } from '../journal/when-ready.ts';
-import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
+import type { LoopState } from '../journal/state.ts';
+import { type Deadline, whenAnswered, whenReady } from '../journal/store-answer.ts';
+import { type Answers, recordsOfAnswers } from '../options/turn-options.ts';
 import { giveBack } from '../ownership/lease.ts';
-import { handOver } from '../streams/hand-over.ts';
+import { handOver } from '../streams/operate.ts';
 import { cancelTask, childOf } from './from-outside.ts';
 
 /** A turn that can be resumed here, that another process owns, or that has ended. */

@@ -2,7 +2,7 @@ import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError, type ErrorCode } from '../contracts/errors.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
 import type { ChildLink } from '../contracts/tool.ts';
-import { foldRecords } from '../journal/apply-record.ts';
+import { foldRecords } from '../journal/commit.ts';
 import { kindOf } from '../journal/record-table.ts';
 import {
   isTerminal,

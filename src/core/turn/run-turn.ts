@@ -11,25 +11,22 @@ import type { Lease, TaskStateStore } from '../contracts/store.ts';
 import type { AuthContext } from '../contracts/tool.ts';
 import type { HookDeps } from '../hooks/hook-context.ts';
 import { Hooks } from '../hooks/hook-table.ts';
+import { type Commit, commitOf, replayOf, type Signal } from '../journal/commit.ts';
 import { earlierRuns } from '../journal/lost-runs.ts';
-import { replayOf } from '../journal/observe-turn.ts';
 import { journalSchema, type Stamped, type Submission, type TraceLink, type TurnStarted } from '../journal/records.ts';
-import { type Commit, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState, TurnIdentity } from '../journal/state.ts';
 import { OpenCall } from '../model-call/usage.ts';
-import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
-import type { ResolvedConfig } from '../options/resolve-config.ts';
+import type { ResolvedConfig } from '../options/config.ts';
+import { type Answers, recordsOfAnswers } from '../options/turn-options.ts';
 import { belowParent, type ParentTurn, reachedLimit, TurnNode } from '../ownership/child-turns.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import { journal } from '../ownership/journal-line.ts';
 import { keepLease, LeaseHold, releaseLease } from '../ownership/lease.ts';
 import { restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
-import { handOver } from '../streams/hand-over.ts';
-import { type FusibleOperator, fuse } from '../streams/operate.ts';
+import { type FusibleOperator, fuse, handOver } from '../streams/operate.ts';
 import { CallNotes } from '../tool-call/tool-results.ts';
 import { type Admission, type Opening, type OpenOptions, type Own, openNewTurn, openOldTurn } from './open-turn.ts';
-import type { RunDeps } from './run-operators.ts';
 import {
   askBehindEnd,
   catchTurnError,
@@ -37,6 +34,7 @@ import {
   failWhereDrained,
   followCommands,
   leaveBelow,
+  type RunDeps,
   shutDown,
   tapAfterTurn,
 } from './run-operators.ts';

@@ -2,7 +2,7 @@ import { type Context, isSpanContextValid, TraceFlags, trace } from '@openteleme
 import type { StartOptions } from '../contracts/config.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
 import { journalSchema, type Submission } from '../journal/records.ts';
-import { type Deadline, ready } from '../journal/when-ready.ts';
+import { type Deadline, ready } from '../journal/store-answer.ts';
 import { checkSameTurn, otherContext } from './open-turn.ts';
 import type { TurnStart } from './run-turn.ts';
 

@@ -1,7 +1,7 @@
 import { filter, Observable } from 'rxjs';
 import { type AgentEvent, type ArtifactUpdateEvent, partsText } from '../contracts/events.ts';
-import { GrowingText } from '../journal/growing-text.ts';
-import { iterate } from '../journal/iterate-events.ts';
+import { GrowingText } from '../journal/event-projector.ts';
+import { iterate } from '../journal/read-events.ts';
 
 /** Text of a model call that does not stand: the call failed and is made again, or an extension replaced its answer. */
 export interface DiscardedText {

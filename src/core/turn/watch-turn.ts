@@ -1,12 +1,12 @@
 import { catchError, from, type MonoTypeOperatorFunction, map, merge, Observable, of, take } from 'rxjs';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { Command, TaskStateStore } from '../contracts/store.ts';
-import { observeTurn } from '../journal/observe-turn.ts';
-import type { Signal } from '../journal/signals.ts';
-import type { Deadline } from '../journal/when-ready.ts';
+import type { Signal } from '../journal/commit.ts';
+import { observeTurn } from '../journal/observe.ts';
+import type { Deadline } from '../journal/store-answer.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
-import { handOver } from '../streams/hand-over.ts';
+import { handOver } from '../streams/operate.ts';
 import { answerTask, cancelTask } from './from-outside.ts';
 import { type Opening, type OpenOptions, openWatchedTurn, retryAfterMs } from './open-turn.ts';
 

@@ -8,6 +8,7 @@ import {
   type LLMCallParams,
   type LLMChunk,
   parsedJson,
+  stableJson,
   type ToolCall,
   type ToolContext,
   type ToolDefinition,
@@ -15,7 +16,6 @@ import {
   type ToolResult,
   type Usage,
 } from '../../core/contracts/index.ts';
-import { stableJson } from '../../core/options/index.ts';
 import { jsonSchemaChecks } from '../../tools/schema-checks.ts';
 import { wrapping } from '../../tools/wrapped-tools.ts';
 import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';

@@ -13,9 +13,8 @@ import {
   aText,
   someCount,
 } from '../../providers/policies/policy-options.ts';
-import { engineTool } from '../../tools/engine-tools.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
-import { tool } from '../../tools/tool.ts';
+import { engineTool, tool } from '../../tools/tool.ts';
 
 export interface DoneToolOptions {
   /** Whether a response without calls does not end the turn: the model is asked to continue, or to call the tool. Default false. */

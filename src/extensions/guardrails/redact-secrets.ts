@@ -1,6 +1,6 @@
 import type { AssistantMessage, Content, ContentPart, Extension, Message } from '../../core/contracts/index.ts';
 import { assertOptions, type OptionKind } from '../../providers/policies/policy-options.ts';
-import { withoutSecrets } from '../../redaction/redact-secrets.ts';
+import { withoutSecrets } from '../../redaction.ts';
 
 export interface RedactSecretsOptions {
   /** What a secret of your own looks like, wherever it stands. Default: none besides what is known of keys, tokens and passwords. */

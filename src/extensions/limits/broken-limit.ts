@@ -1,7 +1,6 @@
-import type { IterationView, ToolCall, Usage } from '../../core/contracts/index.ts';
+import { type IterationView, stableJson, type ToolCall, type Usage } from '../../core/contracts/index.ts';
 import type { History, LoopState } from '../../core/journal/index.ts';
 import { estimateTokens } from '../../core/model-call/index.ts';
-import { stableJson } from '../../core/options/index.ts';
 import { type OptionKind, oneOf } from '../../providers/policies/policy-options.ts';
 
 /** Which limit a turn has run into. */

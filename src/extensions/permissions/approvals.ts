@@ -1,13 +1,13 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type {
-  ApprovalDecision,
-  ApprovalRequest,
-  Extension,
-  ToolCall,
-  ToolDefinition,
+import {
+  type ApprovalDecision,
+  type ApprovalRequest,
+  type Extension,
+  stableJson,
+  type ToolCall,
+  type ToolDefinition,
 } from '../../core/contracts/index.ts';
 import type { Approval, GivenAnswer, LoopState, Question } from '../../core/journal/index.ts';
-import { stableJson } from '../../core/options/index.ts';
 import { aFunction, assertOptions, type OptionKind, oneOf } from '../../providers/policies/policy-options.ts';
 import { matchesName } from './tool-permissions.ts';
 

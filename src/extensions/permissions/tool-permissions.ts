@@ -6,7 +6,7 @@ import {
   oneOf,
   wrongOption,
 } from '../../providers/policies/policy-options.ts';
-import { isEngineTool } from '../../tools/engine-tools.ts';
+import { isEngineTool } from '../../tools/tool.ts';
 
 /** What holds for the calls of some tools. */
 export interface PermissionRule {

@@ -9,11 +9,10 @@ import {
   type LLMCapabilities,
   type Message,
   shownValue,
+  stableJson,
   textOf,
 } from '../../core/contracts/index.ts';
-import { stableJson } from '../../core/options/index.ts';
-import { isStandardSchema, memberSchema, type ToolParameters } from '../../tools/tool-options.ts';
-import { anyJsonSchemaOf } from '../../tools/tool-parameters.ts';
+import { anyJsonSchemaOf, isStandardSchema, memberSchema, type ToolParameters } from '../../tools/tool-options.ts';
 import { xmlTemplate } from './xml/write-xml.ts';
 
 /** Describes an output: a Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of anything that is JSON. */

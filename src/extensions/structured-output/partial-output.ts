@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Observable, type Subscriber } from 'rxjs';
-import { type AgentEvent, partsText } from '../../core/contracts/index.ts';
+import { type AgentEvent, type Partially, partsText } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
-import type { Partially } from '../../core/options/index.ts';
 
 interface PartialsOptions {
   /** Of the finish tool. */

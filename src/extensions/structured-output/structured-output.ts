@@ -13,6 +13,7 @@ import {
   type IterationView,
   jsonFlaw,
   type LLMResponse,
+  type Partially,
   parsedJson,
   type ResponseChange,
   type StepChange,
@@ -27,10 +28,8 @@ import {
 } from '../../core/contracts/index.ts';
 import { iterationsBefore, type TurnResult } from '../../core/journal/index.ts';
 import { cutShort } from '../../core/model-call/index.ts';
-import type { Partially } from '../../core/options/index.ts';
-import { engineTool } from '../../tools/engine-tools.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
-import { type Tool, tool } from '../../tools/tool.ts';
+import { engineTool, type Tool, tool } from '../../tools/tool.ts';
 import type { ArgumentsOf } from '../../tools/tool-options.ts';
 import { handedOver } from '../finish/finish.ts';
 import {

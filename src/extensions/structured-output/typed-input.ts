@@ -1,10 +1,8 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { AgentLoopError, type JSONSchema, type UserMessage } from '../../core/contracts/index.ts';
 import { assertGiven, assertOptions, aText, type OptionKind } from '../../providers/policies/policy-options.ts';
-import type { FromJsonSchema } from '../../tools/from-json-schema.ts';
-import { jsonSchemaChecker } from '../../tools/limited-schema.ts';
-import { isStandardSchema } from '../../tools/tool-options.ts';
-import { standardChecker } from '../../tools/tool-parameters.ts';
+import { jsonSchemaChecker } from '../../tools/schema-checks.ts';
+import { type FromJsonSchema, isStandardSchema, standardChecker } from '../../tools/tool-options.ts';
 import { toXml } from './xml/write-xml.ts';
 
 /** The schema of an input, which need not be an object. */

@@ -8,7 +8,7 @@ import {
   messageOf,
 } from '../../core/contracts/index.ts';
 import { aFunction, assertGiven, assertOptions } from '../../providers/policies/policy-options.ts';
-import { redactMembers } from '../../redaction/redact-members.ts';
+import { redactMembers } from '../../redaction.ts';
 import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';
 
 interface SessionEntryOf {

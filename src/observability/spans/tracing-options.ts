@@ -11,7 +11,7 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { AgentLoopError, messageOf, nameOf } from '../../core/contracts/index.ts';
-import { withoutSecrets } from '../../redaction/redact-secrets.ts';
+import { withoutSecrets } from '../../redaction.ts';
 import { attribute } from '../attributes.ts';
 import { nextIdBelow, withIds } from './chosen-ids.ts';
 import { instruments, meteredTracer } from './instruments.ts';

@@ -2,6 +2,7 @@ import { catchError, defer, from, map, mergeMap, type Observable, of, tap } from
 import {
   AgentLoopError,
   type Clock,
+  inTime,
   type LLMChunk,
   type LLMProvider,
   type LLMResponse,
@@ -9,7 +10,6 @@ import {
   noUsage,
   systemClock,
 } from '../../core/contracts/index.ts';
-import { inTime } from '../../core/options/index.ts';
 import type { CacheStore } from '../../stores/cache/cache-store.ts';
 import {
   aClock,

@@ -23,10 +23,9 @@ import {
   type LLMResponse,
   messageOf,
 } from '../../core/contracts/index.ts';
-import { appendPrivate, makeFolder, writePrivate } from '../../files/private-files.ts';
-import { redactMembers } from '../../redaction/redact-members.ts';
-import { withoutSecrets } from '../../redaction/redact-secrets.ts';
-import { difference, shown } from '../../replay/deviation.ts';
+import { appendPrivate, makeFolder, writePrivate } from '../../private-files.ts';
+import { redactMembers, withoutSecrets } from '../../redaction.ts';
+import { difference, shown } from '../../replay/recording.ts';
 import type { StreamCall } from './attempt-stream.ts';
 import { aFunction, assertGiven, assertOptions, aText } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';

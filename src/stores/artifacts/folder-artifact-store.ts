@@ -7,7 +7,7 @@ import {
   type ArtifactQuery,
   type ArtifactStore,
 } from '../../core/contracts/index.ts';
-import { appendPrivate, makeFolder, writePrivate } from '../../files/private-files.ts';
+import { appendPrivate, makeFolder, writePrivate } from '../../private-files.ts';
 import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
 import { damagedArtifact, noArtifact } from './check-artifact.ts';
 import {

@@ -1,6 +1,6 @@
 import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
 import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
-import { makeFolder, writePrivate } from '../../files/private-files.ts';
+import { makeFolder, writePrivate } from '../../private-files.ts';
 
 const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 

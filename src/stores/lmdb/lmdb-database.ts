@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Key } from 'lmdb';
 import { AgentLoopError, messageOf, type StoreCheck } from '../../core/contracts/index.ts';
-import { makeFolderSync } from '../../files/private-files.ts';
+import { makeFolderSync } from '../../private-files.ts';
 import { atOnce, type Body, found, type Rows, type Table, type TableKey } from '../table/table.ts';
 import {
   closedStore,

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Key, RootDatabaseOptions } from 'lmdb';
 import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
-import { appendPrivateSync, makeFolderSync, privateFileMode } from '../../files/private-files.ts';
+import { appendPrivateSync, makeFolderSync, privateFileMode } from '../../private-files.ts';
 import { loadPackage } from '../load-package.ts';
 
 /** With a method of lmdb that its types leave out: begins a read transaction where none is open. */

@@ -23,15 +23,68 @@ import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { FollowSignal, TaskStateStore } from '../contracts/store.ts';
 import type { ChildLink } from '../contracts/tool.ts';
-import { applyRecord } from './apply-record.ts';
+import { operate } from '../streams/operate.ts';
+import { applyRecord, type Commit, replayOf, type Signal } from './commit.ts';
 import { EventProjector } from './event-projector.ts';
-import { deltaSignal, replayOf } from './observe-turn.ts';
 import type { JournalRecord } from './records.ts';
-import type { Commit, Signal } from './signals.ts';
 import type { LoopState } from './state.ts';
-import { type Deadline, whenReady } from './when-ready.ts';
+import { type Deadline, whenReady } from './store-answer.ts';
 
-export interface ObserveTreeOptions {
+/**
+ * Watches a turn from any process: the records so far in one commit, then each new record and delta. Completes after a
+ * terminal record, and after a suspension. Errors as the store's `read` and `follow` do. Unsubscribing stops following and
+ * leaves the turn alone.
+ */
+export function observeTurn(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
+  return observedAlone(store, taskId, { deadline, isOver: ({ outcome }) => outcome !== undefined });
+}
+
+/** As `observeTurn`, but a suspension does not end it: later records follow once the turn is resumed. */
+export function observeTask(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
+  return observedAlone(store, taskId, { deadline, isOver: ({ isComplete }) => isComplete });
+}
+
+/** Without child turns. */
+function observedAlone(
+  store: TaskStateStore,
+  taskId: string,
+  { deadline, isOver }: Pick<Watch, 'deadline' | 'isOver'>,
+): Observable<Signal> {
+  return whenReady(() => store.read(taskId), deadline).pipe(
+    switchMap((records) => {
+      const past = replayOf(records);
+      if (isOver(past.after)) return of(past);
+      const future$ = store.follow(taskId, { from: past.after.seq + 1 }).pipe(signalsOf(past.after, isOver));
+      return concat(of(past), future$);
+    }),
+  );
+}
+
+/** Folds what a store's `follow` emits into signals; completes after the last record to watch. */
+function signalsOf(start: LoopState, isOver: Watch['isOver']) {
+  return operate<FollowSignal, Signal>((to) => {
+    let state = start;
+    return {
+      next(signal) {
+        if (signal.type === 'delta') return to.next(deltaSignal(signal.delta, state));
+        const before = state;
+        state = applyRecord(state, signal.record);
+        to.next({ type: 'commit', steps: [{ before, record: signal.record }], after: state, barrier: false });
+        if (isOver(state)) to.complete();
+      },
+    };
+  });
+}
+
+/** What a follower sees of a delta. */
+function deltaSignal(delta: Extract<FollowSignal, { type: 'delta' }>['delta'], state: LoopState): Signal {
+  if (delta.type === 'llm') return delta.chunk;
+  const { callId, update } = delta;
+  const call = state.pendingToolCalls.find((pending) => pending.callId === callId)?.call;
+  return { type: 'tool-progress', callId, toolName: call?.function.name ?? '', update };
+}
+
+interface ObserveTreeOptions {
   readonly deadline: Deadline;
   /** Child turns whose call has its result at or before this record are not shown. */
   readonly known: number;

@@ -1,4 +1,35 @@
-import { shownValue } from './shown-value.ts';
+export type MaybePromise<T> = T | Promise<T>;
+
+/** Whether something has to be waited for. */
+export function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+}
+
+/** Every member may be left out, or be `undefined`. */
+export type Optional<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+
+/** Every member is there, and none is `undefined`: options with their defaults. `Required` leaves an explicit `undefined` in. */
+export type Defined<T> = { readonly [Name in keyof T]-?: Exclude<T[Name], undefined> };
+
+/** What is there of a `T` while it is still being written. */
+export type Partially<T> = T extends readonly (infer Item)[]
+  ? readonly Partially<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]?: Partially<T[Key]> }
+    : T;
+
+/** Neither `null` nor an array. */
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A wrong value as an error message names it: texts quoted and cut, objects not spelled out. */
+export function shownValue(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 40));
+  if (typeof value === 'function') return 'a function';
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'object' && value !== null ? 'an object' : String(value);
+}
 
 /** How deep JSON of others may nest. It is read at any depth, but written, compared and checked by recursion, which ends at some thousand levels. */
 export const maxJsonDepth = 500;
@@ -89,4 +120,56 @@ function here(problem: string): Flaw {
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/** A value as it comes back from JSON; `undefined` where it has no JSON form. */
+export function asJson(value: unknown): unknown {
+  try {
+    const text = JSON.stringify(value);
+    return text === undefined ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The JSON of a value, the same whatever the order of its members. */
+export function stableJson(value: unknown): string {
+  const sorted = (_: string, member: unknown) =>
+    isPlainObject(member) ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1))) : member;
+  return JSON.stringify(asJson(value), sorted) ?? '';
+}
+
+/** An object of JSON's form: no array, and nothing else to iterate. */
+export function isPlainObject(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype || !(Symbol.iterator in value);
+}
+
+/** A map of at most `most` entries: those that were set last. */
+export class RecentMap<K, V> {
+  readonly #most: number;
+  /** What was set last stands last. */
+  readonly #entries = new Map<K, V>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get(key: K): V | undefined {
+    return this.#entries.get(key);
+  }
+
+  set(key: K, value: V): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    for (const [oldest] of this.#entries) {
+      if (this.#entries.size <= this.#most) break;
+      this.#entries.delete(oldest);
+    }
+  }
+
+  delete(key: K): void {
+    this.#entries.delete(key);
+  }
 }

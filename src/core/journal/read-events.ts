@@ -1,5 +1,18 @@
-import type { Observable, Subscription } from 'rxjs';
-import type { AgentEvent, ArtifactUpdateEvent } from '../contracts/events.ts';
+import {
+  EMPTY,
+  filter,
+  groupBy,
+  type MonoTypeOperatorFunction,
+  mergeMap,
+  type Observable,
+  type OperatorFunction,
+  type Subscription,
+  throwError,
+} from 'rxjs';
+import type { AgentLoopConfig } from '../contracts/config.ts';
+import { AgentLoopError, invalidConfig } from '../contracts/errors.ts';
+import { type AgentEvent, type ArtifactUpdateEvent, partsText, type SubAgentStep } from '../contracts/events.ts';
+import { shownValue } from '../contracts/values.ts';
 
 /**
  * The events of a turn for `for await`. Subscribes with the first `next`; leaving the loop unsubscribes, and so does `return()` while
@@ -20,7 +33,7 @@ export function iterate<T>(source$: Observable<T>, merge: (first: T, second: T) 
 }
 
 /** Declared without the second parameter of `AsyncIterableIterator`, which TypeScript has since 5.6. */
-export interface TurnIterator<T> extends AsyncIterableIterator<T> {
+interface TurnIterator<T> extends AsyncIterableIterator<T> {
   next(): Promise<IteratorResult<T, undefined>>;
   return(): Promise<IteratorResult<T, undefined>>;
 }
@@ -125,4 +138,86 @@ function mergeText(first: ArtifactUpdateEvent, second: ArtifactUpdateEvent): Age
   const [a, b] = [first.artifact.parts[0], second.artifact.parts[0]];
   if (a?.kind !== 'text' || b?.kind !== 'text') return undefined;
   return { ...first, artifact: { ...first.artifact, parts: [{ kind: 'text', text: a.text + b.text }] } };
+}
+
+const cursorPattern = /^(\d+)-(\d+)\.(\d+)$/;
+
+/** Only the events after a cursor, and deltas. Errors at once with `INVALID_INPUT` for an invalid cursor. */
+export function eventsBehind<E extends AgentEvent>(cursor: string | undefined): MonoTypeOperatorFunction<E> {
+  return cursor === undefined ? (source) => source : filter<E>(isBehind(cursor));
+}
+
+/** Whether an event comes after a cursor; a delta, which has none, always does. Errors at once with `INVALID_INPUT` for an invalid cursor. */
+export function isBehind(cursor: string): (event: AgentEvent) => boolean {
+  const from = placeOf(cursor);
+  return (event) => {
+    if (event.cursor === undefined) return true;
+    const { seq, n } = placeOf(event.cursor);
+    return seq > from.seq || (seq === from.seq && n > from.n);
+  };
+}
+
+/** The record of a cursor; 0 for none. Errors with `INVALID_INPUT` for what is no cursor. */
+export function seqOf(cursor: string | undefined): number {
+  return cursor === undefined ? 0 : placeOf(cursor).seq;
+}
+
+function placeOf(cursor: string): { readonly seq: number; readonly n: number } {
+  const match = typeof cursor === 'string' ? cursorPattern.exec(cursor) : undefined;
+  if (match) return { seq: Number(match[1]), n: Number(match[3]) };
+  throw new AgentLoopError(
+    'INVALID_INPUT',
+    `${shownValue(cursor)} is no cursor; give the cursor of an event, e.g. "12-1.2".`,
+  );
+}
+
+/** A piece of text of an artifact, of the turn or of one of its descendants. */
+export interface AgentText {
+  /** From the child turn of this turn to the turn whose text it is; empty for the turn's own. */
+  readonly path: readonly SubAgentStep[];
+  readonly artifactId: string;
+  readonly text: string;
+  /** False: this replaces the text that the artifact of this path had. */
+  readonly append: boolean;
+  readonly lastChunk: boolean;
+}
+
+const own: readonly SubAgentStep[] = [];
+
+/**
+ * The text of a turn and of its descendants as it streams: `turn.pipe(agentText())`. Emits one value for each artifact event, in the order of
+ * the events, also the last, empty chunk of an artifact. `path` and `artifactId` together identify an artifact.
+ *
+ * Completes and errors as the source does. Unsubscribing leaves the source. Holds nothing.
+ */
+export function agentText(): OperatorFunction<AgentEvent, AgentText> {
+  return mergeMap((event) => {
+    const nested = event.kind === 'internal:sub-agent';
+    const { path, shown } = nested ? { path: event.path, shown: event.event } : { path: own, shown: event };
+    if (shown.kind !== 'artifact-update') return [];
+    const { artifact, append, lastChunk } = shown;
+    const text = partsText(artifact.parts);
+    return [{ path, artifactId: artifact.artifactId, text, append, lastChunk }];
+  });
+}
+
+/** Reads the values of a turn while the model writes them: each agent's by its own extensions. */
+export function turnPartials({ extensions = [], agents }: Pick<AgentLoopConfig, 'extensions' | 'agents'>) {
+  const readerOf = (agentId: string) =>
+    [...extensions, ...(agents?.(agentId)?.extensions ?? [])].find((extension) => extension.partials);
+  return (events$: Observable<AgentEvent>): Observable<unknown> => {
+    if (!agents && !readerOf('')) return throwError(noOutput);
+    return events$.pipe(
+      filter(({ kind }) => kind !== 'internal:sub-agent'),
+      groupBy(({ agentId }) => agentId),
+      mergeMap((ofAgent$) => readerOf(ofAgent$.key)?.partials?.(ofAgent$) ?? EMPTY),
+    );
+  };
+}
+
+function noOutput(): Error {
+  return invalidConfig(
+    'partials needs an agent with structured output',
+    'give output: { schema }, or the extension structuredOutput({ schema })',
+  );
 }

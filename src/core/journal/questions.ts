@@ -1,6 +1,6 @@
 import type { ChildLink } from '../contracts/tool.ts';
 import type { Question } from './records.ts';
-import { type LoopFields, openCallOf, openQuestions } from './state.ts';
+import { type LoopFields, openCallOf, type PendingToolCall } from './state.ts';
 
 /**
  * Where the options of `ask` name the task whose question is asked again. A symbol: neither the JSON of a model nor that of a server can
@@ -91,4 +91,19 @@ function isLink(value: unknown): value is ChildLink {
 
 function memberOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}
+
+/** The id of a call's next question. */
+export function nextQuestionId({ callId, answers }: Pick<PendingToolCall, 'callId' | 'answers'>): string {
+  return answers.length === 0 ? callId : `${callId}.${answers.length + 1}`;
+}
+
+/** The open questions, in call order. */
+export function openQuestions(state: LoopFields): readonly Question[] {
+  return state.calls.list.flatMap(({ question, result }) => (question && !result ? [question] : []));
+}
+
+/** Whether nothing can be done before a question is answered: every call without a result has asked one. */
+export function waitsForAnswers({ phase, calls }: LoopFields): boolean {
+  return phase === 'tools' && calls.list.every(({ question, result }) => question || result);
 }

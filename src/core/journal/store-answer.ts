@@ -1,7 +1,6 @@
 import { firstValueFrom, Observable, type Subscriber } from 'rxjs';
 import type { Clock } from '../contracts/clock.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import { storeError } from './store-error.ts';
+import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 
 export interface Deadline {
   readonly clock: Clock;
@@ -76,4 +75,16 @@ export function ready<T>(ask: () => T | Promise<T>, deadline: Deadline): Promise
 function silent(ms: number, option = 'storeDeadlineMs'): AgentLoopError {
   const message = `The store did not answer within ${ms} ms (${option}); is it running?`;
   return new AgentLoopError('UNAVAILABLE', message, { retryable: true });
+}
+
+/** What a store threw, as an error of ours: one without a code means that the store is broken, not that it is busy. */
+export function storeError(thrown: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `The store failed: ${messageOf(thrown)}; the task can be resumed once it works.`,
+    {
+      cause: thrown,
+    },
+  );
 }

@@ -1,3 +1,28 @@
+/** Where the engine writes what an operator of a service wants to know: ids, codes, numbers and errors; no prompts, answers, arguments or results. */
+export interface Logger {
+  debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  info(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
+}
+
+/**
+ * The same logger for code that it must not disturb: what it throws is dropped. Messages and fields may hold what clients, models and
+ * tools said, so control characters and line breaks in them are escaped.
+ */
+export function guardedLogger(logger: Logger): Logger {
+  const guarded =
+    (level: keyof Logger): Logger[keyof Logger] =>
+    (message, fields) => {
+      try {
+        logger[level](logText(message), fields && logFields(fields));
+      } catch {
+        // There is nobody left to tell.
+      }
+    };
+  return { debug: guarded('debug'), info: guarded('info'), warn: guarded('warn'), error: guarded('error') };
+}
+
 /**
  * What ends a line or steers a terminal: control characters, the separators of lines and paragraphs, and what turns the direction of
  * text. A line break before a frame of a stack is kept: it forges no line of a log.
@@ -22,7 +47,7 @@ export function logText(text: string): string {
 }
 
 /** A field of a log: its texts as `logText` writes them, also in arrays and plain objects. */
-export function logValue(value: unknown): unknown {
+function logValue(value: unknown): unknown {
   if (typeof value === 'string') return logText(value);
   if (Array.isArray(value)) return value.map(logValue);
   if (typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype)
@@ -30,6 +55,6 @@ export function logValue(value: unknown): unknown {
   return value;
 }
 
-export function logFields(fields: object): Record<string, unknown> {
+function logFields(fields: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [logText(name), logValue(value)]));
 }

@@ -1,0 +1,343 @@
+import type { Clock } from '../contracts/clock.ts';
+import type { StartOptions } from '../contracts/config.ts';
+import { AgentLoopError } from '../contracts/errors.ts';
+import { type Content, checkContent, checkMessages, type Message } from '../contracts/messages.ts';
+import { retryPlanFlaw } from '../contracts/provider.ts';
+import { type TaskStateStore, taskIdPattern } from '../contracts/store.ts';
+import type { Reconciled } from '../contracts/tool.ts';
+import { asJson, isObject, isPlainObject, jsonFlaw, shownValue, stableJson } from '../contracts/values.ts';
+import { innermostQuestion, openQuestions } from '../journal/questions.ts';
+import type { Question, TurnAnswered, TurnSettings } from '../journal/records.ts';
+import type { LoopState } from '../journal/state.ts';
+import { checkStore } from './config.ts';
+
+type Rule = readonly [fits: (value: unknown) => boolean, what: string];
+
+/** The last place that a queue knows. */
+const lastPriority = 2 ** 21 - 1;
+
+const anyName: Rule = [(value) => typeof value === 'string' && value !== '', 'must be a non-empty string'];
+const anyObject: Rule = [isObject, 'must be an object'];
+
+type OfResumeOnly = 'answers' | 'onBusy' | 'from' | 'shutdown';
+type OfSubmitOnly = 'tenant' | 'priority';
+
+const rules: { readonly [Name in keyof StartOptions | OfResumeOnly | OfSubmitOnly]-?: Rule } = {
+  taskId: [isTaskId, 'must have 1 to 128 characters out of A-Z a-z 0-9 _ . : -'],
+  agentId: anyName,
+  contextId: anyName,
+  parentContext: [(value) => hasMethod(value, 'getValue'), 'must be a Context of @opentelemetry/api'],
+  authContext: anyObject,
+  context: [() => true, ''],
+  systemPrompt: [(value) => typeof value === 'string', 'must be a string'],
+  maxIterations: [(value) => Number.isSafeInteger(value) && Number(value) >= 1, 'must be a whole number of at least 1'],
+  metadata: anyObject,
+  retryPlan: [(value) => retryPlanFlaw(value) === undefined, 'must be { attempts, delayMs, maxDelayMs, on }'],
+  signal: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
+  shutdown: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
+  tenant: anyName,
+  priority: [
+    (value) => Number.isSafeInteger(value) && Number(value) >= 1 && Number(value) <= lastPriority,
+    `must be a whole number from 1 to ${lastPriority}`,
+  ],
+  detached: [(value) => typeof value === 'boolean', 'must be true or false'],
+  answers: anyObject,
+  from: [
+    (value) => typeof value === 'string' && /^\d+-\d+\.\d+$/.test(value),
+    'must be the cursor of an event, e.g. "12-1.2"',
+  ],
+  onBusy: [(value) => value === 'fail' || value === 'wait', 'must be "fail" or "wait"'],
+};
+
+const ofResume = [
+  'contextId',
+  'authContext',
+  'context',
+  'parentContext',
+  'signal',
+  'detached',
+  'answers',
+  'onBusy',
+  'from',
+  'shutdown',
+] as const;
+const ofOthers: readonly string[] = ['answers', 'onBusy', 'from', 'shutdown', 'tenant', 'priority'] satisfies readonly (
+  | OfResumeOnly
+  | OfSubmitOnly
+)[];
+const ofStart = Object.keys(rules).filter((name) => !ofOthers.includes(name));
+const ofSubmit = [
+  'taskId',
+  'agentId',
+  'contextId',
+  'parentContext',
+  'systemPrompt',
+  'maxIterations',
+  'metadata',
+  'retryPlan',
+  'tenant',
+  'priority',
+] as const;
+
+/** Checks what is given for one turn; `undefined` counts as left out. Errors: `INVALID_INPUT`, naming the option and the cure. */
+export function checkStartOptions(options: StartOptions): void {
+  check(options, ofStart);
+}
+
+/** Checks what is given for a turn that is submitted. Errors as `checkStartOptions`. */
+export function checkSubmitOptions(
+  options: Partial<Pick<StartOptions, Exclude<(typeof ofSubmit)[number], OfSubmitOnly>>>,
+): void {
+  check(options, ofSubmit);
+}
+
+/** Checks the options of a resumed turn. Errors as `checkStartOptions`. */
+export function checkResumeOptions(
+  options: Partial<Pick<StartOptions, Exclude<(typeof ofResume)[number], OfResumeOnly>>>,
+): void {
+  check(options, ofResume);
+}
+
+const ofRetry = ['taskId', 'contextId', 'authContext', 'context', 'parentContext', 'signal', 'detached'] as const;
+
+/** Checks what is given for the retry of a turn. Errors as `checkStartOptions`. */
+export function checkRetryOptions(options: Partial<Pick<StartOptions, (typeof ofRetry)[number]>>): void {
+  check(options, ofRetry);
+}
+
+function check(options: object, known: readonly string[]): void {
+  if (typeof options !== 'object' || options === null)
+    throw invalid(`the options of a turn must be an object, not ${shownValue(options)}; or leave them out`);
+  const ruleOf = new Map<string, Rule>(Object.entries(rules));
+  for (const [name, value] of Object.entries(options)) {
+    const rule = known.includes(name) ? ruleOf.get(name) : undefined;
+    if (!rule) throw invalid(`${name} is not an option here; the options are: ${known.join(', ')}`);
+    const [fits, what] = rule;
+    if (value !== undefined && !fits(value))
+      throw invalid(`${name} ${what}, not ${shownValue(value)}; or leave it out`);
+  }
+}
+
+function checkKnown(given: object, names: readonly string[], what: (name: string) => string): void {
+  const stray = Object.keys(given).find((name) => !names.includes(name));
+  if (stray !== undefined) throw invalid(`${what(stray)}: ${names.join(', ')}`);
+}
+
+/** Errors: `INVALID_INPUT` for what cannot be the id of a task. */
+export function checkTaskId(taskId: string): void {
+  if (!isTaskId(taskId))
+    throw invalid(`taskId ${rules.taskId[1]}, not ${shownValue(taskId)}; give the id that the turn was started with`);
+}
+
+function isTaskId(value: unknown): boolean {
+  return typeof value === 'string' && taskIdPattern.test(value);
+}
+
+function hasMethod(value: unknown, name: string): boolean {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
+}
+
+/** Answers by the `id` of their questions, e.g. `{ '1:0': { approved: true } }`. */
+export type Answers = Readonly<Record<string, unknown>>;
+
+/**
+ * The records of answers to a turn's open questions, each answer as it comes back from JSON. One that is in the journal already gives
+ * none. Errors: `INVALID_INPUT` for what is no open question, naming those that are, and for an answer of the wrong form; `CONFLICT`
+ * for an answer that differs from the one that was given.
+ */
+export function recordsOfAnswers(state: LoopState, answers: Answers): readonly TurnAnswered[] {
+  if (!isPlainObject(answers)) {
+    throw refused(state, `answers must be an object by question id, not ${shownValue(answers)}`);
+  }
+  return Object.entries(answers).flatMap(([questionId, answer]) => {
+    const open = openQuestions(state).find(({ id }) => id === questionId);
+    if (open) return [recordOfAnswer(state, open, answer)];
+    const given = state.answers.find(({ question }) => question.id === questionId);
+    if (!given) throw refused(state, `there is no open question ${shownValue(questionId)}; ${openOnes(state)}`);
+    if (stableJson(given.answer) === stableJson(answer)) return [];
+    const { taskId } = state.turn;
+    const message = `Question "${questionId}" of task "${taskId}" was answered otherwise before.`;
+    throw new AgentLoopError('CONFLICT', message, { taskId });
+  });
+}
+
+function recordOfAnswer(state: LoopState, { id, callId, ...question }: Question, answer: unknown): TurnAnswered {
+  const normal = asJson(answer);
+  const flaw = answerFlaw({ id, callId, ...question }, normal);
+  if (flaw !== undefined) throw refused(state, flaw);
+  return { type: 'turn.answered', callId, questionId: id, answer: normal };
+}
+
+/** What is wrong with an answer, and what it should be; `undefined` where it fits its question, or that of the child turn which asks. */
+export function answerFlaw(question: Question, answer: unknown): string | undefined {
+  const { id } = question;
+  const { kind } = innermostQuestion(question);
+  const who = `the answer to question "${id}"`;
+  if (answer === undefined) return `${who} is not JSON; give text, numbers, lists or plain objects`;
+  const fields: Readonly<Record<string, unknown>> = isPlainObject(answer) ? { ...answer } : {};
+  switch (kind) {
+    case 'approval':
+      if (typeof fields['approved'] === 'boolean') return reasonFlaw(who, fields['reason']) ?? editFlaw(who, fields);
+      return `${who} must be { "approved": true } or { "approved": false, "reason": "…" }`;
+    case 'in-doubt':
+      if (isReconciled(answer)) return undefined;
+      return `${who} must be { "outcome": "applied", "content": "…" }, { "outcome": "not-applied" } or { "outcome": "unknown" }`;
+    case 'client-tool':
+      if ('result' in fields !== 'error' in fields && typeof (fields['error'] ?? '') === 'string') return undefined;
+      return `${who} must be { "result": … } or { "error": "…" }`;
+    case 'input':
+    case 'auth':
+      return undefined;
+  }
+}
+
+/** Whether somebody said in a way that can be used what became of a call in doubt. */
+export function isReconciled(said: unknown): said is Reconciled {
+  if (!isPlainObject(said)) return false;
+  const { outcome, content }: { readonly outcome?: unknown; readonly content?: unknown } = said;
+  return outcome === 'applied' ? typeof content === 'string' : outcome === 'not-applied' || outcome === 'unknown';
+}
+
+function reasonFlaw(who: string, reason: unknown): string | undefined {
+  return reason === undefined || typeof reason === 'string' ? undefined : `the reason of ${who} must be a string`;
+}
+
+/** Members by which other engines let an approval change a call. To ignore them would run what nobody approved. */
+const edits = ['arguments', 'args', 'editedArguments', 'editedAction', 'updatedInput', 'input'];
+
+function editFlaw(who: string, fields: Readonly<Record<string, unknown>>): string | undefined {
+  const edit = edits.find((name) => name in fields);
+  if (edit === undefined) return undefined;
+  const cure = 'reject it with a reason that says what to change, and the model calls again';
+  return `${who} has the unknown member "${edit}": an approval cannot change the arguments of a call; ${cure}`;
+}
+
+function openOnes(state: LoopState): string {
+  const open = openQuestions(state).map(({ id, kind, toolName }) => `"${id}" (${kind}, ${toolName})`);
+  return open.length > 0 ? `open questions: ${open.join(', ')}` : 'the turn has no open question';
+}
+
+function refused(state: LoopState, what: string): AgentLoopError {
+  const { taskId } = state.turn;
+  return new AgentLoopError('INVALID_INPUT', `Task "${taskId}": ${what}.`, { taskId });
+}
+
+/** What a tool is to have answered. */
+export interface ResultEdit {
+  readonly content: Content;
+  /** Default true. */
+  readonly success?: boolean;
+}
+
+/** What is different in a fork. Only what is kept can be edited; all else of the kept part stays as it is. */
+export interface ForkEdits {
+  /** Instead of the messages that the turn was started with. */
+  readonly messages?: readonly Message[];
+  /** Appended after the last iteration that is kept; a turn that would have ended there continues with them. */
+  readonly append?: readonly Message[];
+  /** Instead of the model's text, by iteration. */
+  readonly answers?: Readonly<Record<number, Content>>;
+  /**
+   * Instead of the arguments that the model gave, by call id: an object, e.g. `{ '1:0': { city: 'Oslo' } }`. Not of a call that somebody
+   * was asked about: the answer was given for the arguments that were shown.
+   */
+  readonly arguments?: Readonly<Record<string, object>>;
+  /** Instead of what the tools gave, by call id. */
+  readonly results?: Readonly<Record<string, ResultEdit>>;
+  /** Settings of the turn, beside those it was started with. */
+  readonly settings?: TurnSettings;
+}
+
+export interface ForkOptions {
+  readonly store: TaskStateStore;
+  /** The last iteration that is kept, with all its results; 0 keeps only what the turn was started with. */
+  readonly at: number;
+  /** What is different in the new turn. Default: nothing. */
+  readonly edits?: ForkEdits | undefined;
+  /** Of the new task. Default: a new one. */
+  readonly taskId?: string | undefined;
+  /** Of the new task. Default: that of the old one. */
+  readonly contextId?: string | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+const editNames: readonly string[] = [
+  'messages',
+  'append',
+  'answers',
+  'arguments',
+  'results',
+  'settings',
+] satisfies readonly (keyof ForkEdits)[];
+
+const optionNames: readonly string[] = [
+  'store',
+  'at',
+  'edits',
+  'taskId',
+  'contextId',
+  'clock',
+] satisfies readonly (keyof ForkOptions)[];
+
+const resultNames: readonly string[] = ['content', 'success'] satisfies readonly (keyof ResultEdit)[];
+
+/** Checks what a fork is asked for. Errors: `INVALID_INPUT` and, for a store that is none, `INVALID_CONFIG`, with the cure. */
+export function checkForkOptions(options: ForkOptions): void {
+  if (!isObject(options)) throw invalid('AgentLoop.fork needs options: { store, at }');
+  checkKnown(options, optionNames, (name) => `${name} is not an option of a fork; the options are`);
+  const { store, at, edits, taskId, contextId, clock } = options;
+  checkStore('store', store);
+  if (!Number.isSafeInteger(at) || at < 0) {
+    const what = `at must be the number of the last iteration to keep, not ${shownValue(at)}`;
+    throw invalid(`${what}; 0 keeps only what the turn was started with`);
+  }
+  if (clock !== undefined && typeof clock?.now !== 'function')
+    throw invalid(`clock must be a Clock, not ${shownValue(clock)}`);
+  if (taskId !== undefined) checkTaskId(taskId);
+  if (contextId !== undefined) checkStartOptions({ contextId });
+  if (edits !== undefined) checkEdits(edits);
+}
+
+function checkEdits(edits: ForkEdits): void {
+  if (!isObject(edits)) throw invalid(`edits must be an object, not ${shownValue(edits)}`);
+  checkKnown(edits, editNames, (name) => `edits.${name} is not an edit; the edits are`);
+  const { messages, append, answers = {}, arguments: given = {}, results = {}, settings = {} } = edits;
+  if (messages !== undefined) checkMessages(messages);
+  if (append !== undefined) checkMessages(append);
+  for (const [name, member] of Object.entries({ answers, arguments: given, results, settings })) {
+    if (!isObject(member)) throw invalid(`edits.${name} must be an object, not ${shownValue(member)}`);
+  }
+  for (const [iteration, content] of Object.entries(answers)) checkContent(content, `edits.answers[${iteration}]`);
+  for (const [callId, value] of Object.entries(given)) {
+    if (!isObject(value)) throw invalid(`edits.arguments["${callId}"] must be an object, not ${shownValue(value)}`);
+  }
+  for (const [callId, edit] of Object.entries(results)) checkResult(callId, edit);
+  checkSettings(settings);
+  const flaw = jsonFlaw(edits, 'edits');
+  if (flaw !== undefined)
+    throw invalid(`${flaw}, which a journal cannot hold; give text, numbers, lists or plain objects`);
+}
+
+function checkResult(callId: string, edit: unknown): void {
+  const at = `results["${callId}"]`;
+  if (!isObject(edit) || !('content' in edit)) throw invalid(`edits.${at} must be { content, success? }`);
+  checkKnown(edit, resultNames, (name) => `edits.${at}.${name} is no member of a result; those are`);
+  checkContent(edit.content, `edits.${at}.content`);
+  if ('success' in edit && typeof edit.success !== 'boolean') {
+    throw invalid(`edits.${at}.success must be true or false, not ${shownValue(edit.success)}`);
+  }
+}
+
+function checkSettings(settings: NonNullable<ForkEdits['settings']>): void {
+  const { systemPrompt, maxIterations, ...rest } = settings;
+  const [stray] = Object.keys(rest);
+  if (stray !== undefined) throw invalid(`edits.settings.${stray} is none; there are: systemPrompt, maxIterations`);
+  checkStartOptions({
+    ...(systemPrompt === undefined ? {} : { systemPrompt }),
+    ...(maxIterations === undefined ? {} : { maxIterations }),
+  });
+}
+
+function invalid(what: string): AgentLoopError {
+  return new AgentLoopError('INVALID_INPUT', `${what}.`);
+}
