@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { Subscriber } from 'rxjs';
 import { AgentLoopError, type Clock, invalidConfig, lessUsage, systemClock } from '../core/contracts/index.ts';
@@ -55,6 +56,8 @@ export class BatchRun<T, C> {
     this.#subscriber = subscriber;
     this.#clock = clock;
     const runner: BatchRunner<T> = 'open' in agent ? agent : agentRunner(agent, turn);
+    // Each turn that waits listens to it.
+    setMaxListeners(0, this.#stop.signal);
     this.#limits = resolveLimits(options, runner.concurrency);
     this.#turns = runner.open(this.#stop.signal);
   }

@@ -10,4 +10,5 @@ export {
   type BatchTurns,
   type SharedTurnOptions,
 } from './batch-runner.ts';
+export { type BatchQueue, type QueuedTurnOptions, type QueueRunnerOptions, queueRunner } from './queue-runner.ts';
 export { type ReadPromptsOptions, readPrompts } from './read-prompts.ts';
