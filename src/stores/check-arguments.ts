@@ -233,6 +233,8 @@ export const stateStoreArguments: StoreArguments<TaskStateStore> = {
     of: {
       query: options<TaskQuery>({
         runnable: flag,
+        dueBy: number,
+        agentId: text,
         state: text,
         contextId: text,
         roots: flag,

@@ -14,4 +14,4 @@ export {
   notFound,
   takesAtOnce,
 } from './store-rules.ts';
-export { selectTasks, statusTimeIn, summaryOfRecords } from './task-summary.ts';
+export { dueTimeIn, selectTasks, statusTimeIn, summaryOfRecords } from './task-summary.ts';

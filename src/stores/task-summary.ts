@@ -1,17 +1,21 @@
 import type { TaskQuery, TaskState, TaskSummary } from '../core/contracts/index.ts';
-import type { JournalRecord } from '../core/journal/index.ts';
+import { isTerminal, type JournalRecord } from '../core/journal/index.ts';
 
 /** What a store knows of a task. Times are in milliseconds since 1970. */
-interface SummarizedTask extends Omit<TaskSummary, 'createdAt' | 'updatedAt' | 'statusAt' | 'parentTaskId' | 'bytes'> {
+interface SummarizedTask
+  extends Omit<TaskSummary, 'createdAt' | 'updatedAt' | 'statusAt' | 'dueAt' | 'parentTaskId' | 'bytes'> {
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly statusAt: number;
+  /** 0 or absent for none. */
+  readonly dueAt?: number | undefined;
   readonly parentTaskId?: string | undefined;
   readonly bytes?: number | undefined;
 }
 
 export function summaryOf(task: SummarizedTask): TaskSummary {
-  const { taskId, contextId, agentId, parentTaskId, state, seq, createdAt, updatedAt, statusAt, held, bytes } = task;
+  const { taskId, contextId, agentId, parentTaskId, state, seq, createdAt, updatedAt, statusAt, dueAt, held, bytes } =
+    task;
   return {
     taskId,
     contextId,
@@ -22,6 +26,7 @@ export function summaryOf(task: SummarizedTask): TaskSummary {
     createdAt: new Date(createdAt).toISOString(),
     updatedAt: new Date(updatedAt).toISOString(),
     statusAt: new Date(statusAt).toISOString(),
+    ...(dueAt && { dueAt: new Date(dueAt).toISOString() }),
     held,
     ...(bytes !== undefined && { bytes }),
   };
@@ -46,6 +51,7 @@ export function summaryOfRecords(records: readonly JournalRecord[], head: TaskHe
     contextId,
     agentId,
     parentTaskId: parent?.taskId,
+    dueAt: dueTimeIn(records),
     seq: records.length,
     ...times,
     ...head,
@@ -60,9 +66,11 @@ export function selectTasks(summaries: readonly TaskSummary[], query: TaskQuery 
   return found.slice(0, limit);
 }
 
-/** Whether a task is one that a query asks for, but for `runnable`. */
+/** Whether a task is one that a query asks for, but for whether it is runnable. */
 export function fits(query: TaskQuery, task: TaskSummary): boolean {
-  const { state, contextId, parentTaskId } = task;
+  const { state, contextId, parentTaskId, agentId, dueAt } = task;
+  if (query.agentId !== undefined && agentId !== query.agentId) return false;
+  if (query.runnable && !isDue(query, dueAt === undefined ? 0 : Date.parse(dueAt))) return false;
   if (query.state !== undefined && state !== query.state) return false;
   if (query.roots && parentTaskId !== undefined) return false;
   if (query.parentTaskId !== undefined && parentTaskId !== query.parentTaskId) return false;
@@ -113,6 +121,28 @@ export function byStatus(a: StatusPlace, b: StatusPlace): number {
 export function isWithin({ after, since }: StatusQuery, place: StatusPlace): boolean {
   if (since !== undefined && place.statusAt < Date.parse(since)) return false;
   return after === undefined || byStatus({ ...after, statusAt: Date.parse(after.statusAt) }, place) < 0;
+}
+
+/**
+ * Until when the turn backs off after these records, in milliseconds since 1970; 0 where it does not, `undefined` where none of them says it.
+ */
+export function dueTimeIn(records: readonly JournalRecord[]): number | undefined {
+  for (let index = records.length - 1; index >= 0; index--) {
+    const record = records[index];
+    if (record?.type === 'turn.suspended') return dueTime(record.hold?.until ?? 0);
+    if (record?.type === 'llm.start' || (record && isTerminal(record))) return 0;
+  }
+  return undefined;
+}
+
+/** A time that every store and `Date` can hold. */
+function dueTime(until: number): number {
+  return Math.min(Math.max(0, Math.ceil(until)), 8.64e15);
+}
+
+/** Whether a runnable turn is one that a query asks for, by when it is due; 0: at once. */
+export function isDue({ dueBy = Number.POSITIVE_INFINITY }: TaskQuery, dueAt: number): boolean {
+  return dueAt <= dueBy;
 }
 
 /** Whether a turn in that state is to be run: by its owner, or by anybody where nobody holds it. */

@@ -27,6 +27,7 @@ import {
 } from './store-contract/journal-fixture.ts';
 import { leaseCases } from './store-contract/lease-cases.ts';
 import { listCases } from './store-contract/list-cases.ts';
+import { runnableCases } from './store-contract/runnable-cases.ts';
 
 const argumentCases: ContractGroup = {
   name: 'arguments',
@@ -136,6 +137,7 @@ const groups: readonly ContractGroup[] = [
   deltaCases,
   commandCases,
   listCases,
+  runnableCases,
   argumentCases,
 ];
 

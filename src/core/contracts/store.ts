@@ -81,6 +81,13 @@ export interface TaskQuery {
    * Default false.
    */
   readonly runnable?: boolean | undefined;
+  /**
+   * With `runnable`: leaves out turns that back off until later than this, in milliseconds since 1970. The cost does not depend on how many those
+   * are. Default: none is left out.
+   */
+  readonly dueBy?: number | undefined;
+  /** Only tasks of this agent. */
+  readonly agentId?: string | undefined;
   /** Only turns that no other turn started: child turns are left out. Default false. */
   readonly roots?: boolean | undefined;
   /** Only the child turns of this turn, in any context. The cost does not depend on how many other tasks there are. */
@@ -114,6 +121,8 @@ export interface TaskSummary {
   readonly updatedAt: string;
   /** When a record told the state last: that the turn started, resumed, asked, was answered, suspended or ended. ISO 8601. */
   readonly statusAt: string;
+  /** When a turn that backs off makes its model call again. Absent for any other. ISO 8601. */
+  readonly dueAt?: string;
   /** Whether somebody holds an unexpired lease. */
   readonly held: boolean;
   /** The bytes of its records and its commands as JSON. Absent where the store does not count them, and for tasks of version 0.1. */

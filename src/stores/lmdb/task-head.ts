@@ -1,6 +1,6 @@
 import type { AppendOptions, Lease, TaskState, TaskSummary, Under } from '../../core/contracts/index.ts';
 import { isTerminal, type JournalRecord, kindOf, type Stamped, type TurnStarted } from '../../core/journal/index.ts';
-import { statusTimeIn, summaryOf } from '../task-summary.ts';
+import { dueTimeIn, statusTimeIn, summaryOf } from '../task-summary.ts';
 
 /** The model call that a journal is in the middle of. */
 export interface OpenCall {
@@ -29,6 +29,8 @@ export interface TaskHead {
   /** Absent in heads of older versions: as `createdAt`. */
   readonly statusAt?: number;
   readonly status: TaskState;
+  /** Until when the turn backs off. Absent where it does not. */
+  readonly dueAt?: number;
   readonly seq: number;
   readonly hasEnded: boolean;
   /** Absent: nobody has the lease. */
@@ -142,8 +144,9 @@ export function appended(
   { status, now, lease, bytes }: Appended,
 ): TaskHead {
   const last = records.at(-1);
-  const { call: before, ...rest } = grown(renewed(head, lease, now), bytes);
+  const { call: before, dueAt: dueBefore, ...rest } = grown(renewed(head, lease, now), bytes);
   const call = records.reduce(callAfter, before);
+  const dueAt = dueTimeIn(records) ?? dueBefore;
   return {
     ...rest,
     status,
@@ -151,6 +154,7 @@ export function appended(
     updatedAt: last?.at ?? head.updatedAt,
     statusAt: statusTimeIn(records) ?? statusTimeOf(head),
     hasEnded: last === undefined ? head.hasEnded : isTerminal(last),
+    ...(dueAt && { dueAt }),
     ...(call && { call }),
   };
 }

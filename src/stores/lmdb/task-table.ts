@@ -11,7 +11,7 @@ import {
   parsedOrNothing,
   unknownRecord,
 } from '../store-rules.ts';
-import { groupOf, isRunnable } from '../task-summary.ts';
+import { groupOf, isDue, isRunnable } from '../task-summary.ts';
 import type { LmdbDatabase, LmdbEntry, LmdbRange } from './lmdb-database.ts';
 import { damaged, newerLayout } from './open-lmdb.ts';
 import { isHeld, statusTimeOf, type TaskHead } from './task-head.ts';
@@ -36,7 +36,8 @@ interface Meta {
  *
  * Keys: `['head', task]`, `['record', task, seq]`, `['command', task, n]`, `['command-id', task, hash]`, and for `list`
  * `['all', born]`, `['context', hash, born]`, `['child', parent, born]`, `['state', state, born]`, `['group', hash, time of the status, task]`,
- * which hold the task id, for a child turn also the parent's, separated by a blank. Other values are JSON.
+ * which hold the task id, for a child turn also the parent's, separated by a blank. A turn that backs off has the state `backoff` there, and is in
+ * `['later', until, born]` too. Other values are JSON.
  */
 export class TaskTable {
   readonly #db: LmdbDatabase;
@@ -85,7 +86,7 @@ export class TaskTable {
   }
 
   putHead(head: TaskHead, before: TaskHead | undefined): void {
-    const { taskId, born, status, contextId, parentTaskId } = head;
+    const { taskId, born, contextId, parentTaskId } = head;
     const entry = entryOf(head);
     this.#db.put(['head', taskId], JSON.stringify(head));
     if (before === undefined) {
@@ -94,9 +95,11 @@ export class TaskTable {
       if (parentTaskId !== undefined) this.#db.put(['child', parentTaskId, born], entry);
     }
     this.#putGroup(head, before);
-    if (before?.status === status) return;
-    if (before) this.#db.remove(['state', before.status, born]);
-    this.#db.put(['state', status, born], entry);
+    this.#putLater(head, before);
+    const [old, now] = [before && listedState(before), listedState(head)];
+    if (old === now) return;
+    if (old) this.#db.remove(['state', old, born]);
+    this.#db.put(['state', now, born], entry);
   }
 
   /** `text`: the record as JSON. */
@@ -194,7 +197,7 @@ export class TaskTable {
 
   /** For a task whose head does not say where it is listed. */
   #searchIndexes(taskId: string): void {
-    for (const kind of ['all', 'context', 'child', 'state', 'group']) {
+    for (const kind of ['all', 'context', 'child', 'state', 'later', 'group']) {
       for (const { key, value } of this.#db.range({ start: [kind], end: [kind, last] })) {
         if (inEntry(value)[0] === taskId) this.#db.remove(key);
       }
@@ -202,24 +205,58 @@ export class TaskTable {
   }
 
   #removeFromIndexes(head: TaskHead): void {
-    const { born, status, contextId, parentTaskId } = head;
+    const { born, dueAt, contextId, parentTaskId } = head;
     this.#db.remove(['all', born]);
     this.#db.remove(['context', hashOf(contextId), born]);
     if (parentTaskId !== undefined) this.#db.remove(['child', parentTaskId, born]);
-    this.#db.remove(['state', status, born]);
+    this.#db.remove(['state', listedState(head), born]);
+    if (dueAt !== undefined) this.#db.remove(['later', dueAt, born]);
     const group = groupKey(head);
     if (group) this.#db.remove(group);
   }
 
   /** The newest first, or the order of a group; runnable tasks by their states, where nothing else is asked for. */
   list(query: TaskQuery, now: number): readonly TaskHead[] {
-    const { state, contextId, parentTaskId, byStatus, runnable = false, limit = 50 } = query;
-    const fits = runnable ? (head: TaskHead) => isRunnable(head.status) && !isHeld(head, now) : () => true;
+    const {
+      state,
+      contextId,
+      parentTaskId,
+      byStatus,
+      runnable = false,
+      dueBy = Number.POSITIVE_INFINITY,
+      limit = 50,
+    } = query;
+    const fits = runnable
+      ? (head: TaskHead) => isRunnable(head.status) && !isHeld(head, now) && isDue(query, head.dueAt ?? 0)
+      : () => true;
     const isOfAll = contextId === undefined && parentTaskId === undefined && byStatus === undefined;
-    if (runnable && state === undefined && isOfAll) {
-      const working = this.#found(query, ['state', 'working', last], ['state', 'working', 0], fits);
-      const more = { ...query, limit: limit - working.length };
-      return [...working, ...this.#found(more, ['state', 'submitted', last], ['state', 'submitted', 0], fits)];
+    if (runnable && isOfAll) {
+      const latest = Number.isFinite(dueBy) ? [dueBy, last] : [dueBy < 0 ? 0 : last];
+      const ranges: readonly (readonly [Key, Key])[] = [
+        [
+          ['state', 'working', last],
+          ['state', 'working', 0],
+        ],
+        [
+          ['state', 'submitted', last],
+          ['state', 'submitted', 0],
+        ],
+        [
+          ['later', ...latest],
+          ['later', 0],
+        ],
+      ];
+      const found: TaskHead[] = [];
+      for (const [start, end] of ranges) {
+        found.push(...this.#found({ ...query, limit: limit - found.length }, start, end, fits));
+      }
+      return found;
+    }
+    if (state === 'working' && isOfAll) {
+      const heads = ['working', 'backoff'].flatMap((of) =>
+        this.#found(query, ['state', of, last], ['state', of, 0], fits),
+      );
+      return heads.sort((a, b) => b.born - a.born).slice(0, limit);
     }
     if (byStatus !== undefined) {
       const { group, after, since } = byStatus;
@@ -240,9 +277,15 @@ export class TaskTable {
     this.#db.put(now, entryOf(head));
   }
 
+  #putLater({ born, dueAt, ...head }: TaskHead, before: TaskHead | undefined): void {
+    if (before?.dueAt === dueAt) return;
+    if (before?.dueAt !== undefined) this.#db.remove(['later', before.dueAt, born]);
+    if (dueAt !== undefined) this.#db.put(['later', dueAt, born], entryOf(head));
+  }
+
   /** Of the entries of an index behind `start`, backwards. Whose child turn a task is, its entry says, before its head is read. */
   #found(
-    { state, contextId, parentTaskId, roots = false, limit = 50 }: TaskQuery,
+    { state, contextId, parentTaskId, agentId, roots = false, limit = 50 }: TaskQuery,
     start: Key,
     end: Key,
     fits: (head: TaskHead) => boolean,
@@ -255,6 +298,7 @@ export class TaskTable {
       if ((roots && parent !== undefined) || (parentTaskId !== undefined && parent !== parentTaskId)) continue;
       const head = this.findHead(taskId);
       if (!head || (state !== undefined && head.status !== state) || !fits(head)) continue;
+      if (agentId !== undefined && head.agentId !== agentId) continue;
       if (contextId === undefined || head.contextId === contextId) found.push(head);
     }
     return found;
@@ -285,6 +329,11 @@ function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
 }
 
+/** The state under which an index lists a task: turns that back off are apart from those that are to be run. */
+function listedState({ status, dueAt }: TaskHead): string {
+  return status === 'working' && dueAt !== undefined ? 'backoff' : status;
+}
+
 /** Where a task stands in the order of its group; `undefined` where its context is in none. */
 function groupKey(head: TaskHead): Key | undefined {
   const group = groupOf(head.contextId);
@@ -292,7 +341,7 @@ function groupKey(head: TaskHead): Key | undefined {
 }
 
 /** What an index holds of a task. Task ids hold no blank. */
-function entryOf({ taskId, parentTaskId }: TaskHead): string {
+function entryOf({ taskId, parentTaskId }: Pick<TaskHead, 'taskId' | 'parentTaskId'>): string {
   return parentTaskId === undefined ? taskId : `${taskId} ${parentTaskId}`;
 }
 

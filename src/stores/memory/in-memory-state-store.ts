@@ -42,7 +42,16 @@ import {
   notFound,
   takesAtOnce,
 } from '../store-rules.ts';
-import { byStatus, groupOf, isRunnable, isWithin, statusTimeIn, summaryOfRecords } from '../task-summary.ts';
+import {
+  byStatus,
+  dueTimeIn,
+  groupOf,
+  isDue,
+  isRunnable,
+  isWithin,
+  statusTimeIn,
+  summaryOfRecords,
+} from '../task-summary.ts';
 import { Broadcast } from './broadcast.ts';
 
 export interface InMemoryStateStoreOptions {
@@ -246,6 +255,8 @@ export class MemoryTask {
   status: TaskState = 'submitted';
   /** Milliseconds since 1970. */
   statusAt: number;
+  /** Until when the turn backs off; 0 where it does not. Milliseconds since 1970. */
+  dueAt = 0;
   hasEnded = false;
   owner: string | undefined;
   epoch = 0;
@@ -304,6 +315,7 @@ export class MemoryTask {
     }
     this.status = options.status;
     this.statusAt = statusTimeIn(records) ?? this.statusAt;
+    this.dueAt = dueTimeIn(records) ?? this.dueAt;
     this.expiresAt = now + lease.leaseMs;
     const last = records.at(-1);
     this.hasEnded = last !== undefined && isTerminal(last);
@@ -342,12 +354,22 @@ export class MemoryTask {
 
 /** The tasks that a query asks for at a moment, in its order, out of all in the order of their creation. */
 export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: number): readonly MemoryTask[] {
-  const { state, contextId, parentTaskId, byStatus: index, roots = false, runnable = false, limit = 50 } = query;
+  const {
+    state,
+    contextId,
+    parentTaskId,
+    agentId,
+    byStatus: index,
+    roots = false,
+    runnable = false,
+    limit = 50,
+  } = query;
   const found = [...tasks].filter((task) => {
     const { status, started } = task;
     return (
       !(roots && started.parent) &&
-      !(runnable && (!isRunnable(status) || task.isHeld(now))) &&
+      !(runnable && (!isRunnable(status) || task.isHeld(now) || !isDue(query, task.dueAt))) &&
+      (agentId === undefined || started.agentId === agentId) &&
       (state === undefined || status === state) &&
       (contextId === undefined || started.contextId === contextId) &&
       (parentTaskId === undefined || started.parent?.taskId === parentTaskId) &&

@@ -10,7 +10,7 @@ import {
   openCallAfter,
   recordJson,
 } from '../store-rules.ts';
-import { statusTimeIn } from '../task-summary.ts';
+import { dueTimeIn, statusTimeIn } from '../task-summary.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import { contended, damaged } from './postgres-target.ts';
 import { encoded, type HeadRow, headColumns, recordOf, serverNow } from './task-rows.ts';
@@ -24,6 +24,7 @@ with head as (
   update $S.task set seq = coalesce($7::int, seq), state = $8, expires = ${serverNow} + $4::int8, lease_ms = $4::int8,
     updated_at = coalesce($9::int8, updated_at), status_at = coalesce($10::int8, status_at), call_seq = coalesce($11::int, call_seq),
     bytes = bytes + $12::int8, ended = $13::boolean,
+    due_at = coalesce($15::int8, due_at),
     delete_at = case when $13::boolean then ${serverNow} + $14::int8 end
   where task_id = $1 and owner = $2 and epoch = $3::int8 and not ended and seq = coalesce($6::int - 1, seq)
   returning task_id),
@@ -172,6 +173,7 @@ export class JournalWriter {
       texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0),
       last !== undefined && isTerminal(last),
       this.#deps.keepMs,
+      dueTimeIn(records) ?? null,
     ];
   }
 }

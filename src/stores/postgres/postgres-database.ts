@@ -279,4 +279,8 @@ create table $S.row (
   value text not null
 );
 `,
+  `
+alter table $S.task add column due_at bigint not null default 0;
+create index task_due on $S.task (due_at) where state in ('submitted', 'working');
+`,
 ];

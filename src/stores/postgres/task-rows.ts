@@ -12,7 +12,8 @@ export const serverNow = '(extract(epoch from clock_timestamp()) * 1000)::int8';
 /** The columns of `$S.task t` that make a `HeadRow`. */
 export const headColumns = `t.task_id, t.n::float8, t.context_id, t.agent_id, t.parent_id, t.schema, t.state, t.ended, t.seq, t.call_seq,
   t.commands, t.bytes::float8, t.epoch::float8, t.owner, t.expires::float8, t.lease_ms::float8, t.abandoned_at::float8, t.under_id,
-  t.under_epoch::float8, t.created_at::float8, t.updated_at::float8, t.status_at::float8, ${serverNow}::float8 as now`;
+  t.under_epoch::float8, t.created_at::float8, t.updated_at::float8, t.status_at::float8, t.due_at::float8,
+  ${serverNow}::float8 as now`;
 
 /** A task without its journal. Times are in milliseconds since 1970. */
 export interface HeadRow {
@@ -40,6 +41,8 @@ export interface HeadRow {
   readonly created_at: number;
   readonly updated_at: number;
   readonly status_at: number;
+  /** Until when the turn backs off; 0 where it does not. */
+  readonly due_at: number;
   /** The time of the server. */
   readonly now: number;
 }
@@ -55,6 +58,7 @@ export function summaryOfRow(row: HeadRow): TaskSummary {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
     statusAt: row.status_at,
+    dueAt: row.due_at,
     held: row.owner !== null && row.now < row.expires,
     bytes: row.bytes,
   });
@@ -97,7 +101,17 @@ interface ListStatement {
 
 /** `TaskStateStore.list` as one statement; each of its orders has an index. */
 export function listStatement(query: TaskQuery): ListStatement {
-  const { state, contextId, parentTaskId, byStatus, roots = false, runnable = false, limit = 50 } = query;
+  const {
+    state,
+    contextId,
+    parentTaskId,
+    agentId,
+    byStatus,
+    roots = false,
+    runnable = false,
+    dueBy,
+    limit = 50,
+  } = query;
   const values: unknown[] = [];
   const conditions: string[] = [];
   const given = (value: unknown) => `$${values.push(value)}`;
@@ -108,11 +122,15 @@ export function listStatement(query: TaskQuery): ListStatement {
   if (state !== undefined) conditions.push(`t.state = ${given(state)}`);
   if (contextId !== undefined) equals('context_id', contextId);
   if (parentTaskId !== undefined) conditions.push(`t.parent_id = ${given(encoded(parentTaskId))}`);
+  if (agentId !== undefined) conditions.push(`t.agent_id = ${given(encoded(agentId))}`);
   if (roots) conditions.push('t.parent_id is null');
   if (runnable) {
     conditions.push(
       `t.state in ('submitted', 'working') and not t.ended and (t.owner is null or t.expires <= ${serverNow})`,
     );
+    if (dueBy !== undefined && dueBy < Number.MAX_SAFE_INTEGER) {
+      conditions.push(`t.due_at <= ${given(Math.floor(Math.max(dueBy, -1)))}`);
+    }
   }
   if (byStatus !== undefined) {
     const { group, after, since } = byStatus;

@@ -11,7 +11,7 @@ import {
   type TurnRecord,
 } from '../../core/journal/index.ts';
 import { AppendGroup, batchFault, openCallAfter, unknownRecord } from '../store-rules.ts';
-import { statusTimeIn } from '../task-summary.ts';
+import { dueTimeIn, statusTimeIn } from '../task-summary.ts';
 import {
   type Confirmation,
   headKey,
@@ -112,7 +112,7 @@ export class JournalWriter {
     const terminal = last !== undefined && isTerminal(last);
     const seconds = secondsToLive(this.#deps.retention, status);
     const open = openCallAfter(records) ?? asBefore;
-    const times = `${last?.at ?? 0} ${statusTimeIn(records) ?? 0}`;
+    const times = `${last?.at ?? 0} ${statusTimeIn(records) ?? 0} ${dueTimeIn(records) ?? asBefore}`;
     const numbers = `${epoch} ${leaseMs} ${seconds} ${first} ${records.length} ${open} ${+terminal} ${times}`;
     const args: string[] = [owner, status, numbers];
     for (const record of records) args.push(...encodeRecord(record));

@@ -49,10 +49,10 @@ export class TaskList {
 
   async #listRunnable(query: TaskQuery, limit: number): Promise<readonly TaskSummary[]> {
     const found: TaskSummary[] = [];
-    for (let offset: number | undefined = 0; offset !== undefined && found.length < limit; ) {
-      const page: RunnablePage = await this.runnable.page(offset);
+    for (let from: RunnablePlace | undefined = [0, 0]; from !== undefined && found.length < limit; ) {
+      const page: RunnablePage = await this.runnable.page(from, query.dueBy);
       found.push(...page.found.filter((summary) => fits(query, summary)));
-      offset = page.next;
+      from = page.next;
     }
     if (query.byStatus !== undefined) found.sort(byStatusOfSummaries);
     return found.slice(0, limit);
@@ -106,21 +106,24 @@ interface RunnableIndexDeps {
   describe(taskId: string): Promise<TaskSummary | undefined>;
 }
 
+/** What earlier pages had: of the tasks that may be taken, and of those that back off. In a cluster they are in one set. */
+type RunnablePlace = readonly [number, number];
+
 interface RunnablePage {
   readonly found: readonly TaskSummary[];
   /** Where the next page begins; undefined at the end. */
-  readonly next: number | undefined;
+  readonly next: RunnablePlace | undefined;
 }
 
 const dueScript = new LuaScript('due-1', { flags: 'allow-oom' });
 const duePageSize = 100;
 
 /**
- * Which tasks anybody may take: those that were created, answered or given back, and those whose owner let its lease run out. One sorted
- * set, by the time from which on a task may be taken.
+ * Which tasks anybody may take: those that were created, answered or given back, and those whose owner let its lease run out. A sorted
+ * set, by the time from which on a task may be taken, and a second one of those that back off, by the time until which they do.
  *
  * On one server the scripts of the state store keep it, and a page is one script: its cost is that of what it finds, however many tasks
- * are suspended or have ended. In a cluster, where no script can reach both the set and a task, it holds every task that may be runnable;
+ * are suspended or have ended. In a cluster, where no script can reach both the set and a task, one set holds every task that may be runnable;
  * a page looks at each of those and drops what is not.
  */
 class RunnableIndex {
@@ -138,8 +141,8 @@ class RunnableIndex {
     if (isCluster(this.#deps.connection.client)) await this.#deps.connection.send('zadd', this.#key, 'NX', 0, taskId);
   }
 
-  /** The tasks from a place on; of one server the one that waits longest first. */
-  async page(offset: number): Promise<RunnablePage> {
+  /** The tasks from a place on, that back off until `dueBy` at most; of one server the one that waits longest first. */
+  async page(from: RunnablePlace, dueBy = Number.POSITIVE_INFINITY): Promise<RunnablePage> {
     this.#complete ??= this.#addOlder();
     try {
       await this.#complete;
@@ -147,17 +150,19 @@ class RunnableIndex {
       this.#complete = undefined;
       throw error;
     }
-    return isCluster(this.#deps.connection.client) ? this.#lookedAt(offset) : this.#scripted(offset);
+    return isCluster(this.#deps.connection.client) ? this.#lookedAt(from[0]) : this.#scripted(from, dueBy);
   }
 
-  async #scripted(offset: number): Promise<RunnablePage> {
+  async #scripted(from: RunnablePlace, dueBy: number): Promise<RunnablePage> {
     const { connection, prefix } = this.#deps;
-    const [, more, tasks] = await dueScript.run(connection, [this.#key], [prefix, offset, duePageSize]);
+    const most = Number.isFinite(dueBy) ? Math.floor(dueBy) : `${dueBy < 0 ? '-' : '+'}inf`;
+    const args = [prefix, ...from, duePageSize, most];
+    const [, more, tasks, free, later] = await dueScript.run(connection, [this.#key], args);
     const found = listOf(tasks).map((task) => {
       const [taskId, ...described] = listOf(task);
       return summaryOfAnswer(String(taskId), new ScriptAnswer(described, { taskId: String(taskId) }));
     });
-    return { found, next: more === 1 ? offset + found.length : undefined };
+    return { found, next: more === 1 ? [Number(free), Number(later)] : undefined };
   }
 
   async #lookedAt(offset: number): Promise<RunnablePage> {
@@ -166,8 +171,8 @@ class RunnableIndex {
     );
     const states = await Promise.all(ids.map((taskId) => this.#stateOf(taskId)));
     const kept = states.filter((state) => state !== undefined);
-    const next = ids.length < duePageSize ? undefined : offset + kept.length;
-    return { found: kept.filter(({ held }) => !held), next };
+    const found = kept.filter(({ held }) => !held);
+    return { found, next: ids.length < duePageSize ? undefined : [offset + kept.length, 0] };
   }
 
   async #stateOf(taskId: string): Promise<TaskSummary | undefined> {
@@ -213,6 +218,7 @@ function summaryOfAnswer(taskId: string, answer: ScriptAnswer): TaskSummary {
     createdAt: Number(answer.text(5)),
     updatedAt: Number(answer.text(6)),
     statusAt: Number(answer.text(8)),
+    dueAt: answer.int(11),
     held: answer.int(7) === 1,
     bytes: bytes === '' ? undefined : Number(bytes),
   });

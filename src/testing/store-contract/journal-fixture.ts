@@ -35,6 +35,7 @@ export const startedAt = 1_700_000_000_000;
 
 interface StartFields {
   readonly contextId?: string;
+  readonly agentId?: string;
   readonly at?: number;
   readonly schema?: number;
   readonly text?: string;
@@ -48,7 +49,7 @@ export function startRecord(taskId: string, fields: StartFields = {}): Stamped<T
     schema: fields.schema ?? journalSchema,
     taskId,
     contextId: fields.contextId ?? `context-of-${taskId}`,
-    agentId: 'contract-agent',
+    agentId: fields.agentId ?? 'contract-agent',
     ...(fields.parent !== undefined && { parent: parentLink(fields.parent) }),
     messages: [{ role: 'user', content: fields.text ?? 'How many?' }],
     settings: { maxIterations: 7 },
@@ -82,6 +83,11 @@ export const suspended: TurnRecord = {
   reason: 'for lunch',
   questions: [],
 };
+
+/** A failed model call that is made again then. */
+export function backoff(until: number): TurnRecord {
+  return { type: 'turn.suspended', state: 'working', reason: 'backoff', questions: [], hold: { until, attempt: 1 } };
+}
 
 export function llmStart(iteration: number, attempt = 1): TurnRecord {
   return { type: 'llm.start', iteration, attempt };
@@ -157,7 +163,6 @@ const statusOf: Partial<Record<TurnRecord['type'], TaskState>> = {
   'turn.done': 'completed',
   'turn.failed': 'failed',
   'turn.canceled': 'canceled',
-  'turn.suspended': 'input-required',
 };
 
 /** Somebody with a lease, who stamps records as the engine does. */
@@ -189,7 +194,8 @@ export class Owner {
   /** Sends stamped records, also again. */
   async send(records: readonly JournalRecord[], barrier = true): Promise<void> {
     const last = records.at(-1);
-    const status = (last && statusOf[last.type]) ?? 'working';
+    const told = last?.type === 'turn.suspended' ? last.state : last && statusOf[last.type];
+    const status = told ?? 'working';
     await this.store.append(this.lease, records, { status, barrier });
   }
 

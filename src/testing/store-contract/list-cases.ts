@@ -11,7 +11,6 @@ import {
   type StoreUnderTest,
   startedAt,
   suspended,
-  takeOver,
   upTo,
 } from './journal-fixture.ts';
 
@@ -231,61 +230,6 @@ export const listCases: ContractGroup = {
       },
     },
     {
-      title: 'H-22 runnable tasks are those that were created, answered or given back, and those whose lease ran out',
-      async run(subject) {
-        const contextId = subject.newTaskId();
-        const held = async () => {
-          const taskId = await begin(subject, { contextId });
-          return { taskId, owner: await Owner.take(subject, taskId) };
-        };
-        const created = await begin(subject, { contextId });
-        const [givenBack, waiting, answered, ended, broken] = [
-          await held(),
-          await held(),
-          await held(),
-          await held(),
-          await held(),
-        ];
-        await givenBack.owner.append(note('one'));
-        await subject.store.release(givenBack.owner.lease);
-        for (const { taskId, owner } of [waiting, answered]) {
-          await owner.append(suspended);
-          await subject.store.release(owner.lease);
-          const visitor = await Owner.take(subject, taskId);
-          if (taskId === answered.taskId) await visitor.append({ type: 'turn.resumed' });
-          await subject.store.release(visitor.lease);
-        }
-        await ended.owner.append(done);
-        await subject.store.release(ended.owner.lease);
-        await subject.store.breakLease(broken.taskId);
-        const free = [created, givenBack.taskId, answered.taskId, broken.taskId];
-        await listsRunnable(subject, { contextId }, free);
-        const lost = await held();
-        await lost.owner.append(note('the last'));
-        await expire(subject);
-        await listsRunnable(subject, { contextId }, [...free, lost.taskId]);
-        await listsRunnable(subject, { contextId, state: 'submitted' }, [created, broken.taskId]);
-        await takeOver(subject, created);
-        await subject.store.delete(broken.taskId);
-        await listsRunnable(subject, { contextId }, [givenBack.taskId, answered.taskId, lost.taskId]);
-        assert.equal((await subject.peer.list({ contextId, runnable: true, limit: 2 })).length, 2);
-      },
-    },
-    {
-      title: 'H-22 runnable tasks are found among all, and child turns are left out where roots are asked for',
-      async run(subject) {
-        const parent = await begin(subject);
-        const child = await begin(subject, { parent });
-        const among = async (roots: boolean) =>
-          (await subject.peer.list({ runnable: true, roots, limit: 100_000 }))
-            .map(({ taskId }) => taskId)
-            .filter((taskId) => taskId === parent || taskId === child)
-            .sort();
-        await eventually(subject.deadlineMs, async () => assert.deepEqual(await among(false), [parent, child].sort()));
-        assert.deepEqual(await among(true), [parent]);
-      },
-    },
-    {
       title: 'held says whether a lease lasts: after acquire, not after release, not once it ran out',
       async run(subject) {
         const contextId = subject.newTaskId();
@@ -363,16 +307,8 @@ function lists(subject: StoreUnderTest, query: TaskQuery, expected: readonly Tas
   });
 }
 
-/** In the order of the store. */
-function listsRunnable(subject: StoreUnderTest, query: TaskQuery, expected: readonly string[]): Promise<void> {
-  return eventually(subject.deadlineMs, async () => {
-    const summaries = await subject.peer.list({ ...query, runnable: true });
-    assert.deepEqual(summaries.map(({ taskId }) => taskId).sort(), [...expected].sort());
-  });
-}
-
 /** What `of` gives of each task, in the order of the store. */
-function listsEach<T>(
+export function listsEach<T>(
   subject: StoreUnderTest,
   query: TaskQuery,
   of: (task: TaskSummary) => T,
@@ -384,7 +320,7 @@ function listsEach<T>(
   });
 }
 
-function listsIds(subject: StoreUnderTest, query: TaskQuery, expected: readonly string[]): Promise<void> {
+export function listsIds(subject: StoreUnderTest, query: TaskQuery, expected: readonly string[]): Promise<void> {
   return listsEach(subject, query, ({ taskId }) => taskId, expected);
 }
 

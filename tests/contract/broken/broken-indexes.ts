@@ -20,6 +20,36 @@ class IgnoresState extends InMemoryStateStore {
   }
 }
 
+class IgnoresDue extends InMemoryStateStore {
+  override list({ dueBy: _, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list(query);
+  }
+}
+
+class LeavesOutWhatBacksOff extends InMemoryStateStore {
+  override list({ dueBy = 0, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list({ ...query, dueBy });
+  }
+}
+
+class NoDueTimes extends InMemoryStateStore {
+  override list(query?: TaskQuery): readonly TaskSummary[] {
+    return super.list(query).map(({ dueAt: _, ...task }) => task);
+  }
+}
+
+class IgnoresAgent extends InMemoryStateStore {
+  override list({ agentId: _, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list(query);
+  }
+}
+
+class LimitBeforeAgent extends InMemoryStateStore {
+  override list({ agentId: agent, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list(query).filter(({ agentId }) => agent === undefined || agentId === agent);
+  }
+}
+
 class IgnoresContext extends InMemoryStateStore {
   override list({ contextId: _, ...query }: TaskQuery = {}): readonly TaskSummary[] {
     return super.list(query);
@@ -154,6 +184,8 @@ class NotFit extends InMemoryStateStore {
 
 const says = 'list says of a task what its journal says';
 const filters = 'list filters by state and by context, and by both';
+const due = 'F-14 runnable tasks that are due leave out turns that back off until later';
+const ofAgent = 'list filters by agent, before it counts';
 const held = 'held says whether a lease lasts: after acquire, not after release, not once it ran out';
 const described = 'describe says of one task what its journal says, in every state, and null where there is none';
 const grouped = 'list gives the tasks of a group, most recent status first, in pages after a position';
@@ -184,6 +216,11 @@ export const brokenIndexes: readonly BrokenStore[] = [
   broken('the one written last comes first', newest, LastWrittenFirst),
   broken('the state does not filter', filters, IgnoresState),
   broken('the context does not filter', filters, IgnoresContext),
+  broken('turns that back off are due', due, IgnoresDue),
+  broken('turns that back off are never runnable', due, LeavesOutWhatBacksOff),
+  broken('no time for turns that back off', 'F-14 list says until when a turn backs off', NoDueTimes),
+  broken('the agent does not filter', ofAgent, IgnoresAgent),
+  broken('tasks of other agents take places', ofAgent, LimitBeforeAgent),
   broken('no limit', 'list gives 50 unless told how many', NoLimit),
   broken('the limit comes before the filter', filters, LimitBeforeFilter),
   broken('a group in the order of creation', grouped, GroupsByCreation),

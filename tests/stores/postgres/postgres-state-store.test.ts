@@ -98,7 +98,11 @@ describePostgres('PostgresStateStore', () => {
     expect(await store.check()).toMatchObject({ ok: false, warnings: [missing.message] });
     expect(await sql(postgres.url, 'select from pg_namespace where nspname = $1', [schema])).toEqual([]);
     await Promise.all([store.migrate(), store.migrate(), open({ schema }).migrate()]);
-    expect(await sql(postgres.url, 'select version from made.migration')).toEqual([{ version: 1 }, { version: 2 }]);
+    expect(await sql(postgres.url, 'select version from made.migration')).toEqual([
+      { version: 1 },
+      { version: 2 },
+      { version: 3 },
+    ]);
     expect(await store.create('t', startRecord('t'))).toMatchObject({ created: true });
     expect(await open({ schema, migrate: false }).read('t')).toHaveLength(1);
     await store.migrate();

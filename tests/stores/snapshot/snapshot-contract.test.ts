@@ -46,11 +46,14 @@ const everywhere = {
   'a deleted task is not listed': unlisted,
   'H-22 runnable tasks are those that were created, answered or given back, and those whose lease ran out': unlisted,
   'H-22 runnable tasks are found among all, and child turns are left out where roots are asked for': unlisted,
+  'F-14 runnable tasks that are due leave out turns that back off until later': unlisted,
+  'list filters by agent, before it counts': unlisted,
   'a record of an unknown type in the journal is refused by read and load':
     'what is changed behind the back of the process that runs the turn shows at its next save',
 };
 
 const betweenProcesses = {
+  'F-14 list says until when a turn backs off': unlisted,
   'of several at the same time exactly one creates':
     'a save cannot compare, so two creates at the same moment both win',
   'while a lease lasts, another owner is BUSY and told that a retry may help': noLeases,

@@ -7,7 +7,7 @@
 --       | {TORN, seq of the head, seq of the journal}
 local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'expires', 'nonce', 'ended', 'schema', 'contextId',
   'createdAt', 'parent', 'underTask', 'underEpoch', 'lease', 'status',
-  'left')
+  'left', 'due')
 if not head[1] then return { NOT_FOUND } end
 if tonumber(head[7]) > tonumber(ARGV[5]) then return { SCHEMA, tonumber(head[7]) } end
 local seq = tonumber(head[1])
@@ -37,6 +37,7 @@ if head[3] ~= '' then left = whole(tonumber(head[4]) - tonumber(head[13] or 0)) 
 local epoch = whole(tonumber(head[2]) + tonumber(ARGV[4]))
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'epoch', epoch, 'granted', seq, 'expires', whole(time + ARGV[2]),
   'lease', ARGV[2], 'nonce', ARGV[3], 'open', 0, 'batch', 0, 'left', left)
+taken(head[16])
 if RUNNABLE[head[14]] then due(time + ARGV[2]) end
 -- Stays when the lease is released: an older owner of the parent turn is refused then too.
 if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'underTask', ARGV[6], 'underEpoch', ARGV[7]) end

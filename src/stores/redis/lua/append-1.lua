@@ -5,12 +5,12 @@
 --       3 numbers, parted by blanks: epoch, length of the lease in ms, seconds to live (below 0: none), first seq,
 --         number of records, seq of the model call that is open after them (0: none, below 0: as before),
 --         1 if the last one is terminal, at of the last one in ms (0: as before),
---         time of the status in ms (0: as before)
+--         time of the status in ms (0: as before), until when the turn backs off in ms (0: it does not, below 0: as before)
 --       4… two for each record: JSON, and its digest where it goes to the blobs, else ''
 -- Gives {OK} | {NOT_FOUND} | {FENCED} | {TERMINAL} | {REWOUND, seq of the head} | {TORN, seq of the head, seq of the journal}
 local numbers = {}
 for number in string.gmatch(ARGV[3], '%S+') do numbers[#numbers + 1] = tonumber(number) end
-local epoch, leaseMs, seconds, first, count, open, ended, at, statusAt = unpack(numbers)
+local epoch, leaseMs, seconds, first, count, open, ended, at, statusAt, later = unpack(numbers)
 
 local journal = keyOf('j')
 local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'granted', 'ended', 'status', 'bytes')
@@ -54,6 +54,10 @@ end
 if statusAt > 0 then
   fields[#fields + 1] = 'statusAt'
   fields[#fields + 1] = whole(statusAt)
+end
+if later >= 0 then
+  fields[#fields + 1] = 'due'
+  fields[#fields + 1] = whole(later)
 end
 redis.call('HSET', KEYS[1], unpack(fields))
 if ended == 1 or not RUNNABLE[ARGV[2]] then

@@ -18,7 +18,7 @@ local function linked(payload, name)
   return type(taskId) == 'string' and taskId or nil
 end
 
-local head = redis.call('HMGET', KEYS[1], 'contextId', 'seq', 'parent')
+local head = redis.call('HMGET', KEYS[1], 'contextId', 'seq', 'parent', 'due')
 local parent = head[3] or ''
 if ARGV[2] ~= '' and parent ~= ARGV[2] then
   local first = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1]
@@ -35,6 +35,7 @@ end
 if #children > 0 or #entries == tonumber(ARGV[3]) then return { OK, 0, entries[#entries][1], children } end
 
 due(nil)
+taken(head[4])
 redis.call('UNLINK', KEYS[1], KEYS[2], keyOf('b'), keyOf('c'), keyOf('i'))
 if not head[1] then
   redis.call('UNLINK', KEYS[3])

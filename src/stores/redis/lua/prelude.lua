@@ -25,12 +25,27 @@ end
 local RUNNABLE = { submitted = true, working = true }
 
 -- Says when a task may be taken, or with nil that it may not. The index of all tasks is the last key of a call; in a cluster, where it is
--- in another slot, the caller tells it.
+-- in another slot, the caller tells it. Tasks that nobody holds and that back off are in a second set, by the time until which they do.
 local function due(at)
   local index = KEYS[#KEYS]
   if string.sub(index, -4) ~= ':due' then return end
   local taskId = string.match(KEYS[1], '{(.*)}')
   if at then redis.call('ZADD', index, whole(at), taskId) else redis.call('ZREM', index, taskId) end
+end
+
+-- Says that nobody holds a task that backs off until `later` (a field of the head, '0' or nil where it does not).
+local function free(later)
+  local index = KEYS[#KEYS]
+  if not later or later == '0' or string.sub(index, -4) ~= ':due' then return due(now()) end
+  due(nil)
+  redis.call('ZADD', index .. '-later', later, (string.match(KEYS[1], '{(.*)}')))
+end
+
+-- Says that a task that backed off is held or gone.
+local function taken(later)
+  local index = KEYS[#KEYS]
+  if not later or later == '0' or string.sub(index, -4) ~= ':due' then return end
+  redis.call('ZREM', index .. '-later', (string.match(KEYS[1], '{(.*)}')))
 end
 
 -- Gives all keys of the task the same time to live, in seconds; below 0 they stay.
