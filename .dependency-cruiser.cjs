@@ -110,6 +110,13 @@ module.exports = {
       to: { path: '^src/(worker|cli)/' },
     },
     {
+      name: 'the-fleet-is-an-entry',
+      comment: 'It composes agents, stores and a queue; only the command starts it. Nothing else needs BullMQ.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/(fleet|cli)/' },
+      to: { path: ['^src/fleet/', '^node_modules/bullmq/'] },
+    },
+    {
       name: 'testing-is-for-tests',
       comment: 'Only the command, which brings the stand-in model, uses what is shipped for tests.',
       severity: 'error',

@@ -32,6 +32,8 @@ export interface TurnSettings {
   readonly tenant?: string;
   /** The place that a submitted turn asked for among those that wait for a worker: 1 is the first. */
   readonly priority?: number;
+  /** When a submitted turn may begin, in milliseconds since 1970. */
+  readonly notBefore?: number;
 }
 
 /** What a turn says that was submitted: whoever acquires it first begins it, and resumes nothing. */

@@ -20,7 +20,7 @@ const anyName: Rule = [(value) => typeof value === 'string' && value !== '', 'mu
 const anyObject: Rule = [isObject, 'must be an object'];
 
 type OfResumeOnly = 'answers' | 'onBusy' | 'from' | 'shutdown';
-type OfSubmitOnly = 'tenant' | 'priority';
+type OfSubmitOnly = 'tenant' | 'priority' | 'notBefore';
 
 const rules: { readonly [Name in keyof StartOptions | OfResumeOnly | OfSubmitOnly]-?: Rule } = {
   taskId: [isTaskId, 'must have 1 to 128 characters out of A-Z a-z 0-9 _ . : -'],
@@ -36,6 +36,7 @@ const rules: { readonly [Name in keyof StartOptions | OfResumeOnly | OfSubmitOnl
   signal: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
   shutdown: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
   tenant: anyName,
+  notBefore: [(value) => Number.isSafeInteger(value) && Number(value) >= 0, 'must be milliseconds since 1970'],
   priority: [
     (value) => Number.isSafeInteger(value) && Number(value) >= 1 && Number(value) <= lastPriority,
     `must be a whole number from 1 to ${lastPriority}`,
@@ -61,10 +62,15 @@ const ofResume = [
   'from',
   'shutdown',
 ] as const;
-const ofOthers: readonly string[] = ['answers', 'onBusy', 'from', 'shutdown', 'tenant', 'priority'] satisfies readonly (
-  | OfResumeOnly
-  | OfSubmitOnly
-)[];
+const ofOthers: readonly string[] = [
+  'answers',
+  'onBusy',
+  'from',
+  'shutdown',
+  'tenant',
+  'priority',
+  'notBefore',
+] satisfies readonly (OfResumeOnly | OfSubmitOnly)[];
 const ofStart = Object.keys(rules).filter((name) => !ofOthers.includes(name));
 const ofSubmit = [
   'taskId',
@@ -77,6 +83,7 @@ const ofSubmit = [
   'retryPlan',
   'tenant',
   'priority',
+  'notBefore',
 ] as const;
 
 /** Checks what is given for one turn; `undefined` counts as left out. Errors: `INVALID_INPUT`, naming the option and the cure. */

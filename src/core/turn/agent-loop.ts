@@ -283,7 +283,7 @@ function turnStart(
   messages: readonly Message[],
   options: StartOptions & SubmitOptions,
 ): TurnStart {
-  const { systemPrompt, maxIterations, metadata, retryPlan = config.retryPlan, tenant, priority } = options;
+  const { systemPrompt, maxIterations, metadata, retryPlan = config.retryPlan, tenant, priority, notBefore } = options;
   const named = config.agents && options.agentId !== config.agentId ? options.agentId : undefined;
   return {
     taskId: options.taskId ?? config.generateId(),
@@ -297,6 +297,7 @@ function turnStart(
       ...(retryPlan === undefined ? {} : { retryPlan }),
       ...(tenant === undefined ? {} : { tenant }),
       ...(priority === undefined ? {} : { priority }),
+      ...(notBefore === undefined ? {} : { notBefore }),
     },
     ...(metadata === undefined ? {} : { metadata }),
   };

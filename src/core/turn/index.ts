@@ -21,6 +21,7 @@ export {
   retryAfterMs,
   withAdmission,
 } from './open-turn.ts';
+export { retryTask } from './retry-task.ts';
 export { catchTurnError, tapAfterTurn } from './run-operators.ts';
 export type { SubmitOptions, SubmittedTask } from './submit-task.ts';
 export type { Turn } from './turn.ts';

@@ -16,6 +16,8 @@ export interface SubmitOptions
   readonly tenant?: string | undefined;
   /** The place among turns that wait for a worker: 1, the first, to 2^21 - 1. Default: the queue decides. */
   readonly priority?: number | undefined;
+  /** Workers of a queue begin the turn then, in milliseconds since 1970. Default: at once. */
+  readonly notBefore?: number | undefined;
 }
 
 export interface SubmittedTask {

@@ -1,0 +1,194 @@
+import type * as bullmq from 'bullmq';
+import type { Cluster, Redis } from 'ioredis';
+import { AgentLoopError, invalidConfig, messageOf, missingPackage, shownValue } from '../core/contracts/index.ts';
+import { loadPackage } from '../stores/load-package.ts';
+import { assertRedisTarget, isCluster, openClient, type RedisTarget } from '../stores/redis/redis-connection.ts';
+
+/** Where the jobs are: Redis, or, as an experiment, BullMQ's tables in PostgreSQL. */
+export type QueueConnection = RedisTarget | { readonly postgres: string };
+
+type Bullmq = typeof bullmq;
+/** What a fleet uses of a queue, on either server. */
+export type JobQueue = Pick<
+  bullmq.Queue,
+  | 'add'
+  | 'close'
+  | 'getFailed'
+  | 'getJobCountByTypes'
+  | 'getJobCounts'
+  | 'getJobs'
+  | 'removeGlobalConcurrency'
+  | 'removeGlobalRateLimit'
+  | 'removeJobScheduler'
+  | 'setGlobalConcurrency'
+  | 'setGlobalRateLimit'
+  | 'toKey'
+  | 'upsertJobScheduler'
+>;
+export type JobWorker = Pick<bullmq.Worker, 'close' | 'pause' | 'run'>;
+
+interface JobWorkerOptions
+  extends Pick<
+    bullmq.WorkerOptions,
+    'name' | 'concurrency' | 'lockDuration' | 'stalledInterval' | 'maxStalledCount' | 'autorun'
+  > {
+  readonly process: (job: bullmq.Job, token: string | undefined) => Promise<void>;
+  readonly onError: (error: Error) => void;
+  readonly onLocksLost: (jobIds: readonly string[]) => void;
+}
+
+/** What a job says: everything else is in the journal. The schedule alone has its template. */
+export interface TurnJob {
+  readonly taskId: string;
+}
+
+const answerWithinMs = 10_000;
+
+/** Opens the queues of BullMQ and the workers on them, all of one name: their keys share a slot of a cluster. Loads BullMQ when it is made. */
+export class QueueConnections {
+  readonly bullmq: Bullmq;
+  /** Absent in PostgreSQL. */
+  readonly redis: Redis | Cluster | undefined;
+  readonly #open: ReturnType<typeof openClient> | undefined;
+  readonly #postgres: string | undefined;
+  readonly #prefix: string;
+  readonly #queues = new Map<string, JobQueue>();
+  /** For workers, which wait for Redis as long as it takes. */
+  #patient: Redis | Cluster | undefined;
+
+  /** Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
+  constructor(connection: QueueConnection, name: string) {
+    this.#prefix = `{${name}}`;
+    this.#postgres = postgresOf(connection);
+    if (this.#postgres === undefined) assertRedisTarget(connection);
+    this.bullmq = loadBullmq();
+    if (this.#postgres === undefined) {
+      this.#open = openClient(connection as RedisTarget);
+      this.redis = this.#open.client;
+    }
+  }
+
+  /** The queue of an agent. */
+  queueOf(agentId: string): JobQueue {
+    const known = this.#queues.get(agentId);
+    if (known) return known;
+    const queue = this.#newQueue(queueName(agentId));
+    this.#queues.set(agentId, queue);
+    return queue;
+  }
+
+  get agentIds(): Iterable<string> {
+    return this.#queues.keys();
+  }
+
+  get queues(): ReadonlyMap<string, JobQueue> {
+    return this.#queues;
+  }
+
+  /** A worker of an agent that does not run yet. */
+  workerOf(agentId: string, { process, onError, onLocksLost, ...options }: JobWorkerOptions): JobWorker {
+    const { Worker, createPostgresBackend } = this.bullmq;
+    const name = queueName(agentId);
+    const postgres = this.#inPostgres;
+    if (postgres) {
+      const made = new Worker(name, process, { ...options, ...postgres }, createPostgresBackend);
+      made.on('error', onError);
+      made.on('lockRenewalFailed', onLocksLost);
+      return made;
+    }
+    this.#patient ??= patientClient(this.redis);
+    const made = new Worker(name, process, { ...options, connection: this.#patient, prefix: this.#prefix });
+    made.on('error', onError);
+    made.on('lockRenewalFailed', onLocksLost);
+    return made;
+  }
+
+  /** A key of this queue's own, beside those of BullMQ. */
+  key(...parts: readonly string[]): string {
+    return [this.#prefix, 'fleet', ...parts].join(':');
+  }
+
+  /** The answer of the queue, in time. Errors: `UNAVAILABLE`. */
+  async ask<T>(ask: () => Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      const message = `The queue did not answer within ${answerWithinMs} ms; is its server running?`;
+      timer = setTimeout(() => reject(unavailable(message)), answerWithinMs);
+    });
+    try {
+      return await Promise.race([ask(), late]);
+    } catch (error) {
+      if (AgentLoopError.isInstance(error)) throw error;
+      throw unavailable(`The queue failed: ${messageOf(error)}.`, error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Ends what this opened; workers have to be closed before. */
+  async close(): Promise<void> {
+    await Promise.allSettled([...this.#queues.values()].map((queue) => queue.close()));
+    this.#queues.clear();
+    this.#patient?.disconnect();
+    if (!this.#open?.own) return;
+    const { client } = this.#open;
+    if (client.status === 'ready') await client.quit().catch(() => {});
+    client.disconnect();
+  }
+
+  #newQueue(name: string): JobQueue {
+    const { Queue, createPostgresBackend } = this.bullmq;
+    const postgres = this.#inPostgres;
+    // What fails reaches who asked; an event that nobody hears would end the process.
+    const ignore = () => {};
+    if (postgres) {
+      const made = new Queue(name, postgres, createPostgresBackend);
+      made.on('error', ignore);
+      return made;
+    }
+    if (!this.redis) throw new AgentLoopError('INTERNAL', 'A queue on Redis has a client.');
+    const made = new Queue(name, { connection: this.redis, prefix: this.#prefix });
+    made.on('error', ignore);
+    return made;
+  }
+
+  get #inPostgres() {
+    const connectionString = this.#postgres;
+    return connectionString === undefined
+      ? undefined
+      : { connection: { connectionString, migrate: true }, prefix: this.#prefix };
+  }
+}
+
+/** BullMQ's names of queues have no colon. */
+function queueName(agentId: string): string {
+  return encodeURIComponent(agentId);
+}
+
+function postgresOf(connection: QueueConnection): string | undefined {
+  if (typeof connection !== 'object' || connection === null || !('postgres' in connection)) return undefined;
+  const { postgres } = connection;
+  if (typeof postgres === 'string' && /^postgres(ql)?:\/\//.test(postgres)) return postgres;
+  throw invalidConfig(`connection.postgres is ${shownValue(postgres)}`, 'give a URL that begins with postgres://');
+}
+
+function patientClient(client: Redis | Cluster | undefined): Redis | Cluster {
+  if (client === undefined) throw new AgentLoopError('INTERNAL', 'A queue on Redis has a client.');
+  // A worker waits up to ten seconds for a job: silence is no loss of its connection.
+  const patient = { maxRetriesPerRequest: null, socketTimeout: 30_000, lazyConnect: false };
+  const copy = isCluster(client) ? client.duplicate([], { redisOptions: patient }) : client.duplicate(patient);
+  copy.on('error', () => {});
+  return copy;
+}
+
+function loadBullmq(): Bullmq {
+  try {
+    return loadPackage('bullmq');
+  } catch (error) {
+    throw missingPackage('bullmq', error);
+  }
+}
+
+function unavailable(message: string, cause?: unknown): AgentLoopError {
+  return new AgentLoopError('UNAVAILABLE', message, { retryable: true, cause });
+}

@@ -1,0 +1,141 @@
+import {
+  AgentLoopError,
+  type Clock,
+  type ErrorCode,
+  type TaskStateStore,
+  type TaskSummary,
+} from '../core/contracts/index.ts';
+import { retryTask } from '../core/turn/index.ts';
+import { isRunnable } from '../stores/task-summary.ts';
+import type { QueueConnections, TurnJob } from './connection.ts';
+
+/** A turn that nothing runs any more unless somebody sees to it. */
+export interface DeadTurn {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly agentId: string;
+  /** `failed`: the turn is over. `stuck`: it is open, and no worker could run it: a newer journal, a tool that is missing, a store that was away. */
+  readonly state: 'failed' | 'stuck';
+  /** Of a failed turn. */
+  readonly code?: ErrorCode;
+  readonly message: string;
+  /** When it changed last. ISO 8601. */
+  readonly at: string;
+}
+
+export interface DeadTurnsQuery {
+  /** Default 50. */
+  readonly limit?: number | undefined;
+  /** Only those after this task in the order of the list: the last one of the page before. */
+  readonly after?: string | undefined;
+}
+
+interface DeadTurnsOptions {
+  readonly store: TaskStateStore;
+  readonly connections: QueueConnections;
+  readonly clock: Clock;
+}
+
+/** Jobs that failed, which are looked at. */
+const mostFailedJobs = 1_000;
+const longestId = 128;
+
+/** The list is that of the store: jobs that failed are forgotten at some time, and only add why an open turn is not run. */
+export class DeadTurns {
+  readonly #options: DeadTurnsOptions;
+
+  constructor(options: DeadTurnsOptions) {
+    this.#options = options;
+  }
+
+  async list({ limit = 50, after }: DeadTurnsQuery): Promise<readonly DeadTurn[]> {
+    const found: DeadTurn[] = [];
+    let isBehind = after === undefined;
+    for await (const { summary, reason } of this.#all()) {
+      if (found.length >= limit) break;
+      if (isBehind) found.push(await this.#described(summary, reason));
+      else isBehind = summary.taskId === after;
+    }
+    return found;
+  }
+
+  /** How many there are, up to a number. */
+  async count(most: number): Promise<number> {
+    let count = 0;
+    for await (const _ of this.#all()) if (++count >= most) break;
+    return count;
+  }
+
+  /** Gives the id of the task that is to run. Again: the same. Errors: `NOT_FOUND`, `INVALID_INPUT`. */
+  async revive(taskId: string): Promise<string> {
+    const { store, clock } = this.#options;
+    const summary = await store.describe(taskId);
+    if (!summary) throw new AgentLoopError('NOT_FOUND', `There is no task "${taskId}".`, { taskId });
+    if (isRunnable(summary.state)) {
+      await this.#forgetJob(summary);
+      return taskId;
+    }
+    const newTaskId = await revivedId(taskId);
+    await retryTask(taskId, { store, newTaskId, contextId: undefined, clock });
+    return newTaskId;
+  }
+
+  async *#all(): AsyncGenerator<{ readonly summary: TaskSummary; readonly reason?: string | undefined }> {
+    for (const [taskId, reason] of await this.#failedJobs()) {
+      const summary = await this.#options.store.describe(taskId);
+      if (summary && isRunnable(summary.state) && !summary.held) yield { summary, reason };
+    }
+    const seen = new Set<string>();
+    for (let limit = 100; ; limit *= 4) {
+      const failed = await this.#options.store.list({ state: 'failed', roots: true, limit });
+      for (const summary of failed) {
+        if (seen.has(summary.taskId)) continue;
+        seen.add(summary.taskId);
+        if (!(await this.#options.store.describe(await revivedId(summary.taskId)))) yield { summary };
+      }
+      if (failed.length < limit) return;
+    }
+  }
+
+  async #failedJobs(): Promise<ReadonlyMap<string, string | undefined>> {
+    const { connections } = this.#options;
+    const failed = await Promise.all(
+      [...connections.queues.values()].map((queue) => connections.ask(() => queue.getFailed(0, mostFailedJobs))),
+    );
+    return new Map(failed.flat().flatMap((job) => (isTurnJob(job?.data) ? [[job.data.taskId, job.failedReason]] : [])));
+  }
+
+  async #forgetJob({ agentId, taskId }: TaskSummary): Promise<void> {
+    const { connections } = this.#options;
+    const failed = await connections.ask(() => connections.queueOf(agentId).getFailed(0, mostFailedJobs));
+    const own = failed.filter((job) => isTurnJob(job?.data) && job.data.taskId === taskId);
+    await Promise.all(own.map((job) => connections.ask(() => job.remove())));
+  }
+
+  async #described(summary: TaskSummary, reason: string | undefined): Promise<DeadTurn> {
+    const { taskId, contextId, agentId, updatedAt: at } = summary;
+    if (isRunnable(summary.state)) return { taskId, contextId, agentId, state: 'stuck', message: reason ?? '', at };
+    const { error } = (await this.#options.store.load(taskId)) ?? {};
+    return {
+      taskId,
+      contextId,
+      agentId,
+      state: 'failed',
+      ...(error && { code: error.code }),
+      message: error?.message ?? '',
+      at,
+    };
+  }
+}
+
+export function isTurnJob(data: unknown): data is TurnJob {
+  return typeof data === 'object' && data !== null && 'taskId' in data && typeof data.taskId === 'string';
+}
+
+/** Follows from the id of the turn that failed, so that it is revived once, and what was revived is known. */
+async function revivedId(taskId: string): Promise<string> {
+  const id = `${taskId}:retry`;
+  if (id.length <= longestId) return id;
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id));
+  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}

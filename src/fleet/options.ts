@@ -1,0 +1,124 @@
+import { Agent } from '../agent/agent.ts';
+import {
+  type Clock,
+  invalidConfig,
+  type MessageStore,
+  shownValue,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
+import { checkStore } from '../core/options/index.ts';
+import type { QueueConnection } from './connection.ts';
+
+/** What the turns of one agent may do, over all workers. */
+export interface TurnLimits {
+  /** Turns that run at the same time. Default: any number. */
+  readonly concurrency?: number | undefined;
+  /** Turns that begin or continue in each window of `perMs` milliseconds. It counts turns, not model calls. Default: any number. */
+  readonly rate?: { readonly turns: number; readonly perMs: number } | undefined;
+}
+
+export interface TurnQueueOptions {
+  /** The Redis of the jobs; `{ postgres: url }` keeps them in PostgreSQL, which is an experiment: without `maxOutstanding` across processes, tenants, and workers in `health`. */
+  readonly connection: QueueConnection;
+  /** The journals, the same for all producers and workers. */
+  readonly store: TaskStateStore;
+  /** Default `millrace`. Queues of other names know nothing of each other. */
+  readonly name?: string | undefined;
+  /** Jobs of one agent that may wait, run or be delayed; `start` rejects with `FULL` beyond. Default: any number. */
+  readonly maxOutstanding?: number | undefined;
+  /** For the turns of each agent, over all workers. Workers write them into the queue when they start, and with each sweep. Default: none. */
+  readonly limits?: TurnLimits | undefined;
+  /** Where turns of contexts that the caller names get their places. The same as that of the agents. Default: `messages` of the store. */
+  readonly messageStore?: MessageStore | undefined;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock | undefined;
+}
+
+/** Errors: `INVALID_CONFIG`, naming the option and the cure. */
+export function checkQueueOptions(options: TurnQueueOptions): void {
+  assertObject('the options of turnQueue', options, 'write turnQueue({ connection, store })');
+  assertNames('turnQueue', options, [
+    'connection',
+    'store',
+    'name',
+    'maxOutstanding',
+    'limits',
+    'messageStore',
+    'clock',
+  ]);
+  checkStore('store', options.store);
+  const { name, maxOutstanding, limits } = options;
+  if (name !== undefined && !/^[\w.-]+$/.test(name))
+    throw invalidConfig(`name is ${shownValue(name)}`, 'use letters, digits, _ . and -');
+  assertWhole({ maxOutstanding }, 1);
+  if (limits === undefined) return;
+  assertObject('limits', limits, 'write { concurrency: 100, rate: { turns: 10, perMs: 1_000 } }');
+  assertWhole({ 'limits.concurrency': limits.concurrency }, 1);
+  if (limits.rate === undefined) return;
+  assertObject('limits.rate', limits.rate, 'write { turns: 10, perMs: 1_000 }');
+  assertWhole({ 'limits.rate.turns': limits.rate.turns, 'limits.rate.perMs': limits.rate.perMs }, 1);
+}
+
+/** The options of a worker that are milliseconds, with every default filled in. */
+export interface WorkerTimes {
+  readonly lockMs: number;
+  readonly leaseMs: number;
+  readonly stalledCheckMs: number;
+  readonly drainMs: number;
+  readonly sweepEveryMs: number;
+}
+
+export const defaultTimes: WorkerTimes = {
+  lockMs: 30_000,
+  leaseMs: 10_000,
+  stalledCheckMs: 5_000,
+  drainMs: 20_000,
+  sweepEveryMs: 10_000,
+};
+
+interface CheckedWorker extends Partial<Record<keyof WorkerTimes, number | undefined>> {
+  readonly agents: readonly Agent[];
+  readonly concurrency?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** Errors: `INVALID_CONFIG`. A job whose worker died comes to another one after the lease of its turn has ended. */
+export function checkWorkerOptions(options: CheckedWorker): WorkerTimes {
+  const { agents, concurrency } = options;
+  const agentsAreThere = Array.isArray(agents) && agents.length > 0 && agents.every((each) => each instanceof Agent);
+  if (!agentsAreThere)
+    throw invalidConfig(`agents is ${shownValue(agents)}`, 'give an array of at least one agent({ … })');
+  const ids = agents.map(({ id }) => id);
+  const twice = ids.find((id, index) => ids.indexOf(id) !== index);
+  if (twice !== undefined) throw invalidConfig(`two agents have the id "${twice}"`, 'give each an id of its own');
+  assertWhole({ concurrency }, 1);
+  const { lockMs, leaseMs, stalledCheckMs, drainMs, sweepEveryMs } = options;
+  assertWhole({ lockMs, leaseMs, stalledCheckMs, drainMs, sweepEveryMs }, 1);
+  const given = Object.entries({ lockMs, leaseMs, stalledCheckMs, drainMs, sweepEveryMs });
+  const times: WorkerTimes = { ...defaultTimes, ...Object.fromEntries(given.filter(([, ms]) => ms !== undefined)) };
+  const shortest = times.leaseMs + times.stalledCheckMs;
+  if (times.lockMs <= shortest)
+    throw invalidConfig(
+      `lockMs is ${times.lockMs}, not above leaseMs + stalledCheckMs (${times.leaseMs} + ${times.stalledCheckMs}): the jobs of a dead worker would come back while its turns are held`,
+      `set lockMs above ${shortest}, or shorten the others`,
+    );
+  return times;
+}
+
+function assertObject(what: string, value: unknown, cure: string): void {
+  if (typeof value === 'object' && value !== null) return;
+  throw invalidConfig(`${what} must be an object, not ${shownValue(value)}`, cure);
+}
+
+export function assertNames(of: string, options: object, known: readonly string[]): void {
+  const stray = Object.keys(options).find((name) => !known.includes(name));
+  if (stray !== undefined)
+    throw invalidConfig(`${stray} is not an option of ${of}`, `the options are: ${known.join(', ')}`);
+}
+
+function assertWhole(options: Readonly<Record<string, unknown>>, from: number): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined || (Number.isSafeInteger(value) && Number(value) >= from)) continue;
+    throw invalidConfig(`${name} must be an integer ≥ ${from}, not ${shownValue(value)}`, 'or leave it out');
+  }
+}

@@ -1,0 +1,286 @@
+import { ROOT_CONTEXT, TraceFlags, trace } from '@opentelemetry/api';
+import type { Job } from 'bullmq';
+import { defer, of, switchMap } from 'rxjs';
+import type { Agent } from '../agent/agent.ts';
+import type { AgentResumeOptions } from '../agent/agent-options.ts';
+import { AgentLoopError, type Logger, messageOf } from '../core/contracts/index.ts';
+import type { LoopState } from '../core/journal/index.ts';
+import { type Admission, withAdmission } from '../core/turn/index.ts';
+import { registeredTracer } from '../observability/spans/tracing-options.ts';
+import { isTurnJob } from './dead-turns.ts';
+import type { WorkerTimes } from './options.ts';
+import { type FleetQueue, scheduleJob, type TurnTemplate } from './turn-queue.ts';
+
+/** What a worker knows of a turn before it runs it. */
+export interface QueuedTurn {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly agentId: string;
+  readonly tenant: string | undefined;
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+/** What a turn is given that no journal keeps. */
+export type TurnGifts = Pick<AgentResumeOptions, 'authContext' | 'context' | 'dependencies'>;
+
+export interface JobRunnerOptions {
+  readonly queue: FleetQueue;
+  /** With the lease, the store and the grace of the worker. */
+  readonly agent: Agent;
+  readonly times: WorkerTimes;
+  /** Aborted when the worker drains. */
+  readonly draining: AbortSignal;
+  readonly tenantConcurrency: ((tenant: string) => number) | undefined;
+  readonly turnOptions: ((turn: QueuedTurn) => TurnGifts | Promise<TurnGifts>) | undefined;
+  readonly logger: Logger | undefined;
+  readonly onOutcome: (outcome: string) => void;
+}
+
+/** How a run ended here. */
+type Outcome =
+  | { readonly is: 'over'; readonly state: LoopState | undefined }
+  /** The turn, or its tenant, is to be looked at again at that time. `first`: before turns that have not begun. */
+  | { readonly is: 'later'; readonly at: number; readonly first: boolean }
+  | { readonly is: 'lost'; readonly error: unknown };
+
+type Later = Extract<Outcome, { is: 'later' }>;
+
+/** A back-off that is shorter is waited out in place. */
+const stayMs = 2_000;
+const tenantPauseMs = 1_000;
+/** Timers of two processes differ by so much. */
+const tickMs = 20;
+
+/** Runs the jobs of one agent: asks the journal what is left to do, and tells BullMQ what becomes of the job. */
+export class JobRunner {
+  readonly #options: JobRunnerOptions;
+
+  constructor(options: JobRunnerOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves where the job is done; errors as BullMQ wants them. */
+  async run(job: Job, token: string | undefined): Promise<void> {
+    if (this.#options.draining.aborted) return this.#giveBack(job, token);
+    if (job.name === scheduleJob) return this.#startScheduled(job);
+    if (!isTurnJob(job.data)) throw this.#unrecoverable(`a job without a taskId: ${job.name}`);
+    const { taskId } = job.data;
+    let outcome = await this.#resume(taskId);
+    if (outcome.is === 'lost' && codeOf(outcome.error) === 'BUSY') {
+      // In place, not at the end of the queue: the lease of a dead worker ends soon, and its turns have waited longest.
+      await this.#pause(Math.min(retryAfterOf(outcome.error), this.#options.times.leaseMs) + tickMs);
+      if (this.#options.draining.aborted) return this.#giveBack(job, token);
+      outcome = await this.#resume(taskId);
+    }
+    await this.#settle({ job, token, taskId }, outcome);
+  }
+
+  async #settle({ job, token, taskId }: { job: Job; token: string | undefined; taskId: string }, outcome: Outcome) {
+    if (outcome.is === 'over') return this.#isOver(taskId, outcome.state);
+    if (outcome.is === 'later') return this.#delay(job, token, outcome);
+    const { error } = outcome;
+    const { clock } = this.#options.queue;
+    const code = codeOf(error);
+    this.#options.onOutcome(code.toLowerCase());
+    switch (code) {
+      case 'TERMINAL':
+      case 'NOT_FOUND':
+        return this.#isOver(taskId, undefined);
+      // Another owner has it; the turn of its context that is before it wakes it; its parent turn runs it.
+      case 'FENCED':
+      case 'AGENT_BUSY':
+      case 'CONFLICT':
+        return;
+      case 'BUSY':
+        return this.#delay(job, token, { is: 'later', at: clock.now() + retryAfterOf(error), first: true });
+      case 'SHUTDOWN':
+        if (this.#options.draining.aborted) return this.#giveBack(job, token);
+        return this.#delay(job, token, { is: 'later', at: clock.now() + tenantPauseMs, first: true });
+      case 'UNAVAILABLE':
+      case 'FULL':
+      case 'REWOUND':
+      case 'LEFT':
+        throw error;
+      default:
+        this.#options.logger?.error('turn not run', { taskId, code });
+        throw this.#unrecoverable(`${code}: ${messageOf(error)}`);
+    }
+  }
+
+  async #resume(taskId: string): Promise<Outcome> {
+    const { agent, queue, draining } = this.#options;
+    const { clock } = queue;
+    const leave = new AbortController();
+    const stop = () => leave.abort();
+    draining.addEventListener('abort', stop);
+    const gate = new Gate(this.#options);
+    let until: number | undefined;
+    try {
+      const given = { ...(await this.#given(taskId)), shutdown: leave.signal };
+      const turn = agent.resume(taskId, withAdmission(given, gate.admission));
+      const watching = turn.live$.subscribe({
+        next({ kind }) {
+          if (kind !== 'internal:paused') return;
+          const due = turn.state?.hold?.until;
+          if (due === undefined || due - clock.now() <= stayMs) return;
+          until = due;
+          leave.abort();
+        },
+        error: () => {},
+      });
+      try {
+        // What a failed turn failed with is in its journal.
+        turn.result().catch(() => {});
+        await turn.settled;
+      } finally {
+        watching.unsubscribe();
+      }
+      return { is: 'over', state: turn.state };
+    } catch (error) {
+      if (gate.refusal) return gate.refusal;
+      if (until !== undefined && codeOf(error) === 'SHUTDOWN' && !draining.aborted)
+        return { is: 'later', at: until, first: true };
+      return { is: 'lost', error };
+    } finally {
+      draining.removeEventListener('abort', stop);
+      await gate.leave();
+    }
+  }
+
+  /** What the caller of the turn, and the application, bring. Asked only where somebody wants it. */
+  async #given(taskId: string): Promise<TurnGifts & Pick<AgentResumeOptions, 'parentContext'>> {
+    const { queue, agent, turnOptions } = this.#options;
+    if (!turnOptions && !registeredTracer()) return {};
+    const [started] = await queue.store.read(taskId);
+    if (started?.type !== 'turn.started') return {};
+    const { contextId, metadata = {}, settings, submitted } = started;
+    const turn = { taskId, contextId, agentId: agent.id, tenant: settings.tenant, metadata };
+    const gifts = await turnOptions?.(turn);
+    const { traceId, spanId, sampled } = submitted?.trace ?? {};
+    if (traceId === undefined || spanId === undefined) return { ...gifts };
+    const traceFlags = sampled === false ? TraceFlags.NONE : TraceFlags.SAMPLED;
+    const parentContext = trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
+    return { ...gifts, parentContext };
+  }
+
+  /** The turn has ended, or waits: reads once what has become of it since, such as an answer that came while it suspended. */
+  async #isOver(taskId: string, state: LoopState | undefined): Promise<void> {
+    const { queue, agent, onOutcome } = this.#options;
+    if (state?.outcome) onOutcome(state.outcome.state);
+    const tenant = state?.turn.settings.tenant;
+    if (tenant !== undefined) await queue.counts.settle(tenant, taskId);
+    const isComplete = state?.isComplete === true;
+    const summary = isComplete ? undefined : await queue.store.describe(taskId);
+    if (summary && !summary.held && (summary.state === 'working' || summary.state === 'submitted'))
+      await queue.enqueue(summary, true);
+    const contextId = state?.turn.contextId ?? summary?.contextId;
+    if (contextId !== undefined) await queue.wakeNext(contextId, agent.resolved.messageStore);
+  }
+
+  async #delay(job: Job, token: string | undefined, { at, first }: Later): Promise<never> {
+    const { queue } = this.#options;
+    if (first) await putFirst(job);
+    await job.moveToDelayed(Math.max(at, queue.clock.now() + tickMs), token);
+    throw new queue.connections.bullmq.DelayedError();
+  }
+
+  /** The worker drains: another one takes the job at once. */
+  async #giveBack(job: Job, token: string | undefined): Promise<never> {
+    this.#options.onOutcome('given back');
+    // BullMQ 6.7 tells no idle worker of a job with a priority that comes back.
+    await putFirst(job);
+    await job.moveToWait(token);
+    throw new this.#options.queue.connections.bullmq.WaitingError();
+  }
+
+  #unrecoverable(message: string): Error {
+    return new this.#options.queue.connections.bullmq.UnrecoverableError(message);
+  }
+
+  /** The turn's id follows from the schedule and its time: a job that runs twice starts one turn. */
+  async #startScheduled(job: Job): Promise<void> {
+    const { messages, ...options } = templateOf(job);
+    const taskId = String(job.id)
+      .replace(/^repeat:/, '')
+      .slice(-128);
+    await this.#options.queue.start(messages, { ...options, taskId });
+  }
+
+  #pause(ms: number): Promise<void> {
+    const { draining, queue } = this.#options;
+    return new Promise((resolve) => {
+      const done = () => {
+        cancel();
+        draining.removeEventListener('abort', done);
+        resolve();
+      };
+      const cancel = queue.clock.schedule(ms, done);
+      draining.addEventListener('abort', done);
+    });
+  }
+}
+
+/** Lets a turn begin once it is due, its tenant has room, and no other turn of its context is before it. Nothing is recorded of one that it refuses. */
+class Gate {
+  readonly #options: JobRunnerOptions;
+  #entered: { readonly tenant: string; readonly taskId: string; readonly stop: () => void } | undefined;
+  refusal: Later | undefined;
+
+  constructor(options: JobRunnerOptions) {
+    this.#options = options;
+  }
+
+  get admission(): Admission {
+    const { inOrder } = this.#options.agent;
+    return {
+      opened: (turn) =>
+        defer(() => this.#admit(turn.state)).pipe(switchMap(() => inOrder.opened?.(turn) ?? of({ queued: false }))),
+    };
+  }
+
+  async #admit(state: LoopState): Promise<void> {
+    const { queue, tenantConcurrency } = this.#options;
+    const now = queue.clock.now();
+    const { settings, taskId } = state.turn;
+    const notBefore = state.seq === 1 ? (settings.notBefore ?? 0) : 0;
+    const due = Math.max(notBefore, state.hold?.until ?? 0);
+    if (due > now + tickMs) this.#refuse(taskId, { is: 'later', at: due, first: state.hold !== undefined });
+    const { tenant } = settings;
+    if (tenant === undefined || !tenantConcurrency) return;
+    const forMs = this.#options.times.leaseMs;
+    if (!(await queue.counts.enter(tenant, taskId, { most: tenantConcurrency(tenant), forMs })))
+      this.#refuse(taskId, { is: 'later', at: now + tenantPauseMs, first: false });
+    const timer = setInterval(() => queue.counts.stay(tenant, taskId, forMs).catch(() => {}), forMs / 3);
+    this.#entered = { tenant, taskId, stop: () => clearInterval(timer) };
+  }
+
+  #refuse(taskId: string, refusal: Later): never {
+    this.refusal = refusal;
+    throw new AgentLoopError('BUSY', `Turn "${taskId}" is not due yet.`, { taskId });
+  }
+
+  async leave(): Promise<void> {
+    if (!this.#entered) return;
+    const { tenant, taskId, stop } = this.#entered;
+    stop();
+    // Where the queue is away, the entry ends by itself.
+    await this.#options.queue.counts.leave(tenant, taskId).catch(() => {});
+  }
+}
+
+/** Before turns that have not begun. */
+async function putFirst(job: Job): Promise<void> {
+  if ((job.opts.priority ?? 0) > 0) await job.changePriority({ priority: 0 });
+}
+
+function codeOf(error: unknown): AgentLoopError['code'] {
+  return AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
+}
+
+function retryAfterOf(error: unknown): number {
+  return (AgentLoopError.isInstance(error) ? error.retryAfterMs : undefined) ?? tenantPauseMs;
+}
+
+function templateOf(job: Job): TurnTemplate {
+  return job.data.turn;
+}

@@ -1,0 +1,166 @@
+import { command } from '../stores/redis/redis-connection.ts';
+import type { QueueConnections } from './connection.ts';
+
+/** A worker as the others see it. */
+export interface WorkerStatus {
+  readonly id: string;
+  readonly version: string;
+  readonly agents: readonly string[];
+  /** Turns that it runs. */
+  readonly running: number;
+  readonly draining: boolean;
+  /** When it said so, in milliseconds since 1970. */
+  readonly at: number;
+}
+
+/** How long a producer may take between its place and its job. */
+const placeMs = 10_000;
+/** What is left of a turn that nobody settled, such as one that was deleted. */
+const forgottenAfterMs = 86_400_000;
+/** A worker that says nothing for that long is gone. */
+const silentMs = 30_000;
+
+/**
+ * KEYS: the places of producers, then the lists and sorted sets of jobs that are not over, of one agent. ARGV: now, the most, the task, until
+ * when the place is kept. 1: there is room, and the task has its place.
+ */
+const takePlace = `
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1])
+local count = redis.call('ZCARD', KEYS[1])
+for i = 2, #KEYS do
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  if kind == 'list' then count = count + redis.call('LLEN', KEYS[i])
+  elseif kind == 'zset' then count = count + redis.call('ZCARD', KEYS[i]) end
+end
+if count >= tonumber(ARGV[2]) and not redis.call('ZSCORE', KEYS[1], ARGV[3]) then return 0 end
+redis.call('ZADD', KEYS[1], ARGV[4], ARGV[3])
+return 1`;
+
+/** KEYS: the turns of a tenant that are not settled. ARGV: now, the task, before when what is there is forgotten. How many there are. */
+const countIn = `
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[3])
+redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])
+return redis.call('ZCARD', KEYS[1])`;
+
+/** KEYS: the running turns of a tenant. ARGV: now, the most, the task, until when it counts as running. 1: it may run. */
+const enter = `
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1])
+if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) and not redis.call('ZSCORE', KEYS[1], ARGV[3]) then return 0 end
+redis.call('ZADD', KEYS[1], ARGV[4], ARGV[3])
+return 1`;
+
+/**
+ * What the processes of a fleet count together, in the Redis of the queue: places below `maxOutstanding`, turns of tenants, who sweeps, which
+ * workers there are. All of it may be lost, and comes back by itself. Without Redis there is none of it.
+ */
+export class SharedCounts {
+  readonly #connections: QueueConnections;
+  readonly #now: () => number;
+
+  constructor(connections: QueueConnections, now: () => number) {
+    this.#connections = connections;
+    this.#now = now;
+  }
+
+  get isThere(): boolean {
+    return this.#connections.redis !== undefined;
+  }
+
+  /** Takes a place for a task among the outstanding ones of its agent, until its job has it. False: there is none. */
+  async takePlace(agentId: string, taskId: string, most: number): Promise<boolean> {
+    const queue = this.#connections.queueOf(agentId);
+    const states = ['wait', 'active', 'prioritized', 'delayed', 'paused'];
+    if (!this.isThere) return (await this.#ask(() => queue.getJobCountByTypes())) < most;
+    const keys = [this.#places(agentId), ...states.map((state) => queue.toKey(state))];
+    const now = this.#now();
+    return (await this.#evaluate(takePlace, keys, [now, most, taskId, now + placeMs])) === 1;
+  }
+
+  async leavePlace(agentId: string, taskId: string): Promise<void> {
+    if (this.isThere) await this.#send('ZREM', this.#places(agentId), taskId);
+  }
+
+  /** How many turns of a tenant are outstanding, with this one. */
+  async countIn(tenant: string, taskId: string): Promise<number> {
+    if (!this.isThere) return 1;
+    const now = this.#now();
+    return Number(await this.#evaluate(countIn, [this.#outstanding(tenant)], [now, taskId, now - forgottenAfterMs]));
+  }
+
+  /** A turn of a tenant is no longer outstanding. */
+  async settle(tenant: string, taskId: string): Promise<void> {
+    if (this.isThere) await this.#send('ZREM', this.#outstanding(tenant), taskId);
+  }
+
+  /** Whether one more turn of a tenant may run; it counts until then, unless it is renewed. A turn that counts already may. */
+  async enter(tenant: string, taskId: string, { most, forMs }: { readonly most: number; readonly forMs: number }) {
+    const now = this.#now();
+    return (await this.#evaluate(enter, [this.#running(tenant)], [now, most, taskId, now + forMs])) === 1;
+  }
+
+  /** Keeps a running turn counted. */
+  async stay(tenant: string, taskId: string, forMs: number): Promise<void> {
+    await this.#send('ZADD', this.#running(tenant), 'XX', this.#now() + forMs, taskId);
+  }
+
+  async leave(tenant: string, taskId: string): Promise<void> {
+    await this.#send('ZREM', this.#running(tenant), taskId);
+  }
+
+  /** Whether this process sweeps for an agent now; the others do not for that long. */
+  async sweeps(agentId: string, forMs: number): Promise<boolean> {
+    if (!this.isThere) return true;
+    return (await this.#send('SET', this.#connections.key('sweep', agentId), '1', 'NX', 'PX', forMs)) === 'OK';
+  }
+
+  async tell(status: WorkerStatus): Promise<void> {
+    if (this.isThere) await this.#send('HSET', this.#workers, status.id, JSON.stringify(status));
+  }
+
+  async untell(id: string): Promise<void> {
+    if (this.isThere) await this.#send('HDEL', this.#workers, id);
+  }
+
+  /** Those that have said something lately. */
+  async workers(): Promise<readonly WorkerStatus[]> {
+    if (!this.isThere) return [];
+    const found = await this.#send('HVALS', this.#workers);
+    const all = (Array.isArray(found) ? found : []).map((text) => statusOf(String(text)));
+    const gone = all.filter(({ at }) => at + silentMs <= this.#now());
+    await Promise.all(gone.map(({ id }) => this.untell(id)));
+    return all.filter((status) => !gone.includes(status));
+  }
+
+  get #workers(): string {
+    return this.#connections.key('workers');
+  }
+
+  #places(agentId: string): string {
+    return this.#connections.key('places', agentId);
+  }
+
+  #outstanding(tenant: string): string {
+    return this.#connections.key('outstanding', tenant);
+  }
+
+  #running(tenant: string): string {
+    return this.#connections.key('running', tenant);
+  }
+
+  #evaluate(script: string, keys: readonly string[], values: readonly (string | number)[]): Promise<unknown> {
+    return this.#send('EVAL', script, keys.length, ...keys, ...values);
+  }
+
+  #send(name: string, ...values: readonly (string | number)[]): Promise<unknown> {
+    const { redis } = this.#connections;
+    return redis ? this.#ask(() => command(redis, name, ...values)) : Promise.resolve(undefined);
+  }
+
+  #ask<T>(ask: () => Promise<T>): Promise<T> {
+    return this.#connections.ask(ask);
+  }
+}
+
+function statusOf(text: string): WorkerStatus {
+  return JSON.parse(text);
+}

@@ -1,0 +1,133 @@
+import { AgentLoop } from '../agent-loop.ts';
+import { type Logger, messageOf, type TaskSummary } from '../core/contracts/index.ts';
+import { isRunnable } from '../stores/task-summary.ts';
+import type { FleetQueue } from './turn-queue.ts';
+
+export interface SweepOptions {
+  readonly queue: FleetQueue;
+  readonly agentIds: readonly string[];
+  readonly everyMs: number;
+  readonly logger: Logger | undefined;
+  readonly onWoken: () => void;
+}
+
+/** A producer that is alive has added its job by then. */
+const graceMs = 5_000;
+const firstLook = 1_000;
+/** A sweep takes at most a twentieth of the time. */
+const restFactor = 20;
+/** A turn that stays where it is, is woken more and more seldom. */
+const longestPause = 16;
+
+interface Seen {
+  readonly seq: number;
+  /** When it is woken again, where it stays where it is. */
+  readonly at: number;
+  readonly pauseMs: number;
+}
+
+/**
+ * Finds turns in the store that anybody may run and that may have no job: the producer died, or the queue was lost. One process of the fleet
+ * sweeps at a time. Waking a turn that has its job changes nothing.
+ */
+export class Sweep {
+  readonly #options: SweepOptions;
+  /** By agent and task. */
+  readonly #seen = new Map<string, Map<string, Seen>>();
+  #stop: (() => void) | undefined;
+  #stopped = false;
+  #running: Promise<void> | undefined;
+
+  constructor(options: SweepOptions) {
+    this.#options = options;
+  }
+
+  /** Begins at once, and comes again until it is stopped. */
+  start(): void {
+    const { queue, everyMs, logger } = this.#options;
+    const began = performance.now();
+    this.#running = this.#sweep()
+      .catch((error: unknown) => logger?.warn('sweep failed', { error: messageOf(error) }))
+      .then(() => {
+        if (this.#stopped) return;
+        const took = performance.now() - began;
+        const pauseMs = Math.max(everyMs, took * restFactor) * (0.9 + Math.random() / 5);
+        this.#stop = queue.clock.schedule(pauseMs, () => this.start());
+      });
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#stop?.();
+    await this.#running;
+  }
+
+  async #sweep(): Promise<void> {
+    const { queue, agentIds, everyMs } = this.#options;
+    for (const agentId of agentIds) {
+      if (await queue.counts.sweeps(agentId, everyMs / 2)) await this.#sweepFor(agentId);
+    }
+  }
+
+  async #sweepFor(agentId: string): Promise<void> {
+    const now = this.#options.queue.clock.now();
+    const tasks = await this.#runnable(agentId, now);
+    const seen = this.#seenOf(agentId);
+    for (const task of tasks) {
+      if (this.#stopped) return;
+      if (task.parentTaskId !== undefined) await this.#cancelOrphan(task, task.parentTaskId);
+      else if (this.#isDue(task, seen, now)) await this.#wake(task);
+    }
+    const there = new Set(tasks.map(({ taskId }) => taskId));
+    for (const taskId of seen.keys()) if (!there.has(taskId)) seen.delete(taskId);
+  }
+
+  #seenOf(agentId: string): Map<string, Seen> {
+    const seen = this.#seen.get(agentId) ?? new Map<string, Seen>();
+    this.#seen.set(agentId, seen);
+    return seen;
+  }
+
+  #isDue({ taskId, seq, updatedAt }: TaskSummary, known: Map<string, Seen>, now: number): boolean {
+    const { everyMs } = this.#options;
+    if (Date.parse(updatedAt) + graceMs > now) return false;
+    const seen = known.get(taskId);
+    if (seen?.seq === seq && seen.at > now) return false;
+    const pauseMs = seen?.seq === seq ? Math.min(seen.pauseMs * 2, everyMs * longestPause) : everyMs;
+    known.set(taskId, { seq, at: now + pauseMs, pauseMs });
+    return true;
+  }
+
+  async #wake(task: TaskSummary): Promise<void> {
+    await this.#options.queue.enqueue(task, false);
+    this.#options.onWoken();
+  }
+
+  /** Nobody continues a child turn whose parent turn is over. */
+  async #cancelOrphan({ taskId }: TaskSummary, parentTaskId: string): Promise<void> {
+    const { queue, logger } = this.#options;
+    const { store, clock } = queue;
+    try {
+      const parent = await store.describe(parentTaskId);
+      if (parent && (isRunnable(parent.state) || !isOver(parent))) return;
+      await AgentLoop.cancel(taskId, { store, clock, reason: `its parent turn "${parentTaskId}" has ended` });
+    } catch (error) {
+      logger?.warn('child turn not cancelled', { taskId, error: messageOf(error) });
+    }
+  }
+
+  /** The oldest first. A store that does not know parts of the query gives more. */
+  async #runnable(agentId: string, now: number): Promise<readonly TaskSummary[]> {
+    for (let limit = firstLook; ; limit *= 4) {
+      const found = await this.#options.queue.store.list({ runnable: true, agentId, dueBy: now, limit });
+      const runnable = found.filter((task) => !task.held && isRunnable(task.state) && task.agentId === agentId);
+      if (found.length < limit) return runnable.reverse();
+    }
+  }
+}
+
+const over: ReadonlySet<string> = new Set(['completed', 'failed', 'canceled', 'rejected']);
+
+function isOver({ state }: TaskSummary): boolean {
+  return over.has(state);
+}

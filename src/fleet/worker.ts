@@ -1,0 +1,259 @@
+import { BehaviorSubject, type Observable } from 'rxjs';
+import type { Agent } from '../agent/agent.ts';
+import { invalidConfig, type Logger, shownValue } from '../core/contracts/index.ts';
+import type { JobWorker } from './connection.ts';
+import { prometheusText, type WorkerCounters } from './health.ts';
+import { assertNames, checkWorkerOptions, type WorkerTimes } from './options.ts';
+import { JobRunner, type QueuedTurn, type TurnGifts } from './run-job.ts';
+import { Sweep } from './sweep.ts';
+import { FleetQueue, type TurnQueue } from './turn-queue.ts';
+
+export interface WorkerOptions {
+  /** Made by `turnQueue`. Its store keeps the turns of the agents. */
+  readonly queue: TurnQueue;
+  /** Each with an id of its own, the same in all processes. A worker takes turns of these only. */
+  readonly agents: readonly Agent[];
+  /** Turns of each agent that run here at the same time. Default 50. */
+  readonly concurrency?: number | undefined;
+  /**
+   * How many turns of a tenant may run at the same time, over all workers, which have to answer the same. A turn over the limit looks again after a
+   * second. Needs a queue on Redis. Default: any number.
+   */
+  readonly tenantConcurrency?: ((tenant: string) => number) | undefined;
+  /** What a turn is given that no journal keeps: who it acts for, values of the application. Asked at each run. Default: nothing. */
+  readonly turnOptions?: ((turn: QueuedTurn) => TurnGifts | Promise<TurnGifts>) | undefined;
+  /** How long a job is this worker's without a renewal; longer than `leaseMs + stalledCheckMs`. Milliseconds; default 30,000. */
+  readonly lockMs?: number | undefined;
+  /** How long the lease of a turn lasts without a renewal. Milliseconds; default 10,000. */
+  readonly leaseMs?: number | undefined;
+  /** How often a worker looks for jobs whose worker died. Milliseconds; default 5,000. */
+  readonly stalledCheckMs?: number | undefined;
+  /** What `drain` may take. Tools that run get two fifths of it. Milliseconds; default 20,000. */
+  readonly drainMs?: number | undefined;
+  /** How often the store is searched for turns without a job, by one worker of the fleet. Milliseconds; default 10,000. */
+  readonly sweepEveryMs?: number | undefined;
+  /** Of the application, for `health`. Default: empty. */
+  readonly version?: string | undefined;
+  /** Silent by default. */
+  readonly logger?: Logger | undefined;
+}
+
+export interface TurnWorker {
+  /** Takes turns until it is drained; resolves then. Errors: `UNAVAILABLE` where the queue does not answer at the start. */
+  run(): Promise<void>;
+  /**
+   * Takes no more turns and leaves those that run, as `shutdown` does; other workers continue them at once. Resolves within `drainMs`. Again: waits
+   * for the first. The queue, the store and the agents stay the caller's.
+   */
+  drain(): Promise<void>;
+  /** Whether it takes turns: it was started, does not drain, and its queue and store answer. Never rejects. */
+  ready(): Promise<boolean>;
+  /** Of this worker and of the fleet, as Prometheus reads it. */
+  metrics(): Promise<string>;
+  /** How many turns run here, now and after each change; completes when it is drained. */
+  readonly running$: Observable<number>;
+}
+
+/** Makes a worker; nothing runs before `run`. Errors: `INVALID_CONFIG`, naming the option and the cure. */
+export function worker(options: WorkerOptions): TurnWorker {
+  return new FleetWorker(options);
+}
+
+const optionNames = [
+  'queue',
+  'agents',
+  'concurrency',
+  'tenantConcurrency',
+  'turnOptions',
+  'lockMs',
+  'leaseMs',
+  'stalledCheckMs',
+  'drainMs',
+  'sweepEveryMs',
+  'version',
+  'logger',
+];
+
+const defaultConcurrency = 50;
+const tellEveryMs = 5_000;
+/** The journal ends a turn that gets no further; BullMQ does not count. */
+const maxStalledCount = 1_000;
+
+class FleetWorker implements TurnWorker {
+  readonly #id = crypto.randomUUID();
+  readonly #options: WorkerOptions;
+  readonly #queue: FleetQueue;
+  readonly #times: WorkerTimes;
+  readonly #agents: readonly Agent[];
+  readonly #draining = new AbortController();
+  readonly #running = new BehaviorSubject(0);
+  readonly #counters: WorkerCounters = { running: 0, outcomes: new Map(), woken: 0, locksLost: 0 };
+  readonly #sweep: Sweep;
+  #workers: readonly JobWorker[] = [];
+  #run: Promise<void> | undefined;
+  #drained: Promise<void> | undefined;
+  #telling: NodeJS.Timeout | undefined;
+
+  constructor(options: WorkerOptions) {
+    assertNames('worker', options, optionNames);
+    const { queue, agents, tenantConcurrency, logger } = options;
+    if (!(queue instanceof FleetQueue))
+      throw invalidConfig(`queue is ${shownValue(queue)}`, 'give turnQueue({ connection, store })');
+    this.#times = checkWorkerOptions(options);
+    if (tenantConcurrency && !queue.counts.isThere)
+      throw invalidConfig('tenantConcurrency needs a queue on Redis', 'leave it out, or keep the jobs in Redis');
+    this.#options = options;
+    this.#queue = queue;
+    this.#agents = agents.map((agent) => workingAgent(agent, queue, this.#times));
+    this.#sweep = new Sweep({
+      queue,
+      agentIds: agents.map(({ id }) => id),
+      everyMs: this.#times.sweepEveryMs,
+      logger,
+      onWoken: () => {
+        this.#counters.woken++;
+      },
+    });
+  }
+
+  get running$(): Observable<number> {
+    return this.#running.asObservable();
+  }
+
+  run(): Promise<void> {
+    this.#run ??= this.#start();
+    return this.#run;
+  }
+
+  drain(): Promise<void> {
+    this.#drained ??= this.#leave();
+    return this.#drained;
+  }
+
+  async ready(): Promise<boolean> {
+    if (this.#workers.length === 0 || this.#draining.signal.aborted) return false;
+    const { connections, store } = this.#queue;
+    const answers = this.#agents.map(({ id }) => connections.ask(() => connections.queueOf(id).getJobCounts('wait')));
+    const all = [...answers, connections.ask(async () => store.list({ limit: 1 }))];
+    return (await Promise.allSettled(all)).every(({ status }) => status === 'fulfilled');
+  }
+
+  async metrics(): Promise<string> {
+    return prometheusText(await this.#queue.health(), this.#counters);
+  }
+
+  async #start(): Promise<void> {
+    await Promise.all(this.#agents.map(({ id }) => this.#queue.applyLimits(id)));
+    if (this.#draining.signal.aborted) return;
+    this.#workers = this.#agents.map((agent) => this.#workerOf(agent));
+    this.#sweep.start();
+    this.#tell();
+    this.#telling = setInterval(() => this.#tell(), tellEveryMs);
+    await Promise.all(this.#workers.map((each) => each.run()));
+    await this.#drained;
+  }
+
+  #workerOf(agent: Agent): JobWorker {
+    const {
+      queue,
+      concurrency = defaultConcurrency,
+      tenantConcurrency,
+      turnOptions,
+      logger,
+    } = {
+      ...this.#options,
+      queue: this.#queue,
+    };
+    const runner = new JobRunner({
+      queue,
+      agent,
+      times: this.#times,
+      draining: this.#draining.signal,
+      tenantConcurrency,
+      turnOptions,
+      logger,
+      onOutcome: (outcome) => {
+        this.#counters.outcomes.set(outcome, (this.#counters.outcomes.get(outcome) ?? 0) + 1);
+      },
+    });
+    const { lockMs, stalledCheckMs } = this.#times;
+    return queue.connections.workerOf(agent.id, {
+      name: this.#id,
+      autorun: false,
+      concurrency,
+      lockDuration: lockMs,
+      stalledInterval: stalledCheckMs,
+      maxStalledCount,
+      process: async (job, token) => {
+        this.#count(1);
+        try {
+          await runner.run(job, token);
+        } finally {
+          this.#count(-1);
+        }
+      },
+      onError: (error) => logger?.warn('queue failed', { agentId: agent.id, error: error.message }),
+      // The lease decides, not the lock: the turn continues.
+      onLocksLost: (jobIds) => {
+        this.#counters.locksLost += jobIds.length;
+      },
+    });
+  }
+
+  async #leave(): Promise<void> {
+    this.#draining.abort();
+    clearInterval(this.#telling);
+    this.#tell();
+    // Not awaited: it waits for the turns. It ends the connection that waits for jobs, which would take the signal of those given back.
+    for (const each of this.#workers) each.pause().catch(() => {});
+    const idle = await this.#idleWithin(this.#times.drainMs);
+    await Promise.all([this.#sweep.stop(), ...this.#workers.map((each) => each.close(!idle).catch(() => {}))]);
+    await this.#queue.counts.untell(this.#id).catch(() => {});
+    this.#running.complete();
+  }
+
+  /** False where turns still run then. */
+  #idleWithin(ms: number): Promise<boolean> {
+    if (this.#counters.running === 0) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const give = (idle: boolean) => {
+        cancel();
+        watching.unsubscribe();
+        resolve(idle);
+      };
+      const cancel = this.#queue.clock.schedule(ms, () => give(false));
+      const watching = this.#running.subscribe((running) => {
+        if (running === 0) queueMicrotask(() => give(true));
+      });
+    });
+  }
+
+  #count(change: 1 | -1): void {
+    this.#counters.running += change;
+    this.#running.next(this.#counters.running);
+  }
+
+  #tell(): void {
+    const { version = '' } = this.#options;
+    const agents = this.#agents.map(({ id }) => id);
+    const { running } = this.#counters;
+    const draining = this.#draining.signal.aborted;
+    const at = this.#queue.clock.now();
+    this.#queue.counts.tell({ id: this.#id, version, agents, running, draining, at }).catch(() => {});
+  }
+}
+
+/** The agent with what the worker decides: where its turns are, how long they are held, and what tools get when it drains. */
+function workingAgent(agent: Agent, queue: FleetQueue, { leaseMs, drainMs }: WorkerTimes): Agent {
+  const { taskStateStore, abortGraceMs = 5_000 } = agent.options;
+  if (taskStateStore !== undefined && taskStateStore !== queue.store)
+    throw invalidConfig(
+      `agent "${agent.id}" has another taskStateStore than the queue`,
+      'give both the same store object, or leave it out of the agent',
+    );
+  return agent.variant({
+    leaseMs,
+    abortGraceMs: Math.min(abortGraceMs, Math.floor(drainMs * 0.4)),
+    taskStateStore: queue.store,
+  });
+}

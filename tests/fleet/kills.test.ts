@@ -1,0 +1,172 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, expect, it } from '@jest/globals';
+import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
+import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { fleetBench, times, until, user } from './fleet-bench.ts';
+
+describeRedis('a fleet whose workers die', () => {
+  const on = fleetBench();
+  const programs = new ChildPrograms('tests/fleet/children');
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-fleet-'));
+  const children: ChildProcess[] = [];
+  let files = 0;
+  let log = '';
+  afterEach(async () => {
+    await Promise.all(children.splice(0).map(kill));
+    log = '';
+  });
+  afterAll(async () => {
+    await programs.clear();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  async function start(name: string, options: object = {}, changes: object = {}): Promise<ChildProcess> {
+    log ||= join(folder, `log-${files++}`);
+    const given = {
+      log,
+      rounds: 3,
+      modelMs: 5,
+      toolMs: 20,
+      worker: { ...times, concurrency: 10, ...changes },
+      ...options,
+    };
+    const child = programs.start('worker', on.redis.server.url, name, JSON.stringify(given));
+    children.push(child);
+    await nextMessage(child);
+    return child;
+  }
+
+  interface Line {
+    readonly what: string;
+    readonly tool: string;
+    readonly call: string;
+    readonly pid: number;
+    readonly at: number;
+  }
+
+  function lines(): readonly Line[] {
+    try {
+      return readFileSync(log, 'utf8')
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => {
+          const [what = '', tool = '', taskId = '', callId = '', pid = '', at = ''] = line.split(' ');
+          return { what, tool, call: `${taskId} ${callId}`, pid: Number(pid), at: Number(at) };
+        });
+    } catch {
+      return [];
+    }
+  }
+
+  const runsOf = (tool: string) => {
+    const counts = new Map<string, number>();
+    for (const { what, tool: of, call } of lines())
+      if (what === 'tool' && of === tool) counts.set(call, (counts.get(call) ?? 0) + 1);
+    return counts;
+  };
+
+  /** Every turn has one end, no recorded call ran again, and no call in doubt that must not. */
+  async function sound(ids: readonly string[]): Promise<void> {
+    for (const taskId of ids) {
+      const records = await on.store.read(taskId);
+      expect(records.filter(({ type }) => /^turn\.(done|failed|canceled)$/.test(type))).toHaveLength(1);
+      expect(records.at(-1)?.type).toBe('turn.done');
+      const results = records.flatMap((record) => (record.type === 'tool.result' ? [record.callId] : []));
+      expect(new Set(results).size).toBe(results.length);
+    }
+    expect([...runsOf('risk').values()].filter((count) => count > 1)).toEqual([]);
+  }
+
+  const allEnd = (ids: readonly string[]) =>
+    until(async () => (await on.store.list({ state: 'completed', limit: ids.length })).length === ids.length);
+
+  async function startTurns(count: number, options: object = {}) {
+    const name = on.nameOfTest;
+    const queue = on.queue();
+    const ids = Array.from({ length: count }, (_, index) => `t${index}`);
+    for (const taskId of ids) await queue.start(user('Work'), { agentId: 'ada', taskId, ...options });
+    return { name, queue, ids };
+  }
+
+  it('F-04 all turns end once, and F-06 those of a killed worker are taken over in front of all that wait', async () => {
+    const { name, ids } = await startTurns(120);
+    const [first] = await Promise.all([start(name, { toolMs: 60 }), start(name, { toolMs: 60 })]);
+    await until(() => lines().length > 40);
+    const pid = first?.pid ?? 0;
+    await kill(first as ChildProcess);
+    const killedAt = Date.now();
+    const ended = new Set(lines().flatMap(({ what, tool, call }) => (what === 'done' ? [`${tool} ${call}`] : [])));
+    const open = lines().filter(
+      ({ what, tool, call, pid: by }) => what === 'tool' && by === pid && !ended.has(`${tool} ${call}`),
+    );
+    const taskIds = new Set(open.map(({ call }) => call.split(' ')[0] ?? ''));
+    expect(taskIds.size).toBeGreaterThan(0);
+    const takenAt = new Map<string, number>();
+    await until(async () => {
+      for (const taskId of taskIds) {
+        const resumed = (await on.store.read(taskId)).find(({ type, at }) => type === 'turn.resumed' && at >= killedAt);
+        if (resumed) takenAt.set(taskId, resumed.at);
+      }
+      return takenAt.size === taskIds.size;
+    });
+    const slowest = Math.max(...takenAt.values()) - killedAt;
+    expect(slowest).toBeLessThan(times.lockMs + 2 * times.stalledCheckMs + 1_000);
+    await allEnd(ids);
+    await sound(ids);
+  });
+
+  it('F-07 SIGTERM leaves the turns to others at once, and no tool runs twice', async () => {
+    const { name, ids } = await startTurns(10);
+    const first = await start(name, { toolMs: 400 });
+    await until(() => lines().length >= 10);
+    await start(name, { toolMs: 20 });
+    const gone = once(first, 'exit');
+    const from = Date.now();
+    first.kill('SIGTERM');
+    expect(await gone).toEqual([0, null]);
+    expect(Date.now() - from).toBeLessThan(times.drainMs);
+    await allEnd(ids);
+    await sound(ids);
+    expect([...runsOf('work').values()].filter((count) => count > 1)).toEqual([]);
+    const resumed = (await Promise.all(ids.map((id) => on.store.read(id)))).flatMap((records) => {
+      const at = records.findIndex(({ type }) => type === 'turn.resumed');
+      return at < 1 ? [] : [(records[at]?.at ?? 0) - (records[at - 1]?.at ?? 0)];
+    });
+    expect(resumed.length).toBeGreaterThan(0);
+    expect(Math.max(...resumed)).toBeLessThan(1_000);
+  });
+
+  it('F-07 a tool that ignores its signal does not keep the process beyond drainMs', async () => {
+    const { name } = await startTurns(1);
+    const deaf = await start(name, { toolMs: 60_000, deaf: true }, { drainMs: 1_000 });
+    await until(() => lines().length > 0);
+    const gone = once(deaf, 'exit');
+    const from = Date.now();
+    deaf.kill('SIGTERM');
+    await gone;
+    expect(Date.now() - from).toBeLessThan(2_000);
+  });
+
+  it('F-03 a queue that is flushed while turns run and wait loses none', async () => {
+    const { name, ids } = await startTurns(40);
+    await Promise.all([start(name, { toolMs: 100 }), start(name, { toolMs: 100 })]);
+    await until(() => lines().length > 10);
+    const keys = on.redis.server.cli('KEYS', `{${name}}*`).split('\n');
+    on.redis.server.cli('DEL', ...keys);
+    await allEnd(ids);
+    await sound(ids);
+  });
+
+  it('F-10 an event loop that is blocked for longer than the lock, and shorter than the lease, harms nothing', async () => {
+    const { name, ids } = await startTurns(8);
+    const lasting = { lockMs: 700, leaseMs: 300, stalledCheckMs: 200 };
+    await start(name, { blockMs: 1_200 }, lasting);
+    await start(name, {}, lasting);
+    await allEnd(ids);
+    await sound(ids);
+  });
+});
