@@ -50,6 +50,8 @@ const rules: { readonly [Name in keyof StartOptions | OfResumeOnly | OfSubmitOnl
   onBusy: [(value) => value === 'fail' || value === 'wait', 'must be "fail" or "wait"'],
 };
 
+const ruleOf: ReadonlyMap<string, Rule> = new Map(Object.entries(rules));
+
 const ofResume = [
   'contextId',
   'authContext',
@@ -115,7 +117,6 @@ export function checkRetryOptions(options: Partial<Pick<StartOptions, (typeof of
 function check(options: object, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null)
     throw invalid(`the options of a turn must be an object, not ${shownValue(options)}; or leave them out`);
-  const ruleOf = new Map<string, Rule>(Object.entries(rules));
   for (const [name, value] of Object.entries(options)) {
     const rule = known.includes(name) ? ruleOf.get(name) : undefined;
     if (!rule) throw invalid(`${name} is not an option here; the options are: ${known.join(', ')}`);

@@ -172,8 +172,11 @@ class LeaseRelease extends Stage<Signal> {
   protected override completed(): void {
     const { clock, lease } = this.#deps;
     const complete = () => this.to.complete();
+    const released = this.#release();
+    // On a cancel the hooks that hear of it after the loop end their spans before that of the turn ends.
+    if (!released) return queueMicrotask(complete);
     this.to.add(clock.schedule(lease.leaseMs, complete));
-    void this.#release().then(complete);
+    void released.then(complete);
   }
 
   protected override left(): void {
@@ -181,11 +184,11 @@ class LeaseRelease extends Stage<Signal> {
   }
 
   /** A run that has recorded something is the last one from then on, and was not lost. */
-  async #release(): Promise<void> {
-    if (this.#released) return;
+  #release(): Promise<void> | undefined {
+    if (this.#released) return undefined;
     this.#released = true;
     const { store, lease } = this.#deps;
-    await giveBack(store, this.#hasRun ? { ...lease, abandonedAt: null } : lease);
+    return release(store, this.#hasRun ? { ...lease, abandonedAt: null } : lease);
   }
 }
 
@@ -194,9 +197,16 @@ class LeaseRelease extends Stage<Signal> {
  * was lost. Where it fails, the lease runs out by itself.
  */
 export async function giveBack(store: Pick<TaskStateStore, 'release'>, lease: Lease): Promise<void> {
+  await release(store, lease);
+}
+
+/** At once where the store answers at once. */
+function release(store: Pick<TaskStateStore, 'release'>, lease: Lease): Promise<void> | undefined {
   try {
     const { abandonedAt } = lease;
-    if (abandonedAt == null) await store.release(lease);
-    else await store.release(lease, abandonedAt);
-  } catch {}
+    const answer = abandonedAt == null ? store.release(lease) : store.release(lease, abandonedAt);
+    return answer instanceof Promise ? answer.catch(() => {}) : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -28,10 +28,10 @@ export class ToolSet implements Offer {
   /** Every tool, offered or not. */
   readonly byName: ReadonlyMap<string, OfferedTool>;
   readonly #byName = new Map<string, OfferedTool>();
-  readonly #offers = new WeakMap<object, Offer>();
-  readonly #schemaChecks = new Map<OfferedTool, ArgumentChecker>();
+  #offers: WeakMap<object, Offer> | undefined;
+  #schemaChecks: Map<OfferedTool, ArgumentChecker> | undefined;
   /** Tools whose schema checks have all that they need. */
-  readonly #loaded = new Set<OfferedTool>();
+  #loaded: Set<OfferedTool> | undefined;
   /** Whether calls of any of them may have to be approved. */
   anyNeedsApproval = false;
 
@@ -56,34 +56,38 @@ export class ToolSet implements Offer {
   /** What the model is offered after the changes of a turn. Made once for each of them. */
   after(changes: Changes['tools']): Offer {
     if (changes === undefined) return this;
-    const known = this.#offers.get(changes);
+    const known = this.#offers?.get(changes);
     if (known) return known;
     const names = new Set([...this.functions.map(({ name }) => name), ...changes.added]);
     for (const name of changes.removed) names.delete(name);
     const offer = this.only([...names]);
+    this.#offers ??= new WeakMap();
     this.#offers.set(changes, offer);
     return offer;
   }
 
   /** The check of a call's arguments by the schema that its tool declares, made once; `undefined` where it declares none. */
   schemaCheckOf(tool: OfferedTool, argumentChecks: ArgumentChecks): ArgumentChecker | undefined {
-    const known = this.#schemaChecks.get(tool);
+    const known = this.#schemaChecks?.get(tool);
     if (known) return known;
     const { name, parameters } = tool.definition.function;
     if (typeof parameters !== 'object' || parameters === null) return undefined;
     const check = argumentChecks(parameters, `tool "${name}" of ${providerName(tool.provider)}`);
+    this.#schemaChecks ??= new Map();
     this.#schemaChecks.set(tool, check);
     return check;
   }
 
   /** Loads what the check of a tool's schema needs; `undefined` where all is there. */
   loadSchemaCheck(tool: OfferedTool, argumentChecks: ArgumentChecks): Promise<void> | undefined {
-    if (this.#loaded.has(tool)) return undefined;
+    if (this.#loaded?.has(tool)) return undefined;
     const { parameters } = tool.definition.function;
     const isSchema = typeof parameters === 'object' && parameters !== null;
     const loading = isSchema && !tool.definition.checkArguments ? argumentChecks.load?.(parameters) : undefined;
-    if (!loading) this.#loaded.add(tool);
-    return loading;
+    if (loading) return loading;
+    this.#loaded ??= new Set();
+    this.#loaded.add(tool);
+    return undefined;
   }
 
   /** The tools of those names that there are, in their order. */
@@ -106,13 +110,13 @@ export const noTools: ToolSet = new ToolSet([]);
 export function collectTools(
   providers: readonly ToolProvider[],
   context: ToolListContext,
-  waiting: Set<ToolProvider> = new Set(),
+  waiting?: Set<ToolProvider>,
 ): readonly OfferedTool[] | Promise<readonly OfferedTool[]> {
   const lists = providers.map((provider) => {
     const list = listOf(provider, context);
     if (!(list instanceof Promise)) return list;
-    waiting.add(provider);
-    return list.finally(() => waiting.delete(provider));
+    waiting?.add(provider);
+    return list.finally(() => waiting?.delete(provider));
   });
   if (!lists.some((list) => list instanceof Promise))
     return lists.flatMap((list) => (list instanceof Promise ? [] : list));

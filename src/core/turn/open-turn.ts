@@ -301,7 +301,7 @@ export function withAdmission<O extends object>(options: O, admission: Admission
 /** The admission of these options, where they have one. */
 export function admissionOf(options: object): Admission | undefined {
   const admission: unknown = Reflect.get(options, marker);
-  return isAdmission(admission) ? admission : undefined;
+  return admission !== undefined && isAdmission(admission) ? admission : undefined;
 }
 
 function isAdmission(value: unknown): value is Admission {

@@ -124,8 +124,11 @@ function childRun(request: RunRequest, taskId: string, run: () => Observable<Sig
 
 /** What tells this process to leave the turn: its own shutdown, that of this turn, and that of the parent turn. */
 function drainsOf({ config, parent, shutdown }: RunRequest): readonly AbortScope[] {
-  const signals = [config.shutdown, shutdown].filter((signal) => signal !== undefined);
-  return [...signals.map((signal) => AbortScope.of(signal)), ...(parent ? [parent.drain] : [])];
+  const drains: AbortScope[] = [];
+  if (config.shutdown) drains.push(AbortScope.of(config.shutdown));
+  if (shutdown) drains.push(AbortScope.of(shutdown));
+  if (parent) drains.push(parent.drain);
+  return drains;
 }
 
 /** Resumes an opened turn where it is ours, else watches its owner. `seen`: the last record that subscribers have, from watching. */

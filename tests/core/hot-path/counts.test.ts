@@ -32,7 +32,7 @@ describe('calls of functions', () => {
   });
 
   it('W-03 are few in a turn with one model call, and for the loop that runs it', () => {
-    expect(cost.turn.own).toBeLessThanOrEqual(491);
+    expect(cost.turn.own).toBeLessThanOrEqual(489);
     expect(cost.turn.rxjs).toBeLessThanOrEqual(113);
     expect(cost.loop.own + cost.loop.rxjs).toBeLessThanOrEqual(49);
   });
@@ -51,7 +51,7 @@ describe('calls of functions', () => {
   it('W-07 are few more with a store in memory', () => {
     expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(94);
     expect(cost.storedIteration.rxjs - cost.iteration.rxjs).toBeLessThanOrEqual(6);
-    expect(cost.storedTurn.own - cost.turn.own).toBeLessThanOrEqual(243);
+    expect(cost.storedTurn.own - cost.turn.own).toBeLessThanOrEqual(234);
     expect(cost.storedTurn.rxjs - cost.turn.rxjs).toBeLessThanOrEqual(67);
   });
 
@@ -98,7 +98,7 @@ describe('bytes allocated', () => {
   });
 
   it('W-03 are few for a turn', () => {
-    expect(bytes.turn.bytes).toBeLessThanOrEqual(43_000);
+    expect(bytes.turn.bytes).toBeLessThanOrEqual(42_000);
   });
 });
 
@@ -109,8 +109,8 @@ describe('bytes held', () => {
   }, 60_000);
 
   it('W-05 are few for a turn that waits for its model', () => {
-    expect(live.turn).toBeLessThanOrEqual(11_500);
-    expect(live.storedTurn).toBeLessThanOrEqual(15_200);
+    expect(live.turn).toBeLessThanOrEqual(11_000);
+    expect(live.storedTurn).toBeLessThanOrEqual(14_500);
   });
 
   it('W-13 are at most 2.5 for each byte of an open answer', () => {
