@@ -203,6 +203,7 @@ export { TaskTable } from '../src/stores/lmdb/task-table.ts';
 export type { InMemoryStateStoreOptions } from '../src/stores/memory/in-memory-state-store.ts';
 export { TableMessageStore } from '../src/stores/messages/table-message-store.ts';
 export { PostgresTable } from '../src/stores/postgres/postgres-side-stores.ts';
+export { listStatement } from '../src/stores/postgres/task-rows.ts';
 export { runArtifactScript } from '../src/stores/redis/redis-artifact-store.ts';
 export { openClient, RedisConnection } from '../src/stores/redis/redis-connection.ts';
 export { redisStoreSettings } from '../src/stores/redis/redis-options.ts';
@@ -230,6 +231,7 @@ export {
 } from '../src/testing/contract/define-contract.ts';
 export { chatRequestOf } from '../src/testing/model-server/chat-request.ts';
 export {
+  backoff,
   callsOfChildren,
   done,
   llmAnswer,

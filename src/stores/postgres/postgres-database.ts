@@ -281,6 +281,8 @@ create table $S.row (
 `,
   `
 alter table $S.task add column due_at bigint not null default 0;
-create index task_due on $S.task (due_at) where state in ('submitted', 'working');
+create index task_free on $S.task (n desc) where state in ('submitted', 'working') and due_at = 0;
+create index task_later on $S.task (due_at) where state in ('submitted', 'working') and due_at > 0;
+drop index $S.task_open;
 `,
 ];

@@ -109,7 +109,7 @@ export function listStatement(query: TaskQuery): ListStatement {
     byStatus,
     roots = false,
     runnable = false,
-    dueBy,
+    dueBy = Number.POSITIVE_INFINITY,
     limit = 50,
   } = query;
   const values: unknown[] = [];
@@ -124,14 +124,6 @@ export function listStatement(query: TaskQuery): ListStatement {
   if (parentTaskId !== undefined) conditions.push(`t.parent_id = ${given(encoded(parentTaskId))}`);
   if (agentId !== undefined) conditions.push(`t.agent_id = ${given(encoded(agentId))}`);
   if (roots) conditions.push('t.parent_id is null');
-  if (runnable) {
-    conditions.push(
-      `t.state in ('submitted', 'working') and not t.ended and (t.owner is null or t.expires <= ${serverNow})`,
-    );
-    if (dueBy !== undefined && dueBy < Number.MAX_SAFE_INTEGER) {
-      conditions.push(`t.due_at <= ${given(Math.floor(Math.max(dueBy, -1)))}`);
-    }
-  }
   if (byStatus !== undefined) {
     const { group, after, since } = byStatus;
     equals('context_group', group);
@@ -141,10 +133,19 @@ export function listStatement(query: TaskQuery): ListStatement {
       conditions.push(`(t.status_at, t.task_id) < ${place}`);
     }
   }
-  const where = conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`;
   const order = byStatus === undefined ? 't.n desc' : 't.status_at desc, t.task_id desc';
   const most = limit > 0 ? Math.min(Math.ceil(limit), 2 ** 31 - 1) : 0;
-  return { text: `select ${headColumns} from $S.task t ${where} order by ${order} limit ${most}`, values };
+  const select = (what: string, from: string, where: readonly string[]) =>
+    `select ${what} from ${from} t ${where.length === 0 ? '' : `where ${where.join(' and ')}`} order by ${order} limit ${most}`;
+  if (!runnable) return { text: select(headColumns, '$S.task', conditions), values };
+  // Each part has its index: turns that back off until later are not looked at.
+  const open = `t.state in ('submitted', 'working') and not t.ended and (t.owner is null or t.expires <= ${serverNow})`;
+  const backsOff =
+    dueBy < Number.MAX_SAFE_INTEGER
+      ? `t.due_at > 0 and t.due_at <= ${given(Math.floor(Math.max(dueBy, 0)))}::int8`
+      : 't.due_at > 0';
+  const parts = ['t.due_at = 0', backsOff].map((part) => `(${select('*', '$S.task', [...conditions, open, part])})`);
+  return { text: select(headColumns, `(${parts.join(' union all ')})`, []), values };
 }
 
 /** The row of the task puts commands in one order: a caller that waits for it continues after the number written meanwhile. */

@@ -1,7 +1,8 @@
-import type { TaskQuery } from '../../core/contracts/index.ts';
+import type { TaskQuery, TaskState } from '../../core/contracts/index.ts';
 import { groupOf } from '../task-summary.ts';
 import { listOf } from './lua-scripts.ts';
 import type { RedisConnection } from './redis-connection.ts';
+import { taskStates } from './redis-options.ts';
 
 /*
  * Which tasks, contexts and artifacts there are: sorted sets that are not atomic with what they name. Entries whose time ran out are removed
@@ -69,15 +70,15 @@ export interface IndexedTask {
 }
 
 /** A part of the index, and where in it a page begins. */
-interface IndexPage extends Pick<TaskQuery, 'contextId' | 'parentTaskId' | 'byStatus'> {
+interface IndexPage extends Pick<TaskQuery, 'state' | 'contextId' | 'parentTaskId' | 'byStatus'> {
   /** From 0. */
   readonly offset: number;
   readonly size: number;
 }
 
 /**
- * Tasks, the newest first: one sorted set of all, one for each context and for the child turns of each turn, and one by the time of the
- * status for each group of contexts.
+ * Tasks, the newest first: one sorted set of all, one for each context, each state and the child turns of each turn, and one by the time of
+ * the status for each group of contexts. On one server the scripts of the state store keep those of the states.
  */
 export class TaskIndex {
   readonly #connection: RedisConnection;
@@ -104,18 +105,29 @@ export class TaskIndex {
     if (group !== undefined) await this.#connection.send('zadd', this.#ofGroup(group), 'GT', statusAt, memberOf(task));
   }
 
+  /** Lists a task under its state; again does nothing. */
+  async enter(task: IndexedTask, state: TaskState, createdAt: number): Promise<void> {
+    await this.#connection.send('zadd', this.#ofState(state), 'NX', createdAt, memberOf(task));
+  }
+
+  async leave(task: IndexedTask, state: TaskState): Promise<void> {
+    await this.#connection.send('zrem', this.#ofState(state), memberOf(task));
+  }
+
   async remove(task: IndexedTask): Promise<void> {
     const group = groupOf(task.contextId);
     await Promise.all([
+      ...taskStates.map((state) => this.leave(task, state)),
       this.#each(task, (key, member) => this.#connection.send('zrem', key, member)),
       group === undefined ? undefined : this.#connection.send('zrem', this.#ofGroup(group), memberOf(task)),
     ]);
   }
 
   /** A page of tasks, newest first; of a group, most recent status first. */
-  async page({ contextId, parentTaskId, byStatus, offset, size }: IndexPage): Promise<readonly IndexedTask[]> {
+  async page({ state, contextId, parentTaskId, byStatus, offset, size }: IndexPage): Promise<readonly IndexedTask[]> {
     if (byStatus === undefined) {
-      const ofContext = contextId === undefined ? this.#all : this.#ofContext(contextId);
+      const ofAll = state === undefined ? this.#all : this.#ofState(state);
+      const ofContext = contextId === undefined ? ofAll : this.#ofContext(contextId);
       const key = parentTaskId === undefined ? ofContext : this.#ofParent(parentTaskId);
       return tasksOf(await this.#connection.send('zrevrange', key, offset, offset + size - 1));
     }
@@ -133,6 +145,10 @@ export class TaskIndex {
 
   get #all(): string {
     return `${this.#prefix}:tasks`;
+  }
+
+  #ofState(state: TaskState): string {
+    return `${this.#prefix}:state:${state}`;
   }
 
   #ofContext(contextId: string): string {

@@ -11,6 +11,7 @@ import {
   type ReadOptions,
   type StoreCheck,
   type TaskQuery,
+  type TaskState,
   type TaskStateStore,
   type TaskSummary,
   taskIdPattern,
@@ -32,7 +33,7 @@ import { CommandListener, TaskFollower } from './follow-task.ts';
 import { type IndexedTask, TaskIndex } from './indexes.ts';
 import { encodeRecord, JournalReader, JournalWriter } from './journal.ts';
 import { type ScriptCall, ScriptRunner, type TaskKeys, taskKeys } from './lua-scripts.ts';
-import { RedisConnection, type RedisTarget } from './redis-connection.ts';
+import { isCluster, RedisConnection, type RedisTarget } from './redis-connection.ts';
 import { RedisMessageStore } from './redis-message-store.ts';
 import {
   type RedisStateStoreOptions,
@@ -78,8 +79,8 @@ export class RedisStateStore implements TaskStateStore {
   readonly #tasks: TaskList;
   readonly #redis: RedisTarget;
   #messages: RedisMessageStore | undefined;
-  /** By task, where its context is of a group. For those whose lease was taken here. */
-  readonly #grouped = new Map<string, IndexedTask>();
+  /** By task: what the indexes have to be told of those whose lease was taken here. In a cluster all of them, else those of a group. */
+  readonly #leased = new Map<string, LeasedTask>();
 
   constructor(options: RedisStateStoreOptions) {
     const settings = redisStoreSettings(options);
@@ -123,7 +124,12 @@ export class RedisStateStore implements TaskStateStore {
       subject: { taskId },
     };
     // Before the task, so that none is ever unlisted; again after it, since a list may have met the entry without its task.
-    const tell = () => Promise.all([this.#index.add(task, at), this.#tasks.runnable.tell(taskId)]);
+    const tell = () =>
+      Promise.all([
+        this.#index.add(task, at),
+        this.#tasks.runnable.tell(taskId),
+        this.#tellsStates && this.#index.enter(task, 'submitted', at),
+      ]);
     const [, answer] = await Promise.all([tell(), this.#scripts.run(call)]);
     if (answer.int(1) === 1) {
       await Promise.all([tell(), this.#tasks.sweep()]);
@@ -148,7 +154,9 @@ export class RedisStateStore implements TaskStateStore {
     const task = indexedTask(taskId, answer.text(3), answer.text(5));
     this.#index.add(task, Number(answer.text(4))).catch(() => {});
     this.#tasks.runnable.tell(taskId).catch(() => {});
-    if (groupOf(task.contextId) !== undefined) this.#grouped.set(taskId, task);
+    if (this.#tellsStates || groupOf(task.contextId) !== undefined) {
+      this.#leased.set(taskId, { task, createdAt: Number(answer.text(4)), state: 'submitted' });
+    }
     const left = answer.text(6);
     const abandonedAt = left === '' ? null : Number(left);
     return { taskId, owner, epoch: Number(answer.text(1)), seq: answer.int(2), leaseMs, abandonedAt };
@@ -157,12 +165,19 @@ export class RedisStateStore implements TaskStateStore {
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     this.#sendDeltas(lease.taskId);
     const appended = this.#writer.append(lease, records, options);
-    const { taskId } = lease;
-    const task = this.#grouped.get(taskId);
-    const statusAt = task && statusTimeIn(records);
-    if (task === undefined || statusAt === undefined) return appended;
+    const leased = this.#leased.get(lease.taskId);
+    if (leased === undefined) return appended;
     // After the record, which is valid even if the index update fails; a `list` that finds the entry repairs it.
-    return appended.then(() => this.#index.tell(task, statusAt).catch(() => {}));
+    return appended.then(() => this.#tell(leased, records, options.status).catch(() => {}));
+  }
+
+  async #tell(leased: LeasedTask, records: readonly JournalRecord[], state: TaskState): Promise<void> {
+    const { task, createdAt, state: before } = leased;
+    const statusAt = statusTimeIn(records);
+    if (statusAt !== undefined && groupOf(task.contextId) !== undefined) await this.#index.tell(task, statusAt);
+    if (!this.#tellsStates || state === before) return;
+    leased.state = state;
+    await Promise.all([this.#index.enter(task, state, createdAt), this.#index.leave(task, before)]);
   }
 
   async renew(lease: Lease): Promise<void> {
@@ -180,7 +195,7 @@ export class RedisStateStore implements TaskStateStore {
     const { taskId, owner, epoch } = lease;
     this.#sendDeltas(taskId);
     this.#writer.flush(taskId);
-    this.#grouped.delete(taskId);
+    this.#leased.delete(taskId);
     const { head } = this.#keys(taskId);
     await this.#scripts.run({
       script: 'release',
@@ -251,8 +266,8 @@ export class RedisStateStore implements TaskStateStore {
   }
 
   /**
-   * Looks at the tasks of the context, or at all, the newest first, until there are enough: a rare state costs a long look. Runnable
-   * tasks have an index of their own: those are found in one call a page of 100, the one that waits longest first.
+   * Looks at the tasks of the context, the state, or all, the newest first, until there are enough: a rare state of a context costs a long
+   * look. Runnable tasks have an index of their own: those are found in one call a page of 100, the one that waits longest first.
    */
   async list(query: TaskQuery = {}): Promise<readonly TaskSummary[]> {
     return this.#tasks.list(query);
@@ -290,6 +305,11 @@ export class RedisStateStore implements TaskStateStore {
     }
   }
 
+  /** In a cluster no script reaches the indexes of states. */
+  get #tellsStates(): boolean {
+    return isCluster(this.#connection.client);
+  }
+
   /** After the records that they follow. */
   #sendDeltas(taskId: string): void {
     if (!this.#deltas.isWaiting(taskId)) return;
@@ -301,6 +321,13 @@ export class RedisStateStore implements TaskStateStore {
     assertTaskId(taskId);
     return taskKeys(this.#settings.prefix, taskId);
   }
+}
+
+interface LeasedTask {
+  readonly task: IndexedTask;
+  readonly createdAt: number;
+  /** Under which the index was told last that lists it. */
+  state: TaskState;
 }
 
 /** `parent`: empty for none. */

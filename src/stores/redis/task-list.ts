@@ -3,7 +3,7 @@ import { byStatusOfSummaries, fits, isRunnable, summaryOf } from '../task-summar
 import type { IndexedTask, TaskIndex } from './indexes.ts';
 import { LuaScript, listOf, runnableKey, ScriptAnswer, type ScriptRunner, taskKeys } from './lua-scripts.ts';
 import { isCluster, type RedisConnection } from './redis-connection.ts';
-import { retentionOf } from './redis-options.ts';
+import { isTaskState } from './redis-options.ts';
 
 interface TaskListDeps {
   readonly connection: RedisConnection;
@@ -18,36 +18,38 @@ const listPageSize = 100;
 export class TaskList {
   readonly #deps: TaskListDeps;
   readonly runnable: RunnableIndex;
+  #complete: Promise<void> | undefined;
 
   constructor(deps: TaskListDeps) {
-    const { connection, prefix, index } = deps;
+    const { connection, prefix } = deps;
     this.#deps = deps;
-    this.runnable = new RunnableIndex({
-      connection,
-      prefix,
-      tasks: index,
-      describe: (taskId) => this.describe(taskId),
-    });
+    this.runnable = new RunnableIndex({ connection, prefix, describe: (taskId) => this.describe(taskId) });
   }
 
   async list(query: TaskQuery): Promise<readonly TaskSummary[]> {
     const { limit = 50 } = query;
     if (query.runnable) return this.#listRunnable(query, limit);
+    const isOfState = query.contextId === undefined && query.parentTaskId === undefined && query.byStatus === undefined;
+    const state = isOfState ? query.state : undefined;
+    if (state !== undefined) await this.#withOlder();
     const found: TaskSummary[] = [];
     for (let offset = 0; found.length < limit; ) {
-      const page = await this.#deps.index.page({ ...query, offset, size: listPageSize });
-      if (page.length === 0) break;
+      // The first page has what the caller asks for; where that was not enough, later pages are whole ones. Child turns cost nothing.
+      const size = offset === 0 && !query.roots ? Math.min(Math.ceil(limit), listPageSize) : listPageSize;
+      const page = await this.#deps.index.page({ ...query, offset, size });
       // Those that are gone were removed from the index, so the next page begins earlier.
       const wanted = query.roots ? page.filter(({ parentTaskId }) => parentTaskId === undefined) : page;
-      const summaries = await this.#summaries(wanted);
+      const summaries = await this.#summaries(wanted, state);
       offset += page.length - (wanted.length - summaries.length);
       found.push(...summaries.filter((summary) => fits(query, summary)));
+      if (page.length < size) break;
     }
     if (query.byStatus !== undefined) await this.#mend(found);
     return found.slice(0, limit);
   }
 
   async #listRunnable(query: TaskQuery, limit: number): Promise<readonly TaskSummary[]> {
+    await this.#withOlder();
     const found: TaskSummary[] = [];
     for (let from: RunnablePlace | undefined = [0, 0]; from !== undefined && found.length < limit; ) {
       const page: RunnablePage = await this.runnable.page(from, query.dueBy);
@@ -71,15 +73,52 @@ export class TaskList {
     await this.#summaries(await this.#deps.index.sample());
   }
 
-  async #summaries(tasks: readonly IndexedTask[]): Promise<readonly TaskSummary[]> {
-    const summaries = await Promise.all(tasks.map((task) => this.#summary(task)));
+  /** `state`: whose index names the tasks. */
+  async #summaries(tasks: readonly IndexedTask[], state?: TaskState): Promise<readonly TaskSummary[]> {
+    const summaries = await Promise.all(tasks.map((task) => this.#summary(task, state)));
     return summaries.filter((summary) => summary !== undefined);
   }
 
-  async #summary(task: IndexedTask): Promise<TaskSummary | undefined> {
+  async #summary(task: IndexedTask, state: TaskState | undefined): Promise<TaskSummary | undefined> {
+    const { index } = this.#deps;
     const summary = await this.describe(task.taskId);
-    if (!summary) await this.#deps.index.remove(task);
-    return summary;
+    if (!summary) await index.remove(task);
+    if (!summary || state === undefined || summary.state === state) return summary;
+    await index.leave(task, state);
+    // It may have come back to the state before it was removed.
+    const now = await this.describe(task.taskId);
+    if (now?.state !== state) return undefined;
+    await index.enter(task, state, Date.parse(now.createdAt));
+    return now;
+  }
+
+  /** Once for a prefix: adds the tasks that a version without indexes of states and of runnable tasks created. */
+  async #withOlder(): Promise<void> {
+    this.#complete ??= this.#addOlder();
+    try {
+      await this.#complete;
+    } catch (error) {
+      this.#complete = undefined;
+      throw error;
+    }
+  }
+
+  async #addOlder(): Promise<void> {
+    const { connection, prefix, index } = this.#deps;
+    const mark = `${prefix}:indexed`;
+    if ((await connection.send('get', mark)) !== null) return;
+    const add = async (task: IndexedTask): Promise<void> => {
+      const summary = await this.describe(task.taskId);
+      if (summary === undefined) return;
+      await index.enter(task, summary.state, Date.parse(summary.createdAt));
+      if (isRunnable(summary.state)) await this.runnable.add(task.taskId);
+    };
+    for (let offset = 0; ; offset += listPageSize) {
+      const page = await index.page({ offset, size: listPageSize });
+      if (page.length === 0) break;
+      await Promise.all(page.map(add));
+    }
+    await connection.send('set', mark, '1');
   }
 
   /** Undefined where the task is gone. */
@@ -101,7 +140,6 @@ export class TaskList {
 interface RunnableIndexDeps {
   readonly connection: RedisConnection;
   readonly prefix: string;
-  readonly tasks: TaskIndex;
   /** What the head of a task says; undefined where it is gone. */
   describe(taskId: string): Promise<TaskSummary | undefined>;
 }
@@ -129,7 +167,6 @@ const duePageSize = 100;
 class RunnableIndex {
   readonly #deps: RunnableIndexDeps;
   readonly #key: string;
-  #complete: Promise<void> | undefined;
 
   constructor(deps: RunnableIndexDeps) {
     this.#deps = deps;
@@ -138,18 +175,16 @@ class RunnableIndex {
 
   /** In a cluster: says that a task may be runnable. Elsewhere the scripts have said it. */
   async tell(taskId: string): Promise<void> {
-    if (isCluster(this.#deps.connection.client)) await this.#deps.connection.send('zadd', this.#key, 'NX', 0, taskId);
+    if (isCluster(this.#deps.connection.client)) await this.add(taskId);
+  }
+
+  /** Of a task that stands in it already it changes nothing. */
+  async add(taskId: string): Promise<void> {
+    await this.#deps.connection.send('zadd', this.#key, 'NX', 0, taskId);
   }
 
   /** The tasks from a place on, that back off until `dueBy` at most; of one server the one that waits longest first. */
   async page(from: RunnablePlace, dueBy = Number.POSITIVE_INFINITY): Promise<RunnablePage> {
-    this.#complete ??= this.#addOlder();
-    try {
-      await this.#complete;
-    } catch (error) {
-      this.#complete = undefined;
-      throw error;
-    }
     return isCluster(this.#deps.connection.client) ? this.#lookedAt(from[0]) : this.#scripted(from, dueBy);
   }
 
@@ -186,23 +221,6 @@ class RunnableIndex {
     await this.tell(taskId);
     return now;
   }
-
-  /** Once for a prefix: adds the tasks that a version without this index created. */
-  async #addOlder(): Promise<void> {
-    const { tasks, describe } = this.#deps;
-    const mark = `${this.#key}-complete`;
-    if ((await this.#deps.connection.send('get', mark)) !== null) return;
-    for (let offset = 0; ; offset += duePageSize) {
-      const page = await tasks.page({ offset, size: duePageSize });
-      if (page.length === 0) break;
-      const found = await Promise.all(page.map(({ taskId }) => describe(taskId)));
-      const open = found.filter((summary) => summary !== undefined && isRunnable(summary.state));
-      await Promise.all(
-        open.map((task) => task && this.#deps.connection.send('zadd', this.#key, 'NX', 0, task.taskId)),
-      );
-    }
-    await this.#deps.connection.send('set', mark, '1');
-  }
 }
 
 /** What `lua/describe-1.lua` gives of a task. */
@@ -224,16 +242,10 @@ function summaryOfAnswer(taskId: string, answer: ScriptAnswer): TaskSummary {
   });
 }
 
-const states = retentionOf(null);
-
 function stateOf(text: string): TaskState {
-  if (isState(text)) return text;
+  if (isTaskState(text)) return text;
   throw new AgentLoopError(
     'SCHEMA',
     `A task has the state "${text}", which this version does not know; update millrace.`,
   );
-}
-
-function isState(text: string): text is TaskState {
-  return Object.hasOwn(states, text);
 }

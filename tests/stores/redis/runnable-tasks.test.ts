@@ -1,6 +1,7 @@
 import { expect, it } from '@jest/globals';
-import { done, noteRecord as note, startRecord, suspended } from 'millrace/internals';
+import { backoff, done, noteRecord as note, startRecord, suspended } from 'millrace/internals';
 import type { RedisStateStore } from 'millrace/redis';
+import type { TaskQuery } from 'millrace/types';
 import { describeRedis } from './describe-redis.ts';
 import { beginHeld, RedisBench } from './redis-bench.ts';
 
@@ -58,6 +59,59 @@ describeRedis('the runnable tasks of RedisStateStore', () => {
     expect(bench.server.cli('ZCARD', 'millrace:due')).toBe('11');
   }, 600_000);
 
+  it('F-14 that are due are found without a look at those that back off until later', async () => {
+    const store = bench.open({ prefix: 'backs-off' });
+    const begin = async (until: number) => {
+      const { taskId, owner } = await beginHeld(store);
+      await owner.append(backoff(until));
+      await store.release(owner.lease);
+      return taskId;
+    };
+    const now = Date.now();
+    for (let index = 0; index < 200; index++) await begin(now + 3_600_000 + index);
+    const due = [await begin(now - 2), await begin(now - 1)];
+    await store.list({ runnable: true, dueBy: now });
+    bench.server.cli('CONFIG', 'RESETSTAT');
+    expect((await store.list({ runnable: true, dueBy: now })).map(({ taskId }) => taskId)).toEqual(due);
+    // The tasks that may be taken at once, twice those that back off, and each of the two.
+    expect(work().calls).toEqual({ evalsha: 1, time: 1, zrangebyscore: 3, hmget: 2 });
+  });
+
+  it('F-14 a list of one state looks at the tasks that it gives, however many others there are', async () => {
+    const store = bench.open({ prefix: 'states' });
+    await waitingOrEnded(store, count);
+    const working: string[] = [];
+    for (let index = 0; index < 7; index++) {
+      const { taskId, owner } = await beginHeld(store);
+      await owner.append(note('works'));
+      working.unshift(taskId);
+    }
+    const ids = async (query: TaskQuery) => (await store.list(query)).map(({ taskId }) => taskId);
+    await store.list({ state: 'working' });
+    bench.server.cli('CONFIG', 'RESETSTAT');
+    expect((await ids({ state: 'working' })).sort()).toEqual(working.sort());
+    expect(work().calls).toEqual({ zrevrange: 1, evalsha: 7, time: 7, hmget: 7 });
+    bench.server.cli('CONFIG', 'RESETSTAT');
+    expect(await ids({ state: 'completed', limit: 10 })).toHaveLength(10);
+    expect(work().calls).toEqual({ zrevrange: 1, evalsha: 10, hmget: 10 });
+    const cards = ['submitted', 'working', 'input-required', 'completed'].map((state) =>
+      Number(bench.server.cli('ZCARD', `states:state:${state}`)),
+    );
+    expect(cards).toEqual([0, 7, count / 2, count / 2]);
+    const [gone = ''] = await ids({ state: 'completed', limit: 1 });
+    await store.delete(gone);
+    expect(bench.server.cli('ZCARD', 'states:state:completed')).toBe(String(count / 2 - 1));
+  }, 600_000);
+
+  it('F-14 a list of one state leaves out tasks whose time is over, and forgets them', async () => {
+    const store = bench.open({ prefix: 'expired' });
+    await waitingOrEnded(store, 100);
+    const [gone, ...rest] = (await store.list({ state: 'completed' })).map(({ taskId }) => taskId);
+    bench.server.cli('DEL', `expired:{${gone}}:h`);
+    expect((await store.list({ state: 'completed' })).map(({ taskId }) => taskId)).toEqual(rest);
+    expect(bench.server.cli('ZCARD', 'expired:state:completed')).toBe(String(rest.length));
+  });
+
   it('H-22 are those of an older version too, which kept no index', async () => {
     const store = bench.open({ prefix: 'older' });
     const task = async (taskId: string) => {
@@ -71,9 +125,11 @@ describeRedis('the runnable tasks of RedisStateStore', () => {
     });
     await store.release(lease);
     await task('held');
-    bench.server.cli('DEL', 'older:due');
+    bench.server.cli('DEL', 'older:due', 'older:state:submitted', 'older:state:working');
     expect(await bench.open({ prefix: 'older' }).list({ runnable: true })).toMatchObject([{ taskId: 'given-back' }]);
-    expect(bench.server.cli('EXISTS', 'older:due-complete')).toBe('1');
+    expect(bench.server.cli('EXISTS', 'older:indexed')).toBe('1');
+    const [working, submitted] = [await store.list({ state: 'working' }), await store.list({ state: 'submitted' })];
+    expect([working, submitted]).toMatchObject([[{ taskId: 'given-back' }], [{ taskId: 'held' }]]);
   });
 
   it('H-22 an append writes no more than its task, and is one round trip', async () => {

@@ -60,6 +60,7 @@ if later >= 0 then
   fields[#fields + 1] = whole(later)
 end
 redis.call('HSET', KEYS[1], unpack(fields))
+listed(head[6], ARGV[2])
 if ended == 1 or not RUNNABLE[ARGV[2]] then
   due(nil)
 elseif not RUNNABLE[head[6]] then

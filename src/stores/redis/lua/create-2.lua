@@ -25,4 +25,5 @@ redis.call('HSET', KEYS[1], 'seq', 1, 'epoch', 0, 'granted', 0, 'owner', '', 'ex
 if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'parent', ARGV[7]) end
 keep(tonumber(ARGV[2]))
 due(now())
+listed(nil, 'submitted')
 return { OK, 1, ARGV[8] }

@@ -18,7 +18,7 @@ local function linked(payload, name)
   return type(taskId) == 'string' and taskId or nil
 end
 
-local head = redis.call('HMGET', KEYS[1], 'contextId', 'seq', 'parent', 'due')
+local head = redis.call('HMGET', KEYS[1], 'contextId', 'seq', 'parent', 'due', 'status')
 local parent = head[3] or ''
 if ARGV[2] ~= '' and parent ~= ARGV[2] then
   local first = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1]
@@ -36,6 +36,7 @@ if #children > 0 or #entries == tonumber(ARGV[3]) then return { OK, 0, entries[#
 
 due(nil)
 taken(head[4])
+if head[1] then listed(head[5], nil) end
 redis.call('UNLINK', KEYS[1], KEYS[2], keyOf('b'), keyOf('c'), keyOf('i'))
 if not head[1] then
   redis.call('UNLINK', KEYS[3])

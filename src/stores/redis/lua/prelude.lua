@@ -48,6 +48,17 @@ local function taken(later)
   redis.call('ZREM', index .. '-later', (string.match(KEYS[1], '{(.*)}')))
 end
 
+-- Moves a task between the indexes of two states, nil for none, by the time of its creation. In a cluster the caller does.
+local function listed(before, after)
+  local index = KEYS[#KEYS]
+  if before == after or string.sub(index, -4) ~= ':due' then return end
+  local head = redis.call('HMGET', KEYS[1], 'contextId', 'createdAt', 'parent')
+  local member = string.match(KEYS[1], '{(.*)}') .. (head[3] and '<' .. head[3] or '') .. ' ' .. head[1]
+  local ofState = string.sub(index, 1, -4) .. 'state:'
+  if before then redis.call('ZREM', ofState .. before, member) end
+  if after then redis.call('ZADD', ofState .. after, head[2], member) end
+end
+
 -- Gives all keys of the task the same time to live, in seconds; below 0 they stay.
 local function keep(seconds)
   for letter in string.gmatch('hjbdci', '.') do
