@@ -7,7 +7,7 @@ import { OpenCall } from './core/model-call/index.ts';
 import { resolveConfig } from './core/options/index.ts';
 import { TurnNode } from './core/ownership/index.ts';
 import { AbortScope } from './core/streams/index.ts';
-import { CallNotes, collectTools, executeTools as executeWithJournal, ToolSet } from './core/tool-call/index.ts';
+import { collectTools, executeTools as executeWithJournal, ToolSet, UnstartedCalls } from './core/tool-call/index.ts';
 import { Inbox, loopIterations as loopWithJournal, type TurnDeps } from './core/turn/index.ts';
 import { startExecuteSpan } from './observability/spans/run-spans.ts';
 import { turnTracing } from './observability/spans/tracing-options.ts';
@@ -114,7 +114,7 @@ export async function operatorTurn(
     authContext: undefined,
     context: undefined,
     hooks: new Hooks(config.hooks),
-    callNotes: new CallNotes(),
+    unstartedCalls: new UnstartedCalls(),
     scope: new AbortScope(),
     drain: new AbortScope(),
     inbox: new Inbox(),

@@ -103,7 +103,7 @@ export type { RecordedHook } from '../src/core/journal/extension-record.ts';
 export { CommandIds, History, isInstruction, PersistentArray } from '../src/core/journal/history.ts';
 export { earlierRuns, type LostSpan } from '../src/core/journal/lost-runs.ts';
 export { innermostQuestion, openQuestions } from '../src/core/journal/questions.ts';
-export { eventsBehind, iterateEvents } from '../src/core/journal/read-events.ts';
+export { eventsAfter, iterateEvents } from '../src/core/journal/read-events.ts';
 export { isKnownType, kindOf } from '../src/core/journal/record-table.ts';
 export {
   isTerminal,
@@ -128,7 +128,7 @@ export { fuse, type Handlers, handOver, operate, type Sink, Stage, staged } from
 export { Deadlines } from '../src/core/tool-call/call-limits.ts';
 export { RunningTool, type ToolCallRun, type ToolSignal } from '../src/core/tool-call/running-tool.ts';
 export { executeTools } from '../src/core/tool-call/tool-operators.ts';
-export { CallNotes, refusedCall } from '../src/core/tool-call/tool-results.ts';
+export { refusedCall, UnstartedCalls } from '../src/core/tool-call/tool-results.ts';
 export { collectTools, ToolSet } from '../src/core/tool-call/tool-set.ts';
 export { AgentLoop } from '../src/core/turn/agent-loop.ts';
 export { answerTask } from '../src/core/turn/from-outside.ts';

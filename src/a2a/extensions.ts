@@ -78,12 +78,12 @@ const name = /^[a-z0-9_-]{1,64}$/;
 
 /** What goes along with a task or an update; `undefined` for nothing. */
 export function turnMetadata({ cursor, reason, code }: TurnMetadata): { [key: string]: unknown } | undefined {
-  const told = {
+  const metadata = {
     ...(cursor !== undefined && { cursor }),
     ...(reason !== undefined && name.test(reason) && { reason }),
     ...(code !== undefined && { code }),
   };
-  return Object.keys(told).length === 0 ? undefined : { [turnExtension]: told };
+  return Object.keys(metadata).length === 0 ? undefined : { [turnExtension]: metadata };
 }
 
 type Headers = Readonly<Record<string, unknown>>;

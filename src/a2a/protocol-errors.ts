@@ -82,10 +82,10 @@ export function contentNotSupported(message: string): A2AError {
  * The error that a client receives: its own mistakes with a helpful message, everything else without the engine's message, which may
  * name servers and other owners' things.
  */
-export function toldError(error: unknown): A2AError {
-  const { A2AError: Told } = protocolErrors();
-  if (error instanceof Told) return error;
-  if (!AgentLoopError.isInstance(error)) return new Told('The agent has failed.');
+export function clientError(error: unknown): A2AError {
+  const { A2AError: ClientError } = protocolErrors();
+  if (error instanceof ClientError) return error;
+  if (!AgentLoopError.isInstance(error)) return new ClientError('The agent has failed.');
   switch (error.code) {
     case 'NOT_FOUND':
       return taskNotFound();
@@ -100,9 +100,9 @@ export function toldError(error: unknown): A2AError {
     case 'BUSY':
     case 'SHUTDOWN':
     case 'UNAVAILABLE':
-      return new Told(withCode('The agent is not available at the moment; try again.', error));
+      return new ClientError(withCode('The agent is not available at the moment; try again.', error));
     default:
-      return new Told(withCode('The agent has failed.', error));
+      return new ClientError(withCode('The agent has failed.', error));
   }
 }
 

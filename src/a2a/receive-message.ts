@@ -119,22 +119,26 @@ async function tell(receipt: Receipt, message: WireMessage, bytes: number): Prom
     throw malformed('message.contextId is not the context of the task; leave it out.');
   const repeats = await repeated(receipt, message, view);
   // Nothing comes of it any more where the task waits for somebody else's answer.
-  if (repeats === 'start' || (repeats === 'told' && waitsForAnswers(state))) return { taskId, beyond: 0 };
-  if (repeats === 'told') return continueTurn(receipt, state);
+  if (repeats === 'start' || (repeats === 'received' && waitsForAnswers(state))) return { taskId, beyond: 0 };
+  if (repeats === 'received') return continueTurn(receipt, state);
   if (state.isComplete) throw unsupported('The task is over and takes no more messages; send one without taskId.');
   const { maxHistory } = tasks.options.limits;
   if (state.history.length >= maxHistory) throw historyIsFull(maxHistory);
   const received = receivedAnswers(state, message);
   await tasks.keep({ bytes, contextId: state.turn.contextId }, () => follow(receipt, { message, state, received }));
-  const told = received.rest.length > 0 && { command: commandOf(messageId, tasks.scope) };
-  return { ...(await continueTurn(receipt, state)), since: state.seq, ...told };
+  const steered = received.rest.length > 0 && { command: commandOf(messageId, tasks.scope) };
+  return { ...(await continueTurn(receipt, state)), since: state.seq, ...steered };
 }
 
 /**
  * What a message repeats: the one that started the task, or one that the task received later. Errors: RequestMalformed where its id stands for
  * another message.
  */
-async function repeated(receipt: Receipt, message: WireMessage, view: TurnView): Promise<'start' | 'told' | undefined> {
+async function repeated(
+  receipt: Receipt,
+  message: WireMessage,
+  view: TurnView,
+): Promise<'start' | 'received' | undefined> {
   const { tasks } = receipt;
   const { messageId, taskId } = message;
   const intake = intakeOf(receipt);
@@ -146,7 +150,7 @@ async function repeated(receipt: Receipt, message: WireMessage, view: TurnView):
   if (await tasks.read(started)) throw reusedMessageId();
   const isOfMessage = (command: string) => isCommandOf(command, messageId, tasks.scope);
   if (!view.state.commands.some(isOfMessage)) return undefined;
-  if (toldTurn(view, { isOfMessage, message }, intake)) return 'told';
+  if (hasReceived(view, { isOfMessage, message }, intake)) return 'received';
   throw reusedMessageId();
 }
 
@@ -314,14 +318,14 @@ function startedTurn({ records, state }: TurnView, message: WireMessage, intake:
 }
 
 /** What a turn recorded of a message that it received. */
-interface Told {
+interface RecordedMessage {
   /** Whether these are commands of the message. */
   readonly isOfMessage: (command: string) => boolean;
   readonly message: WireMessage;
 }
 
 /** Whether what a turn recorded of a message is all that this one says: its answers, and what it says besides. */
-function toldTurn({ records, state }: TurnView, { isOfMessage, message }: Told, intake: Intake): boolean {
+function hasReceived({ records, state }: TurnView, { isOfMessage, message }: RecordedMessage, intake: Intake): boolean {
   const recorded = records.flatMap((record) =>
     record.type === 'turn.answered' && isOfMessage(record.command ?? '') ? [record.questionId] : [],
   );
@@ -332,9 +336,9 @@ function toldTurn({ records, state }: TurnView, { isOfMessage, message }: Told, 
   const isGiven = ([id, value]: readonly [string, unknown]) =>
     state.answers.some(({ question, answer }) => question.id === id && isSameJson(answer, value));
   if (!Object.entries(answers).every(isGiven) || !recorded.every((id) => Object.hasOwn(answers, id))) return false;
-  const [told, ...more] = steered;
-  if (rest.length === 0 || told === undefined) return rest.length === 0 && told === undefined;
-  return more.length === 0 && isSame(told, { ...message, parts: [...rest] }, intake);
+  const [steering, ...more] = steered;
+  if (rest.length === 0 || steering === undefined) return rest.length === 0 && steering === undefined;
+  return more.length === 0 && isSame(steering, { ...message, parts: [...rest] }, intake);
 }
 
 /** The answers in a message whose question is not open any more: a part or texts that name none answer what they answered before. */

@@ -34,7 +34,7 @@ import {
   resolveHandlerOptions,
 } from './handler-options.ts';
 import { listTasks } from './list-tasks.ts';
-import { malformed, protocolErrors, taskNotFound, toldError, unsupported } from './protocol-errors.ts';
+import { clientError, malformed, protocolErrors, taskNotFound, unsupported } from './protocol-errors.ts';
 import { receiveMessage } from './receive-message.ts';
 import { ResponseStream } from './response-stream.ts';
 import { defaultScopeOf, Scope, unauthenticated } from './scope.ts';
@@ -100,11 +100,11 @@ class RequestHandler implements A2AHandler {
     const { extendedCard } = this.#options;
     if (!extendedCard) throw new (protocolErrors().ExtendedAgentCardNotConfiguredError)();
     if (!context.user?.isAuthenticated) throw unauthenticated();
-    return this.#told(() => this.#called('extendedCard', () => extendedCard(context)));
+    return this.#mapErrors(() => this.#called('extendedCard', () => extendedCard(context)));
   }
 
   sendMessage(params: SendMessageRequest, context: ServerCallContext): Promise<Task> {
-    return this.#told(async () => {
+    return this.#mapErrors(async () => {
       activated(context, turnExtension);
       const { historyLength, returnImmediately: immediately = false } = params.configuration ?? {};
       const options = { historyLength: checkedLength(historyLength), immediately, left: connectionOf(context) };
@@ -145,25 +145,25 @@ class RequestHandler implements A2AHandler {
   }
 
   getTask({ id, historyLength }: GetTaskRequest, context: ServerCallContext): Promise<Task> {
-    return this.#told(async () => {
+    return this.#mapErrors(async () => {
       const tasks = await this.#tasksOf(context);
       return tasks.shown(await tasks.find(id), { historyLength: checkedLength(historyLength) });
     });
   }
 
   listTasks(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
-    return this.#told(async () => listTasks(await this.#tasksOf(context), params));
+    return this.#mapErrors(async () => listTasks(await this.#tasksOf(context), params));
   }
 
   cancelTask({ id }: CancelTaskRequest, context: ServerCallContext): Promise<Task> {
-    return this.#told(async () => (await this.#tasksOf(context)).cancel(id));
+    return this.#mapErrors(async () => (await this.#tasksOf(context)).cancel(id));
   }
 
   createTaskPushNotificationConfig(
     params: TaskPushNotificationConfig,
     context: ServerCallContext,
   ): Promise<TaskPushNotificationConfig> {
-    return this.#told(async () => {
+    return this.#mapErrors(async () => {
       const push = await this.#push();
       const tasks = await this.#tasksOf(context);
       return tasks.register(push, await tasks.own(params.taskId), params, context.requestedVersion);
@@ -174,7 +174,7 @@ class RequestHandler implements A2AHandler {
     { taskId, id }: GetTaskPushNotificationConfigRequest,
     context: ServerCallContext,
   ): Promise<TaskPushNotificationConfig> {
-    return this.#told(async () => {
+    return this.#mapErrors(async () => {
       const push = await this.#push();
       const found = await push.get(await this.#own(taskId, context), id);
       if (!found) throw taskNotFound();
@@ -186,7 +186,7 @@ class RequestHandler implements A2AHandler {
     { taskId }: ListTaskPushNotificationConfigsRequest,
     context: ServerCallContext,
   ): Promise<ListTaskPushNotificationConfigsResponse> {
-    return this.#told(async () => {
+    return this.#mapErrors(async () => {
       const push = await this.#push();
       return { configs: [...(await push.list(await this.#own(taskId, context)))], nextPageToken: '' };
     });
@@ -196,7 +196,7 @@ class RequestHandler implements A2AHandler {
     { taskId, id }: DeleteTaskPushNotificationConfigRequest,
     context: ServerCallContext,
   ): Promise<void> {
-    return this.#told(async () => {
+    return this.#mapErrors(async () => {
       const push = await this.#push();
       await push.delete(await this.#own(taskId, context), id);
     });
@@ -273,7 +273,7 @@ class RequestHandler implements A2AHandler {
     return new ResponseStream(responses$.pipe(catchError((error: unknown) => throwError(() => this.#refusal(error)))));
   }
 
-  async #told<T>(work: () => Promise<T>): Promise<T> {
+  async #mapErrors<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
@@ -283,12 +283,12 @@ class RequestHandler implements A2AHandler {
 
   /** The error for the client; errors whose message is withheld are logged by their code. */
   #refusal(error: unknown): Error {
-    const told = toldError(error);
-    if (told !== error && told.reason === 'INTERNAL_ERROR') {
+    const refusal = clientError(error);
+    if (refusal !== error && refusal.reason === 'INTERNAL_ERROR') {
       const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
       this.#options.logger?.error('request failed', { code, name: nameOf(error) });
     }
-    return told;
+    return refusal;
   }
 }
 

@@ -9,7 +9,7 @@ import {
   type StatusUpdateEvent,
   type SubAgentEvent,
 } from '../core/contracts/index.ts';
-import { type Commit, EventProjector, isBehind, outputId, type Signal, taskState } from '../core/journal/index.ts';
+import { type Commit, EventProjector, isAfterCursor, outputId, type Signal, taskState } from '../core/journal/index.ts';
 import { extensionEventsExtension, toolEventsExtension, turnMetadata, wireKind } from './extensions.ts';
 import { dataPart, textPart } from './received-message.ts';
 import { shownContext } from './scope.ts';
@@ -54,13 +54,13 @@ export function streamUpdates(options: StreamOptions): (signals$: Observable<Sig
     defer(() => {
       const projector = new EventProjector({ checkpoints: true, now: options.now });
       let first = true;
-      let told: TaskState | undefined;
+      let shown: TaskState | undefined;
       const wired = (events: readonly AgentEvent[], commit?: Commit): readonly StreamResponse[] =>
         events.flatMap((event) => {
           if (event.kind === 'status-update') {
             const state = wireState(event.status.state);
-            if (isSuspension(event) && told === state) return [];
-            told = state;
+            if (isSuspension(event) && shown === state) return [];
+            shown = state;
           }
           return responsesOf(event, { value: endValueOf(commit), toolEvents, extensionEvents });
         });
@@ -70,7 +70,7 @@ export function streamUpdates(options: StreamOptions): (signals$: Observable<Sig
         if (!first) return wired(events, signal);
         first = false;
         const task = snapshot(signal, options);
-        told = task.status?.state;
+        shown = task.status?.state;
         return [{ payload: { $case: 'task', value: task } }, ...wired(unseen(events, signal, options), signal)];
       };
       return signals$.pipe(
@@ -98,7 +98,7 @@ function unseen(
   { after }: Commit,
   { from, since = after.seq }: StreamOptions,
 ): readonly AgentEvent[] {
-  return events.filter(isBehind(from ?? cursorAfter(since)));
+  return events.filter(isAfterCursor(from ?? cursorAfter(since)));
 }
 
 /** The value that the turn ended with, where it did. */

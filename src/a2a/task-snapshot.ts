@@ -46,16 +46,16 @@ export function taskOf({ records, state }: TurnView, options: SnapshotOptions = 
     artifacts: artifacts ? artifactsOf(records) : [],
     history:
       historyLength === 0 ? [] : historyOf({ records, state }).slice(-(historyLength ?? Number.POSITIVE_INFINITY)),
-    metadata: turnMetadata({ cursor: cursorBehind(records), ...reasonsOf(state) }),
+    metadata: turnMetadata({ cursor: cursorAfterRecords(records), ...reasonsOf(state) }),
   };
 }
 
 function statusOf({ records, state }: TurnView): TaskStatus {
-  const told = records.findLast(({ type }) => type.startsWith('turn.'));
+  const last = records.findLast(({ type }) => type.startsWith('turn.'));
   return {
     state: wireState(shownState(state)),
     message: statusMessage(state),
-    timestamp: isoTime(told?.at ?? state.updatedAt),
+    timestamp: isoTime(last?.at ?? state.updatedAt),
   };
 }
 
@@ -82,7 +82,7 @@ function reasonsOf({ outcome }: LoopState): { readonly reason?: string; readonly
  * The cursor behind all events of these records: in front of those of the next one. The first record says that the task was submitted, and
  * then that it is worked on, so a task of that alone is in front of it.
  */
-function cursorBehind(records: readonly JournalRecord[]): string {
+function cursorAfterRecords(records: readonly JournalRecord[]): string {
   const { seq, epoch } = records.at(-1) ?? { seq: 0, epoch: 0 };
   return cursorAfter(seq, epoch);
 }

@@ -64,7 +64,7 @@ export class ContextQueue {
     const { journal, running, busy } = this.#options;
     const before: Admission['before'] = (run$) => {
       if (running.get(taskId)) return run$;
-      if (busy === 'queue') return journal ? this.#behindThoseBefore(contextId, taskId, run$) : run$;
+      if (busy === 'queue') return journal ? this.#afterEarlierTurns(contextId, taskId, run$) : run$;
       const ahead = busy === 'reject' ? running.ahead(contextId, taskId) : undefined;
       if (ahead) return throwError(() => contextBusy(contextId, ahead.turn.taskId, runsHere));
       if (!journal) return run$;
@@ -72,7 +72,7 @@ export class ContextQueue {
         error: (error) =>
           isBusy(error) ? void this.#forgetUnbegun(journal, taskId).finally(() => to.error(error)) : to.error(error),
       }));
-      const admitted$ = this.#noting(taskId, forgetting(run$));
+      const admitted$ = this.#forgetAtEnd(taskId, forgetting(run$));
       return this.#openTurns(contextId).pipe(
         handOver(([first = taskId]) =>
           first === taskId ? admitted$ : from(this.#admit(contextId, taskId, journal)).pipe(handOver(() => admitted$)),
@@ -144,7 +144,7 @@ export class ContextQueue {
   }
 
   /** The run of a turn that begins once those that were started before it are registered, or do not run here any more. */
-  #behindThoseBefore(contextId: string, taskId: string, run$: Observable<Signal>): Observable<Signal> {
+  #afterEarlierTurns(contextId: string, taskId: string, run$: Observable<Signal>): Observable<Signal> {
     const { running } = this.#options;
     const shown = operate<Signal, Signal>((to) => ({
       next(signal) {
@@ -159,14 +159,14 @@ export class ContextQueue {
         if (to.closed) return;
         const before = running.unregistered(contextId, taskId);
         if (before) void before.registered.then(begin);
-        else this.#noting(taskId, shown(run$)).subscribe(to);
+        else this.#forgetAtEnd(taskId, shown(run$)).subscribe(to);
       };
       begin();
     });
   }
 
   /** Forgets how far a turn got that never begins. */
-  #noting(taskId: string, run$: Observable<Signal>): Observable<Signal> {
+  #forgetAtEnd(taskId: string, run$: Observable<Signal>): Observable<Signal> {
     return run$.pipe(finalize(() => this.#registered.delete(taskId)));
   }
 
@@ -256,16 +256,16 @@ export class ContextQueue {
     journal: TaskStateStore,
   ) {
     const { messageStore, running, logger } = this.#options;
-    let told = '';
+    let logged = '';
     return async (): Promise<Ahead | undefined> => {
       const open = await this.#ask(() => settleTurnsAhead({ messageStore, journal }, contextId, taskId));
       if (!open) return undefined;
       const { taskId: behind, status } = open;
       const here = running.get(behind);
       if (this.#refuses(open)) throw this.#busy(contextId, open);
-      if (told !== `${behind} ${status}`)
+      if (logged !== `${behind} ${status}`)
         logger?.[status === 'dead' && !here ? 'warn' : 'info']('turn queued', { taskId, contextId, behind, status });
-      told = `${behind} ${status}`;
+      logged = `${behind} ${status}`;
       const why = status === 'running' ? `runs; end it with cancel("${behind}")` : reasonOf(open);
       return { taskId: behind, why, over: here ? here.over : this.#over(open, journal, signal) };
     };

@@ -36,9 +36,9 @@ export interface EndedTurn {
 
 /** Who is current changes by a hand-off only: an agent that was named, or chosen for one message, leaves it as it is. */
 export function endedTurn(state: LoopState): EndedTurn {
-  const { agentId, stint } = state;
+  const { agentId, segment } = state;
   const messages = addedMessages(state);
-  return { messages, createdAt: timesOf(messages, state), ...(stint.reason === 'hand_off' && { agentId }) };
+  return { messages, createdAt: timesOf(messages, state), ...(segment.reason === 'hand_off' && { agentId }) };
 }
 
 /**

@@ -198,7 +198,7 @@ export function teamView(view: TeamView): Extension {
   return {
     name: 'team-view',
     prepareIteration(shown, context) {
-      const { from } = context.state.stint;
+      const { from } = context.state.segment;
       const start = ownFrom(shown, context);
       const before = view(shown.messages.slice(0, start), { from, to: context.agentId });
       if (!Array.isArray(before)) throw new TypeError('view of the team must return an array of messages');
@@ -209,7 +209,7 @@ export function teamView(view: TeamView): Extension {
 
 /** Where the agent's own part of a view begins; other extensions may have shortened what is before it. */
 function ownFrom({ messages }: IterationView, { state }: HookContext): number {
-  const own = new Set(state.messages.slice(state.stint.messages));
+  const own = new Set(state.messages.slice(state.segment.messages));
   const start = messages.findIndex((message) => own.has(message));
   return start < 0 ? messages.length : start;
 }

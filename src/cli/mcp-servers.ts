@@ -204,10 +204,10 @@ const folders = /^(|\.|\.\.|dist|build|src|lib|bin)$/;
 /** A name for the server at an address: of `https://mcp.linear.app/mcp` it is `linear`. An address in numbers has its port. */
 function nameOfAddress(url: string): string {
   const { hostname, port } = new URL(url);
-  const behind = port === '' ? '' : `-${port}`;
-  if (/^[\d.]+$|^\[/.test(hostname)) return lettersOf(`ip-${(hostname.match(/[\da-f]+/g) ?? []).join('-')}${behind}`);
+  const suffix = port === '' ? '' : `-${port}`;
+  if (/^[\d.]+$|^\[/.test(hostname)) return lettersOf(`ip-${(hostname.match(/[\da-f]+/g) ?? []).join('-')}${suffix}`);
   const labels = hostname.split('.');
-  if (labels.length === 1) return lettersOf(`${hostname}${behind}`);
+  if (labels.length === 1) return lettersOf(`${hostname}${suffix}`);
   const own = labels.slice(0, -1);
   return lettersOf(own.find((label) => !/^(www|mcp|api)$/.test(label)) ?? own[0] ?? hostname);
 }

@@ -180,8 +180,8 @@ export class TextPrinter implements Printer {
     const { errorStyle: style, stderr } = this.#terminal;
     const columns = stderr.isTerminal ? stderr.columns : plainColumns;
     const isNew = ({ id }: Question) => !this.#open.has(id);
-    const goesOn = this.#progress.tools.some(({ outcome }) => outcome === undefined);
-    for (const question of goesOn ? questions.filter(isNew) : []) {
+    const stillRuns = this.#progress.tools.some(({ outcome }) => outcome === undefined);
+    for (const question of stillRuns ? questions.filter(isNew) : []) {
       for (const line of questionLines(question, { style, columns })) this.#line(line);
     }
     this.#open = new Set(questions.map(({ id }) => id));

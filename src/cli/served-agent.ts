@@ -223,8 +223,8 @@ async function jsonLogger({ stderr }: Terminal): Promise<Logger> {
 }
 
 function sentence(message: string, fields: Readonly<Record<string, unknown>> = {}): string {
-  const told = Object.entries(fields).map(([name, value]) => `${name} ${shown(value)}`);
-  return told.length === 0 ? message : `${message} (${told.join(', ')})`;
+  const pairs = Object.entries(fields).map(([name, value]) => `${name} ${shown(value)}`);
+  return pairs.length === 0 ? message : `${message} (${pairs.join(', ')})`;
 }
 
 /** Of an error its class and its message; its stack is for the structured log. */

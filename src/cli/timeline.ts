@@ -133,7 +133,7 @@ function rowsAfter(
     case 'turn.started':
       return record.forkedFrom ? [moment(at, originOf(record.forkedFrom))] : [];
     case 'turn.resumed':
-      return [...rows.map(cutOff), ...told(record)];
+      return [...rows.map(cutOff), ...outcomeRows(record)];
     case 'llm.start':
       return [...rows.map(cutOff), modelRow(record, at)];
     case 'llm.done':
@@ -150,7 +150,7 @@ function rowsAfter(
     case 'turn.asked': {
       const { callId } = record.question;
       const asking = rows.map((row) => (isOpenCall(row, callId) ? { ...row, asked: true as const } : row));
-      return [...asking, ...told(record)];
+      return [...asking, ...outcomeRows(record)];
     }
     case 'turn.done':
     case 'turn.failed':
@@ -159,7 +159,7 @@ function rowsAfter(
     case 'x.conversation':
       return [...rows, ...remembered(record, at)];
     default:
-      return [...rows, ...told(record)];
+      return [...rows, ...outcomeRows(record)];
   }
 }
 
@@ -177,7 +177,7 @@ function originOf({ taskId, at, retry }: ForkOrigin): string {
 }
 
 /** What the record table says of it. */
-function told(record: JournalRecord): readonly MomentRow[] {
+function outcomeRows(record: JournalRecord): readonly MomentRow[] {
   const words = kindOf(record.type)?.words(record);
   return words === undefined ? [] : [moment(record.at, oneLine(words))];
 }

@@ -17,9 +17,9 @@ import {
 import { isInstruction, type LoopState, type TurnIdentity } from '../core/journal/index.ts';
 import { estimateTokens, type TokenCounter } from '../core/model-call/index.ts';
 import {
-  behindCompaction,
   type Compaction,
   compactionName,
+  indexAfterCompaction,
   isCompaction,
   isSummary,
   keptFrom,
@@ -198,7 +198,7 @@ function visibleIn({ state, data }: HookContext): VisibleHistory {
 
 /** The view with the summary in front. A view of another extension that lacks the messages after the summary is kept. */
 function compactedView({ messages }: IterationView, { history }: LoopState, compaction: Compaction): IterationChange {
-  const at = behindCompaction(messages, history, compaction);
+  const at = indexAfterCompaction(messages, history, compaction);
   return at < 0 ? {} : { view: { messages: [summaryMessage(compaction), ...messages.slice(at)] } };
 }
 

@@ -14,7 +14,7 @@ import {
 import { History, type LoopState, type TurnIdentity } from '../core/journal/index.ts';
 import { anyCount, assertOptions, someCount } from '../providers/policies/policy-options.ts';
 import { engineDefinition } from '../tools/tool.ts';
-import { behindCompaction, compactionName, isCompaction } from './context/compaction.ts';
+import { compactionName, indexAfterCompaction, isCompaction } from './context/compaction.ts';
 import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimBetween } from './context/trim-tool-outputs.ts';
 
 export interface ToolOutputCacheOptions {
@@ -70,7 +70,7 @@ class TurnOutputs {
   shortened(view: IterationView, { history, changes }: LoopState): IterationChange | undefined {
     const { messages } = view;
     const compaction = changes.data[compactionName];
-    const from = isCompaction(compaction) ? Math.max(behindCompaction(messages, history, compaction), 0) : 0;
+    const from = isCompaction(compaction) ? Math.max(indexAfterCompaction(messages, history, compaction), 0) : 0;
     if (compaction !== this.#compaction) {
       this.#compaction = compaction;
       this.#options = this.#trimOptions();

@@ -13,7 +13,7 @@ import {
   type ToolContext,
   textOf,
 } from '../core/contracts/index.ts';
-import { ToldUsage, usageOfAnswer, usageWithoutAnswer } from '../core/model-call/index.ts';
+import { ReportedUsage, usageOfAnswer, usageWithoutAnswer } from '../core/model-call/index.ts';
 import { tracedCall } from '../extensions/context/summarize.ts';
 import { leaveToAttempts } from '../observability/spans/call-spans.ts';
 import { turnTracing } from '../observability/spans/tracing-options.ts';
@@ -56,16 +56,16 @@ export async function answerSampling(
     ...(model !== undefined && { model }),
     ...(context && { traceContext: tracedBelow(context) }),
   };
-  const told = new ToldUsage(asked, provider);
-  const request: LLMCallParams = { ...asked, noteUsage: (usage) => told.add(usage) };
+  const reported = new ReportedUsage(asked, provider);
+  const request: LLMCallParams = { ...asked, noteUsage: (usage) => reported.add(usage) };
   try {
     const response = await call.outside(() => tracedCall(provider, request));
-    const usage = usageOfAnswer(request, told.answered(response));
+    const usage = usageOfAnswer(request, reported.answered(response));
     context?.noteUsage(usage);
     context?.progress({ type: 'mcp-sampling', usage });
     return resultOf(response);
   } catch (error) {
-    const usage = told.sum ?? usageWithoutAnswer(request, 0, error);
+    const usage = reported.sum ?? usageWithoutAnswer(request, 0, error);
     if (usage) context?.noteUsage(usage);
     throw new McpError(ErrorCode.InternalError, 'the model did not answer');
   }

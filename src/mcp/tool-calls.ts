@@ -131,14 +131,19 @@ export class ToolCalls {
   }
 
   async #resultOf(result: CallToolResult, target: ToolTarget, { call }: ToolContext): Promise<ToolResult> {
-    const told = contentOf(result);
+    const content = contentOf(result);
     if (result.isError === true) {
-      const content = withTexts(told, (text) => this.#link.secrets.redact(text));
-      const error = textOf(content) || 'the tool reports a failure';
-      return { toolCallId: call.id, content: content === '' ? `Tool error: ${error}` : content, success: false, error };
+      const redacted = withTexts(content, (text) => this.#link.secrets.redact(text));
+      const error = textOf(redacted) || 'the tool reports a failure';
+      return {
+        toolCallId: call.id,
+        content: redacted === '' ? `Tool error: ${error}` : redacted,
+        success: false,
+        error,
+      };
     }
     const flaw = await outputFlaw(result, target);
-    if (flaw === undefined) return { toolCallId: call.id, content: told, success: true };
+    if (flaw === undefined) return { toolCallId: call.id, content, success: true };
     throw new AgentLoopError('TOOL_FAILED', `the MCP server "${this.#link.name}" ${flaw}`);
   }
 }

@@ -171,12 +171,12 @@ function doubtPolicy(
   if (own.some(({ asked }) => asked.some(({ question }) => question.kind === 'in-doubt'))) return { onInDoubt: 'ask' };
   const outcomes = new Set(own.flatMap(doubtsOf));
   const [only] = outcomes;
-  if (outcomes.size !== 1 || only === 'told') return { onInDoubt: settle };
+  if (outcomes.size !== 1 || only === 'answered') return { onInDoubt: settle };
   return only === 'retried' ? { onInDoubt: 'retry', idempotent: true } : { onInDoubt: 'fail' };
 }
 
 /** What became of a call each time that another owner of the turn found it started. */
-function doubtsOf({ intents, asked, result }: RecordedCallRun): readonly ('retried' | 'unknown' | 'told')[] {
+function doubtsOf({ intents, asked, result }: RecordedCallRun): readonly ('retried' | 'unknown' | 'answered')[] {
   const last = intents.at(-1);
   const retried = intents.flatMap((intent, index) =>
     index > 0 && intent.epoch !== intents[index - 1]?.epoch ? (['retried'] as const) : [],
@@ -184,7 +184,7 @@ function doubtsOf({ intents, asked, result }: RecordedCallRun): readonly ('retri
   // One that has neither a result nor a question may run again, and did not: the turn was failing, or its process ended.
   if (last && !result && asked.length === 0) return [...retried, 'retried'];
   if (!last || !result || result.epoch === last.epoch) return retried;
-  return [...retried, result.error?.reason === 'in_doubt' ? 'unknown' : 'told'];
+  return [...retried, result.error?.reason === 'in_doubt' ? 'unknown' : 'answered'];
 }
 
 /** Whether nothing came of a call. In a replay it keeps its place, so that it does not start; nothing could run alone beside it. */

@@ -155,14 +155,14 @@ function withoutResults(change: StepChange | undefined) {
 function dueOf(score: Score, hook: RecordedHook, callId: string | undefined): readonly OwnRecord[] {
   if (score.isFree) return [];
   const due: OwnRecord[] = [];
-  let isBehind = hook !== 'afterLLMCall' && hook !== 'afterToolCall';
+  let isPast = hook !== 'afterLLMCall' && hook !== 'afterToolCall';
   for (const record of score.rest()) {
     if (isOfExtension(record)) {
-      if (isBehind && record.hook === hook) due.push(record);
-    } else if (isBehind && !record.type.startsWith('x.')) {
+      if (isPast && record.hook === hook) due.push(record);
+    } else if (isPast && !record.type.startsWith('x.')) {
       break;
     }
-    isBehind ||= record.type === 'llm.done' ? hook === 'afterLLMCall' : isResultOf(record, callId);
+    isPast ||= record.type === 'llm.done' ? hook === 'afterLLMCall' : isResultOf(record, callId);
   }
   return due;
 }

@@ -40,7 +40,7 @@ export function recordedAgents(
   const isChange = (record: JournalRecord) =>
     record.type === 'agent.changed' || ('effects' in record && record.effects?.agent);
   if (!records.some(isChange)) return {};
-  const { agentId: last, stint } = foldRecords(records);
+  const { agentId: last, segment } = foldRecords(records);
   const { llmProvider, toolProviders = [], onLimit, onLength, toolConcurrency, toolFailureMode } = settings;
   const tools = {
     toolProviders,
@@ -53,9 +53,9 @@ export function recordedAgents(
   return {
     agents: (id) => ({
       ...common,
-      maxIterations: id === last ? Math.max(1, settings.maxIterations - stint.after) : Number.MAX_SAFE_INTEGER,
+      maxIterations: id === last ? Math.max(1, settings.maxIterations - segment.after) : Number.MAX_SAFE_INTEGER,
     }),
-    maxHandOffs: tooOften ? stint.handOffs : Number.MAX_SAFE_INTEGER,
+    maxHandOffs: tooOften ? segment.handOffs : Number.MAX_SAFE_INTEGER,
   };
 }
 
@@ -68,8 +68,8 @@ function iterationsOf(records: readonly JournalRecord[]): {
   if (summary?.type === 'llm.start') return { maxIterations: summary.iteration - 1, onLimit: 'summarize' };
   const last = records.at(-1);
   if (last?.type === 'turn.done' && last.reason !== 'stop') return { maxIterations: iteration, onLimit: 'stop' };
-  const toldTooLate = last?.type === 'turn.done' && records.at(-2)?.type === 'x.steer';
-  if (toldTooLate) return { maxIterations: iteration, onLimit: 'fail' };
+  const steeredTooLate = last?.type === 'turn.done' && records.at(-2)?.type === 'x.steer';
+  if (steeredTooLate) return { maxIterations: iteration, onLimit: 'fail' };
   if (last?.type === 'turn.failed' && last.code === 'MAX_ITERATIONS')
     return { maxIterations: iteration, onLimit: 'fail' };
   return { maxIterations: Number.MAX_SAFE_INTEGER, onLimit: 'fail' };

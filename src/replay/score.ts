@@ -239,9 +239,11 @@ function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = 
   const { error, fails } = content;
   const data = { ...content, durationMs: undefined };
   if (!error || (error.reason === undefined && !fails)) return asJson(data);
-  const told = `Tool error: ${error.message}`;
+  const prefix = `Tool error: ${error.message}`;
   const more =
-    typeof data.content === 'string' && data.content.startsWith(told) ? data.content.slice(told.length) : data.content;
+    typeof data.content === 'string' && data.content.startsWith(prefix)
+      ? data.content.slice(prefix.length)
+      : data.content;
   // What fails the turn says why the call has no result.
   if (fails) return asJson({ ...data, content: more, error: error.code, fails: withoutWords(fails) });
   return asJson({ ...data, content: more, error: withoutWords(error) });

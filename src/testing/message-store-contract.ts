@@ -243,10 +243,10 @@ const contextCases: MessageCases = {
         await store.append('b', 'u', turnOf('once more'));
         const third = await bytesOf();
         if (third === undefined) return assert.deepEqual([first, second], [undefined, undefined]);
-        const told = JSON.stringify(turnOf('\u{1f600}'.repeat(1_000)));
+        const json = JSON.stringify(turnOf('\u{1f600}'.repeat(1_000)));
         assert.equal(first, 0);
         assert.ok(second !== undefined && second > JSON.stringify(turnOf('said')).length - 2);
-        assert.ok(third - second >= Buffer.byteLength(told) - 2 && third - second < Buffer.byteLength(told) + 1_000);
+        assert.ok(third - second >= Buffer.byteLength(json) - 2 && third - second < Buffer.byteLength(json) + 1_000);
         await store.delete('b');
         await store.begin('b', 'anew');
         assert.equal(await bytesOf(), 0);

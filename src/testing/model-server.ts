@@ -75,19 +75,19 @@ export interface ModelServer {
  */
 export async function startModelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
   const { host = '127.0.0.1' } = options;
-  const desk = new ModelDesk({
+  const endpoint = new ChatEndpoint({
     model: options.model ?? 'demo',
     delayMs: options.delayMs ?? 0,
     script: options.script,
     maxBodyBytes: options.maxBodyBytes ?? 16 * 1024 * 1024,
     keepRequests: options.keepRequests ?? 1_000,
   });
-  const server = createServer((request, response) => void desk.handle(request, response));
+  const server = createServer((request, response) => void endpoint.handle(request, response));
   const port = await listen(server, options.port ?? 0, host);
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
-    desk.close();
+    endpoint.close();
     return new Promise((resolve) => {
       server.close(() => resolve());
       server.closeAllConnections();
@@ -97,20 +97,20 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
     url,
     baseUrl: `${url}/v1`,
     port,
-    requests: desk.requests,
-    headers: desk.headers,
+    requests: endpoint.requests,
+    headers: endpoint.headers,
     get received() {
-      return desk.received;
+      return endpoint.received;
     },
     get open() {
-      return desk.open;
+      return endpoint.open;
     },
     get aborted() {
-      return desk.aborted;
+      return endpoint.aborted;
     },
-    whenReceived: (count) => desk.when(() => desk.received >= count),
-    whenIdle: () => desk.when(() => desk.open === 0),
-    assertDone: () => desk.assertDone(),
+    whenReceived: (count) => endpoint.when(() => endpoint.received >= count),
+    whenIdle: () => endpoint.when(() => endpoint.open === 0),
+    assertDone: () => endpoint.assertDone(),
     close: () => {
       closed ??= close();
       return closed;
@@ -139,7 +139,7 @@ function listen(server: Server, port: number, host: string): Promise<number> {
 /** A request's body as it was sent. */
 export type ChatBody = Readonly<Record<string, unknown>>;
 
-interface ModelDeskOptions {
+interface ChatEndpointOptions {
   readonly model: string;
   readonly delayMs: number;
   readonly script: readonly ScriptStep[] | undefined;
@@ -160,18 +160,18 @@ const methods: ReadonlyMap<string, 'GET' | 'POST'> = new Map([
 ]);
 
 /** Takes the requests of one server, answers them and counts them. */
-class ModelDesk {
+class ChatEndpoint {
   readonly requests: ChatBody[] = [];
   readonly headers: IncomingHttpHeaders[] = [];
   received = 0;
   open = 0;
   aborted = 0;
-  readonly #options: ModelDeskOptions;
+  readonly #options: ChatEndpointOptions;
   readonly #waiters = new Set<Waiter>();
   #asked = 0;
   #closed = false;
 
-  constructor(options: ModelDeskOptions) {
+  constructor(options: ChatEndpointOptions) {
     this.#options = options;
   }
 

@@ -201,11 +201,11 @@ function play(items: readonly StepItem[], { subscriber, progress, synchronous }:
     progress.ended = true;
     subscriber.error(error);
   };
-  const goOn = (): void => {
+  const emitNext = (): void => {
     while (!subscriber.closed) {
       const item = items[index++];
       if (item !== undefined && 'then' in item) {
-        item.then(goOn, fail);
+        item.then(emitNext, fail);
         return;
       }
       if (item === undefined) subscriber.complete();
@@ -216,13 +216,13 @@ function play(items: readonly StepItem[], { subscriber, progress, synchronous }:
         subscriber.next(item);
       }
       if (!synchronous) {
-        queueMicrotask(goOn);
+        queueMicrotask(emitNext);
         return;
       }
     }
   };
-  if (synchronous) goOn();
-  else queueMicrotask(goOn);
+  if (synchronous) emitNext();
+  else queueMicrotask(emitNext);
 }
 
 function responseOf(source: Observable<LLMChunk>, signal: AbortSignal | undefined): Promise<LLMResponse> {

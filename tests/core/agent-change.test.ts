@@ -137,7 +137,7 @@ describe('a change of agent inside a turn', () => {
   it('has a span of its own below the execution, with the name of the agent', async () => {
     const { agents } = agentsOf({ b: [{ text: 'B.' }] }, { name: 'Bea' });
     await new AgentLoop(loopWith(agents, [gives('b')])).startTurn(question).result();
-    const [stint] = bench.spans.spans().filter(({ name }) => name === 'agent.stint');
-    expect(stint?.attributes).toMatchObject({ 'gen_ai.agent.name': 'Bea', 'millrace.agent.id': 'b' });
+    const [segment] = bench.spans.spans().filter(({ name }) => name === 'agent.segment');
+    expect(segment?.attributes).toMatchObject({ 'gen_ai.agent.name': 'Bea', 'millrace.agent.id': 'b' });
   });
 });

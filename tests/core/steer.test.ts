@@ -100,8 +100,8 @@ describe('Turn.steer', () => {
     turn.pause('later');
     expect(await turn.result()).toMatchObject({ status: 'input-required' });
     expect(bench.store.read('t').slice(-2)).toMatchObject([{ type: 'x.steer' }, { type: 'turn.suspended' }]);
-    const goesOn = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two so far.' }]), summarizing));
-    expect(await goesOn.result()).toMatchObject({ status: 'completed', text: 'Two so far.', reason: 'unfinished' });
+    const continues = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two so far.' }]), summarizing));
+    expect(await continues.result()).toMatchObject({ status: 'completed', text: 'Two so far.', reason: 'unfinished' });
     expect(bench.store.read('t').filter(({ type }) => type === 'x.steer')).toHaveLength(1);
   });
 

@@ -241,8 +241,8 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/agent/open-turns.ts',
-        from: "...(stint.reason === 'hand_off' && { agentId })",
-        to: "...(stint.reason === '' && { agentId })",
+        from: "...(segment.reason === 'hand_off' && { agentId })",
+        to: "...(segment.reason === '' && { agentId })",
       },
     ],
   },
@@ -284,9 +284,9 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'team-hand-off',
     patches: [
       {
-        file: 'src/core/turn/stint.ts',
-        from: 'return stintDeps(deps, this.#state);',
-        to: 'return { ...stintDeps(deps, this.#state), ...(this.#state.stint.after > 0 && { inbox: Reflect.construct(deps.inbox.constructor, []) }) };',
+        file: 'src/core/turn/segment.ts',
+        from: 'return segmentDeps(deps, this.#state);',
+        to: 'return { ...segmentDeps(deps, this.#state), ...(this.#state.segment.after > 0 && { inbox: Reflect.construct(deps.inbox.constructor, []) }) };',
       },
     ],
   },

@@ -77,7 +77,7 @@ describe('a turn whose process is killed', () => {
       await ended();
       expect(gapsOf(receiver.spans)).toEqual([]);
       const names = lost().map(({ name }) => name);
-      for (const name of ['agent.turn', 'agent.execute', 'agent.stint', ...open]) {
+      for (const name of ['agent.turn', 'agent.execute', 'agent.segment', ...open]) {
         expect(names).toContain(name);
         names.splice(names.indexOf(name), 1);
       }

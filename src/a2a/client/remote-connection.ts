@@ -199,16 +199,16 @@ export class RemoteConnection {
    * does not tell: of 0.3, one that lists no tasks or that keeps no messages.
    */
   async taskOf(messageId: string, scope: RequestScope): Promise<Task | 'none' | 'unknown'> {
-    let isTold = true;
+    let allListed = true;
     for (let page = 0, pageToken = ''; page < listedPages; page++) {
       const listed = await this.#list(pageToken, scope);
       if (!listed) return 'unknown';
       for (const task of listed.tasks) {
         if (task.history.some((message) => message.messageId === messageId)) return this.#checked(task);
-        isTold &&= task.history.some(({ role }) => role === Role.ROLE_USER);
+        allListed &&= task.history.some(({ role }) => role === Role.ROLE_USER);
       }
       pageToken = listed.nextPageToken;
-      if (pageToken === '') return isTold ? 'none' : 'unknown';
+      if (pageToken === '') return allListed ? 'none' : 'unknown';
     }
     return 'unknown';
   }

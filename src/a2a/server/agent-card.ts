@@ -110,7 +110,7 @@ function interfacesAt(
   );
 }
 
-interface DeskOptions {
+interface AgentCardsOptions {
   readonly agent: Agent;
   readonly auth: readonly Authentication[];
   readonly card?: CardOptions | undefined;
@@ -121,11 +121,11 @@ interface DeskOptions {
 }
 
 /** The cards of the agent; they say where it is reached, which is known once it listens. */
-export class CardDesk {
-  readonly #options: DeskOptions;
+export class AgentCards {
+  readonly #options: AgentCardsOptions;
   #cards: { readonly card: AgentCard; readonly extended: AgentCard } | undefined;
 
-  constructor(options: DeskOptions) {
+  constructor(options: AgentCardsOptions) {
     this.#options = options;
   }
 

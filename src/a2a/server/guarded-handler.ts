@@ -3,7 +3,7 @@ import { A2AError, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import type { Clock, Logger } from '../../core/contracts/index.ts';
 import { keepConnection } from '../extensions.ts';
-import { codeOf, limitOf, toldError } from '../protocol-errors.ts';
+import { clientError, codeOf, limitOf } from '../protocol-errors.ts';
 import { type Connection, callerIn } from './caller.ts';
 import { refusalOf } from './refusal.ts';
 
@@ -31,7 +31,7 @@ export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions
       checkTenant(params, context);
       keepConnection(context, callerIn(context).connection.closed);
       return unlessStopped(method(params, context), options.stop).catch((error: unknown) => {
-        throw toldTo(error, context, options.logger);
+        throw clientErrorOf(error, context, options.logger);
       });
     };
   const streamed = <P extends Params>(
@@ -43,7 +43,7 @@ export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions
       try {
         yield* pacedStream(method(params, context), { ...options, connection });
       } catch (error) {
-        throw toldTo(error, context, options.logger);
+        throw clientErrorOf(error, context, options.logger);
       }
     };
   return {
@@ -92,12 +92,12 @@ function checkTenant(params: Params, context: ServerCallContext): void {
 }
 
 /** What a caller may read of an error: the protocol's own say what is wrong with the request; others are ours. */
-function toldTo(error: unknown, context: ServerCallContext, logger: Logger): Error {
+function clientErrorOf(error: unknown, context: ServerCallContext, logger: Logger): Error {
   const limit = limitOf(error);
   if (limit) callerIn(context).refusal = refusalOf(limit);
   if (error instanceof A2AError) return error;
   logger.error('request failed', { code: codeOf(error) });
-  return toldError(error);
+  return clientError(error);
 }
 
 interface Pace {

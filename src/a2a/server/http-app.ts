@@ -13,7 +13,7 @@ import express, {
 } from 'express';
 import { type Clock, type Logger, nameOf, systemClock, type TaskStateStore } from '../../core/contracts/index.ts';
 import { type Admission, admit, admitMessage, answerRefused, type ServerPhase } from './admission.ts';
-import { type CardDesk, jsonRpcPath, restPath } from './agent-card.ts';
+import { type AgentCards, jsonRpcPath, restPath } from './agent-card.ts';
 import { callerOf, jsonRpcContext } from './caller.ts';
 import { jsonRpcRoute } from './json-rpc-route.ts';
 import { protocolVersion } from './refusal.ts';
@@ -21,7 +21,7 @@ import { jsonBody, requestShape } from './request-body.ts';
 
 interface HttpAppOptions {
   readonly handler: A2ARequestHandler;
-  readonly cards: CardDesk;
+  readonly cards: AgentCards;
   readonly admission: Admission;
   readonly store: TaskStateStore;
   readonly maxBodyBytes: number;
@@ -86,7 +86,7 @@ const maxAgeSeconds = 300;
  * Serves the card in the form of the version that is asked for: without one that is 0.3, which names the addresses of 1.0 too. A
  * signature is over the card of 1.0, so that of 0.3 has none. Caches may keep it for five minutes.
  */
-function cardRoute(cards: CardDesk): RequestHandler {
+function cardRoute(cards: AgentCards): RequestHandler {
   const router = Router();
   router.use((_request, response, next) => {
     if (cards.isOpen) next();

@@ -17,7 +17,7 @@ import { codeOf } from '../protocol-errors.ts';
 import { type A2AHandler, a2aRequestHandler } from '../request-handler.ts';
 import type { A2AAddress, A2AServer, A2AServerOptions, ListenOptions } from './a2a-server.ts';
 import { type Admission, RateLimiter, StreamCounter, TurnCounter } from './admission.ts';
-import { CardDesk } from './agent-card.ts';
+import { AgentCards } from './agent-card.ts';
 import type { Authentication } from './authentication.ts';
 import { authContextIn, callerIn, senderIn } from './caller.ts';
 import { type GrpcListener, startGrpc } from './grpc-listener.ts';
@@ -42,7 +42,7 @@ class RunningServer implements A2AServer {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #auth: readonly Authentication[];
-  readonly #cards: CardDesk;
+  readonly #cards: AgentCards;
   readonly #tasks: A2AHandler;
   readonly #handler: A2ARequestHandler;
   readonly #admission: Admission;
@@ -74,7 +74,7 @@ class RunningServer implements A2AServer {
     this.#store = storeOf(this.#agent, store);
     this.#streams = new StreamCounter(maxStreams);
     this.#turns = new TurnCounter(maxTurns);
-    this.#cards = new CardDesk({ ...options, agent: this.#agent, auth: this.#auth });
+    this.#cards = new AgentCards({ ...options, agent: this.#agent, auth: this.#auth });
     const source = { store: this.#store, clock: this.#clock, storeDeadlineMs };
     this.#delivery = push && new PushDelivery({ ...source, push, logger: this.#logger });
     this.#tasks = a2aRequestHandler({

@@ -41,9 +41,9 @@ function askFrom<Name extends AskedHookName>(deps: HookDeps, asking: Asking<Name
   for (let index = from; index < extensions.length; index++) {
     const { state } = place;
     if (state !== question.state) question = { ...question, state };
-    const goesOn = askOne(asking, question, extensions[index] as Extension);
-    if (goesOn instanceof Promise) return goesOn.then((more) => (more ? askFrom(deps, asking, index + 1) : undefined));
-    if (!goesOn) return;
+    const next = askOne(asking, question, extensions[index] as Extension);
+    if (next instanceof Promise) return next.then((more) => (more ? askFrom(deps, asking, index + 1) : undefined));
+    if (!next) return;
   }
 }
 

@@ -160,7 +160,7 @@ interface HookedRun {
 export class Hooks<Run extends HookedRun = HookedRun> {
   lists: HookLists;
   /** What the agent that runs the turn now runs with; absent as long as it is the one that the turn began with. */
-  stint: Run | undefined;
+  segment: Run | undefined;
   /** Set by a hook around a tool call by which the turn fails; the batch fails it once its calls have stopped. */
   failure: AgentLoopError | undefined;
   /** What the last model call of this run was asked. */
@@ -175,9 +175,9 @@ export class Hooks<Run extends HookedRun = HookedRun> {
   }
 
   /** Another agent runs the turn from here on. */
-  begin(stint: Run): void {
-    this.stint = stint;
-    this.lists = stint.config.hooks;
+  begin(segment: Run): void {
+    this.segment = segment;
+    this.lists = segment.config.hooks;
     this.lastCall = undefined;
     this.#asked?.delete('beforeTurn');
   }

@@ -228,7 +228,7 @@ export function agentChange(deps: Pick<HookDeps, 'config' | 'hooks'>, state: Loo
   if (agent === undefined || state.outcome || state.phase === 'tools' || state.phase === 'llm') return undefined;
   if (isIterationOpen(deps, state)) return undefined;
   const { maxHandOffs } = deps.config;
-  if (agent.reason === 'hand_off' && state.stint.handOffs >= maxHandOffs) {
+  if (agent.reason === 'hand_off' && state.segment.handOffs >= maxHandOffs) {
     const message = `The turn was handed over more than ${maxHandOffs} times (maxHandOffs); agent "${state.agentId}" had it last.`;
     return failed('LIMIT', message, { reason: 'max_hand_offs', details: { maxHandOffs, agentId: state.agentId } });
   }
@@ -243,5 +243,5 @@ function named({ turn, agentChanges }: LoopState): AgentChoice | undefined {
 
 /** Whether `afterIteration` still has to be asked about the last iteration of the agent that runs the turn. */
 export function isIterationOpen({ hooks }: Pick<HookDeps, 'hooks'>, state: LoopState): boolean {
-  return state.iteration > state.stint.after && hooks.isDue('afterIteration', state);
+  return state.iteration > state.segment.after && hooks.isDue('afterIteration', state);
 }

@@ -74,6 +74,6 @@ export function maxIterationsOf({ maxIterations }: { readonly maxIterations: num
 }
 
 /** The iterations that count for an agent that ran the turn before, or for the turn that is retried. */
-export function iterationsBefore({ stint, turn: { retried } }: LoopState): number {
-  return retried && retried.iterations > stint.after ? retried.iterations : stint.after;
+export function iterationsBefore({ segment, turn: { retried } }: LoopState): number {
+  return retried && retried.iterations > segment.after ? retried.iterations : segment.after;
 }

@@ -47,7 +47,7 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     turn: parent || forkedFrom ? { ...turn, ...(parent && { parent }), ...originOf(forkedFrom) } : turn,
     agentId,
     agentChanges: 0,
-    stint: { after: 0, messages: messages.length, from: agentId, reason: undefined, handOffs: 0 },
+    segment: { after: 0, messages: messages.length, from: agentId, reason: undefined, handOffs: 0 },
     iteration: 0,
     attempt: 0,
     phase: 'closed',
@@ -133,7 +133,7 @@ export interface Commit {
   /** True where the records were read from the journal, not written by this run. */
   readonly replayed?: true;
   /** True if the turn continues after records that were read: a suspension that is the last of them is over. */
-  readonly goesOn?: boolean;
+  readonly continues?: boolean;
   /** True where the turn had ended before it was opened: what is shown is how it ended then. */
   readonly endedBefore?: true;
   /** What was thrown where these records say that the turn failed. Known to this process only. */

@@ -38,20 +38,20 @@ export class EventProjector {
       const event = this.projectDelta(signal);
       return event === undefined ? none : [event];
     }
-    const { steps, replayed = false, goesOn = false } = signal;
+    const { steps, replayed = false, continues = false } = signal;
     const [only] = steps;
     if (only && steps.length === 1) return this.#step(only, true);
     const events: AgentEvent[] = [];
     for (const [index, step] of steps.entries()) {
-      const last = !goesOn && (!replayed || index === steps.length - 1);
+      const last = !continues && (!replayed || index === steps.length - 1);
       for (const event of this.#step(step, last)) events.push(event);
     }
     return events;
   }
 
-  /** The events of records that were emitted before, for a late subscriber; `goesOn` as in a commit. Changes nothing here. */
-  replay(records: readonly JournalRecord[], goesOn: boolean): readonly AgentEvent[] {
-    return new EventProjector(this.#options).project({ ...replayOf(records), goesOn });
+  /** The events of records that were emitted before, for a late subscriber; `continues` as in a commit. Changes nothing here. */
+  replay(records: readonly JournalRecord[], continues: boolean): readonly AgentEvent[] {
+    return new EventProjector(this.#options).project({ ...replayOf(records), continues });
   }
 
   /** The event of a signal that is not a record, if it has one. */

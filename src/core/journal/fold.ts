@@ -150,12 +150,12 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
   const { beforeTurn: _, ...others } = decided;
   draft.agentId = to;
   draft.agentChanges++;
-  draft.stint = {
+  draft.segment = {
     after: draft.iteration,
     messages: draft.history.length,
     from,
     reason,
-    handOffs: draft.stint.handOffs + (reason === 'hand_off' ? 1 : 0),
+    handOffs: draft.segment.handOffs + (reason === 'hand_off' ? 1 : 0),
   };
   draft.changes = { ...noChanges, data, decided: others };
   if (note !== undefined)
@@ -323,7 +323,7 @@ function replaceGiven(draft: Draft, given: readonly Message[], earlier = draft.t
     if (message) draft.history = draft.history.append(message, before.timeAt(index));
   }
   draft.turn = { ...draft.turn, given: given.length, earlier: Math.min(earlier, given.length) };
-  draft.stint = { ...draft.stint, messages: draft.history.length };
+  draft.segment = { ...draft.segment, messages: draft.history.length };
 }
 
 /** The results of the last batch stand at the end of the history, in call order. */

@@ -28,7 +28,7 @@ export {
   waitsForAnswers,
   withChild,
 } from './questions.ts';
-export { type AgentText, agentText, isBehind, iterateEvents } from './read-events.ts';
+export { type AgentText, agentText, isAfterCursor, iterateEvents } from './read-events.ts';
 export { isKnownType, kindOf } from './record-table.ts';
 export {
   type Approval,

@@ -25,7 +25,7 @@ export type LostSpan = {
 } & (
   | { readonly kind: 'turn'; readonly agentName: string; end?: LoopState }
   | { readonly kind: 'execute'; readonly resumed: boolean; end?: LoopState }
-  | { readonly kind: 'stint'; readonly from: string; readonly reason: string | undefined }
+  | { readonly kind: 'segment'; readonly from: string; readonly reason: string | undefined }
   | { readonly kind: 'iteration'; readonly iteration: number }
   | { readonly kind: 'llm'; readonly iteration: number; done?: Stamped<LlmDone>; failure?: Failure }
   | { readonly kind: 'tools' }
@@ -78,8 +78,8 @@ export function earlierRuns({ steps, after }: Commit, abandonedAt: number | null
     if (first?.type !== 'turn.started' && first?.type !== 'turn.resumed') break;
     const { trace } = first;
     if (lostAt !== undefined && trace && trace.sampled !== false && !next.traced) {
-      const behind = runs[index + 1]?.[0]?.before ?? after;
-      const spans = spansOf(run, trace, behind).filter(
+      const afterRun = runs[index + 1]?.[0]?.before ?? after;
+      const spans = spansOf(run, trace, afterRun).filter(
         ({ endedAt }) => endedAt === undefined || endedAt + exportedAfterMs > lostAt,
       );
       if (spans.length > 0) lost.unshift({ trace, lostAt, spans });
@@ -150,8 +150,8 @@ function endOf(run: readonly Step[], after: LoopState): LoopState | undefined {
   const last = ownOf(run).length - 1;
   const record = run[last]?.record;
   const end = record && (isTerminal(record) || record.type === 'turn.suspended');
-  const behind = run[last + 1]?.before ?? after;
-  return end && behind.outcome ? behind : undefined;
+  const afterRun = run[last + 1]?.before ?? after;
+  return end && afterRun.outcome ? afterRun : undefined;
 }
 
 /** The spans of one run as its process started them, parents first. `after` is the state after it. */
@@ -171,7 +171,7 @@ class RunSpans {
   readonly #counts = new Map<string, number>();
   #turn: Lost<'turn'> | undefined;
   #execute: Lost<'execute'> | undefined;
-  #stint: Lost<'stint'> | undefined;
+  #segment: Lost<'segment'> | undefined;
   #iteration: Lost<'iteration'> | undefined;
   #llm: Lost<'llm'> | undefined;
   #batch: Lost<'tools'> | undefined;
@@ -189,7 +189,7 @@ class RunSpans {
         this.#begin(at, after, record.type === 'turn.resumed');
         break;
       case 'agent.changed':
-        this.#openStint(at, after);
+        this.#openSegment(at, after);
         break;
       case 'llm.start':
         this.#closeIteration(at);
@@ -233,7 +233,7 @@ class RunSpans {
   end(state: LoopState): void {
     const at = state.updatedAt;
     this.#closeIteration(at);
-    if (this.#stint) this.#stint.endedAt = at;
+    if (this.#segment) this.#segment.endedAt = at;
     for (const span of [this.#execute, this.#turn]) if (span) Object.assign(span, { endedAt: at, end: state });
   }
 
@@ -247,20 +247,20 @@ class RunSpans {
     }
     const parent = agentTurn?.spanId ?? parentSpanId;
     this.#execute = this.#open({ kind: 'execute', spanId, parentSpanId: parent, resumed, agentId, startedAt: at });
-    if (after.agentChanges > 0) this.#openStint(at, after);
+    if (after.agentChanges > 0) this.#openSegment(at, after);
   }
 
-  #openStint(at: number, after: LoopState): void {
+  #openSegment(at: number, after: LoopState): void {
     this.#closeIteration(at);
-    if (this.#stint) this.#stint.endedAt ??= at;
-    const { from, reason } = after.stint;
-    this.#stint = this.#open({ kind: 'stint', from, reason, ...this.#below(this.#execute, 'stint', at, after) });
+    if (this.#segment) this.#segment.endedAt ??= at;
+    const { from, reason } = after.segment;
+    this.#segment = this.#open({ kind: 'segment', from, reason, ...this.#below(this.#execute, 'segment', at, after) });
   }
 
   #openIteration(at: number, after: LoopState): void {
     if (this.#iteration) return;
     const { iteration } = after;
-    const place = this.#below(this.#stint ?? this.#execute, `iteration[${iteration}]`, at, after);
+    const place = this.#below(this.#segment ?? this.#execute, `iteration[${iteration}]`, at, after);
     this.#iteration = this.#open({ kind: 'iteration', iteration, ...place });
   }
 

@@ -162,7 +162,8 @@ function replayed(watch: Watch, past: Commit): Observable<Signal> {
   let from = 0;
   const cut = (to: number, links: readonly CallOfChild[]) => {
     const state = steps[to]?.before ?? after;
-    if (to > from) parts.push(of({ ...past, steps: steps.slice(from, to), after: state, goesOn: to < steps.length }));
+    if (to > from)
+      parts.push(of({ ...past, steps: steps.slice(from, to), after: state, continues: to < steps.length }));
     for (const link of links) parts.push(childSignals(watch, link, of(undefined)));
     from = to;
   };

@@ -143,12 +143,12 @@ function mergeText(first: ArtifactUpdateEvent, second: ArtifactUpdateEvent): Age
 const cursorPattern = /^(\d+)-(\d+)\.(\d+)$/;
 
 /** Only the events after a cursor, and deltas. Errors at once with `INVALID_INPUT` for an invalid cursor. */
-export function eventsBehind<E extends AgentEvent>(cursor: string | undefined): MonoTypeOperatorFunction<E> {
-  return cursor === undefined ? (source) => source : filter<E>(isBehind(cursor));
+export function eventsAfter<E extends AgentEvent>(cursor: string | undefined): MonoTypeOperatorFunction<E> {
+  return cursor === undefined ? (source) => source : filter<E>(isAfterCursor(cursor));
 }
 
 /** Whether an event comes after a cursor; a delta, which has none, always does. Errors at once with `INVALID_INPUT` for an invalid cursor. */
-export function isBehind(cursor: string): (event: AgentEvent) => boolean {
+export function isAfterCursor(cursor: string): (event: AgentEvent) => boolean {
   const from = placeOf(cursor);
   return (event) => {
     if (event.cursor === undefined) return true;

@@ -123,7 +123,7 @@ export interface StartedCall {
 }
 
 /** The part of a turn that one agent runs. */
-interface Stint {
+interface Segment {
   /** How many iterations the turn had before it. */
   readonly after: number;
   /** How many messages the history had before it, without a note. */
@@ -144,7 +144,7 @@ export interface LoopFields {
   /** How often the agent changed. */
   readonly agentChanges: number;
   /** Since the agent changed last. */
-  readonly stint: Stint;
+  readonly segment: Segment;
   /** The last iteration that started, from 1; 0 before the first. */
   readonly iteration: number;
   /** Starts of the current iteration's model call. */
@@ -227,7 +227,7 @@ export class LoopState implements LoopFields {
   declare readonly turn: TurnIdentity;
   declare readonly agentId: string;
   declare readonly agentChanges: number;
-  declare readonly stint: Stint;
+  declare readonly segment: Segment;
   declare readonly iteration: number;
   declare readonly attempt: number;
   declare readonly phase: LoopFields['phase'];
@@ -264,7 +264,7 @@ export class LoopState implements LoopFields {
     this.turn = fields.turn;
     this.agentId = fields.agentId;
     this.agentChanges = fields.agentChanges;
-    this.stint = fields.stint;
+    this.segment = fields.segment;
     this.iteration = fields.iteration;
     this.attempt = fields.attempt;
     this.phase = fields.phase;

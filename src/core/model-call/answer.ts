@@ -74,7 +74,7 @@ function draftOf(
   } else if (closesWithHooks(deps, draft.after)) {
     return draft;
   } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= maxIterationsOf(deps, state)) {
-    for (const told of steeringRecords(deps)) draft.add(told);
+    for (const record of steeringRecords(deps)) draft.add(record);
     draft.add(endWithResponse(deps, state, record));
     deps.inbox.close(draft.after);
   }

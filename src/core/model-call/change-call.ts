@@ -44,7 +44,7 @@ export function changeCall(
       about: () => ({ params: withChange(params, changed), provider: changed.provider }),
       asked: waitsFor,
       take(change, { name: extension }) {
-        changed = behind(changed, change);
+        changed = mergeChange(changed, change);
         const given = change.params?.messages;
         if (given) {
           const messages = pairedByHook(deps, given, { extension, hook: 'beforeLLMCall' });
@@ -61,7 +61,7 @@ function withChange(params: LLMCallParams, { params: change }: ChangedCall): LLM
   return Object.keys(change).length === 0 ? params : { ...params, ...change };
 }
 
-function behind(before: ChangedCall, { params, provider, response }: CallChange): ChangedCall {
+function mergeChange(before: ChangedCall, { params, provider, response }: CallChange): ChangedCall {
   if (params) {
     if (typeof params !== 'object') throw new TypeError(`its params must be an object, not ${shownValue(params)}`);
     if (params.tools && !Array.isArray(params.tools)) throw new TypeError('its params.tools is not a list of tools');

@@ -19,20 +19,20 @@ export class OpenCall {
   /** Limits its silence, where that is limited. */
   silence: ModelSilence | undefined;
   #params: LLMCallParams | undefined;
-  #told: ToldUsage | undefined;
+  #reported: ReportedUsage | undefined;
   #response: LLMResponse | undefined;
   #error: AgentLoopError | undefined;
   #output = new StreamedTokens();
 
   /** A call is about to be made. Gives what its provider tells of requests without an answer. */
   begin(params: LLMCallParams, provider: LLMProvider): NonNullable<LLMCallParams['noteUsage']> {
-    const told = new ToldUsage(params, provider);
+    const reported = new ReportedUsage(params, provider);
     this.#params = params;
-    this.#told = told;
+    this.#reported = reported;
     this.#response = undefined;
     this.#error = undefined;
     this.#output = new StreamedTokens();
-    return (usage) => told.add(usage);
+    return (usage) => reported.add(usage);
   }
 
   /** A delta has come. */
@@ -45,7 +45,7 @@ export class OpenCall {
   /** The answer has come. Returns it with the usage that its provider reported for failed requests. */
   answered(given: LLMResponse): LLMResponse {
     this.silence?.heard();
-    const response = this.#params && this.#told ? this.#told.answered(given) : given;
+    const response = this.#params && this.#reported ? this.#reported.answered(given) : given;
     this.#response = response;
     return response;
   }
@@ -68,7 +68,7 @@ export class OpenCall {
   get usage(): Usage | undefined {
     if (this.#params === undefined) return undefined;
     const { usage } = this.#response ?? {};
-    const taken = usage ?? this.#told?.sum ?? usageWithoutAnswer(this.#params, this.#output.tokens, this.#error);
+    const taken = usage ?? this.#reported?.sum ?? usageWithoutAnswer(this.#params, this.#output.tokens, this.#error);
     return taken && taken.totalTokens > 0 ? taken : undefined;
   }
 
@@ -87,7 +87,7 @@ export class OpenCall {
 }
 
 /** What a provider tells of the requests of one call that gave no answer, added up. */
-export class ToldUsage {
+export class ReportedUsage {
   readonly #params: LLMCallParams;
   #sum: Usage | undefined;
 

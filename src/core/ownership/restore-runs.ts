@@ -105,7 +105,7 @@ class ChildRuns {
   async #childrenOfHooks({ taskId }: TurnIdentity, lostAt: number): Promise<readonly string[]> {
     const isWanted = ({ state, updatedAt }: TaskSummary) =>
       state !== 'submitted' && state !== 'working' && Date.parse(updatedAt) + exportedAfterMs > lostAt;
-    const children = await this.#told(
+    const children = await this.#ifReadable(
       () => listedChildren(this.#store, taskId),
       (listed) => listed.filter(isWanted).map(({ taskId }) => taskId),
     );
@@ -114,14 +114,14 @@ class ChildRuns {
 
   /** The records of a turn up to a seq. */
   past(taskId: string, upTo = Number.POSITIVE_INFINITY): Promise<Commit | undefined> {
-    return this.#told(
+    return this.#ifReadable(
       () => this.#store.read(taskId),
       (records) => replayOf(records.filter(({ seq }) => seq <= upTo)),
     );
   }
 
   /** Nothing where the store has no answer, or a damaged one: a turn does not fail for want of its spans. */
-  async #told<T, R>(ask: () => T | Promise<T>, use: (told: T) => R): Promise<R | undefined> {
+  async #ifReadable<T, R>(ask: () => T | Promise<T>, use: (answer: T) => R): Promise<R | undefined> {
     try {
       return use(await ready(ask, this.#deadline));
     } catch {

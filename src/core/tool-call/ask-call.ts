@@ -51,14 +51,14 @@ export function changeToolCall(
     hook: 'beforeToolCall',
     place: { state, traceContext },
     about: () => ({ pending, tool: checked.tool, arguments: argumentsNow() }),
-    asked: (question) => deps.callNotes.add(pending.call, { question }),
+    asked: (question) => deps.unstartedCalls.update(pending.call, { question }),
     take(change) {
       deadline = earliest(deadline, change.deadline);
       decided = decisionOf(change, argumentsNow()) ?? decided;
       return 'changed' in decided || decided.verdict === 'run';
     },
   });
-  const answered = () => deps.callNotes.add(pending.call, { question: undefined });
+  const answered = () => deps.unstartedCalls.update(pending.call, { question: undefined });
   const changed = () => ({ answer: decided, deadline });
   return asked instanceof Promise ? asked.finally(answered).then(changed) : changed();
 }
@@ -172,7 +172,7 @@ type Maybe<T> = T | undefined | Promise<T | undefined>;
 function decideByExtension(deps: ToolCallDeps, place: HookPlace, candidate: Candidate): Maybe<Decision> {
   const { call } = candidate.pending;
   let decision: Decision | undefined;
-  const answered = () => deps.callNotes.add(call, { question: undefined });
+  const answered = () => deps.unstartedCalls.update(call, { question: undefined });
   const refuse = (error: unknown): Decision => {
     answered();
     return { decision: 'reject', reason: messageOf(error) };
@@ -186,7 +186,7 @@ function decideByExtension(deps: ToolCallDeps, place: HookPlace, candidate: Cand
       hook: 'approveToolCall',
       place,
       about: () => candidate,
-      asked: (question) => deps.callNotes.add(call, { question }),
+      asked: (question) => deps.unstartedCalls.update(call, { question }),
       take(given) {
         decision = approvalDecision(given);
         return false;

@@ -122,7 +122,7 @@ export class CallContext implements ToolContext {
   }
 
   /** What model calls of the tool's own and of its child turn used, for the record of its result or its question. */
-  get told(): Pick<ToolResultRecord, 'usage' | 'usageBy'> | undefined {
+  get usage(): Pick<ToolResultRecord, 'usage' | 'usageBy'> | undefined {
     const below = this.#parent?.usageBy ?? [];
     return this.#usage || below.length > 0 ? recordedUsage(this.#usage, below) : undefined;
   }

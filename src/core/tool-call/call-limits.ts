@@ -106,7 +106,7 @@ export class CallChecks {
     const limits = [...(this.#limits ?? [])];
     for (const [callId, { call }] of limits) {
       this.end(callId);
-      this.#deps.callNotes.of(call).question?.leave(reason);
+      this.#deps.unstartedCalls.of(call).question?.leave(reason);
     }
     return limits.map(([callId]) => callId);
   }
@@ -117,7 +117,7 @@ export class CallChecks {
     if (ms === 0) return () => {};
     let callOff = () => {};
     const late = () => {
-      const { isAsked, isDeciding, question } = this.#deps.callNotes.of(call);
+      const { isAsked, isDeciding, question } = this.#deps.unstartedCalls.of(call);
       if (isAsked) return start();
       this.#limits?.delete(callId);
       question?.expire(ms);

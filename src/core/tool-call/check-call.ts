@@ -51,9 +51,9 @@ function askExtensions(deps: ToolCallDeps, place: CallPlace, checked: CheckedCal
 }
 
 /** Notes for as long as a promise is open that extensions are asked about a call. */
-function noted<T>({ callNotes }: ToolCallDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
-  callNotes.add(pending.call, { isAsked: true });
-  return answer.finally(() => callNotes.add(pending.call, { isAsked: false }));
+function noted<T>({ unstartedCalls }: ToolCallDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
+  unstartedCalls.update(pending.call, { isAsked: true });
+  return answer.finally(() => unstartedCalls.update(pending.call, { isAsked: false }));
 }
 
 /** Once somebody was asked about these very arguments, it is theirs to decide; a call that was started before was let through then. */
@@ -67,7 +67,7 @@ function withDecision(deps: ToolCallDeps, place: CallPlace, checked: CheckedCall
     return { verdict: 'refused', error: rejected(decided.reason), arguments: checked.arguments };
   };
   if (!(decision instanceof Promise)) return answer(decision);
-  deps.callNotes.add(pending.call, { isDeciding: true });
+  deps.unstartedCalls.update(pending.call, { isDeciding: true });
   return decision.then(answer);
 }
 

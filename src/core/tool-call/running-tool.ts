@@ -185,18 +185,18 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     if (this.#ended || this.#settled) return;
     this.#settled = true;
     this.#stopTimers();
-    const { asked, told, parentTurn } = this.#context;
+    const { asked, usage, parentTurn } = this.#context;
     if (asked && !this.#isAborted) {
       this.#abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
       this.#end(record);
-      this.#out.next({ type: 'turn.asked', question: asked, ...told });
+      this.#out.next({ type: 'turn.asked', question: asked, ...usage });
       return this.#out.complete();
     }
     const stopped = asked
       ? (this.#late ?? this.#failed({ code: 'CANCELED', reason: 'stopped', message: messageOf(this.scope.reason) }))
       : record;
     const outcome = limited(stopped, parentTurn?.exceeded);
-    this.#change(told ? { ...outcome, ...told } : outcome);
+    this.#change(usage ? { ...outcome, ...usage } : outcome);
   }
 
   /** Asks the extensions what becomes of the outcome. A failure of one fails the turn; what the tool did is recorded all the same. */
@@ -311,9 +311,9 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
 
   /** What an extension left it. Milliseconds. */
   get #leftMs(): number {
-    const { callNotes, hooks } = this.#deps;
+    const { unstartedCalls, hooks } = this.#deps;
     if (hooks.lists.beforeToolCall.length === 0) return Number.POSITIVE_INFINITY;
-    const { checked } = callNotes.of(this.#run.started.call);
+    const { checked } = unstartedCalls.of(this.#run.started.call);
     const deadline = checked instanceof Promise || checked?.verdict !== 'run' ? undefined : checked.deadline;
     return deadline === undefined ? Number.POSITIVE_INFINITY : Math.max(0, deadline - this.#deps.now());
   }

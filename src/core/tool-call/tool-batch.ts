@@ -255,7 +255,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const asked = this.#state.calls.at(index);
     const inDoubt = asked?.intent !== undefined;
     // Extensions are asked again, as they are where another process continues with the answer.
-    if (asked) this.#deps.callNotes.add(asked.call, { checked: undefined });
+    if (asked) this.#deps.unstartedCalls.update(asked.call, { checked: undefined });
     if (inDoubt) this.#busy.set(callId, undefined);
     else this.#pipe.next(index);
     this.#write(record);

@@ -156,7 +156,7 @@ function refusedResult(
 /** Calls for which an extension fails the turn. They wait for no place. */
 function failing(deps: ToolCallDeps, { pendingToolCalls }: LoopState, busy: BusyCalls): readonly ToolResultRecord[] {
   return pendingToolCalls.flatMap(({ callId, call, result }) => {
-    const checked = result || busy.has(callId) ? undefined : deps.callNotes.of(call).checked;
+    const checked = result || busy.has(callId) ? undefined : deps.unstartedCalls.of(call).checked;
     if (!checked || checked instanceof Promise || checked.verdict !== 'refused' || !checked.fails) return [];
     return [refusedResult(callId, checked)];
   });
@@ -175,15 +175,15 @@ function skipped({ pendingToolCalls }: LoopState, busy: BusyCalls): readonly Too
 /** Checks a call; a check that is asynchronous, or that somebody decides, is made once and its answer kept for the next plan. */
 function checkOnce(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<unknown> {
   const { call } = place.pending;
-  const known = deps.callNotes.of(call).checked;
+  const known = deps.unstartedCalls.of(call).checked;
   if (known) return known;
   const checked = checkCall(deps, place);
   if (!(checked instanceof Promise)) {
-    if (mayAsk(deps) || deps.hooks.lists.beforeToolCall.length > 0) deps.callNotes.add(call, { checked });
+    if (mayAsk(deps) || deps.hooks.lists.beforeToolCall.length > 0) deps.unstartedCalls.update(call, { checked });
     return checked;
   }
-  const done = checked.then((answer) => deps.callNotes.add(call, { checked: answer }));
-  deps.callNotes.add(call, { checked: done });
+  const done = checked.then((answer) => deps.unstartedCalls.update(call, { checked: answer }));
+  deps.unstartedCalls.update(call, { checked: done });
   return done;
 }
 

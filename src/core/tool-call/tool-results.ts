@@ -11,7 +11,7 @@ import type { OfferedTool, ToolSet } from './tool-set.ts';
 export interface ToolCallDeps extends HookDeps {
   readonly tools: ToolSet;
   /** What is known of calls that have not started. */
-  readonly callNotes: CallNotes;
+  readonly unstartedCalls: UnstartedCalls;
   /** What the turn is asked to do while it runs. */
   readonly inbox: Inbox;
 }
@@ -53,7 +53,7 @@ interface OpenQuestion {
 }
 
 /** What a run knows of a call that has not started. */
-interface CallNote {
+interface UnstartedCall {
   /** A check that is asynchronous, or that somebody decides: running, or its answer. */
   readonly checked?: CheckedCall | Promise<unknown> | undefined;
   /** Its arguments were found in order, and its approval takes a while. */
@@ -64,20 +64,20 @@ interface CallNote {
   readonly question?: OpenQuestion | undefined;
 }
 
-const nothing: CallNote = {};
+const nothing: UnstartedCall = {};
 
-/** What a run knows of calls that have not started. Most calls are decided about at once, and nothing is noted of them. */
-export class CallNotes {
-  #notes: WeakMap<ToolCall, CallNote> | undefined;
+/** What a run knows of calls that have not started. Most calls are decided about at once, and have no entry here. */
+export class UnstartedCalls {
+  #known: WeakMap<ToolCall, UnstartedCall> | undefined;
 
-  of(call: ToolCall): CallNote {
-    return this.#notes?.get(call) ?? nothing;
+  of(call: ToolCall): UnstartedCall {
+    return this.#known?.get(call) ?? nothing;
   }
 
-  /** Replaces the members that `note` has. */
-  add(call: ToolCall, note: CallNote): void {
-    this.#notes ??= new WeakMap();
-    this.#notes.set(call, { ...this.of(call), ...note });
+  /** Replaces the members that `known` has. */
+  update(call: ToolCall, known: UnstartedCall): void {
+    this.#known ??= new WeakMap();
+    this.#known.set(call, { ...this.of(call), ...known });
   }
 }
 

@@ -10,7 +10,7 @@ import type { ToolListContext } from '../contracts/tool.ts';
 import type { Signal } from '../journal/commit.ts';
 import { projectEvents } from '../journal/event-projector.ts';
 import { observeTree, observeTurn } from '../journal/observe.ts';
-import { eventsBehind, seqOf } from '../journal/read-events.ts';
+import { eventsAfter, seqOf } from '../journal/read-events.ts';
 import { checkStore, type ResolvedConfig, resolveConfig } from '../options/config.ts';
 import {
   type Answers,
@@ -189,7 +189,7 @@ export class AgentLoop {
     const signals$ = options.descendants
       ? observeTree(store, taskId, { deadline, known: seqOf(options.from) })
       : observeTurn(store, taskId, deadline);
-    return signals$.pipe(projectEvents({ checkpoints: true, now: () => clock.now() }), eventsBehind(options.from));
+    return signals$.pipe(projectEvents({ checkpoints: true, now: () => clock.now() }), eventsAfter(options.from));
   }
 
   /**

@@ -135,7 +135,7 @@ class Decision {
 
   #afterTurn(): void | Promise<void> {
     this.#deps.inbox.close(this.#draft.after);
-    for (const told of steeringRecords(this.#deps)) this.#draft.add(told);
+    for (const record of steeringRecords(this.#deps)) this.#draft.add(record);
     const asked = askHooks(this.#deps, {
       hook: 'afterTurn',
       place: this.#place,

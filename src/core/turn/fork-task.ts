@@ -141,8 +141,8 @@ function editRecords(records: readonly JournalRecord[], edits: ForkEdits): reado
   const { append = [] } = edits;
   const last = records.at(-1);
   if (append.length === 0 || !last) return edited;
-  const told = { type: 'x.edit' as const, effects: { messages: [...append] } };
-  return [...edited, { ...told, seq: last.seq + 1, epoch: last.epoch, at: last.at }];
+  const edit = { type: 'x.edit' as const, effects: { messages: [...append] } };
+  return [...edited, { ...edit, seq: last.seq + 1, epoch: last.epoch, at: last.at }];
 }
 
 function editRecord(record: JournalRecord, edits: ForkEdits): JournalRecord {

@@ -15,7 +15,7 @@ import { backoffAfter, type CallStep, callWith, type NextStep, nextStep, without
  * READ THIS FIRST: how a turn runs, and which file does what.
  *
  * 1. `turn.ts` is the Observable that users hold. Its first subscriber starts `run-turn.ts`, which opens the journal and acquires the lease
- *    (`open-turn.ts`), then composes the operators around this loop (`run-operators.ts`). `stint.ts` lists the tools of the current agent and starts the
+ *    (`open-turn.ts`), then composes the operators around this loop (`run-operators.ts`). `segment.ts` lists the tools of the current agent and starts the
  *    loop.
  * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
  *    The steps are: end, write records, ask extensions (`decide-step.ts`), call the model, run open tool calls, wait. What others ask of a running
@@ -180,11 +180,11 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
   }
 
   /** Continues with the answer of the extensions. A cancel or drain does not wait for them. */
-  #await<A>(answer: A | Promise<A>, goOn: (answer: A) => void): void {
-    if (!(answer instanceof Promise)) return goOn(answer);
+  #await<A>(answer: A | Promise<A>, proceed: (answer: A) => void): void {
+    if (!(answer instanceof Promise)) return proceed(answer);
     this.#asking = answer;
     answer.then(
-      (given) => this.#isAsking(answer) && this.#attempt(() => goOn(given)),
+      (given) => this.#isAsking(answer) && this.#attempt(() => proceed(given)),
       (error: unknown) => this.#isAsking(answer) && this.#out.error(error),
     );
     if (this.#stopped) this.onAbort();

@@ -77,7 +77,7 @@ function callAgain(deps: ModelCallDeps, state: LoopState, waitedUntil: number | 
 
 function betweenIterations(deps: ModelCallDeps, state: LoopState): NextStep {
   const { hooks } = deps;
-  if (state.iteration === state.stint.after && hooks.isDue('beforeTurn', state)) return ask('beforeTurn');
+  if (state.iteration === state.segment.after && hooks.isDue('beforeTurn', state)) return ask('beforeTurn');
   if (isIterationOpen(deps, state)) return ask('afterIteration');
   const change = agentChange(deps, state);
   if (change) return write(change);

@@ -61,7 +61,7 @@ class TurnFailure extends Stage<Signal> {
   }
 
   #log({ error }: LoopState): void {
-    const { turn, config } = this.#deps.hooks.stint ?? this.#deps;
+    const { turn, config } = this.#deps.hooks.segment ?? this.#deps;
     const { taskId, agentId } = turn;
     config.logger.error('turn failed', { taskId, agentId, code: error?.code });
   }
@@ -226,11 +226,7 @@ export function shutDown(taskId: string): AgentLoopError {
  * Calls the extensions after the record of an end: `afterTurn` if it was not called before it, then `afterEnd`. The stream completes
  * when they have answered. What they answer changes nothing, and their failures are logged only: the last event is out.
  */
-export function askBehindEnd(
-  deps: RunDeps,
-  initial: LoopState,
-  traceContext: Context,
-): FusibleOperator<Signal, Signal> {
+export function askAfterEnd(deps: RunDeps, initial: LoopState, traceContext: Context): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     let state = initial;
     const scope = new AbortScope();
@@ -243,7 +239,7 @@ export function askBehindEnd(
       complete() {
         if (!state.isComplete) return to.complete();
         deps.hooks.out = undefined;
-        const asked = askEnded({ ...(deps.hooks.stint ?? deps), scope }, { state, traceContext });
+        const asked = askEnded({ ...(deps.hooks.segment ?? deps), scope }, { state, traceContext });
         if (!(asked instanceof Promise)) return to.complete();
         asked.then(
           () => to.complete(),

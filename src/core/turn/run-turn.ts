@@ -25,10 +25,10 @@ import { keepLease, LeaseHold, releaseLease } from '../ownership/lease.ts';
 import { restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
 import { type FusibleOperator, fuse, handOver } from '../streams/operate.ts';
-import { CallNotes } from '../tool-call/tool-results.ts';
+import { UnstartedCalls } from '../tool-call/tool-results.ts';
 import { type Admission, type Opening, type OpenOptions, type Own, openNewTurn, openOldTurn } from './open-turn.ts';
 import {
-  askBehindEnd,
+  askAfterEnd,
   catchTurnError,
   endChildTurns,
   failWhereDrained,
@@ -38,7 +38,7 @@ import {
   shutDown,
   tapAfterTurn,
 } from './run-operators.ts';
-import { loopStints } from './stint.ts';
+import { loopSegments } from './segment.ts';
 import { type BusyTurn, watchTurn, watchUntilFree } from './watch-turn.ts';
 
 /** What every run of a turn needs, whether it starts or resumes. */
@@ -240,7 +240,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const deps = runDeps(run, past.after, leased);
   const first = run.resumed ? resumption(deps, past.after, run) : undefined;
   const elsewhere = run.resumed !== undefined || run.submitted === true;
-  const loop$ = loopStints(deps, traced.traceContext, elsewhere)(first?.after ?? past.after);
+  const loop$ = loopSegments(deps, traced.traceContext, elsewhere)(first?.after ?? past.after);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
   const { afterTurn, afterEnd } = deps.hooks.lists;
@@ -251,7 +251,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
     ...(target ? storeOperators(deps, target, past.after) : []),
     ...(drains.length > 0 ? [failWhereDrained(deps, past.after)] : []),
     ...(config.agents || afterTurn.length + afterEnd.length > 0
-      ? [askBehindEnd(deps, past.after, traced.traceContext)]
+      ? [askAfterEnd(deps, past.after, traced.traceContext)]
       : []),
     tapAfterTurn(deps, traced.span),
   );
@@ -265,7 +265,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
       if (drain.aborted) deps.drain.abort(drain.reason);
       else subscriber.add(drain.onAbort(() => deps.drain.abort(drain.reason)));
     }
-    subscriber.next(run.resumed ? { goesOn: true, ...past } : past);
+    subscriber.next(run.resumed ? { continues: true, ...past } : past);
     own$.subscribe(subscriber);
   });
 }
@@ -299,13 +299,13 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
     context,
     tracing,
     hooks,
-    callNotes: new CallNotes(),
+    unstartedCalls: new UnstartedCalls(),
     scope,
     drain: new AbortScope(),
     inbox,
     openCall: new OpenCall(),
     node: new TurnNode(state, parent, (used) =>
-      reachedLimit(hooks.stint?.config.extensions ?? config.extensions, used),
+      reachedLimit(hooks.segment?.config.extensions ?? config.extensions, used),
     ),
     leaseHold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt, parent?.leaseHold),
     epoch: lease?.epoch ?? 0,

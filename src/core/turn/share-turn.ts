@@ -60,7 +60,7 @@ class Share implements SharedTurn, Observer<Signal> {
   /** The records that were emitted; late subscribers receive a replay of them. */
   #records: JournalRecord[] = [];
   /** Whether the turn continues after the last of them, although it is a suspension. */
-  #goesOn = false;
+  #continues = false;
   #queue: Signal[] = [];
   #readers: readonly Subscriber<AgentEvent>[] = [];
   /** They hear of an event before the readers do. */
@@ -161,7 +161,7 @@ class Share implements SharedTurn, Observer<Signal> {
       return;
     }
     this.state = signal.after;
-    this.#goesOn = signal.goesOn === true;
+    this.#continues = signal.continues === true;
     this.cause ??= signal.cause;
     if (signal.endedBefore) this.endedBefore = true;
     for (const { record } of signal.steps) this.#records.push(record);
@@ -219,7 +219,7 @@ class Share implements SharedTurn, Observer<Signal> {
    */
   #admit(reader: Subscriber<AgentEvent>): void {
     if (this.#records.length > 0) {
-      for (const event of this.#options.projector.replay(this.#records, this.#goesOn)) reader.next(event);
+      for (const event of this.#options.projector.replay(this.#records, this.#continues)) reader.next(event);
     }
     const text = this.#end ? undefined : this.#options.projector.openText();
     if (text) reader.next(text);

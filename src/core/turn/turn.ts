@@ -7,7 +7,7 @@ import type { Tool } from '../contracts/tool.ts';
 import type { Partially } from '../contracts/values.ts';
 import type { Signal } from '../journal/commit.ts';
 import { EventProjector, type EventProjectorOptions } from '../journal/event-projector.ts';
-import { eventsBehind, iterate, iterateEvents, turnPartials } from '../journal/read-events.ts';
+import { eventsAfter, iterate, iterateEvents, turnPartials } from '../journal/read-events.ts';
 import type { LoopState } from '../journal/state.ts';
 import { resultOf, TurnError, type TurnResult } from '../journal/turn-result.ts';
 import { recordsOfAnswers } from '../options/turn-options.ts';
@@ -62,7 +62,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     super((subscriber) => {
       this.#started = true;
       if (options.from === undefined) return this.#shared.attach(subscriber);
-      return this.#shared.events$.pipe(eventsBehind(options.from)).subscribe(subscriber);
+      return this.#shared.events$.pipe(eventsAfter(options.from)).subscribe(subscriber);
     });
     this.taskId = options.taskId;
     this.#contextId = options.contextId;

@@ -34,7 +34,7 @@ export interface BusyTurn extends WatchedTurn {
 
 /** Follows a turn that another owner runs, or that is over. Unsubscribing stops following and leaves the turn alone. */
 export function watchTurn(turn: WatchedTurn): Observable<Signal> {
-  return watch(turn).pipe(notingEnd());
+  return watch(turn).pipe(markEnded());
 }
 
 /**
@@ -42,14 +42,14 @@ export function watchTurn(turn: WatchedTurn): Observable<Signal> {
  * were not shown yet are. Asks the store for the lease when it should have expired, and every 2 s until then.
  */
 export function watchUntilFree(turn: BusyTurn): Observable<Signal> {
-  return tellAnswers(turn).pipe(
+  return deliverAnswers(turn).pipe(
     handOver(() => watchAndTakeOver(turn)),
-    notingEnd(),
+    markEnded(),
   );
 }
 
 /** Says of a turn that had ended before that this is what is shown. */
-function notingEnd(): MonoTypeOperatorFunction<Signal> {
+function markEnded(): MonoTypeOperatorFunction<Signal> {
   return map((signal) =>
     signal.type === 'commit' && signal.replayed && signal.after.isComplete ? { ...signal, endedBefore: true } : signal,
   );
@@ -81,21 +81,21 @@ function watch({ taskId, store, deadline, scope, inbox }: WatchedTurn): Observab
  * Tells the owner of a turn the answers of a resume that waits for it, before it is watched: it would suspend again for want of them. They
  * are the next owner's where this one does not record them in time.
  */
-function tellAnswers({ taskId, store, deadline, scope, options }: BusyTurn): Observable<undefined> {
+function deliverAnswers({ taskId, store, deadline, scope, options }: BusyTurn): Observable<undefined> {
   const { answers = {} } = options;
   if (Object.keys(answers).length === 0) return of(undefined);
   const canceled$ = new Observable<undefined>((to) => {
     if (scope.aborted) to.next(undefined);
     else to.add(scope.onAbort(() => to.next(undefined)));
   });
-  const told$ = from(answerTask(taskId, { store, answers, clock: deadline.clock })).pipe(
+  const delivered$ = from(answerTask(taskId, { store, answers, clock: deadline.clock })).pipe(
     catchError((error: unknown) => {
       const code = AgentLoopError.isInstance(error) ? error.code : undefined;
       if (code === 'BUSY' || code === 'TERMINAL') return of(undefined);
       throw error;
     }),
   );
-  return merge(told$, canceled$).pipe(
+  return merge(delivered$, canceled$).pipe(
     map(() => undefined),
     take(1),
   );

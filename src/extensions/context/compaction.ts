@@ -19,7 +19,7 @@ export function isCompaction(value: unknown): value is Compaction {
 }
 
 /** Where the messages behind what a compaction stands for begin in a view of the history; -1 where it has not the first of them. */
-export function behindCompaction(view: readonly Message[], history: History, { upTo }: Compaction): number {
+export function indexAfterCompaction(view: readonly Message[], history: History, { upTo }: Compaction): number {
   const first = history.at(upTo);
   if (!first) return -1;
   const at = view.lastIndexOf(first, upTo);
@@ -71,14 +71,14 @@ export class VisibleHistory {
   constructor(history: readonly Message[], compaction: Compaction | undefined) {
     const upTo = compaction?.upTo ?? 0;
     const places: number[] = [];
-    const behind: Message[] = [];
+    const rest: Message[] = [];
     for (const [place, message] of history.entries()) {
       if (place < upTo || isInstruction(message)) continue;
       places.push(place);
-      behind.push(message);
+      rest.push(message);
     }
     this.#places = places;
-    this.messages = compaction ? [summaryMessage(compaction), ...behind] : behind;
+    this.messages = compaction ? [summaryMessage(compaction), ...rest] : rest;
   }
 
   /** How many messages of the history stand in front of the one at that index here. */

@@ -11,7 +11,7 @@ import {
   textOf,
   type Usage,
 } from '../../core/contracts/index.ts';
-import { estimatedUsage, type TokenCounter, ToldUsage, usageWithoutAnswer } from '../../core/model-call/index.ts';
+import { estimatedUsage, ReportedUsage, type TokenCounter, usageWithoutAnswer } from '../../core/model-call/index.ts';
 import { startAttempt } from '../../observability/spans/call-spans.ts';
 import { isSummary, summaryOf } from './compaction.ts';
 import { headAndTail } from './trim-tool-outputs.ts';
@@ -84,13 +84,15 @@ class Notes implements Summary {
   async add(transcript: string): Promise<void> {
     const { provider, maxSummaryTokens, countTokens } = this.#by;
     const params = this.#request(transcript);
-    const told = new ToldUsage(params, provider);
-    const response = await tracedCall(provider, { ...params, noteUsage: (usage) => told.add(usage) }).catch((error) => {
-      this.#count(told.sum ?? usageWithoutAnswer(params, 0, error));
-      throw error;
-    });
+    const reported = new ReportedUsage(params, provider);
+    const response = await tracedCall(provider, { ...params, noteUsage: (usage) => reported.add(usage) }).catch(
+      (error) => {
+        this.#count(reported.sum ?? usageWithoutAnswer(params, 0, error));
+        throw error;
+      },
+    );
     const text = textOf(response.message.content).trim();
-    this.#count(told.answered(response).usage ?? estimated(this.#by, params, text));
+    this.#count(reported.answered(response).usage ?? estimated(this.#by, params, text));
     if (text === '') throw noText(response);
     this.text = fitTokens(text, maxSummaryTokens, countTokens);
   }

@@ -34,7 +34,7 @@ export class TurnTokens {
     const request = this.#request?.iteration === iteration ? this.#request : undefined;
     const requested = request && this.#tokensOf(request.params);
     if (requested !== undefined && usage) this.#calibrated.learn(requested, usage);
-    const added = messageTokens(messagesBehind(history, message), this.countTokens);
+    const added = messageTokens(messagesAfter(history, message), this.countTokens);
     if (isReported(usage)) return usage.promptTokens + answerTokens(usage) + added;
     if (requested === undefined) return messageTokens(visible(), this.countTokens);
     return Math.ceil(requested * this.#calibrated.factor) + this.countTokens(message) + added;
@@ -96,14 +96,14 @@ function answerTokens({ completionTokens, reasoningTokens = 0 }: Usage): number 
 }
 
 /** What came after the last answer. */
-function messagesBehind(history: LoopState['history'], answer: Message): readonly Message[] {
-  const behind: Message[] = [];
+function messagesAfter(history: LoopState['history'], answer: Message): readonly Message[] {
+  const newer: Message[] = [];
   for (let place = history.length - 1; place >= 0; place--) {
     const message = history.at(place);
     if (!message || message === answer || message.role === 'assistant') break;
-    behind.push(message);
+    newer.push(message);
   }
-  return behind;
+  return newer;
 }
 
 /** A counter that learns from what the vendor charges. */

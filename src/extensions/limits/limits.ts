@@ -218,7 +218,7 @@ interface Deadline {
  * `cutShort` in the message's metadata, its usage estimated, and `discarded` what requests before it took.
  */
 function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundCall {
-  return (chunks, params, told) =>
+  return (chunks, params, reported) =>
     new Observable((to) => {
       const said = new SaidSoFar();
       const source = chunks.subscribe({
@@ -232,15 +232,15 @@ function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundCall {
       to.add(source);
       if (to.closed) return;
       const expire = () => {
-        const before = told();
+        const before = reported();
         source.unsubscribe();
-        const isTold = told() !== undefined;
+        const hasReport = reported() !== undefined;
         const guess = usageWithoutAnswer(params, said.attemptTokens);
         if (onLimit === 'fail') {
-          if (guess && !isTold) params.noteUsage?.(guess);
+          if (guess && !hasReport) params.noteUsage?.(guess);
           return to.error(limitError(broken));
         }
-        const usage = guess && isTold ? { ...guess, discarded: before ?? noUsage } : guess;
+        const usage = guess && hasReport ? { ...guess, discarded: before ?? noUsage } : guess;
         to.next({ type: 'done', response: cutShort(said, broken, usage) });
         to.complete();
       };

@@ -3,8 +3,8 @@ import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '.
 import { GrowingText } from '../../core/journal/index.ts';
 import {
   estimatedUsage,
+  ReportedUsage,
   StreamedTokens,
-  ToldUsage,
   usageOfAnswer,
   usageWithoutAnswer,
 } from '../../core/model-call/index.ts';
@@ -12,13 +12,13 @@ import type { PriceList } from '../../providers/models/model-info.ts';
 import { responseOf, sourceOf } from '../../providers/policies/attempt-stream.ts';
 
 /**
- * What stands around the chunks of one model call; asked when the call is made. What it throws is the error of the call. `told` gives what
+ * What stands around the chunks of one model call; asked when the call is made. What it throws is the error of the call. `reported` gives what
  * the provider said by then of requests without an answer; nothing where it leaves that to a guess.
  */
 export type AroundCall = (
   chunks: Observable<LLMChunk>,
   params: LLMCallParams,
-  told: () => Usage | undefined,
+  reported: () => Usage | undefined,
 ) => Observable<LLMChunk>;
 
 /**
@@ -30,15 +30,15 @@ export function aroundCalls(provider: LLMProvider, around: AroundCall): LLMProvi
   const { streaming: _, ...abilities } = capabilities;
   const stream = (params: LLMCallParams) =>
     defer(() => {
-      const told = new ToldUsage(params, provider);
+      const reported = new ReportedUsage(params, provider);
       const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
-        told.add(usage);
+        reported.add(usage);
         params.noteUsage?.(usage);
       };
       const answered = (chunk: LLMChunk): LLMChunk =>
-        chunk.type === 'done' ? { type: 'done', response: told.answered(chunk.response) } : chunk;
+        chunk.type === 'done' ? { type: 'done', response: reported.answered(chunk.response) } : chunk;
       const chunks = sourceOf(provider, { ...params, noteUsage }).pipe(map(answered));
-      return around(chunks, params, () => told.sum);
+      return around(chunks, params, () => reported.sum);
     });
   return {
     ...(info && { info }),
@@ -57,7 +57,7 @@ export type CallEnd =
 
 /** Tells once how each call ended: with its answer, its error, or because it was left before. */
 export function watchCall(onEnd: (end: CallEnd) => void): AroundCall {
-  return (chunks, params, told) =>
+  return (chunks, params, reported) =>
     new Observable((to) => {
       const said = new SaidSoFar();
       let ended = false;
@@ -67,7 +67,7 @@ export function watchCall(onEnd: (end: CallEnd) => void): AroundCall {
         onEnd(how);
       };
       const taken = (error?: unknown) =>
-        told() ?? usageWithoutAnswer(params, said.outputTokens, error) ?? estimatedUsage(0, 0);
+        reported() ?? usageWithoutAnswer(params, said.outputTokens, error) ?? estimatedUsage(0, 0);
       to.add(
         chunks.subscribe({
           next(chunk) {

@@ -80,7 +80,7 @@ export class Budget {
 
   /** Sets aside what a call may take when it is made, and counts what it took when it ends. */
   #around(provider: LLMProvider): AroundCall {
-    return (chunks, params, told) => {
+    return (chunks, params, reported) => {
       const estimate = this.#estimate(params, provider);
       const broken = this.#broken(estimate);
       if (broken) throw broken;
@@ -91,7 +91,7 @@ export class Budget {
         const answered = end.type === 'done' ? end.response.model : undefined;
         this.#spend(end.usage, pricedModel({ answered, asked: model }, this.#options.prices));
       });
-      return settled(chunks, params, told);
+      return settled(chunks, params, reported);
     };
   }
 

@@ -49,9 +49,9 @@ export function recordSession(options: RecordSessionOptions): Extension {
     beforeLLMCall(_, context) {
       const log = new CallLog(options, context);
       return {
-        provider: aroundCalls(context.provider, (chunks, asked, told) => {
+        provider: aroundCalls(context.provider, (chunks, asked, reported) => {
           log.request(asked);
-          return watchCall((end) => log.end(end))(chunks, asked, told);
+          return watchCall((end) => log.end(end))(chunks, asked, reported);
         }),
       };
     },

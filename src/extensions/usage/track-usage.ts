@@ -45,10 +45,10 @@ export function trackUsage(options: TrackUsageOptions = {}): Extension {
   return {
     name,
     beforeLLMCall: (_, { provider, state }) => ({
-      provider: aroundCalls(provider, (chunks, params, told) => {
+      provider: aroundCalls(provider, (chunks, params, reported) => {
         const note = (end: CallEnd) =>
           calls.add(state.turn, { usage: end.usage, model: modelOf(end, params, provider) });
-        return watchCall(note)(chunks, params, told);
+        return watchCall(note)(chunks, params, reported);
       }),
     }),
     afterLLMCall(_, context) {

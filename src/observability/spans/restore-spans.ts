@@ -9,7 +9,7 @@ import {
   finishTurnSpanAt,
   startExecuteSpan,
   startLoopIterationSpan,
-  startStintSpan,
+  startSegmentSpan,
   startTurnSpan,
 } from './run-spans.ts';
 import { failSpan, registeredTracer, type TurnTracing } from './tracing-options.ts';
@@ -73,9 +73,9 @@ function start(lost: LostSpan, { tracing, ...options }: Starting, parent: Contex
       const { maxIterations } = options;
       return startExecuteSpan(tracing, { maxIterations, resumed: lost.resumed }, parent).span;
     }
-    case 'stint': {
+    case 'segment': {
       const { from, reason, agentId } = lost;
-      return startStintSpan(tracing, { agentName: options.agentNameOf(agentId), from, reason }, parent).span;
+      return startSegmentSpan(tracing, { agentName: options.agentNameOf(agentId), from, reason }, parent).span;
     }
     case 'iteration':
       return startLoopIterationSpan(tracing, lost.iteration, parent).span;

@@ -192,7 +192,7 @@ export function finishRunSpan(tracing: TurnTracing, span: Span, state: LoopState
   if (error) failSpan(span, new AgentLoopError(error.code, error.message, { taskId: turn.taskId }));
 }
 
-interface StintSpanInput {
+interface SegmentSpanInput {
   readonly agentName: string;
   /** The agent that ran the turn before. */
   readonly from: string;
@@ -200,13 +200,13 @@ interface StintSpanInput {
   readonly reason: string | undefined;
 }
 
-/** Starts `agent.stint`: the part of a turn that one agent of several runs. Status and end of the span are the caller's. */
-export function startStintSpan(
+/** Starts `agent.segment`: the part of a turn that one agent of several runs. Status and end of the span are the caller's. */
+export function startSegmentSpan(
   tracing: TurnTracing,
-  { agentName, from, reason }: StintSpanInput,
+  { agentName, from, reason }: SegmentSpanInput,
   parent: Context,
 ): TracedSpan {
-  const name = tracing.spanNames === 'semconv' ? `invoke_agent ${agentName}` : 'agent.stint';
+  const name = tracing.spanNames === 'semconv' ? `invoke_agent ${agentName}` : 'agent.segment';
   const attributes = {
     [attribute.spanKind]: 'AGENT',
     [attribute.operationName]: 'invoke_agent',
@@ -214,7 +214,7 @@ export function startStintSpan(
     [attribute.changedFrom]: from,
     ...(reason !== undefined && { [attribute.changeReason]: reason }),
   };
-  return startChildSpan(tracing, name, { key: 'stint', attributes }, parent);
+  return startChildSpan(tracing, name, { key: 'segment', attributes }, parent);
 }
 
 /** Starts `iteration[n]`, n from 1: one model call and the tools it asked for. */

@@ -11,9 +11,9 @@ import {
 } from '../../core/contracts/index.ts';
 import {
   ModelSilence,
+  ReportedUsage,
   responseFlaw,
   StreamedTokens,
-  ToldUsage,
   usageWithoutAnswer,
 } from '../../core/model-call/index.ts';
 import { AbortScope, DirectSubscriber } from '../../core/streams/index.ts';
@@ -64,7 +64,7 @@ class Attempt {
   readonly #provider: LLMProvider;
   readonly #params: LLMCallParams;
   readonly #span: AttemptSpan | undefined;
-  readonly #told: ToldUsage;
+  readonly #reported: ReportedUsage;
   readonly #output = new StreamedTokens();
   readonly #silence: ModelSilence | undefined;
   #ended = false;
@@ -72,9 +72,9 @@ class Attempt {
   constructor(provider: LLMProvider, params: LLMCallParams) {
     this.#provider = provider;
     if (provider.tracesAttempts !== true) this.#span = startAttempt(params, provider.info);
-    this.#told = new ToldUsage(params, provider);
+    this.#reported = new ReportedUsage(params, provider);
     const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
-      this.#told.add(usage);
+      this.#reported.add(usage);
       params.noteUsage?.(usage);
     };
     this.#params = { ...params, ...(this.#span && { traceContext: this.#span.traceContext }), noteUsage };
@@ -134,7 +134,7 @@ class Attempt {
 
   /** The usage that the provider reported, else an estimate, which is reported instead. */
   #noteUsage(error?: AgentLoopError): Usage | undefined {
-    const { sum } = this.#told;
+    const { sum } = this.#reported;
     if (sum) return sum;
     const usage = usageWithoutAnswer(this.#params, this.#output.tokens, error);
     if (usage) this.#params.noteUsage?.(usage);

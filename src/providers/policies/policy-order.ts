@@ -65,12 +65,12 @@ const rules: readonly OrderRule[] = [
 /** Errors with `INVALID_CONFIG` where a policy, given the outermost first, stands outside one that belongs around it. */
 export function assertOrder(policies: readonly PolicyName[]): void {
   for (const [place, outer] of policies.entries()) {
-    const behind = policies.slice(place + 1);
+    const inside = policies.slice(place + 1);
     for (const rule of rules) {
-      const inner = rule.outer === outer && behind.find((name) => rule.inner.includes(name));
+      const inner = rule.outer === outer && inside.find((name) => rule.inner.includes(name));
       if (inner) throw wrongOrder(outer, inner, rule.why(inner));
     }
-    const [hidden] = behind;
+    const [hidden] = inside;
     if (outer === 'replayResponses' && hidden !== undefined) {
       throw invalid(
         `replayResponses asks no provider, so ${shownName(hidden)} inside it would never act: put ${shownName(hidden)} outside, or leave it out.`,

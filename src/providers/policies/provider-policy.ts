@@ -6,7 +6,7 @@ import {
   type LLMProvider,
   shownValue,
 } from '../../core/contracts/index.ts';
-import { ModelSilence, ToldUsage, withDiscarded } from '../../core/model-call/index.ts';
+import { ModelSilence, ReportedUsage, withDiscarded } from '../../core/model-call/index.ts';
 import { AbortScope } from '../../core/streams/index.ts';
 import { attemptStream, LeavingSubscriber, responseOf, type StreamCall } from './attempt-stream.ts';
 import { assertOrder, type PolicyName, policyNames, withPolicyNames } from './policy-order.ts';
@@ -65,13 +65,13 @@ function wholeCall(inner: StreamCall): StreamCall {
       to.add(ModelSilence.of(params)?.suspend());
       const { signal } = params;
       if (signal?.aborted) return to.error(cancellation(signal.reason));
-      const told = new ToldUsage(params, {});
+      const reported = new ReportedUsage(params, {});
       const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
-        told.add(usage);
+        reported.add(usage);
         params.noteUsage?.(usage);
       };
       const chunks = new LeavingSubscriber<LLMChunk>({
-        next: (chunk) => to.next(chunk.type === 'done' ? withToldUsage(chunk, params, told) : chunk),
+        next: (chunk) => to.next(chunk.type === 'done' ? withReportedUsage(chunk, params, reported) : chunk),
         error: (error) => to.error(error),
         complete: () => to.complete(),
       });
@@ -82,10 +82,10 @@ function wholeCall(inner: StreamCall): StreamCall {
     });
 }
 
-function withToldUsage(
+function withReportedUsage(
   done: Extract<LLMChunk, { type: 'done' }>,
   params: LLMCallParams,
-  { sum }: ToldUsage,
+  { sum }: ReportedUsage,
 ): Extract<LLMChunk, { type: 'done' }> {
   return sum ? { type: 'done', response: withDiscarded(done.response, params, sum) } : done;
 }

@@ -23,16 +23,16 @@ import {
   syncFolder,
 } from './folder-files.ts';
 import {
+  type ArtifactBackend,
   type ArtifactDraft,
-  type ArtifactShelf,
   type FoundVersion,
   type NextVersion,
-  ShelvedArtifactStore,
-  type ShelvedArtifactStoreOptions,
+  VersionedArtifactStore,
+  type VersionedArtifactStoreOptions,
   type WrittenContent,
-} from './shelved-artifact-store.ts';
+} from './versioned-artifact-store.ts';
 
-export interface FolderArtifactStoreOptions extends ShelvedArtifactStoreOptions {}
+export interface FolderArtifactStoreOptions extends VersionedArtifactStoreOptions {}
 
 const optionNames: OptionNames<FolderArtifactStoreOptions> = { keepVersions: true, clock: true };
 
@@ -54,7 +54,7 @@ export function folderArtifactStore(path: string, options: FolderArtifactStoreOp
     throw new AgentLoopError('INVALID_CONFIG', 'The artifact store needs a path: the folder that its files lie in.');
   }
   assertKnownOptions('folderArtifactStore', options, optionNames);
-  return new ShelvedArtifactStore(new ArtifactFolder(path), options);
+  return new VersionedArtifactStore(new ArtifactFolder(path), options);
 }
 
 /** A draft that nobody wrote to for as long was left by a process that died. */
@@ -71,7 +71,7 @@ const chunkBytes = 64 * 1024;
  *
  * Ids stand there as `fileNameOf` writes them. Throws what the file system throws, which `errorOf` puts into words.
  */
-class ArtifactFolder implements ArtifactShelf<FoundVersion, FolderDraft> {
+class ArtifactFolder implements ArtifactBackend<FoundVersion, FolderDraft> {
   readonly path: string;
   #prepared: Promise<void> | undefined;
 

@@ -4,7 +4,7 @@ import type { LmdbDatabase } from './lmdb-database.ts';
 import type { TaskHead } from './task-head.ts';
 import type { TaskTable } from './task-table.ts';
 
-interface DeltaDeskOptions {
+interface DeltaBufferOptions {
   readonly database: LmdbDatabase;
   readonly tasks: TaskTable;
   /** Names this store among those that have the file open. */
@@ -35,14 +35,14 @@ const readerMs = 10_000;
  * Takes in the deltas published through this store, shows them to its readers at once, and writes them to the file, every `pollMs`
  * at most, only while another store reads that task.
  */
-export class DeltaDesk {
-  readonly #options: DeltaDeskOptions;
+export class DeltaBuffer {
+  readonly #options: DeltaBufferOptions;
   readonly #stored: StoredDeltas;
   readonly #logs = new Map<string, OpenLog>();
   readonly #readers = new Map<string, Readers>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(options: DeltaDeskOptions) {
+  constructor(options: DeltaBufferOptions) {
     this.#options = options;
     this.#stored = new StoredDeltas(options.database);
   }

@@ -3,7 +3,7 @@ import type { Command, FollowSignal } from '../../core/contracts/index.ts';
 import type { JournalRecord } from '../../core/journal/index.ts';
 import { notFound } from '../store-rules.ts';
 import { DeltaCursor, type PlacedDelta } from './delta-log.ts';
-import type { DeltaDesk } from './deltas.ts';
+import type { DeltaBuffer } from './deltas.ts';
 import type { LmdbDatabase } from './lmdb-database.ts';
 import type { TaskHead } from './task-head.ts';
 import type { TaskTable } from './task-table.ts';
@@ -11,7 +11,7 @@ import type { TaskTable } from './task-table.ts';
 export interface ReaderDeps {
   readonly database: LmdbDatabase;
   readonly tasks: TaskTable;
-  readonly deltas: DeltaDesk;
+  readonly deltas: DeltaBuffer;
   readonly wakeUps: WakeUps;
 }
 

@@ -28,7 +28,7 @@ import {
 } from '../../core/journal/index.ts';
 import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
 import { assertTaskId, busy, checkAppend, ended, fenced, firstSeq, recordJson, takesAtOnce } from '../store-rules.ts';
-import { DeltaDesk } from './deltas.ts';
+import { DeltaBuffer } from './deltas.ts';
 import { followTask, listenCommands, type ReaderDeps, WakeUps } from './follow-task.ts';
 import { assertStorePath, checkStore, LmdbDatabase } from './lmdb-database.ts';
 import { LmdbMessageStore } from './lmdb-side-stores.ts';
@@ -90,7 +90,7 @@ export class LmdbStateStore implements TaskStateStore {
   readonly #clock: Clock;
   readonly #database: LmdbDatabase;
   readonly #tasks: TaskTable;
-  readonly #deltas: DeltaDesk;
+  readonly #deltas: DeltaBuffer;
   readonly #wakeUps: WakeUps;
   #messages: LmdbMessageStore | undefined;
   #closing: Promise<void> | undefined;
@@ -106,7 +106,7 @@ export class LmdbStateStore implements TaskStateStore {
     this.#tasks = new TaskTable(this.#database);
     const shared = { database: this.#database, tasks: this.#tasks, pollMs };
     this.#wakeUps = new WakeUps(shared);
-    this.#deltas = new DeltaDesk({ ...shared, clock, source: randomUUID() });
+    this.#deltas = new DeltaBuffer({ ...shared, clock, source: randomUUID() });
     this.#database.read(() => this.#tasks.assertLayout());
   }
 

@@ -292,7 +292,7 @@ export class TaskTable {
   ): readonly TaskHead[] {
     const found: TaskHead[] = [];
     if (!(limit > 0)) return found;
-    for (const { value } of this.#behind({ start, end, limit: Math.min(limit, pageSize) })) {
+    for (const { value } of this.#entriesAfter({ start, end, limit: Math.min(limit, pageSize) })) {
       if (found.length >= limit) break;
       const [taskId, parent] = inEntry(value);
       if ((roots && parent !== undefined) || (parentTaskId !== undefined && parent !== parentTaskId)) continue;
@@ -305,7 +305,7 @@ export class TaskTable {
   }
 
   /** The entries after a key, in reverse order, read page by page. */
-  *#behind({ start, end, limit }: Required<Omit<LmdbRange, 'reverse'>>): Generator<LmdbEntry> {
+  *#entriesAfter({ start, end, limit }: Required<Omit<LmdbRange, 'reverse'>>): Generator<LmdbEntry> {
     // The first page has what the caller asks for; where that was not enough, later pages are whole ones.
     for (let from = start, size = limit + 1; ; size = pageSize + 1) {
       const at = JSON.stringify(from);

@@ -8,14 +8,14 @@ import {
 } from '../../core/contracts/index.ts';
 import { damagedArtifact, newerArtifact, noArtifact } from '../artifacts/check-artifact.ts';
 import {
+  type ArtifactBackend,
   type ArtifactDraft,
-  type ArtifactShelf,
   type FoundVersion,
   type NextVersion,
   PartBuffer,
-  ShelvedArtifactStore,
+  VersionedArtifactStore,
   type WrittenContent,
-} from '../artifacts/shelved-artifact-store.ts';
+} from '../artifacts/versioned-artifact-store.ts';
 import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
 import { IdIndex } from './indexes.ts';
 import { LuaScript } from './lua-scripts.ts';
@@ -55,7 +55,7 @@ const optionNames: OptionNames<RedisArtifactStoreOptions> = {
  *
  * Memory in this process: a chunk a draft and a reader; contents only in `get`, `create` and `update`.
  */
-export class RedisArtifactStore extends ShelvedArtifactStore<RedisVersion, RedisDraft> {
+export class RedisArtifactStore extends VersionedArtifactStore<RedisVersion, RedisDraft> {
   readonly #connection: RedisConnection;
 
   constructor(options: RedisArtifactStoreOptions) {
@@ -67,7 +67,7 @@ export class RedisArtifactStore extends ShelvedArtifactStore<RedisVersion, Redis
       throw new AgentLoopError('INVALID_CONFIG', message);
     }
     const connection = new RedisConnection('RedisArtifactStore', redis);
-    super(new RedisArtifactShelf(connection, { ...settings, maxBytes }), options);
+    super(new RedisArtifactBackend(connection, { ...settings, maxBytes }), options);
     this.#connection = connection;
   }
 
@@ -77,7 +77,7 @@ export class RedisArtifactStore extends ShelvedArtifactStore<RedisVersion, Redis
   }
 }
 
-interface RedisShelfSettings {
+interface RedisBackendSettings {
   readonly prefix: string;
   /** To live; below 0: for good. */
   readonly seconds: number;
@@ -97,12 +97,12 @@ interface RedisVersion extends FoundVersion {
 const looks = 32;
 
 /** The keys of an artifact store, as `lua/artifact-prelude.lua` says, and the lists of artifacts beside them. */
-class RedisArtifactShelf implements ArtifactShelf<RedisVersion, RedisDraft> {
+class RedisArtifactBackend implements ArtifactBackend<RedisVersion, RedisDraft> {
   readonly #connection: RedisConnection;
-  readonly #settings: RedisShelfSettings;
+  readonly #settings: RedisBackendSettings;
   readonly #lists: ArtifactLists;
 
-  constructor(connection: RedisConnection, settings: RedisShelfSettings) {
+  constructor(connection: RedisConnection, settings: RedisBackendSettings) {
     this.#connection = connection;
     this.#settings = settings;
     this.#lists = new ArtifactLists(connection, settings.prefix, settings.seconds);
@@ -155,12 +155,12 @@ class RedisArtifactShelf implements ArtifactShelf<RedisVersion, RedisDraft> {
   }
 
   async *infos({ after, ...query }: ArtifactQuery & { readonly after: string }): AsyncGenerator<ArtifactInfo> {
-    for (let behind: string | undefined = after; behind !== undefined; ) {
+    for (let cursor: string | undefined = after; cursor !== undefined; ) {
       this.#connection.assertOpen();
-      const ids: readonly string[] = await this.#lists.page({ ...query, after: behind }, looks);
+      const ids: readonly string[] = await this.#lists.page({ ...query, after: cursor }, looks);
       const infos = await Promise.all(ids.map((id) => this.#newestOf(id, query)));
       for (const info of infos) if (info) yield info;
-      behind = ids.length < looks ? undefined : ids.at(-1);
+      cursor = ids.length < looks ? undefined : ids.at(-1);
     }
   }
 

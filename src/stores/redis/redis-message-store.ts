@@ -151,10 +151,10 @@ export class RedisMessageStore implements MessageStore {
     const { limit, after } = contextQueryOf(query);
     this.#connection.assertOpen();
     const found: ContextSummary[] = [];
-    for (let behind: string | undefined = after; behind !== undefined && found.length <= limit; ) {
-      const ids = await this.#index.page(behind, limit + 1);
+    for (let cursor: string | undefined = after; cursor !== undefined && found.length <= limit; ) {
+      const ids = await this.#index.page(cursor, limit + 1);
       found.push(...(await this.#summaries(ids)));
-      behind = ids.at(-1);
+      cursor = ids.at(-1);
     }
     return pageOf(found, limit);
   }

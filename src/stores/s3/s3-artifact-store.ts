@@ -11,12 +11,12 @@ import {
 import { damagedArtifact, noArtifact } from '../artifacts/check-artifact.ts';
 import { fileNameOf, idOfFileName } from '../artifacts/folder-files.ts';
 import {
-  type ArtifactShelf,
+  type ArtifactBackend,
   type FoundVersion,
   InTurn,
   type NextVersion,
-  ShelvedArtifactStore,
-} from '../artifacts/shelved-artifact-store.ts';
+  VersionedArtifactStore,
+} from '../artifacts/versioned-artifact-store.ts';
 import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
 import { isMissingKey, S3Bucket, S3Draft, type S3Target, s3Error } from './s3-bucket.ts';
 
@@ -67,9 +67,9 @@ const smallestPart = 5 * 1024 * 1024;
  *
  * Memory: a part a draft that is being written, chunks as the network gives them a reader; contents only in `get`, `create`, `update`.
  */
-export class S3ArtifactStore extends ShelvedArtifactStore<S3Version, S3Draft> {
+export class S3ArtifactStore extends VersionedArtifactStore<S3Version, S3Draft> {
   readonly #bucket: S3Bucket;
-  readonly #shelf: S3ArtifactShelf;
+  readonly #backend: S3ArtifactBackend;
   readonly #conditionalWrites: boolean;
 
   constructor(options: S3ArtifactStoreOptions) {
@@ -77,10 +77,10 @@ export class S3ArtifactStore extends ShelvedArtifactStore<S3Version, S3Draft> {
     const { s3 = {}, prefix = 'millrace/', partBytes = 8 * 1024 * 1024, conditionalWrites = true } = options;
     const clock: Clock = options.clock ?? systemClock;
     const bucket = new S3Bucket(options.bucket, s3);
-    const shelf = new S3ArtifactShelf(bucket, { prefix, partBytes, conditionalWrites, now: () => clock.now() });
-    super(shelf, options);
+    const backend = new S3ArtifactBackend(bucket, { prefix, partBytes, conditionalWrites, now: () => clock.now() });
+    super(backend, options);
     this.#bucket = bucket;
-    this.#shelf = shelf;
+    this.#backend = backend;
     this.#conditionalWrites = conditionalWrites;
   }
 
@@ -92,9 +92,9 @@ export class S3ArtifactStore extends ShelvedArtifactStore<S3Version, S3Draft> {
       return { ok: true, warnings: [warning] };
     }
     try {
-      if (await this.#shelf.writesOnce()) return { ok: true, warnings: [] };
+      if (await this.#backend.writesOnce()) return { ok: true, warnings: [] };
     } catch (error) {
-      throw this.#shelf.errorOf(error);
+      throw this.#backend.errorOf(error);
     }
     const warning =
       'The server ignores If-None-Match; set conditionalWrites to false, and change an artifact from one process.';
@@ -132,7 +132,7 @@ function invalid(name: string, value: unknown, cure: string): AgentLoopError {
   return new AgentLoopError('INVALID_CONFIG', `${name} is ${shownValue(value)}; ${cure}.`);
 }
 
-interface S3ShelfSettings {
+interface S3BackendSettings {
   readonly prefix: string;
   readonly partBytes: number;
   /** Whether the server keeps a key from being written twice. */
@@ -164,14 +164,14 @@ const looks = 8;
  *
  * Ids stand there as `fileNameOf` writes them.
  */
-class S3ArtifactShelf implements ArtifactShelf<S3Version, S3Draft> {
+class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
   readonly #bucket: S3Bucket;
-  readonly #settings: S3ShelfSettings;
+  readonly #settings: S3BackendSettings;
   readonly #keys: S3Keys;
   readonly #inTurn = new InTurn();
   #swept: Promise<void> | undefined;
 
-  constructor(bucket: S3Bucket, settings: S3ShelfSettings) {
+  constructor(bucket: S3Bucket, settings: S3BackendSettings) {
     this.#bucket = bucket;
     this.#settings = settings;
     this.#keys = new S3Keys(settings.prefix);
@@ -310,7 +310,7 @@ class S3ArtifactShelf implements ArtifactShelf<S3Version, S3Draft> {
   async *#names({ after, ...query }: ArtifactQuery & { readonly after: string }): AsyncGenerator<string> {
     const prefix = this.#keys.list(query);
     if (prefix === undefined) {
-      yield* this.#bucket.folders(this.#keys.artifacts, after === '' ? undefined : this.#keys.behind(after));
+      yield* this.#bucket.folders(this.#keys.artifacts, after === '' ? undefined : this.#keys.endOf(after));
       return;
     }
     const first = after === '' ? undefined : `${prefix}${fileNameOf(after)}`;
@@ -378,7 +378,7 @@ class S3Keys {
   }
 
   /** Sorts behind all versions of an artifact, and before those of the next one. */
-  behind(artifactId: string): string {
+  endOf(artifactId: string): string {
     return `${this.versions(artifactId)}~`;
   }
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3';
 import { AgentLoopError, messageOf, missingPackage, nameOf } from '../../core/contracts/index.ts';
-import { type ArtifactDraft, PartBuffer, type WrittenContent } from '../artifacts/shelved-artifact-store.ts';
+import { type ArtifactDraft, PartBuffer, type WrittenContent } from '../artifacts/versioned-artifact-store.ts';
 
 /** What a store connects with: options of the SDK's client, such as region and endpoint, or a client that is there. */
 export type S3Target = S3ClientConfig | S3Client;

@@ -194,8 +194,8 @@ export class Owner {
   /** Sends stamped records, also again. */
   async send(records: readonly JournalRecord[], barrier = true): Promise<void> {
     const last = records.at(-1);
-    const told = last?.type === 'turn.suspended' ? last.state : last && statusOf[last.type];
-    const status = told ?? 'working';
+    const suspended = last?.type === 'turn.suspended' ? last.state : last && statusOf[last.type];
+    const status = suspended ?? 'working';
     await this.store.append(this.lease, records, { status, barrier });
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { AgentEvent } from 'millrace';
-import { commitOf, eventsBehind } from 'millrace/internals';
+import { commitOf, eventsAfter } from 'millrace/internals';
 import { projectEvents, type Signal } from 'millrace/operators';
 import { from, map, toArray } from 'rxjs';
 import { marbles } from './marbles.ts';
@@ -57,11 +57,11 @@ describe('projectEvents', () => {
   });
 });
 
-describe('eventsBehind', () => {
+describe('eventsAfter', () => {
   const events$ = from(Object.values(signals)).pipe(project(false));
   const behind = (cursor: string | undefined) => {
     const seen: string[] = [];
-    events$.pipe(eventsBehind(cursor), shown).subscribe((each) => seen.push(each));
+    events$.pipe(eventsAfter(cursor), shown).subscribe((each) => seen.push(each));
     return seen;
   };
 
@@ -77,6 +77,6 @@ describe('eventsBehind', () => {
   });
 
   it.each(['', '7', '1-1', 'a-b.c', '1-1.1.1', '-1-1.1', `${'9'.repeat(100)}`])('refuses %j at once', (cursor) => {
-    expect(() => eventsBehind(cursor)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
+    expect(() => eventsAfter(cursor)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
   });
 });

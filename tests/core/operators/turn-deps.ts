@@ -1,7 +1,6 @@
 import { type AgentLoopConfig, applyRecord, type LoopState, type Message } from 'millrace';
 import {
   AbortScope,
-  CallNotes,
   collectTools,
   Hooks,
   Inbox,
@@ -10,6 +9,7 @@ import {
   ToolSet,
   TurnNode,
   turnTracing,
+  UnstartedCalls,
 } from 'millrace/internals';
 import type { TurnDeps } from 'millrace/operators';
 import { journalSchema } from 'millrace/stores';
@@ -47,7 +47,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     authContext: undefined,
     tracing: turnTracing(config, turn),
     hooks: new Hooks(config.hooks),
-    callNotes: new CallNotes(),
+    unstartedCalls: new UnstartedCalls(),
     scope: new AbortScope(),
     drain: new AbortScope(),
     inbox: new Inbox(),

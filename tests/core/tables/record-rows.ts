@@ -284,7 +284,7 @@ export const rows: { readonly [Type in TypeOf]: readonly [Row, ...Row[]] } = {
         agentId: 'b',
         agentChanges: 1,
         phase: 'closed',
-        stint: { after: 1, messages: 2, from: 'a', reason: 'hand_off', handOffs: 1 },
+        segment: { after: 1, messages: 2, from: 'a', reason: 'hand_off', handOffs: 1 },
         messages: [{}, {}, { role: 'user', content: 'Take it.', name: 'a' }],
       },
       events: ['checkpoint before-iteration 1', 'iteration-complete 1'],
@@ -295,7 +295,7 @@ export const rows: { readonly [Type in TypeOf]: readonly [Row, ...Row[]] } = {
       record: { type: 'agent.changed', from: 'a', to: 'b', reason: 'route' },
       state: {
         changes: { settings: {}, data: { e: 7 }, decided: {} },
-        stint: { handOffs: 0 },
+        segment: { handOffs: 0 },
         messages: { length: 1 },
       },
       events: [],

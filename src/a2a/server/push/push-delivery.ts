@@ -350,7 +350,7 @@ async function wholeTask(taskId: string, { store }: TaskSource): Promise<Task> {
 /** The position in the journal after an update; absent for pieces of text. */
 function cursorOf({ payload }: StreamResponse): string | undefined {
   if (payload === undefined || payload.$case === 'message') return undefined;
-  const told: unknown = payload.value.metadata?.[turnExtension];
-  const cursor = typeof told === 'object' && told !== null && 'cursor' in told ? told.cursor : undefined;
+  const value: unknown = payload.value.metadata?.[turnExtension];
+  const cursor = typeof value === 'object' && value !== null && 'cursor' in value ? value.cursor : undefined;
   return typeof cursor === 'string' ? cursor : undefined;
 }

@@ -49,7 +49,7 @@ export interface ArtifactDraft {
   discard(): Promise<void>;
 }
 
-/** A version as a shelf found it, with what the shelf needs to know of it besides. */
+/** A version as a backend found it, with what the backend needs to know of it besides. */
 export interface FoundVersion {
   readonly info: ArtifactInfo;
 }
@@ -62,8 +62,8 @@ export interface NextVersion<Found, Draft> {
   readonly draft?: Draft;
 }
 
-/** Where versions stand: what `ShelvedArtifactStore` needs of a folder, a server or a bucket. */
-export interface ArtifactShelf<Found extends FoundVersion, Draft extends ArtifactDraft> {
+/** Where versions stand: what `VersionedArtifactStore` needs of a folder, a server or a bucket. */
+export interface ArtifactBackend<Found extends FoundVersion, Draft extends ArtifactDraft> {
   newDraft(artifactId: string): Promise<Draft>;
   /** A version, by default the newest; undefined where it is not there. */
   find(artifactId: string, version?: number): Promise<Found | undefined>;
@@ -83,7 +83,7 @@ export interface ArtifactShelf<Found extends FoundVersion, Draft extends Artifac
 /** How often to try where others change the same artifact. */
 const attempts = 100;
 
-export interface ShelvedArtifactStoreOptions {
+export interface VersionedArtifactStoreOptions {
   /** How many versions of an artifact are kept; the oldest go first. Default 10. */
   readonly keepVersions?: number | undefined;
   /** Replaced by tests. Default: the system's. */
@@ -99,23 +99,23 @@ interface Change<Draft> {
   readonly version?: number | undefined;
 }
 
-/** The artifact store over any shelf: checks, drafts, the order of calls, and versions made on what others left. */
-export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends ArtifactDraft> implements ArtifactStore {
+/** The artifact store over any backend: checks, drafts, the order of calls, and versions made on what others left. */
+export class VersionedArtifactStore<Found extends FoundVersion, Draft extends ArtifactDraft> implements ArtifactStore {
   static {
-    checkArguments(ShelvedArtifactStore.prototype, artifactStoreArguments);
+    checkArguments(VersionedArtifactStore.prototype, artifactStoreArguments);
   }
 
-  readonly #shelf: ArtifactShelf<Found, Draft>;
+  readonly #backend: ArtifactBackend<Found, Draft>;
   readonly #clock: Clock;
   readonly #keepVersions: number;
   readonly #drafts = new Map<string, Draft>();
   readonly #inTurn = new InTurn();
 
   /** Errors: `INVALID_CONFIG`. */
-  constructor(shelf: ArtifactShelf<Found, Draft>, options: ShelvedArtifactStoreOptions) {
+  constructor(backend: ArtifactBackend<Found, Draft>, options: VersionedArtifactStoreOptions) {
     const { keepVersions = 10, clock = systemClock } = options;
     assertKeepVersions(keepVersions);
-    this.#shelf = shelf;
+    this.#backend = backend;
     this.#clock = clock;
     this.#keepVersions = keepVersions;
   }
@@ -125,11 +125,11 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     const bytes = bytesOf(artifact.content === undefined ? '' : artifact.content);
     const { artifactId } = given;
     return this.#mapped(async () => {
-      if (await this.#shelf.find(artifactId)) throw artifactExists(artifactId);
+      if (await this.#backend.find(artifactId)) throw artifactExists(artifactId);
       return this.#withDraft(artifactId, bytes, async (draft, content) => {
         const now = this.#now();
         const info = { ...given, ...content, version: 1, createdAt: now, updatedAt: now };
-        if (await this.#shelf.publish({ info, draft })) return info;
+        if (await this.#backend.publish({ info, draft })) return info;
         throw artifactExists(artifactId);
       });
     });
@@ -195,7 +195,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     const { limit } = checkedQuery;
     const infos: ArtifactInfo[] = [];
     return this.#mapped(async () => {
-      for await (const info of this.#shelf.infos(checkedQuery)) {
+      for await (const info of this.#backend.infos(checkedQuery)) {
         if (isAskedFor(info, checkedQuery)) infos.push(info);
         if (infos.length > limit) break;
       }
@@ -207,7 +207,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     assertId(artifactId);
     const remove = async (): Promise<void> => {
       await this.#dropDraft(artifactId);
-      await this.#shelf.remove(artifactId);
+      await this.#backend.remove(artifactId);
     };
     await this.#inTurn.run(artifactId, () => this.#mapped(remove));
   }
@@ -215,7 +215,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
   async #find(artifactId: string, { version }: VersionOptions): Promise<Found | undefined> {
     assertId(artifactId);
     assertVersion(version);
-    return this.#mapped(() => this.#shelf.find(artifactId, version));
+    return this.#mapped(() => this.#backend.find(artifactId, version));
   }
 
   /** Compares the content with its info in the end. */
@@ -224,7 +224,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     const hash = createHash('sha256');
     let bytes = 0;
     try {
-      for await (const chunk of this.#shelf.read(found)) {
+      for await (const chunk of this.#backend.read(found)) {
         hash.update(chunk);
         bytes += chunk.length;
         yield chunk;
@@ -232,7 +232,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
       if (bytes === size && hash.digest('hex') === sha256) return;
       throw damagedArtifact(artifactId, `the content of version ${version} is not what was written`);
     } catch (error) {
-      throw this.#shelf.errorOf(error);
+      throw this.#backend.errorOf(error);
     }
   }
 
@@ -243,8 +243,8 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
       const before = await this.#newest(artifactId, expected);
       const version = before.info.version + 1;
       const info: ArtifactInfo = { ...before.info, ...members, ...content, version, updatedAt: this.#now() };
-      if (await this.#shelf.publish({ info, before, ...(draft && { draft }) })) {
-        await this.#shelf.dropOldVersions(artifactId, this.#keepVersions).catch(() => {});
+      if (await this.#backend.publish({ info, before, ...(draft && { draft }) })) {
+        await this.#backend.dropOldVersions(artifactId, this.#keepVersions).catch(() => {});
         return info;
       }
       if (attempt === attempts) throw newerVersion(artifactId, before.info.version, version);
@@ -252,7 +252,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
   }
 
   async #newest(artifactId: string, expected?: number): Promise<Found> {
-    const newest = await this.#shelf.find(artifactId);
+    const newest = await this.#backend.find(artifactId);
     if (newest === undefined) throw noArtifact(artifactId);
     const { version } = newest.info;
     if (expected !== undefined && expected !== version) throw newerVersion(artifactId, expected, version);
@@ -266,7 +266,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     if (known === undefined) await this.#newest(artifactId);
     const { size } = known ?? { size: 0 };
     if (offset !== undefined && offset !== size) throw wrongOffset(artifactId, offset, size);
-    const draft = known ?? (await this.#shelf.newDraft(artifactId));
+    const draft = known ?? (await this.#backend.newDraft(artifactId));
     this.#drafts.set(artifactId, draft);
     return draft;
   }
@@ -282,7 +282,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     bytes: Uint8Array,
     run: (draft: Draft, content: WrittenContent) => Promise<T>,
   ): Promise<T> {
-    const draft = await this.#shelf.newDraft(artifactId);
+    const draft = await this.#backend.newDraft(artifactId);
     try {
       await draft.add(bytes);
       return await run(draft, await draft.complete());
@@ -295,7 +295,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     try {
       return await run();
     } catch (error) {
-      throw this.#shelf.errorOf(error);
+      throw this.#backend.errorOf(error);
     }
   }
 

@@ -1,6 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber } from 'rxjs';
-import { startStintSpan } from '../../observability/spans/run-spans.ts';
+import { startSegmentSpan } from '../../observability/spans/run-spans.ts';
 import {
   cancelSpan,
   failSpan,
@@ -23,19 +23,19 @@ import { runLoop } from './loop.ts';
 import type { RunDeps } from './run-operators.ts';
 
 /**
- * Runs the loop (`loop.ts`) for one agent after another. A stint is the part of a turn that one agent runs, with its own model, tools and
- * limits; a turn without hand-off has one. Flat for any number of stints. Errors as `loopStint`, and with `MISSING_AGENT` for an agent that the configuration does not know.
+ * Runs the loop (`loop.ts`) for one agent after another. A segment is the part of a turn that one agent runs, with its own model, tools and
+ * limits; a turn without hand-off has one. Flat for any number of segments. Errors as `loopSegment`, and with `MISSING_AGENT` for an agent that the configuration does not know.
  */
-export function loopStints(
+export function loopSegments(
   deps: RunDeps,
   traceContext: Context,
   resumed: boolean,
 ): (state: LoopState) => Observable<Signal> {
-  if (!deps.config.agents) return loopStint(deps, traceContext, resumed);
-  return (state) => new Observable((to) => new Stints({ deps, traceContext, resumed, state, to }).advance());
+  if (!deps.config.agents) return loopSegment(deps, traceContext, resumed);
+  return (state) => new Observable((to) => new SegmentLoop({ deps, traceContext, resumed, state, to }).advance());
 }
 
-interface StintsOptions {
+interface SegmentLoopOptions {
   readonly deps: RunDeps;
   readonly traceContext: Context;
   readonly resumed: boolean;
@@ -44,13 +44,13 @@ interface StintsOptions {
 }
 
 /** The agents of one run of a turn, one after another. */
-class Stints {
-  readonly #options: StintsOptions;
+class SegmentLoop {
+  readonly #options: SegmentLoopOptions;
   #state: LoopState;
   #advancing = false;
   #again = false;
 
-  constructor(options: StintsOptions) {
+  constructor(options: SegmentLoopOptions) {
     this.#options = options;
     this.#state = options.state;
   }
@@ -76,7 +76,7 @@ class Stints {
     const { agentId } = this.#state;
     const own = this.#deps();
     deps.hooks.begin(own);
-    const { span, traceContext: inner } = stintSpan(own, this.#state, traceContext);
+    const { span, traceContext: inner } = segmentSpan(own, this.#state, traceContext);
     let ended = false;
     const running = new DirectSubscriber<Signal>({
       next: (signal) => {
@@ -104,14 +104,14 @@ class Stints {
       cancelSpan(span);
       span.end();
     });
-    loopStint(own, inner, resumed)(this.#state).subscribe(running);
+    loopSegment(own, inner, resumed)(this.#state).subscribe(running);
   }
 
   /** A turn that only has to be closed: no agent has to be known for that. */
   #deps(): RunDeps {
     const { deps } = this.#options;
     try {
-      return stintDeps(deps, this.#state);
+      return segmentDeps(deps, this.#state);
     } catch (error) {
       if (!onlyCloses(deps, this.#state)) throw error;
       return { ...deps, turn: { ...deps.turn, agentId: this.#state.agentId } };
@@ -123,7 +123,7 @@ class Stints {
  * The loop of one agent, as soon as its tools are known. A cancel and a drain do not wait for tool providers that do not answer. Errors
  * with what a provider throws, on a turn that is resumed as `MISSING_TOOL`; and with that for an open call of a tool that is gone.
  */
-function loopStint(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
+function loopSegment(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
   return (state) => {
     const run = (tools: ToolSet, out: Subscriber<Signal>) => {
       if (!onlyCloses(deps, state)) checkToolsOfOpenCalls({ tools }, state);
@@ -190,7 +190,7 @@ function withTools(deps: RunDeps, tools: ToolSet): ModelCallDeps {
     context: deps.context,
     tracing: deps.tracing,
     hooks: deps.hooks,
-    callNotes: deps.callNotes,
+    unstartedCalls: deps.unstartedCalls,
     scope: deps.scope,
     drain: deps.drain,
     inbox: deps.inbox,
@@ -207,7 +207,7 @@ function withTools(deps: RunDeps, tools: ToolSet): ModelCallDeps {
  * What the current agent of a turn runs it with: its own provider, call settings, prompt, tools and limits, its extensions behind those of
  * the configuration, and everything else of the turn. Errors: `MISSING_AGENT` where `agents` does not know it, retryable.
  */
-function stintDeps(deps: RunDeps, state: LoopState): RunDeps {
+function segmentDeps(deps: RunDeps, state: LoopState): RunDeps {
   const { agentId, turn, agentChanges } = state;
   const isOwn = agentChanges === 0 && agentId === deps.config.agentId;
   const setup = isOwn ? undefined : deps.config.agents?.(agentId);
@@ -228,10 +228,10 @@ function stintDeps(deps: RunDeps, state: LoopState): RunDeps {
 }
 
 /** The span of the part of a turn that an agent runs, which was changed to. */
-function stintSpan({ tracing, config, turn: { agentId } }: RunDeps, state: LoopState, parent: Context): TracedSpan {
+function segmentSpan({ tracing, config, turn: { agentId } }: RunDeps, state: LoopState, parent: Context): TracedSpan {
   if (state.agentChanges === 0) return silentSpanBelow(parent);
   const { name = agentId } = config.agents?.(agentId) ?? {};
-  return startStintSpan(tracing, { agentName: name, reason: state.stint.reason, from: state.stint.from }, parent);
+  return startSegmentSpan(tracing, { agentName: name, reason: state.segment.reason, from: state.segment.from }, parent);
 }
 
 type TurnOption = Exclude<keyof AgentLoopConfig, keyof AgentSetup | 'agentId' | 'extensions'>;
