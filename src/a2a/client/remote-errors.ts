@@ -7,6 +7,7 @@ import {
   messageOf,
 } from '../../core/contracts/index.ts';
 import { tooLargeIn } from '../../core/model-call/index.ts';
+import { retryableCodes } from '../../providers/http-status.ts';
 import { modelServer } from '../../providers/openai-wire/wire-errors.ts';
 
 /** What an error may say of the other side. */
@@ -137,14 +138,6 @@ export function httpFailure(name: RemoteName, status: number): AgentLoopError {
   }
   return failure(name, 'PROVIDER_BAD_REQUEST', `refuses the request with HTTP ${status}`, { status });
 }
-
-const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'PROVIDER_UNREACHABLE',
-  'PROVIDER_RATE_LIMIT',
-  'PROVIDER_SERVER',
-  'PROVIDER_STREAM_CLOSED',
-  'PROVIDER_TIMEOUT',
-]);
 
 export function failure(
   name: RemoteName,

@@ -18,7 +18,7 @@ import {
 } from '../../core/model-call/index.ts';
 import { AbortScope, DirectSubscriber } from '../../core/streams/index.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/call-spans.ts';
-import { codeOfStatus, isTransient } from '../openai-wire/wire-errors.ts';
+import { codeOfStatus, isTransient } from '../http-status.ts';
 import { policyNames } from './policy-order.ts';
 
 /** Makes a model call: cold, `done` last and once, every error an `AgentLoopError`. */

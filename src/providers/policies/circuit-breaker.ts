@@ -1,6 +1,6 @@
 import { catchError, defer, finalize, tap, throwError } from 'rxjs';
 import { AgentLoopError, type Clock, systemClock } from '../../core/contracts/index.ts';
-import { retryableCodes } from '../openai-wire/wire-errors.ts';
+import { retryableCodes } from '../http-status.ts';
 import { aClock, assertOptions, someCount, someMs } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
