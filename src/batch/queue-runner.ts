@@ -19,7 +19,7 @@ export interface QueuedTurnOptions {
   readonly agentId: string;
   readonly taskId: string;
   readonly contextId: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface QueueRunnerOptions {
