@@ -2,7 +2,7 @@
 // them. SIGTERM drains; the parent kills others.
 // Arguments: URL of Redis, name of the queue, options as JSON.
 import { appendFileSync } from 'node:fs';
-import { agent, tool } from 'millrace';
+import { agent, agentTools, tool } from 'millrace';
 import { turnQueue, worker } from 'millrace/fleet';
 import { RedisStateStore } from 'millrace/redis';
 import type { LLMCallParams, LLMResponse } from 'millrace/types';
@@ -19,6 +19,8 @@ export interface ChildOptions {
   /** Blocks the event loop once, in the first tool. */
   readonly blockMs?: number;
   readonly tenantMost?: number;
+  /** The agent `boss` calls it as its tool. */
+  readonly asTool?: boolean;
   readonly worker: object;
   readonly limits?: object;
 }
@@ -74,14 +76,29 @@ const store = new RedisStateStore({ redis, prefix: name });
 const queue = turnQueue({ connection: redis, store, name, ...(options.limits && { limits: options.limits }) });
 const ada = agent({
   id: 'ada',
+  description: 'Works.',
   provider: { call: answer },
   tools: [toolOf('work', 'retry'), toolOf('risk', 'fail')],
+  enableTracing: false,
+});
+const boss = agent({
+  id: 'boss',
+  provider: {
+    async call({ messages, tools = [] }) {
+      if (messages.at(-1)?.role === 'tool')
+        return { message: { role: 'assistant', content: 'Done.' }, finishReason: 'stop' };
+      const call = { name: tools[0]?.function.name ?? '', arguments: '{"message":"work"}' };
+      const toolCalls = [{ id: 'c', type: 'function', function: call }] as const;
+      return { message: { role: 'assistant', content: null, toolCalls }, finishReason: 'tool_calls' };
+    },
+  },
+  toolProviders: [agentTools([ada])],
   enableTracing: false,
 });
 const { tenantMost } = options;
 const working = worker({
   queue,
-  agents: [ada],
+  agents: options.asTool ? [boss] : [ada],
   ...(tenantMost !== undefined && { tenantConcurrency: () => tenantMost }),
   ...options.worker,
 });
