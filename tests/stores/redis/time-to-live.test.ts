@@ -97,7 +97,7 @@ describeRedis('the time that RedisStateStore keeps a task', () => {
     expect(open({ failed: 0.5 })).toThrow('retention of failed is 0.5');
   });
 
-  it('H-20 an answered turn that nobody runs has no end, also one that an older version let expire', async () => {
+  it('F-15 H-20 an answered turn that nobody runs has no end, also one that an older version let expire', async () => {
     const store = bench.open({ ttl: 1 });
     const toolProviders = [plainTools({ ask: { needsApproval: true, execute: () => 'asked' } })];
     const llmProvider = scriptedLLM([{ toolCalls: [{ name: 'ask' }] }, { text: 'Good.' }]);
