@@ -17,8 +17,8 @@ const builtLibrary = {
       path: new URL('dist/providers/litellm-provider.js', root).href,
       external: true,
     }));
-    onResolve({ filter: /^millrace\/redis$/ }, () => ({
-      path: new URL('dist/stores/redis/redis-state-store.js', root).href,
+    onResolve({ filter: /^millrace\/(lmdb|postgres|redis)$/ }, ({ path }) => ({
+      path: new URL(`dist/stores/${path.slice('millrace/'.length)}/index.js`, root).href,
       external: true,
     }));
   },

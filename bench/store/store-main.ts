@@ -4,6 +4,7 @@ import { measureBytes } from './bytes.ts';
 import { measureCpu } from './cpu.ts';
 import type { Figure } from './figure.ts';
 import { printFigures } from './figure.ts';
+import { measureListing } from './listing.ts';
 import { measureResume } from './resume.ts';
 import { measureRoundTrips } from './round-trips.ts';
 import { measureSuspended } from './suspended.ts';
@@ -18,6 +19,7 @@ const figures: Readonly<Record<string, Measure>> = {
   trips: measureRoundTrips,
   resume: measureResume,
   suspended: measureSuspended,
+  listing: measureListing,
 };
 
 const asked = process.argv.slice(2);
