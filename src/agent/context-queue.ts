@@ -8,7 +8,7 @@ import {
 } from '../core/contracts/index.ts';
 import { type Deadline, type Signal, whenReady } from '../core/journal/index.ts';
 import { giveBack } from '../core/ownership/index.ts';
-import { handOver, operate } from '../core/streams/index.ts';
+import { operate, switchOnce } from '../core/streams/index.ts';
 import type { Admission, Admitted, OpenedTurn, SubmittedTask } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
 import {
@@ -74,15 +74,17 @@ export class ContextQueue {
       }));
       const admitted$ = this.#forgetAtEnd(taskId, forgetting(run$));
       return this.#openTurns(contextId).pipe(
-        handOver(([first = taskId]) =>
-          first === taskId ? admitted$ : from(this.#admit(contextId, taskId, journal)).pipe(handOver(() => admitted$)),
+        switchOnce(([first = taskId]) =>
+          first === taskId
+            ? admitted$
+            : from(this.#admit(contextId, taskId, journal)).pipe(switchOnce(() => admitted$)),
         ),
       );
     };
     if (!journal) return { before };
     return {
       before,
-      opened: (turn) => this.#opened(turn, journal).pipe(handOver(() => this.#resumed(turn, journal))),
+      opened: (turn) => this.#opened(turn, journal).pipe(switchOnce(() => this.#resumed(turn, journal))),
     };
   }
 

@@ -293,7 +293,7 @@ describe('a fork that cannot be made', () => {
   it('is one behind the closing summary of a turn that came to its limit', async () => {
     const loop = bench.loop([asks, { text: 'So far two.' }], { toolProviders, onLimit: 'summarize', maxIterations: 1 });
     expect(await loop.startTurn(question, { taskId: 't' }).result()).toMatchObject({ text: 'So far two.' });
-    await expect(fork({ at: 2 })).rejects.toMatchObject({ message: expect.stringMatching(/behind: 0, 1\.$/) });
+    await expect(fork({ at: 2 })).rejects.toMatchObject({ message: expect.stringMatching(/after: 0, 1\.$/) });
     await fork({ at: 1, taskId: 'u' });
     expect(bench.store.load('u')).toMatchObject({ iteration: 1, status: 'working' });
   });
@@ -302,7 +302,7 @@ describe('a fork that cannot be made', () => {
     await ranTurn([asks, { error: new Error('cable cut') }]);
     await expect(fork({ at: 2 })).rejects.toMatchObject({
       code: 'INVALID_INPUT',
-      message: 'Task "t" has no end of iteration 2; it can be cut behind: 0, 1.',
+      message: 'Task "t" has no end of iteration 2; it can be cut after: 0, 1.',
     });
     for (const at of [-1, 1.5, Number.NaN]) await expect(fork({ at })).rejects.toMatchObject({ code: 'INVALID_INPUT' });
     await expect(fork({ at: 1, taskId: 'no blanks' })).rejects.toMatchObject({ code: 'INVALID_INPUT' });

@@ -193,9 +193,9 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     name: 'child turns are cancelled after their parent',
     mode: 'tree-cancel',
     patches: [
-      { file: 'src/core/turn/from-outside.ts', from: '    await before?.(state, lease);\n', to: '' },
+      { file: 'src/core/turn/task-commands.ts', from: '    await before?.(state, lease);\n', to: '' },
       {
-        file: 'src/core/turn/from-outside.ts',
+        file: 'src/core/turn/task-commands.ts',
         from: `{ status: taskState(commit.after), barrier: true });`,
         to: `{ status: taskState(commit.after), barrier: true }); await before?.(state, lease);`,
       },

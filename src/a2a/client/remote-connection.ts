@@ -134,7 +134,7 @@ export class RemoteConnection {
    * Sends a message, and gives the first answer to it: the task, an update of it, or a message. The stream of a new task is kept in
    * `streams` under the id of the message. A reply to a task, and a server that does not stream, are answered with the task as it is. The same `messageId` again is
    * the same message, for a server that keeps to that. A message on its way may have begun a task, and only its answer names it: on a
-   * cancel the answer is waited for as long as a tool may take to stop; where the turn is left to its next owner, who asks for the task, it
+   * cancel the answer is awaited for as long as a tool may take to stop. If the turn is left to its next owner, which asks for the task, it
    * is not. A message that is not on its way by then is not sent.
    */
   async send(message: Message, turnId: string, { signal, traceContext }: RequestScope): Promise<StreamResponse> {

@@ -1,3 +1,3 @@
 // What every room is composed of: operators, subscribers and the cancellation tree. Other rooms import from here only.
 export { AbortScope } from './abort-scope.ts';
-export { DirectSubscriber, handOver, operate } from './operate.ts';
+export { DirectSubscriber, operate, switchOnce } from './operate.ts';

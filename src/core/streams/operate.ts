@@ -237,7 +237,7 @@ export class DirectSubscriber<T> extends Subscriber<T> {
  * `switchMap` for a source that emits once: what it emits decides what follows. That gets the subscriber itself, so that no signal of
  * a turn passes through what only opened it. Completes where the source does without a value. `failed` hears of an error of the source.
  */
-export function handOver<T, R>(
+export function switchOnce<T, R>(
   follow: (value: T) => Observable<R>,
   failed?: (error: unknown) => void,
 ): OperatorFunction<T, R> {

@@ -25,14 +25,14 @@ import { childConfig, type ParentTurn, parentTurnOf } from '../ownership/child-t
 import { Inbox, incomingMessage } from '../ownership/inbox.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
 import { type ForkedTask, forkTask } from './fork-task.ts';
-import { type AnswerOptions, answerTask, type CancelOptions, cancelTask } from './from-outside.ts';
 import { admissionOf } from './open-turn.ts';
 import { retryTask } from './retry-task.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import { type SubmitOptions, type SubmittedTask, submitTask } from './submit-task.ts';
+import { type AnswerOptions, answerTask, type CancelOptions, cancelTask } from './task-commands.ts';
 import { Turn } from './turn.ts';
 
-/** What a resumed turn is given anew; everything else is in its journal. */
+/** Options of a resume. All other settings of the turn are in its journal. */
 export interface ResumeOptions
   extends Pick<StartOptions, 'contextId' | 'authContext' | 'context' | 'parentContext' | 'signal' | 'detached'> {
   /** Answers to the questions of a suspended turn, by their `id`: `{ '1:0': { approved: true } }`. */
@@ -48,7 +48,7 @@ export interface ResumeOptions
   readonly from?: string | undefined;
 }
 
-/** What a turn is given anew that continues one that failed. */
+/** Options of a retry. All other settings of the turn are in the journal of the failed one. */
 export interface RetryTurnOptions
   extends Pick<
     StartOptions,
@@ -303,7 +303,7 @@ function turnStart(
   };
 }
 
-/** What the caller of a turn gave and no record keeps, for a turn that is started below it. */
+/** The values of the caller that are never journaled, for a turn that is started below this one. */
 export function givenByCaller({
   authContext,
   context,

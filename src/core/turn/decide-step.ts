@@ -22,8 +22,8 @@ export interface StepQuestion {
 }
 
 /**
- * Asks the extensions between two steps, and gives what they decided as one append: all of it or none counts. At once where all of
- * them answer at once. Throws or rejects as `askHooks`.
+ * Asks the extensions between two steps, and returns their decisions as one append, which is written whole or not at all. Synchronous if all of
+ * them answer synchronously. Throws or rejects as `askHooks`.
  */
 export function decideStep(
   deps: ModelCallDeps,
@@ -176,7 +176,7 @@ function endOf(ending: TurnDone | undefined): Ended {
   return { outcome: { state: 'completed', reason, error: undefined, questions: [] }, text, value };
 }
 
-/** The record of a turn that stops until somebody resumes it. Without a store only the process that runs it can: it waits. */
+/** The record that suspends a turn. `waitsHere`: the turn has no store, so it waits in this process for `Turn.resume`. */
 export function suspension(state: LoopState, { reason, commands }: PauseRequest, waitsHere = false): TurnSuspended {
   const questions = openQuestions(state);
   const record = {

@@ -63,7 +63,7 @@ function prefixOf(records: readonly JournalRecord[], at: number): readonly Journ
   const length = lengths[at];
   if (length !== undefined) return records.slice(0, length);
   const { taskId } = foldRecords(records).turn;
-  const message = `Task "${taskId}" has no end of iteration ${at}; it can be cut behind: ${[...lengths.keys()].join(', ')}.`;
+  const message = `Task "${taskId}" has no end of iteration ${at}; it can be cut after: ${[...lengths.keys()].join(', ')}.`;
   throw new AgentLoopError('INVALID_INPUT', message, { taskId });
 }
 

@@ -10,7 +10,6 @@ export {
   type RetryTurnOptions,
 } from './agent-loop.ts';
 export type { ForkedTask } from './fork-task.ts';
-export type { AnswerOptions, CancelOptions } from './from-outside.ts';
 export { loopIterations } from './loop.ts';
 export { catchIterationError, completeIteration, startIterationSpan } from './model-step.ts';
 export {
@@ -24,5 +23,6 @@ export {
 export { retryTask } from './retry-task.ts';
 export { catchTurnError, tapAfterTurn } from './run-operators.ts';
 export type { SubmitOptions, SubmittedTask } from './submit-task.ts';
+export type { AnswerOptions, CancelOptions } from './task-commands.ts';
 export type { Turn } from './turn.ts';
 export type { DiscardedText, TextOptions, TurnStream } from './turn-text.ts';

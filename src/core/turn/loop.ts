@@ -8,7 +8,7 @@ import { limitReason, summaryFallback } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import type { AbortListener } from '../streams/abort-scope.ts';
 import { decideStep } from './decide-step.ts';
-import { type ModelStep, type RunIteration, runIteration, type StepOwner } from './model-step.ts';
+import { type ModelStep, type NewIteration, newIteration, type StepOwner } from './model-step.ts';
 import { backoffAfter, type CallStep, callWith, type NextStep, nextStep, withoutRetries } from './next-step.ts';
 
 /*
@@ -19,7 +19,7 @@ import { backoffAfter, type CallStep, callWith, type NextStep, nextStep, without
  *    loop.
  * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
  *    The steps are: end, write records, ask extensions (`decide-step.ts`), call the model, run open tool calls, wait. What others ask of a running
- *    turn is in its inbox (`../ownership/inbox.ts`); `deps.scope` is aborted to cancel it, `deps.drain` to leave it to another process.
+ *    turn is in its inbox (`../ownership/inbox.ts`). Aborting `deps.scope` cancels the turn; aborting `deps.drain` leaves it to another process.
  * 3. An iteration is a `ModelStep` (`model-step.ts`): it makes the model call (`../model-call/request.ts`, `../model-call/answer.ts`), then runs the
  *    tools that the response asks for (`MergedBatch` in `../tool-call/tool-batch.ts`, through `mergeMap`).
  * 4. All of them emit signals (`../journal/commit.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
@@ -31,15 +31,16 @@ import { backoffAfter, type CallStep, callWith, type NextStep, nextStep, without
  */
 
 /**
- * Runs iterations until the turn ends, suspends, is cancelled, or another agent takes over; completes after emitting the record of that. Flat for any
- * number of iterations, also where all of them answer synchronously; after every 100 it lets the event loop run. On cancel
- * and on drain a model call is left at once, tools get their time to stop. Errors with the error of an iteration; unsubscribing stops it.
+ * Runs iterations until the turn ends, suspends, is cancelled, or another agent takes over; completes after emitting the record of that. The stack
+ * does not grow with the number of iterations, even if all of them answer synchronously; after every 100 steps the event loop runs. On cancel
+ * and on drain a model call is aborted at once, and running tools get `abortGraceMs` to stop. Errors with the error of an iteration; unsubscribing
+ * stops it.
  */
 export function loopIterations(deps: ModelCallDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
   return (state) => new Observable((out) => runLoop(deps, { state, traceContext, out }));
 }
 
-/** The same for a subscriber that is there. */
+/** As `loopIterations`, for a caller that already has the subscriber (`out`). Hooks emit their failures to it too. */
 export function runLoop(deps: ModelCallDeps, options: LoopOptions): void {
   const { out } = options;
   deps.hooks.out = out;
@@ -63,17 +64,17 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
   readonly #deps: ModelCallDeps;
   readonly #traceContext: Context;
   readonly #out: Subscriber<Signal>;
-  readonly #iterate: RunIteration;
+  readonly #iterate: NewIteration;
   #state: LoopState;
   #iteration: ModelStep | undefined;
-  /** Extensions that have not answered yet. */
+  /** The pending answer of extensions. */
   #asking: Promise<unknown> | undefined;
   #advancing = false;
   #again = false;
   /** Steps since the loop last yielded to the event loop. */
   #steps = 0;
   #yield: NodeJS.Immediate | undefined;
-  /** Ends a `wait` step. */
+  /** Ends the current `wait` step early. */
   #wake: (() => void) | undefined;
   #cancelWait: (() => void) | undefined;
   /** `until` of the last `wait` step that lasted to its end. */
@@ -83,7 +84,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     this.#deps = deps;
     this.#traceContext = options.traceContext;
     this.#out = options.out;
-    this.#iterate = runIteration(deps, options.traceContext);
+    this.#iterate = newIteration(deps, options.traceContext);
     this.#state = options.state;
     deps.scope.listen(this);
     deps.drain.listen(this);
@@ -143,7 +144,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     }
   }
 
-  /** Waits until `until`, or until somebody pauses or resumes the turn, or it is stopped. */
+  /** Waits until `until`, or until the turn is paused, resumed, cancelled or drained. */
   #wait(until: number | undefined): void {
     const { clock } = this.#deps.config;
     const wake = () => {
@@ -179,7 +180,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     });
   }
 
-  /** Continues with the answer of the extensions. A cancel or drain does not wait for them. */
+  /** Calls `proceed` with the answer of the extensions. A cancel or drain does not wait for it. */
   #await<A>(answer: A | Promise<A>, proceed: (answer: A) => void): void {
     if (!(answer instanceof Promise)) return proceed(answer);
     this.#asking = answer;
@@ -263,7 +264,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     this.#write([openCall.closedBy(record)]);
   }
 
-  /** On cancel and drain: leaves a wait, a hook or a model call at once. Tools get `abortGraceMs` to stop. */
+  /** On cancel and drain: stops waiting for a timer, a hook or a model call at once. Tools get `abortGraceMs` to stop. */
   onAbort(): void {
     if (this.#wake) return this.#wake();
     if (this.#asking) {

@@ -18,20 +18,20 @@ import { type BatchOwner, MergedBatch } from '../tool-call/tool-batch.ts';
 import { executeTools } from '../tool-call/tool-operators.ts';
 import type { NextStep } from './next-step.ts';
 
-/** The owner of iterations: receives what they emit, and then one of the two ends, unless the iteration is left. */
+/** Owns an iteration: receives its signals, then exactly one of `stepFailed` and `stepCompleted`, unless it left the iteration before. */
 export interface StepOwner {
   pass(signal: Signal): void;
   stepFailed(error: unknown): void;
   stepCompleted(): void;
 }
 
-/** Runs an iteration from a state, for its owner. It has begun, and may be over, when this returns. */
-export type RunIteration = (state: LoopState, step: RunStep, owner: StepOwner) => ModelStep;
+/** Makes the iteration that continues from a state. `start` begins it. */
+export type NewIteration = (state: LoopState, step: RunStep, owner: StepOwner) => ModelStep;
 
 type RunStep = Extract<NextStep, { do: 'call' | 'tools' }>;
 
-/** One iteration: the model call that a step describes and the tools it asks for, or the tools that were left open. */
-export function runIteration(deps: ModelCallDeps, traceContext: Context): RunIteration {
+/** Makes iterations: a model call with the tools that its response asks for, or the calls that an interrupted batch left open. */
+export function newIteration(deps: ModelCallDeps, traceContext: Context): NewIteration {
   const startSpan = startIterationSpan(deps, traceContext);
   const pipe = new CallPipe(deps.config.toolConcurrency);
   return (state, step, owner) => {
@@ -54,8 +54,8 @@ interface StepOptions {
  * One iteration as one object: the subscriber of its model call, and the owner of its batch. What the operators of `../model-call/answer.ts`,
  * `executeTools` and the operators of an iteration (below) do one after another, in this order: the commit of `llm.start`; the deltas; the span of the call ends;
  * the commit of `llm.done`; once that is durable the span of the tools, their results, the end of that span; the span of the iteration ends;
- * the owner receives the end. On every way out the source is unsubscribed, the call's signal aborted, the batch stopped, and each span ended once. The
- * step is over before its owner hears of it.
+ * the owner receives the end. On success, error and unsubscribe alike the source is unsubscribed, the call's signal aborted, the batch stopped, and each
+ * span ended once, before the owner is called.
  */
 export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Responder {
   readonly #deps: ModelCallDeps;
@@ -63,14 +63,14 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
   readonly #pipe: CallPipe;
   readonly #span: Span;
   readonly #traceContext: Context;
-  /** What the model call, or the open batch, begins from. */
+  /** The state from which the model call, or the open batch, begins. */
   #state: LoopState;
   #call: PreparedCall | undefined;
   #batch: MergedBatch | undefined;
-  /** The model call, and the batch after its commit. */
+  /** How many parts still run: the model call, and from its commit on the batch of tools. */
   #open = 1;
   #answered = false;
-  /** The hook around the model call that was asked last. */
+  /** The pending question to an extension about the model call. */
   #question: AskedHook | undefined;
   #over = false;
 
@@ -195,7 +195,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     this.#call = call;
     hooks.lastCall = { iteration, params: call.params, historyLength: history.length };
     call.begin();
-    if (call.response) return give(call.response, this);
+    if (call.response) return emitResponse(call.response, this);
     const silence = config.modelSilenceMs > 0 ? new ModelSilence(config.clock, config.modelSilenceMs) : undefined;
     openCall.silence = silence;
     silence?.limit(call.params);
@@ -241,7 +241,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     }
   }
 
-  /** The batch that another process, or a pause, left open. */
+  /** Runs the calls without a result of a batch that another process, or a pause, interrupted. */
   #resumeTools(): void {
     const signals$ = executeTools(this.#deps, this.#traceContext, this.#pipe)(this.#state);
     this.add(
@@ -270,12 +270,12 @@ function subscribe(provider: LLMProvider, params: CallParams, to: Subscriber<LLM
     return;
   }
   provider.call(params).then(
-    (response) => give(response, to),
+    (response) => emitResponse(response, to),
     (error: unknown) => to.error(error),
   );
 }
 
-function give(response: LLMResponse, to: Subscriber<LLMChunk>): void {
+function emitResponse(response: LLMResponse, to: Subscriber<LLMChunk>): void {
   to.next({ type: 'done', response });
   to.complete();
 }

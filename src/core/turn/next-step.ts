@@ -52,10 +52,10 @@ export function nextStep(deps: ModelCallDeps, state: LoopState, waitedUntil?: nu
   const readsSteering = state.phase !== 'tools' && !state.summary && !endsAtLimit(deps, state);
   if (deps.inbox.hasSteering && (stops || readsSteering)) return { do: 'write', records: steeringRecords(deps) };
   if (pause !== undefined) return write(suspension(state, pause, !deps.config.taskStateStore));
-  if (waitsForAnswers(state) && !fails(deps, state)) return write(suspension(state, waiting));
+  if (waitsForAnswers(state) && !failsByResult(deps, state)) return write(suspension(state, untilAnswered));
   if (leaving) return leave(deps);
   if (state.phase === 'tools') return { do: 'tools' };
-  if (state.changes.agent && state.phase !== 'llm') return handOver(deps, state);
+  if (state.changes.agent && state.phase !== 'llm') return handOff(deps, state);
   if (state.phase === 'answered' && state.lastResponse)
     return close(deps, state, ending(deps, state, state.lastResponse));
   if (state.changes.finish) return close(deps, state, doneWith(state, state.changes.finish));
@@ -63,7 +63,7 @@ export function nextStep(deps: ModelCallDeps, state: LoopState, waitedUntil?: nu
   return betweenIterations(deps, state);
 }
 
-/** A paused turn without a store stays in this process, as no other can resume it: it waits for `Turn.resume`. */
+/** A paused turn without a store waits here for `Turn.resume`: no other process can resume it. */
 function whilePaused(deps: ModelCallDeps): NextStep {
   if (deps.drain.aborted) return leave(deps);
   return deps.inbox.pause ? { do: 'wait', until: undefined } : write({ type: 'turn.resumed' });
@@ -86,8 +86,8 @@ function betweenIterations(deps: ModelCallDeps, state: LoopState): NextStep {
   return call(deps, state, state.iteration + 1, 1);
 }
 
-/** Another agent was chosen: the one that leaves is asked about its last iteration before. */
-function handOver(deps: ModelCallDeps, state: LoopState): NextStep {
+/** Another agent was chosen: first the extensions are asked about the last iteration of the current one. */
+function handOff(deps: ModelCallDeps, state: LoopState): NextStep {
   const change = agentChange(deps, state);
   return change ? write(change) : ask('afterIteration');
 }
@@ -96,7 +96,7 @@ function ask(hook: StepHook, ending?: TurnDone): NextStep {
   return { do: 'ask', question: { hook, ending } };
 }
 
-/** How a turn ends whose model asked for nothing more. */
+/** The end of a turn whose model asked for no more calls. */
 function ending(deps: ModelCallDeps, state: LoopState, response: LlmDone): TurnRecord {
   const { finish } = state.changes;
   return finish ? doneWith(state, finish) : endWithResponse(deps, state, response);
@@ -111,7 +111,7 @@ function doneWith(state: LoopState, { text, value, reason = 'stop' }: Finish): T
   };
 }
 
-/** The last steps of a turn: whether it may end, its last iteration, what it ends with. */
+/** The last steps of a turn: the hooks `beforeFinish`, `afterIteration` and `afterTurn` if they are due, then the record of the end. */
 function close(deps: ModelCallDeps, state: LoopState, last: TurnRecord): NextStep {
   if (last.type !== 'turn.done') return writeEnd(deps, last);
   const { hooks } = deps;
@@ -124,12 +124,12 @@ function end(deps: ModelCallDeps, state: LoopState, last: TurnDone): NextStep {
   return deps.hooks.isDue('afterTurn', state) ? ask('afterTurn', last) : writeEnd(deps, last);
 }
 
-/** Messages that came too late to be answered are still part of the history. */
+/** Steering messages that arrived too late for an answer still enter the history. */
 function writeEnd(deps: ModelCallDeps, last: TurnRecord): NextStep {
   return { do: 'write', records: [...steeringRecords(deps), last] };
 }
 
-/** Whether the turn is ending and must not continue: messages from now on are not answered. */
+/** Whether the turn ends at its limit: steering messages no longer make it continue. */
 function endsAtLimit(deps: ModelCallDeps, state: LoopState): boolean {
   const hasEnd = state.phase === 'answered' || state.changes.finish !== undefined;
   return hasEnd && state.iteration >= maxIterationsOf(deps, state);
@@ -147,7 +147,7 @@ function call(deps: ModelCallDeps, state: LoopState, iteration: number, attempt:
   if (state.phase === 'llm' && state.summary) {
     return { do: 'call', start: { type: 'llm.start', iteration, attempt, summary: true } };
   }
-  const start = offering(state, { iteration, attempt }, deps.tools.after(state.changes.tools));
+  const start = callStart(state, { iteration, attempt }, deps.tools.after(state.changes.tools));
   return { do: 'call', start: withOptions(start, changedOptions(deps, state, undefined)) };
 }
 
@@ -155,8 +155,8 @@ function withOptions(start: LlmStart, options: CallDetails | undefined): LlmStar
   return options ? { ...start, options } : start;
 }
 
-/** The start of a call; what it offers is recorded where it differs from what was offered last. */
-function offering(
+/** The record of a call's start. The offered tools are recorded only if they differ from those of the last call. */
+function callStart(
   { availableTools }: LoopState,
   { iteration, attempt }: Pick<LlmStart, 'iteration' | 'attempt'>,
   { functions }: Offer,
@@ -165,13 +165,13 @@ function offering(
   return { type: 'llm.start', iteration, attempt, tools: functions };
 }
 
-/** The call with what extensions made of it. */
+/** The call step with the changes of `prepareIteration`. */
 export function callWith(
   deps: ModelCallDeps,
   state: LoopState,
   { start, view }: { readonly start: LlmStart; readonly view: PreparedView },
 ): CallStep {
-  const offered = start.summary ? start : offering(state, start, view.offer);
+  const offered = start.summary ? start : callStart(state, start, view.offer);
   return { do: 'call', start: withOptions(offered, changedOptions(deps, state, view.settings)), view };
 }
 
@@ -180,24 +180,24 @@ function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools'
   return a.length === b.length && a.every((tool, index) => tool === b[index]);
 }
 
-/** An answer is recorded also where this process does nothing more with it. */
+/** Records an answer before the turn is left to another process. */
 function recordReply(deps: ModelCallDeps, state: LoopState): NextStep {
   const record = takeReply(deps, state);
   return { do: 'write', records: record ? [record] : [] };
 }
 
-/** A model call that is left is made anew elsewhere; what it took counts all the same. */
+/** Leaves the turn to another process, which repeats the open model call; the usage of the aborted call is recorded. */
 function leave({ openCall }: ModelCallDeps): NextStep {
   const usage = openCall.take();
   return usage ? write(leftCall(usage)) : { do: 'end' };
 }
 
-/** Whether the open batch has a result by which the turn fails; the process that recorded it died before it could say so. */
-function fails({ config }: ModelCallDeps, { pendingToolCalls }: LoopState): boolean {
+/** Whether the open batch has a result by which the turn fails: the process that recorded it died before it wrote the end. */
+function failsByResult({ config }: ModelCallDeps, { pendingToolCalls }: LoopState): boolean {
   return pendingToolCalls.some(({ result }) => result && failureBy(result, config.toolFailureMode));
 }
 
-const waiting: PauseRequest = { reason: 'waits for answers', commands: [] };
+const untilAnswered: PauseRequest = { reason: 'waits for answers', commands: [] };
 
 function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
   const open = pendingToolCalls
@@ -225,7 +225,7 @@ function atLimit(deps: ModelCallDeps, state: LoopState): NextStep {
   }
 }
 
-/** The record of a turn that waits because its model call failed, and continues by itself; `undefined` where the failure is the turn's. */
+/** The suspension of a turn that repeats its failed model call later; `undefined` if the turn fails instead. */
 export function backoffAfter(deps: ModelCallDeps, state: LoopState, error: unknown): TurnSuspended | undefined {
   const plan = planOf(deps);
   if (!plan || !mayPass(plan, error)) return undefined;
@@ -240,7 +240,7 @@ export function backoffAfter(deps: ModelCallDeps, state: LoopState, error: unkno
   return { type: 'turn.suspended', state: 'working', reason: 'backoff', questions: [], hold };
 }
 
-/** The error of a turn whose plan is used up. Others are given back as they are. */
+/** The error of a turn whose retry plan is used up, with the reason `retries`. Other errors are returned unchanged. */
 export function withoutRetries(deps: ModelCallDeps, state: LoopState, error: unknown): unknown {
   const plan = planOf(deps);
   if (!plan || state.failedAttempts === 0 || !mayPass(plan, error)) return error;

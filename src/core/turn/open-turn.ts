@@ -8,8 +8,8 @@ import type { LoopState } from '../journal/state.ts';
 import { type Deadline, whenAnswered, whenReady } from '../journal/store-answer.ts';
 import { type Answers, recordsOfAnswers } from '../options/turn-options.ts';
 import { giveBack } from '../ownership/lease.ts';
-import { handOver } from '../streams/operate.ts';
-import { cancelTask, childOf } from './from-outside.ts';
+import { switchOnce } from '../streams/operate.ts';
+import { cancelTask, childOf } from './task-commands.ts';
 
 /** A turn that can be resumed here, that another process owns, or that has ended. */
 export type Opening =
@@ -54,8 +54,8 @@ export interface OpenOptions {
 }
 
 /**
- * Opens the journal of a new turn. A task that exists is attached to where its messages, agent and context are the same, or where it is the
- * child turn of the same call: taken over where nobody holds it, watched otherwise; else the error is `CONFLICT`.
+ * Opens the journal of a new turn. If the task exists with the same messages, agent and context, or is the child turn of the same call, the
+ * turn is taken over, or watched while another owner holds it; any other existing task is `CONFLICT`.
  */
 export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>): Observable<Opening> {
   const { store, deadline } = options;
@@ -79,12 +79,12 @@ export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>)
 /**
  * Opens the journal of a turn that was started before, to resume it. Errors: `NOT_FOUND`; `BUSY` as `onBusy` says;
  * `CONFLICT` where it belongs to another context than the caller says, and for a child turn whose parent turn is open; `SCHEMA`, `POISON`;
- * as `recordsOfAnswers` for its answers. A suspended turn that waits for answers and is given none is only shown.
+ * as `recordsOfAnswers` for its answers. A suspended turn that waits for answers and receives none is only watched.
  */
 export function openOldTurn(options: OpenOptions, taskId: string): Observable<Opening> {
   const { store, deadline, contextId } = options;
   return whenReady(() => store.read(taskId), deadline).pipe(
-    handOver((records): Observable<Opening> => {
+    switchOnce((records): Observable<Opening> => {
       const past = replayOf(records);
       checkWholeFork(records);
       if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
@@ -100,7 +100,7 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
 }
 
 /**
- * Takes over a turn that is watched, once its lease ends. Emits nothing where it has ended or is suspended by then: the watch tells.
+ * Acquires the lease of a turn that is watched. Completes without a value if the turn has ended or is suspended by then: the watch emits that.
  * Errors as `openOldTurn`.
  */
 export function openWatchedTurn(options: OpenOptions, taskId: string): Observable<Own> {
@@ -211,14 +211,14 @@ function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, 
     const ask = () => store.read(taskId, { from: known.length + 1 });
     whenAnswered(ask, { deadline, to, give: (records) => open(granted, records), fail: giveUp });
   };
-  // Nobody waits for it any more.
+  // The subscriber left before the turn was opened.
   to.add(() => {
     if (lease) void giveBack(store, lease);
   });
   whenAnswered(() => leaseOf(options, taskId, to), { deadline, to, give: readRest, fail: giveUp });
 }
 
-/** The right to the turn. One that comes when nobody waits for it any more is given back. */
+/** Acquires the lease. One that is granted after the subscriber left is released. */
 function leaseOf({ store, owner, leaseMs, under }: OpenOptions, taskId: string, to: Subscriber<unknown>) {
   const answer = store.acquire(taskId, owner, leaseMs, under);
   if (answer instanceof Promise)
@@ -226,7 +226,7 @@ function leaseOf({ store, owner, leaseMs, under }: OpenOptions, taskId: string, 
   return answer;
 }
 
-/** Only what the lease vouches for counts: a journal that ends elsewhere has lost its tail. */
+/** The records up to the last seq of the lease. Errors: `REWOUND` if the journal ends before it: the store lost records. */
 function pastOf(records: readonly JournalRecord[], lease: Lease): Commit {
   const past = replayOf(records.filter((record) => record.seq <= lease.seq));
   if (past.after.seq === lease.seq) return past;
@@ -237,7 +237,7 @@ function pastOf(records: readonly JournalRecord[], lease: Lease): Commit {
   );
 }
 
-/** A process that died while it forked leaves a shorter turn than was asked for. */
+/** Errors: `CONFLICT` for a fork that its process did not write to its end. */
 function checkWholeFork([first, ...rest]: readonly JournalRecord[]): void {
   if (first?.type !== 'turn.started' || !first.forkedFrom || rest.length + 1 >= first.forkedFrom.records) return;
   const { taskId, forkedFrom } = first;
@@ -280,13 +280,13 @@ export interface Admitted {
 /** What a turn passes before its first event. */
 export interface Admission {
   /**
-   * Stands before the run, and may refuse it: the run that it gives errors then, before anything of the turn is recorded, and the turn is lost
-   * with that error. Called for each subscription, as an operator is. Not asked about a turn that is resumed.
+   * Wraps the run of a new turn, and may refuse it: the returned Observable then errors before anything of the turn is recorded. Called for each
+   * subscription, as an operator is; not called for a turn that is resumed.
    */
   readonly before?: (run$: Observable<Signal>) => Observable<Signal>;
   /**
-   * Called where this process has the lease, and nothing was shown yet. Emits once where the turn may begin or is resumed; an error gives the
-   * lease back and loses the turn.
+   * Called when this process has the lease, before the first event. Emits once when the turn may begin or continue; an error releases the
+   * lease, and the turn errors with it.
    */
   readonly opened?: (turn: OpenedTurn) => Observable<Admitted>;
 }

@@ -16,7 +16,7 @@ import {
 } from '../journal/records.ts';
 import type { LoopState } from '../journal/state.ts';
 import { writeTask } from './fork-task.ts';
-import { childOf } from './from-outside.ts';
+import { childOf } from './task-commands.ts';
 
 interface RetryTaskOptions {
   readonly store: TaskStateStore;

@@ -17,15 +17,15 @@ import type { ModelCallDeps } from '../model-call/usage.ts';
 import { leftReason, recordedUsage, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
 import { type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/operate.ts';
-import { cancelChildren } from './from-outside.ts';
+import { cancelChildren } from './task-commands.ts';
 
-/** What a run of a turn has before its tools are known. */
+/** The dependencies of a run before the tools are listed. */
 export type RunDeps = Omit<ModelCallDeps, 'tools'>;
 
 /**
  * Turns an error of the loop into the record of the turn's failure, once, at the top: the stream then completes. An error
- * that is none of ours becomes `INTERNAL`. The error of a lost child turn, a tool that a resumed turn misses, and an agent that is not
- * known, fail nothing: such an error passes, and the turn can be resumed.
+ * that is no `AgentLoopError` becomes `INTERNAL`. The error of a lost child turn, a tool that a resumed turn misses, and an agent that is not
+ * known, pass through: they do not fail the turn, which can be resumed.
  */
 export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return staged((to) => new TurnFailure(deps, initial, to));
@@ -108,7 +108,7 @@ export function endChildTurns(deps: RunDeps, initial: LoopState): FusibleOperato
 class ChildTurnsEnd extends Stage<Signal> {
   readonly #deps: RunDeps;
   #state: LoopState;
-  /** What came while child turns are being cancelled. */
+  /** Signals that arrived while child turns are being cancelled. */
   #waiting: Signal[] | undefined;
   #hasEnded = false;
 
@@ -224,7 +224,7 @@ export function shutDown(taskId: string): AgentLoopError {
 
 /**
  * Calls the extensions after the record of an end: `afterTurn` if it was not called before it, then `afterEnd`. The stream completes
- * when they have answered. What they answer changes nothing, and their failures are logged only: the last event is out.
+ * when they have answered. Their answers change nothing and their failures are only logged: the last event has been emitted.
  */
 export function askAfterEnd(deps: RunDeps, initial: LoopState, traceContext: Context): FusibleOperator<Signal, Signal> {
   return operate((to) => {
@@ -307,8 +307,8 @@ function isShutdown(error: unknown): boolean {
 
 /**
  * Listens, while the turn runs, to what others ask of it: cancel aborts its scope; pause, steering and answers go to its inbox. A command
- * that an earlier owner of the turn followed (`followed`) is passed over. A store that cannot tell of commands is logged and
- * does not stop the turn.
+ * that an earlier owner of the turn followed (`followed`) is skipped. If the store fails to deliver commands, that is logged and the turn
+ * continues.
  */
 export function followCommands(
   deps: RunDeps,
@@ -332,7 +332,7 @@ export function followCommands(
   });
 }
 
-/** Whether what somebody posted can be followed. */
+/** Whether a posted command is valid. */
 function isCommand(command: Command): boolean {
   switch (command.type) {
     case 'cancel':

@@ -24,7 +24,7 @@ import { journal } from '../ownership/journal-line.ts';
 import { keepLease, LeaseHold, releaseLease } from '../ownership/lease.ts';
 import { restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
-import { type FusibleOperator, fuse, handOver } from '../streams/operate.ts';
+import { type FusibleOperator, fuse, switchOnce } from '../streams/operate.ts';
 import { UnstartedCalls } from '../tool-call/tool-results.ts';
 import { type Admission, type Opening, type OpenOptions, type Own, openNewTurn, openOldTurn } from './open-turn.ts';
 import {
@@ -49,11 +49,11 @@ export interface RunRequest {
   readonly parentContext: Context;
   readonly authContext: AuthContext | undefined;
   readonly context: unknown;
-  /** To questions of a turn that is resumed. */
+  /** Answers to the questions of a turn that is resumed. */
   readonly answers?: Answers;
   /** For a child turn. */
   readonly parent?: ParentTurn | undefined;
-  /** What becomes of a turn that another owner runs when it is resumed. */
+  /** What a resume does if another owner runs the turn: fail with `BUSY`, or watch it and take over when its lease ends. */
   readonly onBusy: 'fail' | 'wait';
   readonly opened?: Admission['opened'] | undefined;
   /** Drains this turn alone, as `shutdown` of the configuration drains all. */
@@ -69,13 +69,13 @@ interface NewRun {
 }
 
 /**
- * Runs a new turn: creates its journal, takes the lease, loops, and gives the lease back. Where the task exists already, it is
- * taken over or watched. The first signal is the commit of the records that there are. Completes when the turn ended or
- * suspended; errors where it is lost. Unsubscribing leaves everything at once and writes nothing; to cancel, abort the scope. It may begin
- * when this is called, and throws what it then errors with: call it on subscription.
+ * Runs a new turn: creates its journal, acquires the lease, runs the loop, and releases the lease. A task that exists already is taken over or
+ * watched. The first signal is the commit of the records so far. Completes when the turn has ended or suspended; errors if this process loses it.
+ * Unsubscribing stops everything at once and writes nothing; to cancel, abort the scope. Call it on subscription: opening the journal may begin
+ * when this is called, and errors of that are thrown.
  */
 export function startRun(request: RunRequest, { start, contextId }: NewRun): Observable<Signal> {
-  return childRun(request, start.taskId, () => {
+  return runUnlessDraining(request, start.taskId, () => {
     const { config, parentContext } = request;
     const tracing = turnTracing(config, start);
     const maxIterations = start.settings.maxIterations ?? config.maxIterations;
@@ -84,8 +84,8 @@ export function startRun(request: RunRequest, { start, contextId }: NewRun): Obs
     const { taskStateStore: store } = config;
     if (!store) return runOwned({ request, tracing, traced: planned.start() }, { past: replayOf([started]) });
     return openNewTurn(openOptions(request, store, contextId), started).pipe(
-      leftOnShutdown(request, start.taskId),
-      handOver(
+      leaveOnShutdown(request, start.taskId),
+      switchOnce(
         (opening) => {
           if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced: planned.start() }, opening);
           planned.drop();
@@ -97,23 +97,23 @@ export function startRun(request: RunRequest, { start, contextId }: NewRun): Obs
   });
 }
 
-/** Resumes a turn that was started before. When to call it, signals and endings as for `startRun`; errors also as for `openOldTurn`. */
+/** Resumes a turn that was started before. Signals and endings as `startRun`, which also says when to call it; errors also as `openOldTurn`. */
 export function resumeRun(
   request: RunRequest,
   store: TaskStateStore,
   { taskId, contextId }: { readonly taskId: string; readonly contextId: string | undefined },
 ): Observable<Signal> {
-  return childRun(request, taskId, () => {
+  return runUnlessDraining(request, taskId, () => {
     const { answers } = request;
     return openOldTurn({ ...openOptions(request, store, contextId), answers }, taskId).pipe(
-      leftOnShutdown(request, taskId),
-      handOver((opening) => continueRun(request, store, { opening, taskId })),
+      leaveOnShutdown(request, taskId),
+      switchOnce((opening) => continueRun(request, store, { opening, taskId })),
     );
   });
 }
 
-/** Nothing begins in a process that shuts down; a child turn follows the call that it runs for. */
-function childRun(request: RunRequest, taskId: string, run: () => Observable<Signal>): Observable<Signal> {
+/** Starts a run, unless this process is shutting down: then throws `SHUTDOWN`. A child turn is also cancelled with the call that it runs for. */
+function runUnlessDraining(request: RunRequest, taskId: string, run: () => Observable<Signal>): Observable<Signal> {
   const { parent, scope } = request;
   const begin = () => {
     if (drainsOf(request).some(({ aborted }) => aborted)) throw shutDown(taskId);
@@ -122,7 +122,7 @@ function childRun(request: RunRequest, taskId: string, run: () => Observable<Sig
   return parent ? belowParent(defer(begin), { parent, scope, taskId }) : begin();
 }
 
-/** What tells this process to leave the turn: its own shutdown, that of this turn, and that of the parent turn. */
+/** The scopes whose abort drains the turn: the shutdown of the process, that of this turn, and the drain of the parent turn. */
 function drainsOf({ config, parent, shutdown }: RunRequest): readonly AbortScope[] {
   const drains: AbortScope[] = [];
   if (config.shutdown) drains.push(AbortScope.of(config.shutdown));
@@ -131,13 +131,13 @@ function drainsOf({ config, parent, shutdown }: RunRequest): readonly AbortScope
   return drains;
 }
 
-/** Resumes an opened turn where it is ours, else watches its owner. `seen`: the last record that subscribers have, from watching. */
+/** Resumes an opened turn if this process owns it, else watches it. `seen`: the seq of the last record that subscribers received while watching. */
 function continueRun(
   request: RunRequest,
   store: TaskStateStore,
   { opening, taskId, seen = 0 }: { readonly opening: Opening; readonly taskId: string; readonly seen?: number },
 ): Observable<Signal> {
-  if (!opening.own) return otherOwner(request, store, { taskId, busyMs: opening.busyMs });
+  if (!opening.own) return watchOwner(request, store, { taskId, busyMs: opening.busyMs });
   const { config, parentContext } = request;
   const { past, lease, queued } = opening;
   const { turn, trace: before } = past.after;
@@ -158,14 +158,14 @@ function continueRun(
   return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
 }
 
-/** Of a submitted turn that no process has run: its journal has one record, and no lease of it was lost. */
+/** The submission of a turn that no process has run yet: its journal has one record, and no lease of it was lost. */
 function submissionOf({ past: { steps }, lease }: Own): Submission | undefined {
   const [first] = steps;
   if (steps.length > 1 || first?.record.type !== 'turn.started' || lease.abandonedAt != null) return undefined;
   return first.record.submitted;
 }
 
-/** The first run of a submitted turn. It has no record of its own: the turn is not resumed. */
+/** The first run of a submitted turn. It writes no `turn.resumed`: nothing ran before. */
 function beginSubmitted(request: RunRequest, opening: Own, submitted: Submission): Observable<Signal> {
   const { config, parentContext } = request;
   const { turn } = opening.past.after;
@@ -175,25 +175,25 @@ function beginSubmitted(request: RunRequest, opening: Own, submitted: Submission
   return runOwned({ request, tracing, traced, submitted: true }, opening);
 }
 
-function otherOwner(
+function watchOwner(
   request: RunRequest,
   store: TaskStateStore,
   { taskId, busyMs }: { readonly taskId: string; readonly busyMs: number | undefined },
 ): Observable<Signal> {
   const { config, scope, inbox, answers } = request;
   const turn = { taskId, store, deadline: deadlineOf(config), scope, inbox };
-  if (busyMs === undefined) return watchTurn(turn).pipe(leftOnShutdown(request, taskId));
+  if (busyMs === undefined) return watchTurn(turn).pipe(leaveOnShutdown(request, taskId));
   const options = { ...openOptions(request, store, undefined), answers };
   const takeOver: BusyTurn['takeOver'] = (own, seen) => continueRun(request, store, { opening: own, taskId, seen });
-  return watchUntilFree({ ...turn, options, busyMs, takeOver }).pipe(leftOnShutdown(request, taskId));
+  return watchUntilFree({ ...turn, options, busyMs, takeOver }).pipe(leaveOnShutdown(request, taskId));
 }
 
 function limitOf(config: ResolvedConfig, { settings }: TurnIdentity): number {
   return settings.maxIterations ?? config.maxIterations;
 }
 
-/** What this process only waits for or watches is left at once when it shuts down. */
-function leftOnShutdown<T>(request: RunRequest, taskId: string): MonoTypeOperatorFunction<T> {
+/** Errors with `SHUTDOWN` as soon as this process shuts down: for turns that it only waits for or watches. */
+function leaveOnShutdown<T>(request: RunRequest, taskId: string): MonoTypeOperatorFunction<T> {
   const drains = drainsOf(request);
   if (drains.length === 0) return (source) => source;
   return (source) =>
@@ -208,14 +208,14 @@ interface Run {
   readonly tracing: TurnTracing;
   /** `agent.execute`. */
   readonly traced: TracedSpan;
-  /** Another process created the turn, and tools that are missing here may be there. */
+  /** Another process created the turn: tools that are missing here may exist there. */
   readonly submitted?: true;
   /** Absent for the first run of a turn. */
   readonly resumed?: {
     readonly lostAt: number | undefined;
     /** Another turn is before it. */
     readonly queued: boolean;
-    /** Settles once the spans of its child turns are written that were lost with the process before. */
+    /** Settles once the spans of child turns that the previous process lost are written. */
     readonly children: Promise<void> | undefined;
   };
 }
@@ -229,8 +229,8 @@ interface OwnTurn {
 }
 
 /**
- * Runs a turn that is ours: the records so far, then the loop. Its signals pass the operators in their order: what must happen before
- * records are written (an error becomes the last record, open child turns end), the journal, then what acts on durable records only.
+ * Runs a turn that this process owns: emits the records so far, then runs the loop. Signals pass the operators in order: those that act before
+ * records are written (an error becomes the last record, open child turns end), the journal, then those that act on durable records only.
  */
 function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const { request, traced } = run;
@@ -238,9 +238,9 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const { config } = request;
   const drains = drainsOf(request);
   const deps = runDeps(run, past.after, leased);
-  const first = run.resumed ? resumption(deps, past.after, run) : undefined;
-  const elsewhere = run.resumed !== undefined || run.submitted === true;
-  const loop$ = loopSegments(deps, traced.traceContext, elsewhere)(first?.after ?? past.after);
+  const first = run.resumed ? resumeCommit(deps, past.after, run) : undefined;
+  const begunElsewhere = run.resumed !== undefined || run.submitted === true;
+  const loop$ = loopSegments(deps, traced.traceContext, begunElsewhere)(first?.after ?? past.after);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
   const { afterTurn, afterEnd } = deps.hooks.lists;
@@ -313,7 +313,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
   };
 }
 
-/** A turn that a hook has paused is not asked there again. */
+/** If a hook has paused the turn, `shouldPause` is not asked again at that place. */
 function hooksOf(config: ResolvedConfig, state: LoopState): Hooks<HookDeps> {
   const hooks = new Hooks<HookDeps>(config.hooks);
   if (state.outcome) hooks.noteAsked('shouldPause', state);
@@ -335,7 +335,7 @@ function startRecord(request: RunRequest, start: TurnStart, span: SpanContext): 
   };
 }
 
-function resumption(deps: RunDeps, state: LoopState, { request, resumed, traced: { span } }: Run): Commit {
+function resumeCommit(deps: RunDeps, state: LoopState, { request, resumed, traced: { span } }: Run): Commit {
   const link = linkOf(span.spanContext(), request);
   const lostAt = resumed?.lostAt;
   const record = {
@@ -348,7 +348,7 @@ function resumption(deps: RunDeps, state: LoopState, { request, resumed, traced:
   return commitOf(deps, state, [record, ...recordsOfAnswers(state, request.answers ?? {})]);
 }
 
-/** What the journal tells of the span of a run. */
+/** The reference to the span of a run that is recorded in the journal. */
 function linkOf(context: SpanContext, request: RunRequest): TraceLink | undefined {
   if (!trace.isSpanContextValid(context)) return undefined;
   const { traceId, spanId, traceFlags } = context;
@@ -367,8 +367,8 @@ function linkOf(context: SpanContext, request: RunRequest): TraceLink | undefine
 const ofCall = /^\d+:\d+$/;
 
 /**
- * The id of a span above a turn, where that is there also when this process is lost: another process wrote it, or it is that of a call, which whoever
- * resumes the parent turn writes. A span of the caller in this process is lost too.
+ * The id of the parent span of a turn, if that span survives a crash of this process: another process exports it, or it is the span of a call, which
+ * the process that resumes the parent turn writes. A span of the caller in this process is lost with it.
  */
 function lastingId(context: SpanContext | undefined, { parent }: RunRequest): string | undefined {
   if (!context || !trace.isSpanContextValid(context)) return undefined;
@@ -395,7 +395,7 @@ function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {
   return { clock, ms: storeDeadlineMs };
 }
 
-/** The run that was planned ended before it began. */
+/** Writes the span of a run that failed before it began. */
 function failPlanned(planned: PlannedSpan, error: unknown): void {
   const { span } = planned.start();
   failSpan(span, error);

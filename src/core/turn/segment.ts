@@ -16,7 +16,7 @@ import type { Signal } from '../journal/commit.ts';
 import type { LoopState } from '../journal/state.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { type ResolvedConfig, resolveConfig } from '../options/config.ts';
-import { DirectSubscriber, handOver } from '../streams/operate.ts';
+import { DirectSubscriber, switchOnce } from '../streams/operate.ts';
 import { checkToolsOfOpenCalls } from '../tool-call/tool-plan.ts';
 import { collectTools, noTools, providerName, ToolSet } from '../tool-call/tool-set.ts';
 import { runLoop } from './loop.ts';
@@ -24,7 +24,7 @@ import type { RunDeps } from './run-operators.ts';
 
 /**
  * Runs the loop (`loop.ts`) for one agent after another. A segment is the part of a turn that one agent runs, with its own model, tools and
- * limits; a turn without hand-off has one. Flat for any number of segments. Errors as `loopSegment`, and with `MISSING_AGENT` for an agent that the configuration does not know.
+ * limits; a turn without hand-off has one. The stack does not grow with the number of segments. Errors as `loopSegment`, and with `MISSING_AGENT` for an agent that the configuration does not know.
  */
 export function loopSegments(
   deps: RunDeps,
@@ -107,7 +107,7 @@ class SegmentLoop {
     loopSegment(own, inner, resumed)(this.#state).subscribe(running);
   }
 
-  /** A turn that only has to be closed: no agent has to be known for that. */
+  /** If the turn only has to be closed, its agent may be unknown. */
   #deps(): RunDeps {
     const { deps } = this.#options;
     try {
@@ -135,13 +135,13 @@ function loopSegment(deps: RunDeps, traceContext: Context, resumed: boolean): (s
       const waiting = new Set<ToolProvider>();
       const tools = collectTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
       if (!(tools instanceof Promise)) return run(new ToolSet(tools), out);
-      const runLater = handOver((listed: ToolSet) => new Observable<Signal>((to) => run(listed, to)));
+      const runLater = switchOnce((listed: ToolSet) => new Observable<Signal>((to) => run(listed, to)));
       toolsInTime(deps, { tools, waiting, resumed }).pipe(runLater).subscribe(out);
     });
   };
 }
 
-/** Whether the turn is stopped, or was resumed too often without getting any further: it calls no tool and no model any more. */
+/** Whether the turn only writes its end: it is cancelled or drained, or was resumed `maxResumes` times without progress. It calls no model and no tool. */
 function onlyCloses({ scope, drain, config }: RunDeps, { resumes }: LoopState): boolean {
   return scope.aborted || drain.aborted || resumes > config.maxResumes;
 }
@@ -153,7 +153,7 @@ interface ListedTools {
   readonly resumed: boolean;
 }
 
-/** A turn that is resumed where its tools cannot be had is lost here, not failed: elsewhere, or later, they may be. */
+/** If the tools of a resumed turn are unavailable, the error is `MISSING_TOOL`, which does not fail the turn: another process, or a later resume, may have them. */
 function toolsInTime(deps: RunDeps, { tools, waiting, resumed }: ListedTools): Observable<ToolSet> {
   return new Observable((subscriber) => {
     const give = (tools: ToolSet) => {
@@ -204,8 +204,8 @@ function withTools(deps: RunDeps, tools: ToolSet): ModelCallDeps {
 }
 
 /**
- * What the current agent of a turn runs it with: its own provider, call settings, prompt, tools and limits, its extensions behind those of
- * the configuration, and everything else of the turn. Errors: `MISSING_AGENT` where `agents` does not know it, retryable.
+ * The dependencies of a segment: provider, call settings, prompt, tools and limits of its agent, the extensions of the configuration and then
+ * the agent's own, and everything else of the turn. Errors: `MISSING_AGENT` where `agents` does not know it, retryable.
  */
 function segmentDeps(deps: RunDeps, state: LoopState): RunDeps {
   const { agentId, turn, agentChanges } = state;
@@ -214,7 +214,7 @@ function segmentDeps(deps: RunDeps, state: LoopState): RunDeps {
   if (!setup && agentId !== deps.config.agentId) throw missingAgent(deps, agentId);
   const config = setup ? setupConfig(deps.config, agentId, setup) : againConfig(deps.config, agentChanges);
   const metadata = { ...setup?.metadata, ...turn.metadata };
-  // What the caller gave for the turn stands in for the prompt of the agent that was chosen first.
+  // A system prompt that the caller gave for the turn replaces the prompt of the first agent.
   const given = agentChanges <= 1 ? turn.settings.systemPrompt : undefined;
   return {
     ...deps,
@@ -227,7 +227,7 @@ function segmentDeps(deps: RunDeps, state: LoopState): RunDeps {
   };
 }
 
-/** The span of the part of a turn that an agent runs, which was changed to. */
+/** The span of a segment; that of the first one is `agent.execute` itself. */
 function segmentSpan({ tracing, config, turn: { agentId } }: RunDeps, state: LoopState, parent: Context): TracedSpan {
   if (state.agentChanges === 0) return silentSpanBelow(parent);
   const { name = agentId } = config.agents?.(agentId) ?? {};
@@ -236,7 +236,7 @@ function segmentSpan({ tracing, config, turn: { agentId } }: RunDeps, state: Loo
 
 type TurnOption = Exclude<keyof AgentLoopConfig, keyof AgentSetup | 'agentId' | 'extensions'>;
 
-/** What stays the turn's, with any agent. */
+/** The options that every segment of a turn shares. */
 const turnOptions: Readonly<Record<TurnOption, true>> = {
   agents: true,
   maxHandOffs: true,
@@ -258,7 +258,7 @@ const turnOptions: Readonly<Record<TurnOption, true>> = {
   generateId: true,
 };
 
-/** Only the extensions of the agent itself are asked before its first iteration: the others were when the turn began. */
+/** Its `beforeTurn` hooks are those of the agent's own extensions: the others ran when the turn began. */
 function setupConfig(config: ResolvedConfig, agentId: string, setup: AgentSetup): ResolvedConfig {
   const { name: _, metadata: __, extensions = [], ...own } = setup;
   const ofTurn = Object.fromEntries(Object.entries(config).filter(([option]) => Object.hasOwn(turnOptions, option)));
@@ -267,7 +267,7 @@ function setupConfig(config: ResolvedConfig, agentId: string, setup: AgentSetup)
   return Object.assign(resolved, { logger: config.logger, hooks: { ...resolved.hooks, beforeTurn } });
 }
 
-/** The agent that the turn began with has it back. */
+/** The configuration for the first agent when the turn returns to it: its `beforeTurn` hooks ran when the turn began. */
 function againConfig(config: ResolvedConfig, agentChanges: number): ResolvedConfig {
   return agentChanges === 0 ? config : Object.assign({}, config, { hooks: { ...config.hooks, beforeTurn: [] } });
 }

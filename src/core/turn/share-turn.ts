@@ -20,7 +20,7 @@ export interface SharedTurn<X extends Tool = Tool> {
   readonly events$: Observable<AgentEvent<X>>;
   /** Subscribes to `events$`. */
   attach(subscriber: Subscriber<AgentEvent<X>>): void;
-  /** What is shown from now on; subscribing starts nothing, and who looks on is no reader. */
+  /** Events from now on. Subscribing starts nothing, and these subscribers do not count for `onIdle`. */
   readonly live$: Observable<AgentEvent<X>>;
   /** The state after the last record that was emitted. */
   readonly state: LoopState | undefined;
@@ -28,9 +28,9 @@ export interface SharedTurn<X extends Tool = Tool> {
   readonly cause: unknown;
   /** Whether the turn had ended before it was opened here. */
   readonly endedBefore: boolean;
-  /** Starts the execution, where it has not started. */
+  /** Starts the execution if it has not started. */
   connect(): void;
-  /** Leaves the execution; the next subscriber starts another. For one that only watches. */
+  /** Unsubscribes from the execution; the next subscriber starts another. Only for an execution that watches a turn of another process. */
   disconnect(): void;
 }
 
@@ -38,7 +38,7 @@ export interface SharedTurn<X extends Tool = Tool> {
  * Shares one execution between all subscribers, which may come and go. The first subscriber starts it. Late
  * subscribers receive a replay: the events of the records so far and the text so far, one event per artifact; then live events, or the
  * end. Unsubscribing never stops the execution here: `onIdle` is called when no subscriber is left. An event
- * that a subscriber causes from within its own handler is shown after the one at hand. Holds the records and the text of the open
+ * that a subscriber causes from within its own handler is emitted after the current one. Holds the records and the text of the open
  * model call, never single deltas.
  */
 export function shareTurn<X extends Tool>(execution$: Observable<Signal>, options: ShareOptions): SharedTurn<X>;
@@ -62,13 +62,13 @@ class Share implements SharedTurn, Observer<Signal> {
   /** Whether the turn continues after the last of them, although it is a suspension. */
   #continues = false;
   #queue: Signal[] = [];
-  #readers: readonly Subscriber<AgentEvent>[] = [];
-  /** They hear of an event before the readers do. */
-  #onlookers: readonly Subscriber<AgentEvent>[] = [];
+  #subscribers: readonly Subscriber<AgentEvent>[] = [];
+  /** Subscribers of `live$`: they receive an event before `#subscribers` do. */
+  #liveSubscribers: readonly Subscriber<AgentEvent>[] = [];
   #waiting: Subscriber<AgentEvent>[] = [];
   #connected = false;
   #execution: Subscription | undefined;
-  #showing = false;
+  #emitting = false;
   #end: End | undefined;
   #ended = false;
 
@@ -82,7 +82,7 @@ class Share implements SharedTurn, Observer<Signal> {
   }
 
   get live$(): Observable<AgentEvent> {
-    return new Observable((subscriber) => this.#lookOn(subscriber));
+    return new Observable((subscriber) => this.#attachLive(subscriber));
   }
 
   connect(): void {
@@ -95,22 +95,22 @@ class Share implements SharedTurn, Observer<Signal> {
     this.#execution?.unsubscribe();
     this.#connected = false;
     this.#records = [];
-    this.#dismiss({});
+    this.#endLive({});
   }
 
-  /** Shows a signal, after those that are being shown further up the stack. */
+  /** Emits a signal, after those that are being emitted further up the stack. */
   next(signal: Signal): void {
-    if (this.#showing) {
+    if (this.#emitting) {
       this.#queue.push(signal);
       return;
     }
-    this.#showing = true;
+    this.#emitting = true;
     try {
-      this.#show(signal);
-      if (this.#queue.length > 0 || this.#waiting.length > 0 || this.#end) this.#settleDown();
-      else this.#showing = false;
+      this.#project(signal);
+      if (this.#queue.length > 0 || this.#waiting.length > 0 || this.#end) this.#drainQueue();
+      else this.#emitting = false;
     } catch (cause) {
-      this.#break(cause);
+      this.#fail(cause);
     }
   }
 
@@ -124,40 +124,40 @@ class Share implements SharedTurn, Observer<Signal> {
 
   #finish(end: End): void {
     this.#end = end;
-    if (this.#showing) return;
-    this.#showing = true;
-    this.#settleDown();
+    if (this.#emitting) return;
+    this.#emitting = true;
+    this.#drainQueue();
   }
 
-  /** An event could not be written: nothing more can be shown. */
-  #break(cause: unknown): void {
+  /** An event could not be projected: no more are emitted, and all subscribers receive the error. */
+  #fail(cause: unknown): void {
     this.#queue = [];
-    this.#showing = false;
-    this.#readers = [...this.#readers, ...this.#waiting.splice(0)];
+    this.#emitting = false;
+    this.#subscribers = [...this.#subscribers, ...this.#waiting.splice(0)];
     this.#end = { error: { cause } };
     if (!this.#ended) this.#close(this.#end);
     // After the call that subscribes, so that an execution that failed synchronously is unsubscribed too.
     queueMicrotask(() => this.#execution?.unsubscribe());
   }
 
-  /** Shows what came in meanwhile, lets waiting readers in, and ends. */
-  #settleDown(): void {
+  /** Emits the signals that were queued meanwhile, replays to waiting subscribers, and ends. */
+  #drainQueue(): void {
     while (this.#queue.length > 0 || this.#waiting.length > 0) {
       const signals = this.#queue;
       this.#queue = [];
-      for (const signal of signals) this.#show(signal);
-      const [reader] = this.#waiting;
-      if (reader && this.#queue.length === 0) this.#admit(reader);
+      for (const signal of signals) this.#project(signal);
+      const [subscriber] = this.#waiting;
+      if (subscriber && this.#queue.length === 0) this.#replayTo(subscriber);
     }
-    this.#showing = false;
+    this.#emitting = false;
     if (this.#end && !this.#ended) this.#close(this.#end);
   }
 
-  #show(signal: Signal): void {
+  #project(signal: Signal): void {
     const { projector } = this.#options;
     if (signal.type !== 'commit') {
       const event = projector.projectDelta(signal);
-      if (event) this.#tell(event);
+      if (event) this.#emit(event);
       return;
     }
     this.state = signal.after;
@@ -165,82 +165,82 @@ class Share implements SharedTurn, Observer<Signal> {
     this.cause ??= signal.cause;
     if (signal.endedBefore) this.endedBefore = true;
     for (const { record } of signal.steps) this.#records.push(record);
-    for (const event of projector.project(signal)) this.#tell(event);
+    for (const event of projector.project(signal)) this.#emit(event);
   }
 
-  #tell(event: AgentEvent): void {
-    for (const onlooker of this.#onlookers) onlooker.next(event);
-    for (const reader of this.#readers) reader.next(event);
+  #emit(event: AgentEvent): void {
+    for (const subscriber of this.#liveSubscribers) subscriber.next(event);
+    for (const subscriber of this.#subscribers) subscriber.next(event);
   }
 
   #close(end: End): void {
     this.#ended = true;
-    const readers = this.#readers;
-    this.#readers = [];
-    this.#dismiss(end);
+    const subscribers = this.#subscribers;
+    this.#subscribers = [];
+    this.#endLive(end);
     this.#options.onEnd(end.error);
-    for (const reader of readers) finish(reader, end);
+    for (const subscriber of subscribers) finish(subscriber, end);
   }
 
-  #dismiss(end: End): void {
-    const onlookers = this.#onlookers;
-    this.#onlookers = [];
-    for (const onlooker of onlookers) finish(onlooker, end);
+  #endLive(end: End): void {
+    const live = this.#liveSubscribers;
+    this.#liveSubscribers = [];
+    for (const subscriber of live) finish(subscriber, end);
   }
 
-  #lookOn(subscriber: Subscriber<AgentEvent>): void {
+  #attachLive(subscriber: Subscriber<AgentEvent>): void {
     if (this.#ended) return subscriber.complete();
-    this.#onlookers = [...this.#onlookers, subscriber];
+    this.#liveSubscribers = [...this.#liveSubscribers, subscriber];
     subscriber.add(() => {
-      this.#onlookers = this.#onlookers.filter((onlooker) => onlooker !== subscriber);
+      this.#liveSubscribers = this.#liveSubscribers.filter((each) => each !== subscriber);
     });
   }
 
   attach(subscriber: Subscriber<AgentEvent>): void {
     subscriber.add(() => this.#detach(subscriber));
     if (!this.#connected) {
-      this.#readers = [...this.#readers, subscriber];
+      this.#subscribers = [...this.#subscribers, subscriber];
       this.connect();
     } else {
       this.#waiting.push(subscriber);
-      if (this.#showing) return;
-      this.#showing = true;
+      if (this.#emitting) return;
+      this.#emitting = true;
       try {
-        this.#settleDown();
+        this.#drainQueue();
       } catch (cause) {
-        this.#break(cause);
+        this.#fail(cause);
       }
     }
   }
 
   /**
-   * Tells the reader that waits longest what it missed, and lets it in. Signals that come meanwhile wait. Until it is in it counts
-   * as waiting, so that the turn is not idle where it makes the others leave.
+   * Replays the events so far to the subscriber that waits longest, and attaches it. Signals that arrive meanwhile are queued. Until it is
+   * attached it counts as waiting, so that the turn is not idle if its handler makes the others leave.
    */
-  #admit(reader: Subscriber<AgentEvent>): void {
+  #replayTo(subscriber: Subscriber<AgentEvent>): void {
     if (this.#records.length > 0) {
-      for (const event of this.#options.projector.replay(this.#records, this.#continues)) reader.next(event);
+      for (const event of this.#options.projector.replay(this.#records, this.#continues)) subscriber.next(event);
     }
     const text = this.#end ? undefined : this.#options.projector.openText();
-    if (text) reader.next(text);
+    if (text) subscriber.next(text);
     this.#waiting.shift();
-    if (this.#ended && this.#end) finish(reader, this.#end);
-    else if (reader.closed) this.#noticeIdle();
-    else this.#readers = [...this.#readers, reader];
+    if (this.#ended && this.#end) finish(subscriber, this.#end);
+    else if (subscriber.closed) this.#checkIdle();
+    else this.#subscribers = [...this.#subscribers, subscriber];
   }
 
   #detach(subscriber: Subscriber<AgentEvent>): void {
-    const before = this.#readers.length;
-    this.#readers = this.#readers.filter((reader) => reader !== subscriber);
-    if (this.#readers.length < before) this.#noticeIdle();
+    const before = this.#subscribers.length;
+    this.#subscribers = this.#subscribers.filter((each) => each !== subscriber);
+    if (this.#subscribers.length < before) this.#checkIdle();
   }
 
-  #noticeIdle(): void {
-    if (this.#readers.length === 0 && this.#waiting.length === 0 && !this.#ended) this.#options.onIdle();
+  #checkIdle(): void {
+    if (this.#subscribers.length === 0 && this.#waiting.length === 0 && !this.#ended) this.#options.onIdle();
   }
 }
 
-function finish(reader: Subscriber<AgentEvent>, end: End): void {
-  if (end.error) reader.error(end.error.cause);
-  else reader.complete();
+function finish(subscriber: Subscriber<AgentEvent>, end: End): void {
+  if (end.error) subscriber.error(end.error.cause);
+  else subscriber.complete();
 }

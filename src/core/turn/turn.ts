@@ -25,13 +25,13 @@ interface TurnOptions {
   readonly projection: EventProjectorOptions;
   /** Whose extensions read partial values. */
   readonly config: Pick<AgentLoopConfig, 'extensions' | 'agents'>;
-  /** Starts at once, and nobody's leaving stops it. */
+  /** Starts at once, and continues when the last subscriber leaves. */
   readonly detached: boolean;
-  /** The cursor of the last event that readers know. */
+  /** The cursor of the last event that subscribers have; only later events are emitted. */
   readonly from: string | undefined;
 }
 
-/** How an execution ended: in a record, or lost. */
+/** How an execution ended: with a record, or lost: this process no longer runs the turn, and no record says how it ended. */
 type End = { readonly lost: false } | { readonly lost: true; readonly cause: unknown };
 
 /**
@@ -39,10 +39,10 @@ type End = { readonly lost: false } | { readonly lost: true; readonly cause: unk
  * executes twice. Later subscribers get the events of the records so far and the text so far, then the live events. When the last
  * subscriber leaves, the turn is cancelled, unless it is detached, or attached to a turn that runs elsewhere.
  *
- * The stream completes behind one `status-update` with `final: true`, also for a failed, cancelled or suspended turn; it errors only
- * where the turn is lost to this process: `FENCED`, `REWOUND`, `UNAVAILABLE`, … It then can be resumed.
+ * The stream completes after one `status-update` with `final: true`, also for a failed, cancelled or suspended turn. It errors only if this
+ * process loses the turn (`FENCED`, `REWOUND`, `UNAVAILABLE`, …); the turn can then be resumed.
  *
- * `T`: what it finishes with besides text. `X`: the tools whose calls have typed events.
+ * `T`: the type of its structured output. `X`: the tools whose calls have typed events.
  */
 export class Turn<T = unknown, X extends Tool = Tool>
   extends Observable<AgentEvent<X>>
@@ -55,7 +55,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
   readonly #inbox: Inbox;
   readonly #config: TurnOptions['config'];
   #end: End | undefined;
-  #whenOver: (() => void)[] = [];
+  #endListeners: (() => void)[] = [];
   #started = false;
 
   private constructor(options: TurnOptions) {
@@ -95,22 +95,22 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   /**
-   * Its events from now on, for who looks on: subscribing does not start the turn, and leaving does not stop it. An event comes here
-   * before the readers have it; the stream ends as theirs does, and before `result()` and `settled` do.
+   * Its events from now on, for observers: subscribing does not start the turn, and unsubscribing does not stop it. An event is emitted here
+   * before the subscribers of the turn receive it; the stream ends as the turn's does, and before `result()` and `settled` settle.
    */
   get live$(): Observable<AgentEvent<X>> {
     return this.#shared.live$;
   }
 
   /**
-   * How the turn ended. Starts it; is no reader, so leaving subscribers cancel it all the same. Resolves with the result of a completed
-   * or suspended turn; rejects with a `TurnError` whose `code` says why and whose `result` is what there was, or with the error that
-   * lost the turn.
+   * How the turn ended. Starts it, but does not count as a subscriber: when the last subscriber leaves, the turn is cancelled all the same.
+   * Resolves with the result of a completed or suspended turn. Rejects with a `TurnError`, whose `code` says why and whose `result` is partial,
+   * or with the error by which this process lost the turn.
    */
   result(): Promise<TurnResult<T>>;
   async result(): Promise<TurnResult> {
     this.#start();
-    await this.#over();
+    await this.#whenEnded();
     if (this.#end?.lost) throw this.#end.cause;
     return this.#outcome();
   }
@@ -141,11 +141,11 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   /**
-   * Resolves when the turn has ended or suspended, its tools have stopped, its records are written and its spans ended; rejects where
-   * it is lost.
+   * Resolves when the turn has ended or suspended, its tools have stopped, its records are written and its spans ended. Rejects if this process
+   * loses the turn.
    */
   get settled(): Promise<void> {
-    const settled = this.#over().then(() => {
+    const settled = this.#whenEnded().then(() => {
       if (this.#end?.lost) throw this.#end.cause;
     });
     settled.catch(() => {});
@@ -154,7 +154,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
 
   /**
    * Cancels the turn: its signals abort at once, running tools get `abortGraceMs`, then the record of the cancel is written. Returns
-   * `settled`. Does nothing to a turn that has ended. One that never started will not call the model when it is.
+   * `settled`. Does nothing to a turn that has ended. A turn that is cancelled before it starts never calls the model.
    */
   cancel(reason = 'canceled'): Promise<void> {
     this.#abort(reason);
@@ -164,7 +164,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
   /**
    * Suspends the turn as soon as nothing runs: a model call and running tools finish first, no other starts. With a store the stream ends
    * with `input-required`, and `AgentLoop.resume` continues the turn. Without one the turn waits in this process, and `resume()` continues
-   * it in the same stream. A turn whose model call turns out to be the last one completes.
+   * it in the same stream. If the open model call turns out to be the last one, the turn completes instead.
    */
   pause(reason = 'paused'): void {
     this.#checkRunning();
@@ -172,8 +172,8 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   /**
-   * Continues a turn without a store that is paused; also takes a pause back that has not taken effect yet. Does nothing where no pause was
-   * asked for. Errors: `TERMINAL` for a turn that is over or has suspended: `AgentLoop.resume` continues that one.
+   * Continues a paused turn that has no store, or revokes a pause that has not taken effect yet. Does nothing if no pause was requested. Errors:
+   * `TERMINAL` for a turn that has ended or suspended; `AgentLoop.resume` continues a suspended one.
    */
   resume(): void {
     this.#checkNotSuspended('continue it with');
@@ -189,17 +189,16 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   /**
-   * Answers an open question of the turn, by its id, while other calls run; a turn that has suspended meanwhile is answered with
-   * `AgentLoop.resume`. Of two answers that come before one is recorded the first counts; the same answer again
-   * changes nothing. Errors: `INVALID_INPUT` for what is no open question and for an answer of the wrong form, `CONFLICT` for one that
-   * differs from the recorded one, `TERMINAL` for a turn that is over or has suspended.
+   * Answers an open question of the turn, by its id, while other calls run; a suspended turn is answered with `AgentLoop.resume`. If two
+   * answers arrive before one is recorded, the first counts; repeating an answer changes nothing. Errors: `INVALID_INPUT` if the question is
+   * not open or the answer has the wrong form, `CONFLICT` if another answer is recorded, `TERMINAL` for a turn that has ended or suspended.
    */
   answer(questionId: string, answer: unknown): void {
     this.#checkNotSuspended('give the answer to');
     const { last } = this.#inbox;
     const wasAnswered = last?.answers.some(({ question }) => question.id === questionId) === true;
     if (!wasAnswered || this.#end) this.#checkRunning();
-    // What is shown may be older than the answers that are recorded, or written just now.
+    // The emitted state may be older than answers that are already recorded or being written.
     const state = last ?? this.#shared.state;
     if (!state) throw new AgentLoopError('INVALID_INPUT', `Turn "${this.taskId}" has asked nothing yet.`);
     if (recordsOfAnswers(state, { [questionId]: answer }).length > 0) this.#inbox.answer(questionId, answer);
@@ -235,7 +234,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
   /** The last subscriber has left. A turn that another process owns is not cancelled: unsubscribing only stops watching. */
   #leave(): void {
     if (!this.#inbox.forwards) this.#abort('every subscriber left');
-    else if (this.#whenOver.length === 0) this.#shared.disconnect();
+    else if (this.#endListeners.length === 0) this.#shared.disconnect();
   }
 
   #abort(reason: string): void {
@@ -257,15 +256,15 @@ export class Turn<T = unknown, X extends Tool = Tool>
   #settle(error: { readonly cause: unknown } | undefined): void {
     this.#scope.release();
     this.#end = error ? { lost: true, cause: error.cause } : { lost: false };
-    for (const callback of this.#whenOver) callback();
-    this.#whenOver = [];
+    for (const callback of this.#endListeners) callback();
+    this.#endListeners = [];
   }
 
-  #over(): Promise<void> {
-    return this.#end ? Promise.resolve() : new Promise((resolve) => this.#whenOver.push(resolve));
+  #whenEnded(): Promise<void> {
+    return this.#end ? Promise.resolve() : new Promise((resolve) => this.#endListeners.push(resolve));
   }
 
-  /** What failed is over: the same id gives the same failure again. */
+  /** The error of a turn that had failed before it was opened here: starting the same id again gives the same failure. */
   #endedBefore({ code, message }: NonNullable<LoopState['error']>): NonNullable<LoopState['error']> {
     const { taskId } = this;
     const cure = `this is how task "${taskId}" ended before; AgentLoop.retry("${taskId}", config) continues it as a new task`;

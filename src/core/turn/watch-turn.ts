@@ -6,9 +6,9 @@ import { observeTurn } from '../journal/observe.ts';
 import type { Deadline } from '../journal/store-answer.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
-import { handOver } from '../streams/operate.ts';
-import { answerTask, cancelTask } from './from-outside.ts';
+import { switchOnce } from '../streams/operate.ts';
 import { type Opening, type OpenOptions, openWatchedTurn, retryAfterMs } from './open-turn.ts';
+import { answerTask, cancelTask } from './task-commands.ts';
 
 /** A turn that another owner runs, or that is over. */
 interface WatchedTurn {
@@ -17,7 +17,7 @@ interface WatchedTurn {
   readonly deadline: Deadline;
   /** Aborted: the owner is asked to cancel the turn. */
   readonly scope: AbortScope;
-  /** What it is asked, the owner is asked. */
+  /** Commands to it are forwarded to the owner. */
   readonly inbox: Inbox;
 }
 
@@ -43,12 +43,12 @@ export function watchTurn(turn: WatchedTurn): Observable<Signal> {
  */
 export function watchUntilFree(turn: BusyTurn): Observable<Signal> {
   return deliverAnswers(turn).pipe(
-    handOver(() => watchAndTakeOver(turn)),
+    switchOnce(() => watchAndTakeOver(turn)),
     markEnded(),
   );
 }
 
-/** Says of a turn that had ended before that this is what is shown. */
+/** Marks the commit of a turn that had ended before it was opened here. */
 function markEnded(): MonoTypeOperatorFunction<Signal> {
   return map((signal) =>
     signal.type === 'commit' && signal.replayed && signal.after.isComplete ? { ...signal, endedBefore: true } : signal,
@@ -78,8 +78,8 @@ function watch({ taskId, store, deadline, scope, inbox }: WatchedTurn): Observab
 }
 
 /**
- * Tells the owner of a turn the answers of a resume that waits for it, before it is watched: it would suspend again for want of them. They
- * are the next owner's where this one does not record them in time.
+ * Delivers the answers of a waiting resume to the owner of the turn, before the turn is watched: without them it would suspend again. If the
+ * owner does not record them in time, the next owner does.
  */
 function deliverAnswers({ taskId, store, deadline, scope, options }: BusyTurn): Observable<undefined> {
   const { answers = {} } = options;
@@ -126,7 +126,7 @@ function watchAndTakeOver(turn: BusyTurn): Observable<Signal> {
       if (watching.closed) return;
       const opening = openWatchedTurn(options, taskId).subscribe({
         next: run,
-        // It was suspended when the lease was granted: the watch tells, unless it looked later, when the turn had its answers.
+        // The turn was suspended when the lease was granted. The watch emits that, unless it read the journal after the answers arrived.
         complete() {
           if (!watching.closed) askAfter(longestPollMs);
         },
@@ -141,7 +141,7 @@ function watchAndTakeOver(turn: BusyTurn): Observable<Signal> {
       });
       to.add(opening);
     };
-    /** A little later than the lease ends, and not all watchers at once. */
+    /** Shortly after the lease ends; the jitter keeps watchers apart. */
     const askAfter = (ms: number) => {
       if (!to.closed) cancelPoll = deadline.clock.schedule(Math.min(ms, longestPollMs) + 10 + Math.random() * 90, ask);
     };

@@ -121,7 +121,7 @@ class Follower {
     }
     const delta = this.#attempt.soFar();
     if (delta) to.next({ type: 'delta', delta });
-    // A turn that goes on may have changed since.
+    // A running turn may have changed since.
     return true;
   }
 

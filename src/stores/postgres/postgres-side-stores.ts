@@ -173,7 +173,7 @@ export class PostgresPushStore extends TablePushStore<'later', 'later'> {
   }
 }
 
-/** A transaction whose process stands still is given up after so long, and what waits for it goes on. */
+/** How long a transaction of a stalled process stays open; then it is rolled back, and those that wait for it continue. */
 const idleMs = 10_000;
 
 /** Of a part of a key: sorts numbers before strings. Both are less than what `end` is. */

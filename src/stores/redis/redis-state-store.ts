@@ -79,7 +79,7 @@ export class RedisStateStore implements TaskStateStore {
   readonly #tasks: TaskList;
   readonly #redis: RedisTarget;
   #messages: RedisMessageStore | undefined;
-  /** By task: what the indexes have to be told of those whose lease was taken here. In a cluster all of them, else those of a group. */
+  /** By task: index entries that still have to be updated, for tasks whose lease was acquired here. In a cluster all of them, else those of a group. */
   readonly #leased = new Map<string, LeasedTask>();
 
   constructor(options: RedisStateStoreOptions) {
@@ -326,7 +326,7 @@ export class RedisStateStore implements TaskStateStore {
 interface LeasedTask {
   readonly task: IndexedTask;
   readonly createdAt: number;
-  /** Under which the index was told last that lists it. */
+  /** The state under which the index lists it. */
   state: TaskState;
 }
 

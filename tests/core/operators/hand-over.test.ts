@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { handOver } from 'millrace/internals';
+import { switchOnce } from 'millrace/internals';
 import { Observable, of, take } from 'rxjs';
 import { marbles } from './marbles.ts';
 
-describe('handOver', () => {
+describe('switchOnce', () => {
   it('gives what follows from the first value, and keeps the source until what follows ends', () => {
     marbles(({ hot, cold, expectObservable, expectSubscriptions }) => {
       const source$ = hot('-x----x-|');
       const following$ = cold(' a-b--|');
-      expectObservable(source$.pipe(handOver(() => following$))).toBe('-a-b--|');
+      expectObservable(source$.pipe(switchOnce(() => following$))).toBe('-a-b--|');
       expectSubscriptions(following$.subscriptions).toBe(' -^----!');
       expectSubscriptions(source$.subscriptions).toBe('    ^-----!');
     });
@@ -21,7 +21,7 @@ describe('handOver', () => {
         given.push(value);
         return cold('a-#', undefined, 'lost');
       };
-      expectObservable(hot('-x').pipe(handOver(follow))).toBe('-a-#', undefined, 'lost');
+      expectObservable(hot('-x').pipe(switchOnce(follow))).toBe('-a-#', undefined, 'lost');
       return given;
     });
   });
@@ -31,7 +31,7 @@ describe('handOver', () => {
     ['completes with a source that gives nothing', '-|', '-|', undefined],
   ])('%s', (_, source, out, error) => {
     marbles(({ cold, hot, expectObservable }) =>
-      expectObservable(hot(source).pipe(handOver(() => cold('a')))).toBe(out, undefined, error),
+      expectObservable(hot(source).pipe(switchOnce(() => cold('a')))).toBe(out, undefined, error),
     );
   });
 
@@ -41,7 +41,7 @@ describe('handOver', () => {
       const follow = (): Observable<string> => {
         throw 'refused';
       };
-      expectObservable(source$.pipe(handOver(follow))).toBe('-#', undefined, 'refused');
+      expectObservable(source$.pipe(switchOnce(follow))).toBe('-#', undefined, 'refused');
       expectSubscriptions(source$.subscriptions).toBe('^!');
     });
   });
@@ -51,9 +51,9 @@ describe('handOver', () => {
       const early$ = hot('--x');
       const late$ = hot('-x');
       const following$ = cold('a-b-c');
-      expectObservable(early$.pipe(handOver(() => following$)), '-!').toBe('');
+      expectObservable(early$.pipe(switchOnce(() => following$)), '-!').toBe('');
       expectSubscriptions(early$.subscriptions).toBe('^!');
-      expectObservable(late$.pipe(handOver(() => following$)), '----!').toBe('-a-b');
+      expectObservable(late$.pipe(switchOnce(() => following$)), '----!').toBe('-a-b');
       expectSubscriptions(following$.subscriptions).toBe('-^--!');
       expectSubscriptions(late$.subscriptions).toBe('^---!');
     });
@@ -66,7 +66,7 @@ describe('handOver', () => {
     });
     of('x')
       .pipe(
-        handOver(() => following$),
+        switchOnce(() => following$),
         take(2),
       )
       .subscribe();

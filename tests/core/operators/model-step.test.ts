@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { AgentLoopError, type LLMCallParams, type LLMChunk, type LLMProvider, type LLMResponse } from 'millrace';
-import { journal, runIteration } from 'millrace/internals';
+import { journal, newIteration } from 'millrace/internals';
 import type { Signal, TurnDeps } from 'millrace/operators';
 import { concat, firstValueFrom, lastValueFrom, map, NEVER, Observable, of, Subject, skip, take, toArray } from 'rxjs';
 import { plainTools } from '../plain-tools.ts';
@@ -25,7 +25,7 @@ const values = {
 function iterationOf(deps: TurnDeps): Observable<Signal> {
   return new Observable((to) => {
     const start = { do: 'call', start: { type: 'llm.start', iteration: 1, attempt: 1 } } as const;
-    const step = runIteration(deps, ROOT_CONTEXT)(startedState(), start, {
+    const step = newIteration(deps, ROOT_CONTEXT)(startedState(), start, {
       pass: (signal) => to.next(signal),
       stepFailed: (error) => to.error(error),
       stepCompleted: () => to.complete(),

@@ -46,7 +46,7 @@ export async function answerTask(taskId: string, options: AnswerOptions & { read
     const records = unrecorded(now, answers);
     return records.length === 0 ? 'done' : records.map((each) => ({ ...each, ...commandOf(ids, each.questionId) }));
   };
-  if (await appendFromOutside({ store, taskId, clock, deadlineMs, missing })) return;
+  if (await ensureRecords({ store, taskId, clock, deadlineMs, missing })) return;
   const message = `The answers for task "${taskId}" were not recorded within ${deadlineMs} ms; its owner, if it lives, still gets them.`;
   throw new AgentLoopError('BUSY', message, { taskId, retryable: true });
 }
@@ -55,7 +55,7 @@ function newId(): string {
   return crypto.randomUUID();
 }
 
-/** What is not recorded yet. A turn that is over takes no more. */
+/** The answers that are not recorded yet. Errors: `TERMINAL` if the turn is over. */
 function unrecorded(state: LoopState, answers: Answers) {
   const { taskId } = state.turn;
   if (!state.isComplete) return recordsOfAnswers(state, answers);
@@ -69,7 +69,7 @@ function commandOf(ids: ReadonlyMap<string, string>, questionId: string): { read
   return command === undefined ? {} : { command };
 }
 
-/** Refuses what only the parent turn may do with a child turn. */
+/** The error for a command to a child turn that only its parent turn may give. */
 export function childOf(taskId: string, { taskId: parentId, agentId }: ParentLink): AgentLoopError {
   const message = `Task "${taskId}" is a child turn of task "${parentId}" (agent "${agentId}"); resume or answer task "${parentId}".`;
   return new AgentLoopError('CONFLICT', message, { taskId });
@@ -115,7 +115,7 @@ async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<b
   }
   const missing = (state: LoopState) =>
     state.isComplete ? ('done' as const) : [{ type: 'turn.canceled' as const, reason }];
-  return appendFromOutside({
+  return ensureRecords({
     store,
     taskId,
     clock,
@@ -144,8 +144,8 @@ interface CancelChildrenOptions extends CancelTreeOptions {
 }
 
 /**
- * Cancels child turns with the lease of their parent turn, whoever held them. A child turn that was never created is passed over. Errors:
- * those of the store, and `UNAVAILABLE` where one is not over by the deadline.
+ * Cancels child turns under the lease of their parent turn, also those that another owner runs. A child turn that was never created is skipped.
+ * Errors: those of the store, and `UNAVAILABLE` if one is not over by the deadline.
  */
 export async function cancelChildren(
   children: readonly ChildLink[],
@@ -164,18 +164,18 @@ export async function cancelChildren(
   }
 }
 
-/** What somebody who does not run a turn wants to be in its journal. */
-interface OutsideAppend {
+/** Records that a process which does not own the turn wants in its journal. */
+interface EnsureOptions {
   readonly store: TaskStateStore;
   readonly taskId: string;
   readonly clock: Clock;
-  /** What the turn's owner may take, in milliseconds. */
+  /** How long the owner of the turn may take, in milliseconds. */
   readonly deadlineMs: number;
-  /** What is still to be written in this state; `'done'` where it is there, or needs no more. Throws where it cannot be any more. */
+  /** The records still missing in this state; `'done'` if none are. Throws if they cannot be written any more. */
   readonly missing: (state: LoopState) => readonly TurnRecord[] | 'done';
   /** The lease of the parent turn, where it is a child turn. */
   readonly under?: Under | undefined;
-  /** What has to be done with the lease before the records are written. */
+  /** Runs under the lease before the records are written. */
   readonly before?: (state: LoopState, lease: Lease) => Promise<void>;
 }
 
@@ -183,11 +183,11 @@ const leaseMs = 5_000;
 const lookAgainMs = 250;
 
 /**
- * Ensures that records get into a journal: waits for the turn's owner to write them, which received a command, and writes them
- * here where nobody holds the turn. Resolves with false where that takes longer than the deadline. Errors: those of `missing`,
+ * Ensures that records are in a journal: waits for the owner of the turn, which received a command, to write them; if nobody owns the turn,
+ * writes them here. Resolves with false after the deadline. Errors: those of `missing`,
  * `NOT_FOUND`, `UNAVAILABLE`. Reads each record once.
  */
-async function appendFromOutside(wanted: OutsideAppend): Promise<boolean> {
+async function ensureRecords(wanted: EnsureOptions): Promise<boolean> {
   const { clock, deadlineMs } = wanted;
   let stop = () => {};
   const late = new Promise<false>((resolve) => {
@@ -202,7 +202,7 @@ async function appendFromOutside(wanted: OutsideAppend): Promise<boolean> {
   }
 }
 
-async function untilDone(wanted: OutsideAppend, over: AbortSignal): Promise<boolean> {
+async function untilDone(wanted: EnsureOptions, over: AbortSignal): Promise<boolean> {
   const { store, taskId, missing, under } = wanted;
   let state = foldRecords(await store.read(taskId));
   while (!over.aborted) {
@@ -216,7 +216,7 @@ async function untilDone(wanted: OutsideAppend, over: AbortSignal): Promise<bool
   return false;
 }
 
-/** The lease, where nobody holds the turn and it is not over. */
+/** The lease; `undefined` if another owner holds it, or the turn is over. */
 async function leaseOf(store: TaskStateStore, taskId: string, under: Under | undefined): Promise<Lease | undefined> {
   try {
     return await store.acquire(taskId, `outside-${crypto.randomUUID()}`, leaseMs, under);
@@ -233,7 +233,7 @@ async function caughtUp(store: TaskStateStore, state: LoopState): Promise<LoopSt
 
 /** False if another process took the turn meanwhile: that owner receives the command. */
 async function writeMissing(
-  { store, clock, missing, before }: OutsideAppend,
+  { store, clock, missing, before }: EnsureOptions,
   lease: Lease,
   known: LoopState,
 ): Promise<boolean> {
@@ -254,8 +254,8 @@ async function writeMissing(
   }
 }
 
-/** Resolves when the turn's owner has written something, or after a while: it may have given the turn up without a word. */
-async function change({ store, taskId, clock }: OutsideAppend, { seq }: LoopState, over: AbortSignal): Promise<void> {
+/** Resolves when the owner of the turn has written a record, or after `lookAgainMs`: it may have released the turn without one. */
+async function change({ store, taskId, clock }: EnsureOptions, { seq }: LoopState, over: AbortSignal): Promise<void> {
   const records$ = store.follow(taskId, { from: seq + 1 }).pipe(
     filter(({ type }) => type === 'record'),
     map(() => undefined),
