@@ -102,15 +102,18 @@ function assistantMessage({ message }: LLMResponse, calls: readonly RecordedCall
   };
 }
 
+const noCalls: readonly RecordedCall[] = [];
+
 function recordedCalls({ iteration, history }: LoopState, given: readonly ToolCall[]): readonly RecordedCall[] {
-  const seen = new Set<string>();
-  const isTaken = (id: string) => seen.has(id) || history.hasCall(id);
+  if (given.length === 0) return noCalls;
+  const seen = given.length > 1 ? new Set<string>() : undefined;
+  const isTaken = (id: string) => seen?.has(id) || history.hasCall(id);
   return given.map((call, index) => {
     const callId = `${iteration}:${index}`;
     const usable = typeof call.id === 'string' && call.id !== '' && !isTaken(call.id);
     let id = usable ? call.id : callId;
     if (!usable) for (let at = history.length; isTaken(id); at++) id = `${callId}.${at}`;
-    seen.add(id);
+    seen?.add(id);
     const { name, arguments: text } = call.function;
     return {
       callId,
