@@ -255,8 +255,6 @@ export class MemoryTask {
   status: TaskState = 'submitted';
   /** Milliseconds since 1970. */
   statusAt: number;
-  /** Until when the turn backs off; 0 where it does not. Milliseconds since 1970. */
-  dueAt = 0;
   hasEnded = false;
   owner: string | undefined;
   epoch = 0;
@@ -315,7 +313,6 @@ export class MemoryTask {
     }
     this.status = options.status;
     this.statusAt = statusTimeIn(records) ?? this.statusAt;
-    this.dueAt = dueTimeIn(records) ?? this.dueAt;
     this.expiresAt = now + lease.leaseMs;
     const last = records.at(-1);
     this.hasEnded = last !== undefined && isTerminal(last);
@@ -368,7 +365,7 @@ export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: 
     const { status, started } = task;
     return (
       !(roots && started.parent) &&
-      !(runnable && (!isRunnable(status) || task.isHeld(now) || !isDue(query, task.dueAt))) &&
+      !(runnable && (!isRunnable(status) || task.isHeld(now) || !isDue(query, dueTimeIn(task.records) ?? 0))) &&
       (agentId === undefined || started.agentId === agentId) &&
       (state === undefined || status === state) &&
       (contextId === undefined || started.contextId === contextId) &&

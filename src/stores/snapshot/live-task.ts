@@ -10,7 +10,7 @@ import {
 } from '../../core/journal/index.ts';
 import { MemoryTask } from '../memory/in-memory-state-store.ts';
 import { checkAppend, fenced, notFound } from '../store-rules.ts';
-import { dueTimeIn, statusTimeIn } from '../task-summary.ts';
+import { statusTimeIn } from '../task-summary.ts';
 import { lostIntents, type PlainStore, type SavedTurn, snapshotOf } from './snapshot.ts';
 
 /** A task as its records say; nobody holds it. `state` is their fold. */
@@ -19,7 +19,6 @@ export function taskOf(started: Stamped<TurnStarted>, records: readonly JournalR
   for (const record of records.slice(1)) task.records.push(record);
   task.status = taskState(state);
   task.statusAt = statusTimeIn(records) ?? started.at;
-  task.dueAt = dueTimeIn(records) ?? 0;
   return task;
 }
 
