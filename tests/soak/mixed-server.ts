@@ -111,7 +111,7 @@ const server = await a2aServer({
 const mcp = mcpServer({ agent: agent({ name: 'the_clerk', provider: model }), maxTurns: 1_000 });
 const [{ url, grpcAddress = '' }, { url: mcpUrl }] = await Promise.all([
   server.listen({ port: 0 }),
-  mcp.listen({ sessionIdleMs: 15_000, maxSessions: 5_000 }),
+  mcp.listen({ sessionIdleMs: 15_000, maxSessions: 5_000, maxSessionsPerCaller: 5_000 }),
 ]);
 const overStdio = mcp.serve({ stdin: process.stdin, stdout: process.stdout });
 tell({ type: 'ready', url, grpcAddress, mcpUrl });

@@ -19,6 +19,8 @@ export interface ListenOptions {
   readonly apiKeys?: readonly string[] | undefined;
   /** Clients at the same time. Default 100. */
   readonly maxSessions?: number | undefined;
+  /** Of them, those of one API key, or, without `apiKeys`, of one address. Default 25. */
+  readonly maxSessionsPerCaller?: number | undefined;
   /** How long a request may take to arrive; its connection is closed then. Milliseconds; default 60,000. */
   readonly requestTimeoutMs?: number | undefined;
   /** After how long without a request a client that has no turn is forgotten. Milliseconds; default 1,800,000. */
@@ -43,6 +45,7 @@ const names: Readonly<Record<keyof ListenOptions, true>> = {
   path: true,
   apiKeys: true,
   maxSessions: true,
+  maxSessionsPerCaller: true,
   requestTimeoutMs: true,
   sessionIdleMs: true,
 };
@@ -53,11 +56,12 @@ const maxBodyBytes = 1_048_576;
 export function checkListening(options: ListenOptions): void {
   assertKnownOptions('listen', options, names);
   const { port = 0, host = '127.0.0.1', path = '/mcp', apiKeys } = options;
-  const { maxSessions = 1, requestTimeoutMs = 1, sessionIdleMs = 1 } = options;
+  const { maxSessions = 1, maxSessionsPerCaller = 1, requestTimeoutMs = 1, sessionIdleMs = 1 } = options;
+  const counts = { maxSessions, maxSessionsPerCaller, requestTimeoutMs, sessionIdleMs };
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535))
     throw invalidConfig(`listen: port is ${shownValue(port)}`, 'give a whole number from 0 to 65535');
   if (!path.startsWith('/')) throw invalidConfig(`listen: path is ${shownValue(path)}`, 'begin it with /');
-  for (const [name, value] of Object.entries({ maxSessions, requestTimeoutMs, sessionIdleMs })) {
+  for (const [name, value] of Object.entries(counts)) {
     if (!(Number.isInteger(value) && value > 0))
       throw invalidConfig(`listen: ${name} is ${shownValue(value)}`, 'give a whole number from 1');
   }
@@ -103,8 +107,8 @@ export async function listen(options: ListenerOptions): Promise<Listening> {
 class Sessions {
   readonly #options: ListenerOptions;
   readonly #open = new Map<string, OpenSession>();
-  /** Their ids, and those of handshakes that are under way. */
-  readonly #places = new Set<string>();
+  /** Their callers by their ids, and those of handshakes that are under way. */
+  readonly #places = new Map<string, string>();
   readonly #sweep: NodeJS.Timeout;
 
   constructor(options: ListenerOptions) {
@@ -129,10 +133,14 @@ class Sessions {
 
   /** Another request than a handshake is refused by the transport, which is dropped then. */
   async #begin(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { sdk, served, maxSessions = 100 } = this.#options;
+    const { sdk, served, maxSessions = 100, maxSessionsPerCaller: most = 25, apiKeys } = this.#options;
     if (this.#places.size >= maxSessions) return refuse(response, 503, 'there are too many clients; try again later');
+    const caller = callerOf(request, apiKeys);
+    const count = [...this.#places.values()].filter((each) => each === caller).length;
+    if (count >= most)
+      return refuse(response, 429, `you have ${count} sessions, the most that one caller may have; end one`);
     const id = crypto.randomUUID();
-    this.#places.add(id);
+    this.#places.set(id, caller);
     const transport = new sdk.StreamableHTTPServerTransport({
       sessionIdGenerator: () => id,
       onsessioninitialized: () => void this.#open.set(id, opened),
@@ -184,8 +192,17 @@ function refusalOf(
   if (loopback.test(host) && !(isLoopback(`http://${asked}`) && (origin === undefined || isLoopback(origin))))
     return [403, 'this server is for this machine'];
   if (request.url?.split('?', 1)[0] !== path) return [404, `there is nothing here but ${path}`];
-  if (apiKeys === undefined || apiKeys.some((key) => isSame(authorization, `Bearer ${key}`))) return undefined;
-  return [401, 'a key is needed'];
+  return apiKeys === undefined || keyOf(authorization, apiKeys) ? undefined : [401, 'a key is needed'];
+}
+
+/** Who asks, as far as limits go: the holder of a key, or, where none is needed, an address. */
+function callerOf({ headers, socket }: IncomingMessage, apiKeys: readonly string[] | undefined): string {
+  if (apiKeys === undefined) return `address ${socket.remoteAddress ?? 'unknown'}`;
+  return `key ${keyOf(headers.authorization, apiKeys) ?? ''}`;
+}
+
+function keyOf(authorization = '', apiKeys: readonly string[]): string | undefined {
+  return apiKeys.find((key) => isSame(authorization, `Bearer ${key}`));
 }
 
 function isLoopback(url: string): boolean {

@@ -368,6 +368,29 @@ describe('an MCP server over HTTP', () => {
     await expect(clientOf(url)).rejects.toThrow(/too many clients/);
   });
 
+  it('leaves the holders of other keys room, whatever one of them does', async () => {
+    const [greedy = '', other = ''] = ['the-first-key-of-all', 'the-second-key-of-all'];
+    const url = await served(clerk([{ text: 'Hello.' }]), { listen: { apiKeys: [greedy, other] } });
+    const bearer = (key: string) => ({ headers: { authorization: `Bearer ${key}` } });
+    const clients = await Promise.all(Array.from({ length: 25 }, () => clientOf(url, bearer(greedy))));
+    const refused = { code: 429, message: expect.stringContaining('you have 25 sessions') };
+    await expect(clientOf(url, bearer(greedy))).rejects.toMatchObject(refused);
+    expect(said(await call(await clientOf(url, bearer(other)), { message: 'Hi.' }))).toBe('Hello.');
+    const { transport } = clients[0] ?? {};
+    if (!(transport instanceof StreamableHTTPClientTransport)) throw new Error('no client');
+    await transport.terminateSession();
+    await clientOf(url, bearer(greedy));
+    await expect(clientOf(url, bearer(greedy))).rejects.toMatchObject(refused);
+  });
+
+  it('counts sessions without keys by address, handshakes that are under way among them', async () => {
+    const url = await served(clerk([]), { listen: { maxSessionsPerCaller: 2 } });
+    const slow = await slowHandshake(url);
+    await clientOf(url);
+    await expect(clientOf(url)).rejects.toMatchObject({ code: 429, message: expect.stringContaining('you have 2 ') });
+    expect(await slow.finish()).toBe(200);
+  });
+
   it('gives the place back of a request that is no handshake', async () => {
     const url = await served(clerk([{ text: 'Hello.' }]), { listen: { maxSessions: 1 } });
     for (const body of ['{}', 'no JSON']) expect((await fetch(url, { method: 'POST', body })).ok).toBe(false);
@@ -394,6 +417,7 @@ describe('an MCP server over HTTP', () => {
     [{ host: '0.0.0.0' }, /can be reached from elsewhere; give apiKeys/],
     [{ apiKeys: ['short'] }, /too short/],
     [{ port: 70_000 }, /port is 70000/],
+    [{ maxSessionsPerCaller: 0 }, /maxSessionsPerCaller is 0/],
     [{ stray: 1 }, /no option "stray"/],
   ])('refuses to listen with %j', async (options, message) => {
     const server = mcpServer({ agent: clerk([]) });

@@ -64,7 +64,7 @@ const served = () => mcpServer({ agent: agent({ name: 'clerk', provider: readyMo
 
 export async function mcpHttpTarget(): Promise<Target> {
   const server = served();
-  const { url } = await server.listen({ sessionIdleMs: 1_000, maxSessions: 10_000 });
+  const { url } = await server.listen({ sessionIdleMs: 1_000, maxSessions: 10_000, maxSessionsPerCaller: 10_000 });
   const common = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' };
   let session: Promise<string> | undefined;
   const open = async () => {
