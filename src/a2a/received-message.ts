@@ -3,9 +3,12 @@ import {
   type Content,
   type ContentPart,
   hasInfiniteNumber,
+  hasTooManyValues,
   maxJsonDepth,
+  maxJsonValues,
   nestsTooDeep,
   type UserMessage,
+  unsafeInLogs,
 } from '../core/contracts/index.ts';
 import type { ResolvedLimits } from './handler-options.ts';
 import { contentNotSupported, malformed } from './protocol-errors.ts';
@@ -19,6 +22,10 @@ interface ReceivedMetadata {
 }
 
 const maxIdLength = 256;
+/** What an id must not have: a lone surrogate is no text, stores and clients would get U+FFFD in its place, as of any other one. */
+export const unsafeInIds = new RegExp(`[${unsafeInLogs.source.slice(1, -1)}\\p{Surrogate}]`, 'u');
+/** In words. */
+export const wellFormedId = 'must not have control characters or lone surrogates';
 const userRole = 1;
 
 /** Checks a message as far as its own form goes. Errors: RequestMalformed, naming the member and the cure. */
@@ -32,13 +39,20 @@ export function checkedMessage(
   for (const name of ['messageId', 'contextId', 'taskId'] as const) {
     if (message[name].length > maxIdLength)
       throw malformed(`message.${name} must have at most ${maxIdLength} characters.`);
+    if (unsafeInIds.test(message[name])) throw malformed(`message.${name} ${wellFormedId}.`);
   }
+  const { referenceTaskIds = [] }: Sized = message;
+  if (referenceTaskIds.some((id) => unsafeInIds.test(id))) throw malformed(`message.referenceTaskIds ${wellFormedId}.`);
   if (message.parts.length === 0) throw malformed('message.parts must hold at least one part.');
   if (message.parts.length > maxParts) throw malformed(`message.parts must hold at most ${maxParts} parts.`);
   if (!message.parts.every(({ content }) => content && (content.$case === 'data' || isContent(content.value))))
     throw malformed('Each part needs a content: text, data, raw or url.');
   const values = valuesOf(message);
   if (values.some(nestsTooDeep)) throw malformed(`The message nests deeper than ${maxJsonDepth} levels.`);
+  if (hasTooManyValues(values))
+    throw malformed(
+      `The message has more than ${maxJsonValues} values in metadata and data; send large data as a file.`,
+    );
   if (values.some(hasInfiniteNumber)) throw malformed('The message has a number that is not finite.');
   if (!(sizeOf(message) <= maxMessageBytes))
     throw malformed(`The message is larger than ${maxMessageBytes} bytes; send large files by reference.`);

@@ -1,7 +1,15 @@
 import type { ErrorRequestHandler, RequestHandler } from 'express';
 import express from 'express';
-import { type JSONSchema, maxJsonDepth, nestsTooDeep, unsafeInLogs } from '../../core/contracts/index.ts';
+import {
+  hasTooManyValues,
+  type JSONSchema,
+  maxJsonDepth,
+  maxJsonValues,
+  nestsTooDeep,
+  unsafeInLogs,
+} from '../../core/contracts/index.ts';
 import { compileJsonSchema } from '../../tools/json-schema-engine.ts';
+import { unsafeInIds, wellFormedId } from '../received-message.ts';
 import { type Binding, invalidParams, invalidRequest, parseError, type Refusal, refuse } from './refusal.ts';
 
 /**
@@ -13,12 +21,21 @@ export function jsonBody(binding: Binding, limit: number): readonly (RequestHand
   const onError: ErrorRequestHandler = (error: unknown, request, response, _next) => {
     refuse(request, response, binding, refusalOf(error, limit));
   };
-  const notTooDeep: RequestHandler = (request, response, next) => {
+  const notTooComplex: RequestHandler = (request, response, next) => {
     if (nestsTooDeep(request.body)) refuse(request, response, binding, tooDeep);
+    else if (hasTooManyValues(request.body)) refuse(request, response, binding, tooMany);
     else next();
   };
-  return [read, onError, notTooDeep];
+  return [read, onError, notTooComplex];
 }
+
+const tooMany: Refusal = {
+  status: 400,
+  code: invalidRequest,
+  statusName: 'INVALID_ARGUMENT',
+  reason: 'TOO_MANY_VALUES',
+  message: `The request has more than ${maxJsonValues} values; send large data as a file.`,
+};
 
 const tooDeep: Refusal = {
   status: 400,
@@ -51,7 +68,7 @@ function refusalOf(error: unknown, limit: number): Refusal {
 
 /**
  * Refuses bodies whose members have other types than the protocol's, which the official codecs would stumble over, in words of
- * JavaScript. Names (ids, tenants, schemes) with control characters are refused, too: the official codecs print some of them. What else is wrong with a request they and the handler say better.
+ * JavaScript. Names (ids, tenants, schemes) with control characters or lone surrogates are refused, too: the official codecs print some of them. What else is wrong with a request they and the handler say better.
  */
 export function requestShape(binding: Binding): RequestHandler {
   return async (request, response, next) => {
@@ -80,7 +97,7 @@ async function problemOf(schema: JSONSchema, body: unknown): Promise<string | un
   const check = await compileJsonSchema(schema, 'a request');
   if (check(body)) return undefined;
   const { instancePath = '', keyword, message: said = 'is not right' } = check.errors?.[0] ?? {};
-  const message = keyword === 'pattern' ? 'must not have control characters' : said;
+  const message = keyword === 'pattern' ? wellFormedId : said;
   const place = instancePath
     .replace(/^\/params/, '')
     .slice(1)
@@ -90,8 +107,8 @@ async function problemOf(schema: JSONSchema, body: unknown): Promise<string | un
 
 /** `null` is a member that is not there. */
 const text = { type: ['string', 'null'] };
-/** Of a name: no control characters. */
-const name = { ...text, pattern: `^[^${unsafeInLogs.source.slice(1, -1)}]*$` };
+/** Of a name, such as an id: no control characters, no lone surrogates. */
+const name = { ...text, pattern: `^[^${unsafeInIds.source.slice(1, -1)}]*$` };
 const names = { type: ['array', 'null'], items: { type: 'string', pattern: name.pattern } };
 const texts = { type: ['array', 'null'], items: { type: 'string' } };
 
@@ -136,7 +153,7 @@ const message = {
     parts: { items: part },
     content: { items: { type: 'object' } },
     extensions: texts,
-    referenceTaskIds: texts,
+    referenceTaskIds: names,
   },
 };
 

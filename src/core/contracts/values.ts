@@ -44,6 +44,21 @@ export function nestsTooDeep(value: unknown): boolean {
   return false;
 }
 
+/** How many values JSON of a client may have: members and items at all levels. Each is read, checked, copied and written some ten times. */
+export const maxJsonValues = 20_000;
+
+/** Whether a value without circles has more values in it than that. */
+export function hasTooManyValues(value: unknown): boolean {
+  let level: readonly unknown[] = [value];
+  let count = 0;
+  while (level.length > 0) {
+    count += level.length;
+    if (count > maxJsonValues) return true;
+    level = level.filter(isNested).flatMap((one) => Object.values(one));
+  }
+  return false;
+}
+
 /**
  * Whether a value without circles has a number that is not finite. `JSON.parse` makes one of `1e999`, and JSON writes it as `null`: what is shown
  * and stored would be another value than the one that is used.

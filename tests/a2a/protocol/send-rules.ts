@@ -6,6 +6,7 @@ import { artifactText, data, message, request, text } from '../messages.ts';
 import type { Rule } from './rule.ts';
 
 const deep: unknown = JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`);
+const many = Object.fromEntries(Array.from({ length: 20_001 }, (_, index) => [`key-${index}`, index]));
 const says = () => ({ text: 'Hi.' });
 const refund = plainTools({ refund: { needsApproval: true, execute: () => 'refunded' } });
 const signIn = plainTools({ login: ({ ask }) => ask({ kind: 'auth' }) });
@@ -135,6 +136,21 @@ export const sendRules: readonly Rule[] = [
     ['the role of the agent', message('Hi', { role: 2 }), 'message.role must be ROLE_USER'],
     ['an unknown role', message('Hi', { role: -1 }), 'message.role must be ROLE_USER'],
     ['a very long id', message('Hi', { messageId: 'x'.repeat(257) }), 'message.messageId must have at most 256'],
+    [
+      'an id that ends a line',
+      message('Hi', { messageId: 'm\n1' }),
+      'message.messageId must not have control characters',
+    ],
+    ['a context that steers a terminal', message('Hi', { contextId: '\u001b[2J' }), 'message.contextId must not have'],
+    ['half a character as a context', message('Hi', { contextId: 'c\ud800' }), 'message.contextId must not have'],
+    ['half a character as a task', message('Hi', { taskId: '\udc00t' }), 'message.taskId must not have'],
+    [
+      'half a character as a reference',
+      message('Hi', { referenceTaskIds: ['\ud800'] }),
+      'message.referenceTaskIds must',
+    ],
+    ['metadata with too many members', message('Hi', { metadata: many }), 'The message has more than 20000 values'],
+    ['data with too many values', message([data(Object.values(many))]), 'The message has more than 20000 values'],
     ['too many parts', message(Array.from({ length: 101 }, () => text('x'))), 'message.parts must hold at most 100'],
     ['data that is nested too deeply', message([data(deep)]), 'The message nests deeper than'],
     ['a size beyond the limit', message('x'.repeat(11 * 1024 * 1024)), 'The message is larger than'],

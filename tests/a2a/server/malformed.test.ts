@@ -76,6 +76,60 @@ it.each([{ messageId: { a: 1 } }, { content: [null] }, { extensions: 'x' }])(
   },
 );
 
+const ids = ['messageId', 'contextId', 'taskId'] as const;
+const halves = ids.flatMap((id) => ['x\ud800', 'x\u001b[2J'].map((value) => [id, value] as const));
+
+it.each(halves)(
+  'a message whose %s is %j is refused by that name on all wires: stores and clients would get another id',
+  async (id, value) => {
+    const { url } = await on.serve({ agent: on.echo([]) });
+    const refused = expect.stringContaining(`message.${id} must not have control characters or lone surrogates`);
+    for (const [version, method, role] of [
+      ['1.0', 'SendMessage', 'ROLE_USER'],
+      ['0.3', 'message/send', 'user'],
+    ] as const) {
+      const message = { kind: 'message', messageId: 'm', role, parts: [{ kind: 'text', text: 'Hi' }], [id]: value };
+      const answer = await answerOf(rpc(url, method, { message }, { 'a2a-version': version }));
+      expect(answer).toMatchObject({ error: { code: -32602, message: refused } });
+    }
+    const response = await fetch(`${url}/a2a/rest/message:send`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'A2A-Version': '1.0' },
+      body: JSON.stringify({ message: { messageId: 'm', role: 'ROLE_USER', parts: [part], [id]: value } }),
+    });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { message: refused } });
+  },
+);
+
+it('takes ids of whole characters of any script as they are', async () => {
+  const { url } = await on.serve({ agent: on.echo([{ text: 'Hi.' }]) });
+  const message = { messageId: 'Grüße-😀', contextId: '会話 😀', role: 'ROLE_USER', parts: [part] };
+  const { result } = await answerOf(rpc(url, 'SendMessage', { message }));
+  expect(result.task.contextId).toBe(message.contextId);
+  expect(result.task.history[0].messageId).toBe(message.messageId);
+});
+
+it('refuses a request with more values than it may have before the protocol’s codecs read them', async () => {
+  const { url } = await on.serve({ agent: on.echo([{ text: 'Hi.' }]) });
+  const metadata = (members: number) =>
+    Object.fromEntries(Array.from({ length: members }, (_, index) => [`key-${index}`, index]));
+  const sent = (members: number) => ({
+    message: { messageId: `m${members}`, role: 'ROLE_USER', parts: [part] },
+    metadata: metadata(members),
+  });
+  const refused = { message: 'The request has more than 20000 values; send large data as a file.' };
+  expect(await answerOf(rpc(url, 'SendMessage', sent(100_000)))).toMatchObject({ error: { code: -32600, ...refused } });
+  const response = await fetch(`${url}/a2a/rest/message:send`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'A2A-Version': '1.0' },
+    body: JSON.stringify(sent(100_000)),
+  });
+  expect(response.status).toBe(400);
+  expect(await response.json()).toMatchObject({ error: { details: [{ reason: 'TOO_MANY_VALUES' }], ...refused } });
+  expect(await answerOf(rpc(url, 'SendMessage', sent(19_000)))).toMatchObject({ result: { task: { status: {} } } });
+});
+
 it.each(['pageSize', 'historyLength', 'status'])('H-19 an object as %s is the client’s mistake', async (member) => {
   const { url } = await on.serve({ agent: on.echo([]) });
   for (const method of ['ListTasks', 'ListTaskPushNotificationConfigs', 'GetTask']) {
