@@ -88,7 +88,7 @@ const maxLate = 2;
 /**
  * A check by a JSON Schema that somebody else wrote, such as an MCP server: as `unlimitedChecker` does, within 500 ms. A pattern that
  * backtracks, a `$ref` that doubles, or `uniqueItems` of a long array can take for ever otherwise, in the one thread that all turns share.
- * A check that takes longer throws `TOOL_TIMEOUT`; after two such checks the schema is not tried again. `INVALID_CONFIG` where it cannot be
+ * A check that takes longer throws `TOOL_TIMEOUT`, and the next one waits until signals, timers and other turns had their turn; after two such checks the schema is not tried again. `INVALID_CONFIG` where it cannot be
  * compiled. The limit costs about 0.1 ms a check. Where nothing in the schema can take long, only the first check, which compiles it, has one,
  * and those of large values: each value in an array may be compared with each member of an `anyOf` or `enum`, with an error for each.
  */
@@ -123,14 +123,35 @@ function limitedChecker(schema: JSONSchema, owner: string, lateChecks: number): 
     } catch (thrown) {
       if (!isTimeout(thrown)) throw thrown;
       late++;
+      breathe();
       throw tooSlow(owner, isForeign);
     }
   };
   return (value) => {
     if (isQuick(value)) return check(value);
-    const loading = loadLimitedChecks(schema, owner);
-    return loading === undefined ? bounded(value) : loading.then(() => bounded(value));
+    const loading = loadLimitedChecks(schema, owner) ?? breath;
+    return loading === undefined ? bounded(value) : loading.then(() => afterBreath(() => bounded(value)));
   };
+}
+
+/** There from a check that was late until the event loop has run: one answer of a model may bring 100 calls that are late. */
+let breath: Promise<void> | undefined;
+
+function breathe(): void {
+  breath = new Promise((resolve) => {
+    const end = () => {
+      breath = undefined;
+      resolve();
+    };
+    // The next immediate may run before the event loop looks for signals; the one after it cannot.
+    setImmediate(() => setImmediate(end));
+  });
+}
+
+/** All that waited run one after another; the first of them that is late makes the others wait again. */
+async function afterBreath<T>(run: () => T): Promise<Awaited<T>> {
+  while (breath !== undefined) await breath;
+  return await run();
 }
 
 /** What can take longer than the schema and the value are long. */

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { type JSONSchema, textOf } from 'millrace';
 import {
@@ -11,9 +12,12 @@ import {
 } from 'millrace/internals';
 import { scriptedLLM } from 'millrace/testing';
 import { oddServer } from '../mcp/odd-server.ts';
+import { ChildPrograms } from '../stores/lmdb/child-programs.ts';
 
 const odd = oddServer({ env: { TRAPS: '1' } });
+const children = new ChildPrograms('tests/security/children');
 afterAll(() => odd.tools.close());
+afterAll(() => children.clear());
 
 const backtracking = `${'a'.repeat(40)}!`;
 const pairs = 40_000;
@@ -119,6 +123,29 @@ describe('arguments that a model writes for a schema of the program', () => {
       await expect(async () => check({ list: large })).rejects.toMatchObject({ code: 'TOOL_TIMEOUT' });
     },
   );
+});
+
+describe('an interrupt while a schema is checked', () => {
+  it.each(['one-by-one', 'together'])(
+    'H-11 is heard once that check is over, however many follow, and cancels the turn: 40 calls %s',
+    async (mode) => {
+      const program = children.start('slow-checks', mode);
+      const told: unknown[] = [];
+      program.on('message', (message) => told.push(message));
+      expect(await once(program, 'exit')).toEqual([0, null]);
+      expect(told).toEqual(['begins', expect.stringMatching(/^heard after [01]$/), 'turn: CANCELED']);
+    },
+  );
+
+  it('H-11 ends a program without a handler in the middle of one', async () => {
+    const program = children.start('slow-checks');
+    const told: unknown[] = [];
+    program.on('message', (message) => {
+      if (told.push(message) === 1) program.kill('SIGINT');
+    });
+    expect(await once(program, 'exit')).toEqual([null, 'SIGINT']);
+    expect(told).toEqual(['begins']);
+  });
 });
 
 describe('text that somebody else wrote', () => {
