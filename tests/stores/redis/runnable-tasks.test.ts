@@ -1,4 +1,5 @@
 import { expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { backoff, done, noteRecord as note, startRecord, suspended } from 'millrace/internals';
 import type { RedisStateStore } from 'millrace/redis';
 import type { TaskQuery } from 'millrace/types';
@@ -21,6 +22,28 @@ describeRedis('the runnable tasks of RedisStateStore', () => {
       calls: Object.fromEntries(found.map(([name, calls]) => [name, calls])),
       microseconds: found.reduce((sum, [, , usec]) => sum + usec, 0),
     };
+  }
+
+  /** All commands that Redis runs meanwhile, those of scripts among them: names and arguments. */
+  async function monitored(work: () => Promise<void>): Promise<readonly (readonly string[])[]> {
+    const redis = new Redis(bench.server.url);
+    const monitor = await redis.monitor();
+    const commands: string[][] = [];
+    const over = new Promise<void>((resolve) => {
+      monitor.on('monitor', (_time: string, [name = '', ...args]: string[]) => {
+        if (name.toLowerCase() === 'echo') resolve();
+        else commands.push([name, ...args]);
+      });
+    });
+    try {
+      await work();
+      await redis.echo('over');
+      await over;
+    } finally {
+      monitor.disconnect();
+      redis.disconnect();
+    }
+    return commands;
   }
 
   async function waitingOrEnded(store: RedisStateStore, count: number): Promise<void> {
@@ -58,6 +81,31 @@ describeRedis('the runnable tasks of RedisStateStore', () => {
     if (count > 400) process.stdout.write(`${count} tasks: ${microseconds} us\n`);
     expect(bench.server.cli('ZCARD', 'millrace:due')).toBe('11');
   }, 600_000);
+
+  it('H-22 are found by the same commands on as many keys, whether 100 or 1,000 tasks wait or have ended', async () => {
+    const store = bench.open({ prefix: 'many' });
+    const orphan = async () => store.release((await beginHeld(store)).owner.lease);
+    for (let index = 0; index < 10; index++) await orphan();
+    // Completes the index, once in the life of a store, for what an older version has left.
+    await store.list({ runnable: true });
+    let there = 0;
+    const cost = async (others: number) => {
+      await waitingOrEnded(store, others - there);
+      there = others;
+      const commands = await monitored(async () => {
+        expect(await store.list({ runnable: true, limit: 50 })).toHaveLength(10);
+        // A page that is full, and one that is not.
+        expect(await store.list({ runnable: true, limit: 5 })).toHaveLength(5);
+      });
+      const names = commands.map(([name = '']) => name.toLowerCase());
+      const tasks = commands.filter(([name]) => /^hmget$/i.test(name ?? '')).map(([, key = '']) => key);
+      return { names, tasks: new Set(tasks).size, members: bench.server.cli('ZCARD', 'many:due') };
+    };
+    const few = await cost(100);
+    expect(few.tasks).toBe(10);
+    expect(few.names.filter((name) => name === 'evalsha')).toHaveLength(2);
+    expect(await cost(1_000)).toEqual(few);
+  }, 120_000);
 
   it('F-14 that are due are found without a look at those that back off until later', async () => {
     const store = bench.open({ prefix: 'backs-off' });
