@@ -125,12 +125,20 @@ describe('the package', () => {
     expect(scripts).toMatchObject({ postprepare: 'npm run build', prepack: 'npm run build' });
   });
 
-  it.each(['smallest', 'command-line'])('brings the example %s, which runs as a copy', (name) => {
-    const program = run(process.execPath, 'examples/run.mjs', name);
-    expect(program).toMatch(name === 'smallest' ? /I am a stand-in for a model/ : /\[exit code 3\]/);
+  it('H-42 brings every example, each of which runs as a copy and prints what it shows', () => {
+    const sources = readdirSync(join(installed, 'examples')).filter((file) => file.endsWith('.ts'));
+    const names = sources.map((file) => file.replace(/\.ts$/, ''));
+    expect(names).toEqual(expect.arrayContaining(['smallest', 'durable', 'a2a', 'mcp', 'command-line', 'tracing']));
+    const { stdout } = spawnSync(process.execPath, ['examples/run.mjs'], { cwd: folder.path, encoding: 'utf8' });
+    // What is not ok is told with why.
+    expect(stdout.trim().split(/\n(?=ok|not ok)/)).toEqual(names.map((name) => `ok      ${name}`));
+  }, 600_000);
+
+  it('runs one example on its terminal', () => {
+    expect(run(process.execPath, 'examples/run.mjs', 'smallest')).toMatch(/I am a stand-in for a model/);
   });
 
-  it('brings the chat page, which builds and compiles as a copy, and whose tools are served', async () => {
+  it('H-42 brings the chat page, which builds and compiles as a copy, and whose tools are served', async () => {
     run(process.execPath, 'node_modules/vite/bin/vite.js', 'build', 'examples/chat');
     expect(existsSync(join(folder.path, 'examples', 'chat', 'dist', 'index.html'))).toBe(true);
     run(process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'examples/chat');
