@@ -25,8 +25,8 @@ import type { OwnTask, PushConfigs } from './kept-in-stores.ts';
 import { malformed, protocolErrors, taskNotFound, unsupported } from './protocol-errors.ts';
 import { dataPart, keptSizeOfJson, textPart } from './received-message.ts';
 import type { Scope } from './scope.ts';
-import type { ServedTurns } from './served-turns.ts';
 import { isAtRest, type SnapshotOptions, shownState, type TurnView, taskOf } from './task-snapshot.ts';
+import type { TurnExecution } from './turn-execution.ts';
 
 /** What became of a message. */
 export interface Sent {
@@ -49,7 +49,7 @@ interface AwaitOptions extends SnapshotOptions {
 /** Of one call. */
 interface CallerTasksOptions {
   readonly scope: Scope;
-  readonly turns: ServedTurns;
+  readonly turns: TurnExecution;
   /** What tools learn of the caller, in turns that the call starts, resumes or takes over. */
   readonly authContext: AuthContext | undefined;
   readonly context: unknown;
@@ -58,7 +58,7 @@ interface CallerTasksOptions {
 /** The tasks of one owner: what a call may see and do, nothing else. */
 export class CallerTasks {
   readonly scope: Scope;
-  readonly turns: ServedTurns;
+  readonly turns: TurnExecution;
   readonly auth: Pick<StartOptions, 'authContext' | 'context'>;
   readonly options: ResolvedHandlerOptions;
 
@@ -119,10 +119,10 @@ export class CallerTasks {
 
   /**
    * What happens in a task until it is over, its records so far first. `tree`: with the events of its open child turns. Where the owner of
-   * the task is gone, it is resumed here meanwhile.
+   * the task is gone, it is resumed meanwhile.
    */
   signals(taskId: string, tree = false): Observable<Signal> {
-    return this.#observed(taskId, tree).pipe(this.turns.takenOver(taskId, this.auth));
+    return this.#observed(taskId, tree).pipe(this.turns.followed(taskId, this.auth));
   }
 
   /** The same of a task that a client names. Errors: TaskNotFound; UnsupportedOperation where it is over already. */
@@ -135,7 +135,7 @@ export class CallerTasks {
       if (signal.after.isComplete) throw unsupported('The task is over; there is nothing to subscribe to.');
       return signal;
     };
-    return this.#observed(taskId, tree).pipe(map(check), this.turns.takenOver(taskId, this.auth));
+    return this.#observed(taskId, tree).pipe(map(check), this.turns.followed(taskId, this.auth));
   }
 
   #observed(taskId: string, tree: boolean): Observable<Signal> {
@@ -193,12 +193,12 @@ export class CallerTasks {
 
   /** Resolves after the deadline, too: the turn has been told then, and stops as soon as its owner can. */
   async #cancelled(taskId: string): Promise<void> {
-    const { agent, clock, cancelDeadlineMs } = this.options;
+    const { clock, cancelDeadlineMs } = this.options;
     let stop = () => {};
     const late = new Promise<void>((resolve) => {
       stop = clock.schedule(cancelDeadlineMs, resolve);
     });
-    const over = agent.cancel(taskId, 'canceled');
+    const over = this.turns.cancel(taskId);
     over.catch(() => {});
     await Promise.race([late, over]).finally(() => stop());
   }

@@ -20,6 +20,7 @@ import { assertKnownOptions, type OptionNames } from '../stores/check-arguments.
 import { KeptBytes } from './kept-bytes.ts';
 import { KeptInStores, type PushConfigs } from './kept-in-stores.ts';
 import type { ScopeOf, SenderOf } from './scope.ts';
+import { type A2ATurnQueue, checkQueue } from './turn-execution.ts';
 
 export interface A2ARequestHandlerOptions {
   /** Needs a `taskStateStore`: the journal is what clients are shown. */
@@ -39,7 +40,12 @@ export interface A2ARequestHandlerOptions {
   readonly authContextOf?: ((context: ServerCallContext) => AuthContext | undefined) | undefined;
   /** The `context` that tools and hooks get in turns of this request. Default: none. */
   readonly contextOf?: ((context: ServerCallContext) => unknown) | undefined;
-  /** Called with each turn that a message starts or resumes, before it runs. */
+  /**
+   * Whose workers run the turns: this process creates them, follows them, and runs none. Its store is that of the agent. Default: this process runs
+   * them.
+   */
+  readonly queue?: A2ATurnQueue | undefined;
+  /** Called with each turn that a message starts or resumes here, before it runs. */
   readonly onTurn?: ((turn: Turn, context: ServerCallContext) => void) | undefined;
   /** Keeps the configurations of push notifications. Default: none, and the capability must not be declared. */
   readonly push?: PushConfigs | undefined;
@@ -117,6 +123,7 @@ const names: OptionNames<A2ARequestHandlerOptions> = {
   senderOf: true,
   authContextOf: true,
   contextOf: true,
+  queue: true,
   onTurn: true,
   push: true,
   limits: true,
@@ -139,6 +146,7 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
     throw invalidConfig('card must be an AgentCard or a function that gives one', 'give card');
   for (const [name, ms] of Object.entries({ cancelDeadlineMs, callbackTimeoutMs }))
     if (!(ms > 0)) throw invalidConfig(`${name} must be above 0`, 'give milliseconds, or leave it out');
+  checkQueue(options);
   checkKinds(options.extensionEvents);
   const limits = resolveLimits(options.limits);
   const { taskStateStore: store, clock = systemClock, logger, storeDeadlineMs = 30_000 } = agent.options;

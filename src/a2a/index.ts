@@ -12,6 +12,7 @@ export {
 } from './extensions.ts';
 export type { A2ARequestHandlerOptions, MessageLimits } from './handler-options.ts';
 export type { OwnTask, PushConfigs } from './kept-in-stores.ts';
+export { queuedCaller } from './queued-turns.ts';
 export { type A2AHandler, a2aRequestHandler } from './request-handler.ts';
 export type { ScopeOf } from './scope.ts';
 export type { A2AAddress, A2AServer } from './server/a2a-server.ts';
@@ -37,3 +38,4 @@ export {
 } from './server/authentication.ts';
 export { type BearerAuthOptions, bearerAuth } from './server/bearer-auth.ts';
 export type { PushOptions, PushSigning } from './server/push/push-sender.ts';
+export type { A2ATurnQueue, QueuedStart } from './turn-execution.ts';

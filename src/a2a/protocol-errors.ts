@@ -98,6 +98,7 @@ export function clientError(error: unknown): A2AError {
     case 'AGENT_BUSY':
       return unsupported('Another task of this context is not over; wait for it, answer it or cancel it.');
     case 'BUSY':
+    case 'FULL':
     case 'SHUTDOWN':
     case 'UNAVAILABLE':
       return new ClientError(withCode('The agent is not available at the moment; try again.', error));

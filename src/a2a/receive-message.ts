@@ -2,15 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Part, SendMessageRequest, TaskPushNotificationConfig, Message as WireMessage } from '@a2a-js/sdk';
 import type { A2AError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import type { AgentTurnOptions } from '../agent/agent-options.ts';
-import {
-  asJson,
-  type Command,
-  type ErrorCode,
-  type Extension,
-  isSuspended,
-  type Message,
-} from '../core/contracts/index.ts';
+import { asJson, type Command, type Extension, isSuspended, type Message } from '../core/contracts/index.ts';
 import {
   innermostQuestion,
   type LoopState,
@@ -19,7 +11,7 @@ import {
   waitsForAnswers,
 } from '../core/journal/index.ts';
 import { type Answers, recordsOfAnswers } from '../core/options/index.ts';
-import { AgentLoop, incomingMessage, type Turn } from '../core/turn/index.ts';
+import { AgentLoop, incomingMessage } from '../core/turn/index.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';
 import type { CallerTasks, Sent } from './caller-tasks.ts';
 import { headersOf, metadataForTools } from './extensions.ts';
@@ -36,6 +28,7 @@ import {
 } from './received-message.ts';
 import { shownContext } from './scope.ts';
 import type { TurnView } from './task-snapshot.ts';
+import type { ExecutionOptions } from './turn-execution.ts';
 
 /** A message on its way, with what the call and the agent's card say of it. */
 interface Receipt {
@@ -83,25 +76,17 @@ async function register({ tasks, call }: Receipt, push: PushConfigs, given: Regi
 
 /** `bytes`: how much is to be kept of the message and what comes with it. */
 async function start(receipt: Receipt, message: WireMessage, bytes: number): Promise<Sent> {
-  const { scope, options } = receipt.tasks;
+  const { scope } = receipt.tasks;
   const taskId = scope.taskOf(message.messageId);
   const known = await receipt.tasks.read(taskId);
   if (known && !startedTurn(known, message, intakeOf(receipt))) throw reusedMessageId();
   if (known) return { taskId, beyond: 0 };
-  const metadata = metadataForTools(message, options.agent);
+  const metadata = metadataForTools(message, receipt.tasks.options.agent);
   const given = userMessageOf(message, receipt.inputModes);
   const contextId = scope.contextIn(message.contextId || scope.contextOf(message.messageId));
   const settle = await receipt.tasks.admit({ bytes, contextId, turn: message.contextId === '' ? 'first' : 'later' });
-  const turn = options.agent.startTurn(given, {
-    ...turnOptions(receipt),
-    taskId,
-    contextId,
-    ...(metadata && { metadata }),
-  });
-  // A turn that waits for others of its context copies the history only then.
-  turn.settled.then(settle, settle);
-  await begun(receipt, turn).catch(async (error: unknown) => {
-    settle();
+  const options = { ...executionOptions(receipt), taskId, contextId, metadata, settle };
+  const turn = await receipt.tasks.turns.start(given, options).catch(async (error: unknown) => {
     // Another message with this id may have come at the same time.
     const first = await receipt.tasks.read(taskId);
     throw first && !startedTurn(first, message, intakeOf(receipt)) ? reusedMessageId() : error;
@@ -201,18 +186,12 @@ async function follow(receipt: Receipt, { message, state, received }: Followed):
 /** Resumes a turn without an owner. */
 async function continueTurn(receipt: Receipt, { turn, outcome, isComplete, seq }: LoopState): Promise<Sent> {
   const { taskId } = turn;
-  const { agent } = receipt.tasks.options;
-  if (!isComplete) await begun(receipt, agent.resume(taskId, turnOptions(receipt)), 'BUSY', 'TERMINAL');
+  if (!isComplete) await receipt.tasks.turns.resume(taskId, executionOptions(receipt));
   return { taskId, beyond: outcome && isSuspended(outcome.state) ? seq : 0 };
 }
 
-function begun({ tasks, call }: Receipt, turn: Turn, ...except: readonly ErrorCode[]): Promise<void> {
-  tasks.options.onTurn?.(turn, call);
-  return tasks.turns.begun(turn, ...except);
-}
-
-function turnOptions({ call, tasks }: Receipt): AgentTurnOptions & { readonly detached: true } {
-  return { detached: true, parentContext: contextFromCarrier(headersOf(call)), ...tasks.auth };
+function executionOptions({ call, tasks }: Receipt): ExecutionOptions {
+  return { call, parentContext: contextFromCarrier(headersOf(call)), ...tasks.auth };
 }
 
 /** The content of a message to a task: answers to its questions, and other content for the model. */

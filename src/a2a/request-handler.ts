@@ -35,17 +35,19 @@ import {
 } from './handler-options.ts';
 import { listTasks } from './list-tasks.ts';
 import { clientError, malformed, protocolErrors, taskNotFound, unsupported } from './protocol-errors.ts';
+import { QueuedTurns } from './queued-turns.ts';
 import { receiveMessage } from './receive-message.ts';
 import { ResponseStream } from './response-stream.ts';
 import { defaultScopeOf, Scope, unauthenticated } from './scope.ts';
-import { recoverTasks, ServedTurns } from './served-turns.ts';
+import { ServedTurns } from './served-turns.ts';
 import { streamUpdates } from './stream-updates.ts';
+import type { TurnExecution } from './turn-execution.ts';
 
 /** The protocol's methods, and what keeps turns going that another process left. */
 export interface A2AHandler extends A2ARequestHandler {
   /**
    * Resumes turns of the agent without an owner: those of processes that died. Call it at start and periodically. Returns how
-   * many it took. Rejects where the store cannot be asked.
+   * many it took: none with a `queue`, whose workers find them. Rejects where the store cannot be asked.
    */
   recover(): Promise<number>;
 }
@@ -66,12 +68,12 @@ export function a2aRequestHandler(options: A2ARequestHandlerOptions): A2AHandler
 
 class RequestHandler implements A2AHandler {
   readonly #options: ResolvedHandlerOptions;
-  readonly #turns: ServedTurns;
+  readonly #turns: TurnExecution;
   readonly #scopeOf: (context: ServerCallContext) => string | undefined | Promise<string | undefined>;
 
   constructor(options: ResolvedHandlerOptions) {
     this.#options = options;
-    this.#turns = new ServedTurns(options);
+    this.#turns = options.queue ? new QueuedTurns(options, options.queue) : new ServedTurns(options);
     this.#scopeOf = options.scopeOf ?? defaultScopeOf(() => this.getAgentCard());
   }
 
@@ -203,7 +205,7 @@ class RequestHandler implements A2AHandler {
   }
 
   recover(): Promise<number> {
-    return recoverTasks(this.#options, this.#turns);
+    return this.#turns.recover();
   }
 
   async #tasksOf(context: ServerCallContext): Promise<CallerTasks> {

@@ -9,25 +9,61 @@ import {
   reduce,
 } from 'rxjs';
 import type { AgentResumeOptions } from '../agent/agent-options.ts';
-import { AgentLoopError, type ErrorCode, type TaskStateStore, type TaskSummary } from '../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  type ErrorCode,
+  type Message,
+  type TaskStateStore,
+  type TaskSummary,
+} from '../core/contracts/index.ts';
 import type { Signal } from '../core/journal/index.ts';
 import { giveBack } from '../core/ownership/index.ts';
 import { AgentLoop, retryAfterMs, type Turn } from '../core/turn/index.ts';
 import { isRunnable } from '../stores/task-summary.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { isScoped } from './scope.ts';
+import type { ExecutionOptions, ExecutionStart, TurnExecution } from './turn-execution.ts';
 
 /** The lease with which a turn is tried: it is released again before the agent resumes the turn. */
 const tryLeaseMs = 2_000;
 const longestPauseMs = 2_000;
 
 /** The turns that this process runs for clients, and those of other processes that it takes over. Memory: their ids. */
-export class ServedTurns {
+export class ServedTurns implements TurnExecution {
   readonly #options: ResolvedHandlerOptions;
   readonly #here = new Set<string>();
 
   constructor(options: ResolvedHandlerOptions) {
     this.#options = options;
+  }
+
+  async start(message: Message, options: ExecutionStart): Promise<{ readonly taskId: string }> {
+    const { call, settle, metadata, ...given } = options;
+    const turn = this.#options.agent.startTurn(message, { ...given, ...(metadata && { metadata }), detached: true });
+    // A turn that waits for others of its context copies the history only then.
+    turn.settled.then(settle, settle);
+    this.#options.onTurn?.(turn, call);
+    try {
+      await this.begun(turn);
+    } catch (error) {
+      settle();
+      throw error;
+    }
+    return { taskId: turn.taskId };
+  }
+
+  async resume(taskId: string, { call, ...given }: ExecutionOptions): Promise<void> {
+    const turn = this.#options.agent.resume(taskId, { ...given, detached: true });
+    this.#options.onTurn?.(turn, call);
+    await this.begun(turn, 'BUSY', 'TERMINAL');
+  }
+
+  async cancel(taskId: string): Promise<void> {
+    await this.#options.agent.cancel(taskId, 'canceled');
+  }
+
+  recover(): Promise<number> {
+    return recoverTasks(this.#options, this);
   }
 
   /** Resolves when a turn has emitted its first event. Rejects where it is lost before that, except with these codes. */
@@ -47,7 +83,7 @@ export class ServedTurns {
    * Resumes a turn here whose owner is gone, while somebody follows it: asks for the lease when it should have expired, at least every 2 s.
    * Emits what the source does. Unsubscribing ends the asking; a turn that was taken over continues.
    */
-  takenOver(taskId: string, resumeOptions: AgentResumeOptions): MonoTypeOperatorFunction<Signal> {
+  followed(taskId: string, resumeOptions: AgentResumeOptions): MonoTypeOperatorFunction<Signal> {
     return (source) =>
       new Observable((to) => {
         let runs = false;
@@ -106,7 +142,7 @@ const expected: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['BUSY', 'NOT_FOUND'
  * are left to it. A child turn is continued by its parent turn, never by itself; one whose parent turn has ended is cancelled. Gives how
  * many turns were taken.
  */
-export async function recoverTasks(options: ResolvedHandlerOptions, turns: ServedTurns): Promise<number> {
+async function recoverTasks(options: ResolvedHandlerOptions, turns: ServedTurns): Promise<number> {
   const { agent, store, logger } = options;
   const free = (await runnableTasks(store)).sort((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
   const left = free.filter(

@@ -6,6 +6,7 @@ import { type CommandHost, Interrupted, ownFile } from './command-host.ts';
 import { addBatchCommand } from './commands/batch-command.ts';
 import { addChatCommand } from './commands/chat-command.ts';
 import { addDemoCommand } from './commands/demo-command.ts';
+import { addFleetCommand } from './commands/fleet-command.ts';
 import { addMcpCommand } from './commands/mcp-command.ts';
 import { addModelCommand } from './commands/model-command.ts';
 import { addReplayCommand } from './commands/replay-command.ts';
@@ -14,6 +15,7 @@ import { addServeCommand } from './commands/serve-command.ts';
 import { addShowCommand } from './commands/show-command.ts';
 import { addJournalCommands, addStoreCommand } from './commands/store-command.ts';
 import { addCancelCommand, addForkCommand, addTasksCommand } from './commands/tasks-command.ts';
+import { addWorkerCommand } from './commands/worker-command.ts';
 import { sentenceOf } from './ending.ts';
 import { complain } from './terminal.ts';
 
@@ -70,6 +72,8 @@ function createProgram(host: CommandHost): Command {
   addJournalCommands(program, host);
   addStoreCommand(program, host);
   addServeCommand(program, host);
+  addWorkerCommand(program, host);
+  addFleetCommand(program, host);
   addMcpCommand(program, host);
   addModelCommand(program, host);
   return program;

@@ -35,9 +35,27 @@ export interface ServeRequest {
 }
 
 /** Opens what a server needs, as the flags say, for the time of an action. */
-export async function withServed(
-  { flags, settings, structured, host }: ServeRequest,
-  action: (served: Served) => Promise<void>,
+export async function withServed(request: ServeRequest, action: (served: Served) => Promise<void>): Promise<void> {
+  const { flags, host } = request;
+  await withOpened(request, async ({ traced, ...opened }) => {
+    const agent = await servedAgent({ flags, ...opened, terminal: host.terminal, traced });
+    try {
+      await action({ ...agent, ...opened });
+    } finally {
+      await agent.close();
+    }
+  });
+}
+
+/** What agents are served with, whichever they are. */
+export interface Opened extends Omit<Served, keyof ServedAgent> {
+  readonly traced: boolean;
+}
+
+/** Opens the stores, the log and the export of spans for the time of an action. */
+export async function withOpened(
+  { flags, settings, structured, host }: Omit<ServeRequest, 'flags'> & { readonly flags: Pick<TraceFlags, 'otlp'> },
+  action: (opened: Opened) => Promise<void>,
 ): Promise<void> {
   const { terminal } = host;
   await withInterruption(host, async (interruption) => {
@@ -46,13 +64,7 @@ export async function withServed(
     const stores = await openServeStores(settings);
     try {
       for (const warning of await interruption.race(storeWarnings(stores.journals))) note(terminal, warning);
-      const traced = tracing !== undefined;
-      const agent = await servedAgent({ flags, stores, terminal, logger, interruption, traced });
-      try {
-        await action({ ...agent, stores, logger, interruption });
-      } finally {
-        await agent.close();
-      }
+      await action({ stores, logger, interruption, traced: tracing !== undefined });
     } finally {
       await stores.close();
       const sentence = await tracing?.close();
@@ -76,14 +88,7 @@ async function servedAgent({
   interruption,
   traced,
 }: AgentRequest): Promise<ServedAgent> {
-  const defaults = {
-    taskStateStore: stores.journals.store,
-    messageStore: stores.messages,
-    leaseMs: flags.leaseMs ?? defaultLeaseMs,
-    enableTracing: traced,
-    logger,
-    busy: 'queue' as const,
-  };
+  const defaults = { ...agentDefaults({ stores, logger, traced }), leaseMs: flags.leaseMs ?? defaultLeaseMs };
   if (flags.agent !== undefined) {
     const agent = await interruption.race(loadAgent(flags.agent, defaults));
     return { agent, label: undefined, close: async () => {} };
@@ -116,6 +121,17 @@ async function servedAgent({
     close: async () => {
       await Promise.all([model.close(), mcp?.close()]);
     },
+  };
+}
+
+/** What counts where the agent does not say otherwise. */
+export function agentDefaults({ stores, logger, traced }: Pick<Opened, 'stores' | 'logger' | 'traced'>) {
+  return {
+    taskStateStore: stores.journals.store,
+    messageStore: stores.messages,
+    enableTracing: traced,
+    logger,
+    busy: 'queue' as const,
   };
 }
 

@@ -94,7 +94,8 @@ export function storeFiles(settings: StoreSettings): readonly string[] {
   return settings.kind === 'lmdb' ? [settings.path, `${settings.path}-lock`] : [];
 }
 
-function isUrl(text: string, protocols: readonly string[]): boolean {
+/** Whether it is the address of a server of one of these protocols. */
+export function isUrl(text: string, protocols: readonly string[]): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, hostname } = new URL(text);
   return protocols.includes(protocol) && hostname !== '';
@@ -120,7 +121,8 @@ function placeholders(url: string): string {
   return `${user}${password === '' ? '' : ':PASSWORD'}${username + password === '' ? '' : '@'}`;
 }
 
-function shownUrl(url: string, credentials = ''): string {
+/** An address for a person, without its password. */
+export function shownUrl(url: string, credentials = ''): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${credentials}${host}${pathname === '/' ? '' : pathname}`;
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../core/contracts/index.ts';
+import type { Clock, TaskStateStore } from '../core/contracts/index.ts';
 import type { QueueConnections } from './connection.ts';
 import type { DeadTurns } from './dead-turns.ts';
 import type { SharedCounts, WorkerStatus } from './shared-counts.ts';
@@ -23,6 +23,7 @@ export interface FleetHealth extends QueueCounts {
 }
 
 interface HealthDeps {
+  readonly store: TaskStateStore;
   readonly connections: QueueConnections;
   readonly counts: SharedCounts;
   readonly deadTurns: DeadTurns;
@@ -31,11 +32,15 @@ interface HealthDeps {
 
 const mostDead = 100;
 const atEachEnd = 50;
+/** Open turns whose agents are looked at, where no worker has them. */
+const mostOpen = 100;
 
-/** What the queue and the store say now, of the agents that this process or a worker knows. */
-export async function healthOf({ connections, counts, deadTurns, clock }: HealthDeps): Promise<FleetHealth> {
+/** What the queue and the store say now, of the agents that this process or a worker knows, and of those of open turns. */
+export async function healthOf({ store, connections, counts, deadTurns, clock }: HealthDeps): Promise<FleetHealth> {
   const workers = await counts.workers();
-  const ids = new Set([...connections.agentIds, ...workers.flatMap(({ agents }) => agents)]);
+  const open = await connections.ask(async () => store.list({ runnable: true, roots: true, limit: mostOpen }));
+  const known = [...connections.agentIds, ...workers.flatMap(({ agents }) => agents)];
+  const ids = new Set([...known, ...open.map(({ agentId }) => agentId)]);
   const of = async (agentId: string) => {
     const queue = connections.queueOf(agentId);
     const {

@@ -81,7 +81,7 @@ export class JobRunner {
     const { error } = outcome;
     const { clock } = this.#options.queue;
     const code = codeOf(error);
-    this.#options.onOutcome(code.toLowerCase());
+    this.#tell(taskId, code.toLowerCase());
     switch (code) {
       case 'TERMINAL':
       case 'NOT_FOUND':
@@ -165,8 +165,8 @@ export class JobRunner {
 
   /** The turn has ended, or waits: reads once what has become of it since, such as an answer that came while it suspended. */
   async #isOver(taskId: string, state: LoopState | undefined): Promise<void> {
-    const { queue, agent, onOutcome } = this.#options;
-    if (state?.outcome) onOutcome(state.outcome.state);
+    const { queue, agent } = this.#options;
+    if (state?.outcome) this.#tell(taskId, state.outcome.state);
     const tenant = state?.turn.settings.tenant;
     if (tenant !== undefined) await queue.counts.settle(tenant, taskId);
     const isComplete = state?.isComplete === true;
@@ -186,11 +186,18 @@ export class JobRunner {
 
   /** The worker drains: another one takes the job at once. */
   async #giveBack(job: Job, token: string | undefined): Promise<never> {
-    this.#options.onOutcome('given back');
+    if (isTurnJob(job.data)) this.#tell(job.data.taskId, 'given back');
     // BullMQ 6.7 tells no idle worker of a job with a priority that comes back.
     await putFirst(job);
     await job.moveToWait(token);
     throw new this.#options.queue.connections.bullmq.WaitingError();
+  }
+
+  /** How a run ended here. */
+  #tell(taskId: string, outcome: string): void {
+    const { onOutcome, logger, agent } = this.#options;
+    onOutcome(outcome);
+    logger?.info('turn run', { taskId, agentId: agent.id, outcome });
   }
 
   #unrecoverable(message: string): Error {

@@ -216,7 +216,7 @@ describe('docs/deployment.md', () => {
 });
 
 describe('docs/command-line.md', () => {
-  it.each(['run', 'demo', 'model', 'serve'])(
+  it.each(['run', 'demo', 'model', 'serve', 'worker'])(
     'lists every flag of millrace %s, as --help says them',
     async (command) => {
       const { stdout } = await runInProcess([command, '--help']);

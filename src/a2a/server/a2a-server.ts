@@ -75,6 +75,7 @@ export interface A2AServer {
 
 /** What the server leaves to the request handler. */
 type HandlerOption =
+  | 'queue'
   | 'contextOf'
   | 'limits'
   | 'toolEvents'
@@ -114,7 +115,10 @@ export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, Handler
   readonly rateLimit?: RateLimit | null | undefined;
   /** Streams that one user may have open. Default 100. */
   readonly maxStreams?: number | undefined;
-  /** Turns of one user, or of one address where there are no users, that this process may run or have queued. Default 100. */
+  /**
+   * Turns of one user, or of one address where there are no users, that this process may run or have queued; with a `queue`: their requests that
+   * are open. Default 100.
+   */
   readonly maxTurns?: number | undefined;
   /** How long a stream, or a connection of gRPC, may be silent before it sends a heartbeat. Milliseconds; default 15,000; 0: never. */
   readonly heartbeatMs?: number | undefined;
@@ -155,6 +159,7 @@ const optionNames: OptionNames<A2AServerOptions> = {
   push: true,
   publicUrl: true,
   grpc: true,
+  queue: true,
   contextOf: true,
   limits: true,
   toolEvents: true,

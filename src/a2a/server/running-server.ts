@@ -191,7 +191,8 @@ class RunningServer implements A2AServer {
   }
 
   #recoverAgain(): void {
-    const { recoverEveryMs = 30_000 } = this.#options;
+    const { queue, recoverEveryMs = 30_000 } = this.#options;
+    if (queue) return;
     this.#recovering = this.recover().then(
       (count) => count > 0 && this.#logger.info('turns resumed', { count }),
       (thrown: unknown) => this.#logger.warn('turns cannot be looked for', { code: codeOf(thrown) }),
@@ -249,6 +250,8 @@ function startedBefore(): Error {
 
 function handlerOptions(options: A2AServerOptions) {
   const {
+    queue,
+    contextOf,
     limits,
     toolEvents,
     extensionEvents,
@@ -258,6 +261,8 @@ function handlerOptions(options: A2AServerOptions) {
     callbackTimeoutMs,
   } = options;
   return {
+    ...(queue && { queue }),
+    ...(contextOf && { contextOf }),
     ...(limits && { limits }),
     ...(toolEvents !== undefined && { toolEvents }),
     ...(extensionEvents && { extensionEvents }),

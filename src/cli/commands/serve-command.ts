@@ -2,17 +2,19 @@ import { once } from 'node:events';
 import type { Command } from 'commander';
 import type { A2AAddress, A2AServer } from '../../a2a/server/a2a-server.ts';
 import { shortestKey } from '../../a2a/server/authentication.ts';
+import type { TurnQueue } from '../../fleet/index.ts';
 import { httpUrl, invalidConfig, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
+import { addQueueFlags, checkedQueue, openQueue, type QueueFlags, type QueueSettings } from '../queue.ts';
 import { type AgentFlags, checkReach, checkServeFlags, type Served, withServed } from '../served-agent.ts';
 import { defaultLeaseMs } from '../session.ts';
-import { type StoreFlags, storeSettings } from '../store.ts';
+import { type StoreFlags, type StoreSettings, storeSettings } from '../store.ts';
 import { type Environment, note, type Style } from '../terminal.ts';
 import type { TraceFlags } from '../trace-view.ts';
 import { addLeaseFlag, addModelFlags, addOtlpFlag, addServedAgentFlags, addStoreFlag } from '../turn-flags.ts';
 
 /** What the command line says about a server. */
-interface ServeFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
+interface ServeFlags extends AgentFlags, StoreFlags, QueueFlags, Pick<TraceFlags, 'otlp'> {
   readonly port: number;
   readonly host: string;
   readonly grpcPort?: number;
@@ -29,6 +31,7 @@ interface ServeFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
   /** MiB; 0: no limit. */
   readonly maxKept?: number;
   readonly maxHistory?: number;
+  readonly maxOutstanding?: number;
   readonly log?: boolean;
 }
 
@@ -39,11 +42,18 @@ store. Ctrl-C and SIGTERM drain the turns so that they can be resumed; a second 
 Examples:
   $ millrace serve
   $ millrace serve --agent ./agent.mjs --port 8080
+  $ millrace serve --agent ./agent.mjs --store redis://localhost:6379 --queue redis://localhost:6379
   $ MILLRACE_CLIENT_KEYS=alice=$(openssl rand -hex 24) millrace serve --agent ./agent.mjs --host 0.0.0.0`;
 
 /** Adds `millrace serve`: an agent over A2A, until it is interrupted. */
 export function addServeCommand(program: Command, host: CommandHost): void {
-  addServedAgentFlags(addOtlpFlag(addLeaseFlag(addStoreFlag(addModelFlags(addServerFlags(program.command('serve')))))))
+  const command = addQueueFlags(addServerFlags(program.command('serve')), 'run no turn here: workers of this queue do');
+  addServedAgentFlags(addOtlpFlag(addLeaseFlag(addStoreFlag(addModelFlags(command)))))
+    .option(
+      '--max-outstanding <number>',
+      'with --queue: turns that may wait, run or be delayed (default: any number)',
+      wholeNumber(1),
+    )
     .summary('serve an agent over A2A')
     .description('Serve an agent over the A2A protocol, 1.0 and 0.3, until Ctrl-C.')
     .addHelpText('after', help)
@@ -88,24 +98,30 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
   const cure = 'set MILLRACE_CLIENT_KEYS, or add --open if a proxy authenticates callers';
   checkReach(flags.host, keys.length > 0 || flags.open === true, cure);
   const settings = storeSettings(flags, terminal.env);
+  const jobs = servedQueue(flags, settings);
   await withServed({ flags, settings, structured: flags.log === true, host }, async (served) => {
-    const server = await newServer(served, flags, keys);
+    const queue = jobs && (await openGateway(served, flags, jobs));
+    const server = await newServer(served, { flags, keys, queue });
     try {
       const { interruption } = served;
       const address = await interruption.race(server.listen({ port: flags.port, host: flags.host }));
-      void terminal.stdout.write(howToUse(address, served, terminal.style));
+      void terminal.stdout.write(howToUse(address, { ...served, jobs }, terminal.style));
       if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
       note(terminal, 'shutting down; a second signal does not wait');
     } finally {
       await server.close();
+      await queue?.close();
     }
   });
 }
 
 async function newServer(
   { agent, stores, logger }: Served,
-  flags: ServeFlags,
-  keys: readonly ClientKey[],
+  {
+    flags,
+    keys,
+    queue,
+  }: { readonly flags: ServeFlags; readonly keys: readonly ClientKey[]; readonly queue?: TurnQueue | undefined },
 ): Promise<A2AServer> {
   const { a2aServer, apiKeyAuth } = await import('../../a2a/index.ts');
   const { publicUrl, grpcPort, open = false, privateWebhooks = false } = flags;
@@ -114,6 +130,7 @@ async function newServer(
     agent,
     logger,
     open,
+    ...(queue && { queue }),
     toolEvents: true,
     recoverEveryMs: Math.ceil((flags.leaseMs ?? defaultLeaseMs) / 2),
     push: { store: stores.push, allowPrivateTargets: privateWebhooks, allowHttp: privateWebhooks },
@@ -131,12 +148,36 @@ async function newServer(
   });
 }
 
-function howToUse({ url, cardUrl, grpcAddress }: A2AAddress, { agent, label }: Served, style: Style): string {
+/** The queue of a gateway; `undefined` where turns run here. Errors: `INVALID_CONFIG`. */
+function servedQueue(flags: ServeFlags, store: StoreSettings): QueueSettings | undefined {
+  if (flags.queue !== undefined) return checkedQueue(flags, store);
+  const unread =
+    flags.name !== undefined ? '--name' : flags.maxOutstanding !== undefined ? '--max-outstanding' : undefined;
+  if (unread !== undefined) throw invalidConfig(`${unread} needs --queue; add --queue, or leave it out`);
+  return undefined;
+}
+
+async function openGateway(
+  { agent, stores }: Served,
+  { maxOutstanding }: ServeFlags,
+  jobs: QueueSettings,
+): Promise<TurnQueue> {
+  if (agent.options.taskStateStore !== stores.journals.store)
+    throw invalidConfig('with --queue the turns are in the --store; leave taskStateStore out of the agent');
+  return openQueue(jobs, { store: stores.journals.store, messageStore: stores.messages, maxOutstanding });
+}
+
+interface Shown extends Pick<Served, 'agent' | 'label'> {
+  readonly jobs: QueueSettings | undefined;
+}
+
+function howToUse({ url, cardUrl, grpcAddress }: A2AAddress, { agent, label, jobs }: Shown, style: Style): string {
   const model = label === undefined ? '' : ` (${label})`;
   return [
     `${style.bold(`${agent.name} listens at`)} ${style.cyan(url)}${style.dim(model)}`,
     `card  ${cardUrl}`,
     ...(grpcAddress === undefined ? [] : [`gRPC  ${grpcAddress}`]),
+    ...(jobs === undefined ? [] : [`queue ${jobs.place}; start workers with millrace worker`]),
     style.dim('Ctrl-C stops it.'),
     '',
   ].join('\n');
