@@ -65,7 +65,9 @@ export class Sweep {
   async #sweep(): Promise<void> {
     const { queue, agentIds, everyMs } = this.#options;
     for (const agentId of agentIds) {
-      if (await queue.counts.sweeps(agentId, everyMs / 2)) await this.#sweepFor(agentId);
+      if (!(await queue.counts.sweeps(agentId, everyMs / 2))) continue;
+      await queue.applyLimits(agentId);
+      await this.#sweepFor(agentId);
     }
   }
 

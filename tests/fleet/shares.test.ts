@@ -71,6 +71,16 @@ describeRedis('what turns of a fleet get', () => {
     expect(most).toBe(3);
   });
 
+  it('F-13 limits come back after the queue was lost', async () => {
+    const queue = on.queue({ limits: { concurrency: 3 } });
+    on.work(queue, [answering()]);
+    const meta = `{${on.nameOfTest}}:ada:meta`;
+    const concurrency = () => on.redis.server.cli('HGET', meta, 'concurrency');
+    await until(() => concurrency() === '3');
+    on.redis.server.cli('DEL', meta);
+    await until(() => concurrency() === '3');
+  });
+
   it('F-13 a rate holds over several workers', async () => {
     const queue = on.queue({ limits: { rate: { turns: 5, perMs: 300 } } });
     const begunAt: number[] = [];
