@@ -1,4 +1,4 @@
-// What tests use beside the entries of the package, as `millrace/internals` (tsconfig.json, tests/entries.mjs).
+// What tests use beside the entries of the package, as `millrace/internals` (tsconfig.json, `tests/build-entries.mjs`).
 
 export { resolveRemote } from '../src/a2a/client/remote-agent.ts';
 export { isUnavailable, remoteError } from '../src/a2a/client/remote-errors.ts';

@@ -23,7 +23,7 @@ export function textOf(page: string): string {
 }
 
 export interface CodeBlock {
-  /** The word behind the fence; '' where there is none. */
+  /** The word after the fence; '' where there is none. */
   readonly language: string;
   /** What is after the language, such as `fragment`; '' where there is nothing. */
   readonly mark: string;
@@ -48,7 +48,11 @@ export function codeBlocksIn(markdown: string): readonly CodeBlock[] {
   return blocks;
 }
 
-/** The text without what stands in fences. */
+/** The text of a page without its code blocks. */
+export function proseOf(page: string): string {
+  return prose(textOf(page));
+}
+
 function prose(markdown: string): string {
   return markdown.replace(/^```[\s\S]*?^```/gm, '');
 }
@@ -56,13 +60,13 @@ function prose(markdown: string): string {
 export interface Link {
   /** Relative to the root; '' for the root itself. */
   readonly path: string;
-  /** Behind `#`; '' where there is none. */
+  /** After `#`; '' where there is none. */
   readonly anchor: string;
 }
 
 /** The links of a page that lead to files of this package. */
 export function linksIn(page: string): readonly Link[] {
-  return [...prose(textOf(page)).matchAll(/\]\(([^)\s]+)\)/g)]
+  return [...proseOf(page).matchAll(/\]\(([^)\s]+)\)/g)]
     .map((match) => match[1] ?? '')
     .filter((target) => !/^[a-z]+:/.test(target))
     .map((target) => {
