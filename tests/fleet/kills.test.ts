@@ -93,16 +93,19 @@ describeRedis('a fleet whose workers die', () => {
   }
 
   it('F-04 all turns end once, and F-06 those of a killed worker are taken over in front of all that wait', async () => {
-    const { name, ids } = await startTurns(120);
-    const [first] = await Promise.all([start(name, { toolMs: 60 }), start(name, { toolMs: 60 })]);
-    await until(() => lines().length > 40);
+    const { name, ids } = await startTurns(80);
+    const [first] = await Promise.all([start(name, { toolMs: 200 }), start(name, { toolMs: 200 })]);
     const pid = first?.pid ?? 0;
+    const openOfFirst = () => {
+      const ended = new Set(lines().flatMap(({ what, tool, call }) => (what === 'done' ? [`${tool} ${call}`] : [])));
+      return lines().filter(
+        (line) => line.what === 'tool' && line.pid === pid && !ended.has(`${line.tool} ${line.call}`),
+      );
+    };
+    await until(() => openOfFirst().length >= 6);
     await kill(first as ChildProcess);
     const killedAt = Date.now();
-    const ended = new Set(lines().flatMap(({ what, tool, call }) => (what === 'done' ? [`${tool} ${call}`] : [])));
-    const open = lines().filter(
-      ({ what, tool, call, pid: by }) => what === 'tool' && by === pid && !ended.has(`${tool} ${call}`),
-    );
+    const open = openOfFirst();
     const taskIds = new Set(open.map(({ call }) => call.split(' ')[0] ?? ''));
     expect(taskIds.size).toBeGreaterThan(0);
     const takenAt = new Map<string, number>();
