@@ -98,7 +98,7 @@ export interface JobOptions {
 const attempts = 10;
 const keptFailures = 10_000;
 
-/** @internal What workers use of a queue besides. */
+/** What workers use of a queue besides. */
 export class FleetQueue implements TurnQueue {
   readonly options: TurnQueueOptions;
   readonly connections: QueueConnections;

@@ -21,7 +21,7 @@ beforeAll(() => {
   mkdirSync(installed, { recursive: true });
   execFileSync('tar', ['-xzf', join(folder.path, filename), '-C', installed, '--strip-components=1']);
   for (const name of readdirSync(join(root, 'node_modules'))) {
-    if (!name.startsWith('.')) symlinkSync(join(root, 'node_modules', name), join(modules, name));
+    if (!name.startsWith('.') || name === '.bin') symlinkSync(join(root, 'node_modules', name), join(modules, name));
   }
   execFileSync('cp', ['-r', join(installed, 'examples'), join(folder.path, 'examples')]);
 });
