@@ -19,19 +19,22 @@ import type { OutputSchema, StructuredOutputOptions } from '../extensions/struct
 import type { RetryOptions } from '../providers/policies/retry.ts';
 import type { FromJsonSchema } from '../tools/tool-options.ts';
 
-/** What becomes of a turn that starts while another of its context has not ended. */
+/** What happens to a turn that starts while another turn of its context has not ended. */
 export type BusyPolicy =
   /** It is refused with `AGENT_BUSY`; nothing of it is recorded. */
   | 'reject'
-  /** It waits until those before it are over, also behind turns that are suspended, or whose process died: somebody has to resume or cancel them. */
+  /**
+   * It waits until the turns before it are over, at most `queueTimeoutMs`. Suspended turns, and turns whose process died, are waited for too:
+   * resume or cancel them.
+   */
   | 'queue'
   /**
-   * Its messages go to the turn that runs, before its next model call; the turn that is returned is that one. After a turn that is suspended, or
-   * whose process died, as `'reject'`.
+   * Its messages are added to the running turn before the next model call, and that turn is returned. If the turn before it is suspended, or its
+   * process died: as `'reject'`.
    */
   | 'steer';
 
-/** Gives the system prompt of a turn; asked once a turn, and again on resume. */
+/** Returns the system prompt of a turn. Called once per turn, and again on resume. */
 export type PromptFunction = (context: HookContext) => string | Promise<string>;
 
 /** A model by its name, with settings of its calls. */
@@ -39,82 +42,83 @@ export interface ModelChoice extends CallSettings {
   readonly name: string;
 }
 
-/** What tools are given besides their context: services, connections, whatever a test wants to replace. */
+/** What the function that makes an agent's tools receives: services, connections, anything that a test replaces. */
 export type Dependencies = Readonly<Record<string, unknown>>;
 
 /**
- * What turns with this output schema finish with: the output type of a Standard Schema, or the type that a literal JSON Schema describes;
- * `unknown` where the type of a JSON Schema does not say more.
+ * The type of `result().value` with this output schema: the output type of a Standard Schema, or the type that a literal JSON Schema describes;
+ * `unknown` if the type of the JSON Schema is not literal.
  */
 export type OutputOf<S extends OutputSchema> = S extends StandardSchemaV1
   ? StandardSchemaV1.InferOutput<S>
   : FromJsonSchema<S>;
 
-/** The options of every agent, the type of its dependencies not known. */
+/** The options of an agent, except for its tools. */
 export interface AgentSettings<S extends OutputSchema = OutputSchema>
   extends Omit<AgentLoopConfig, 'agentId' | 'agents' | 'maxHandOffs' | 'llmProvider' | 'model' | 'systemPrompt'> {
-  /** Stands in records, events and spans. Default: the name, else a new one. */
+  /** Names the agent in records, events and spans. Default: `name`, else a random id. A turn is resumed by an agent of the same id. */
   readonly id?: string | undefined;
-  /** For people, and for other agents. Default: the id. */
+  /** A name for people and for other agents. Default: `id`. */
   readonly name?: string | undefined;
   /** What the agent is good at, in a sentence: for models and routers that choose one. */
   readonly description?: string | undefined;
   /** A provider, or the name of one of `providers`. */
   readonly provider: LLMProvider | string;
-  /** By name. Default none. */
+  /** The providers that `provider` may name. Default: none. */
   readonly providers?: Readonly<Record<string, LLMProvider>> | undefined;
-  /** A name, or a name with settings, which the agent's own `temperature`, `maxTokens`, … come before. Default: the provider's own. */
+  /** A model name, or a name with settings; `temperature`, `maxTokens`, … of the agent take precedence over them. Default: the provider's model. */
   readonly model?: string | ModelChoice | undefined;
   /**
-   * How model calls that fail in a way that usually passes (429, 503, a connection that breaks, …) are made again, see `retry`: with the
-   * pauses that the server asks for, shown as `internal:llm-attempt-discarded`. Default: 5 attempts, `{ maxRetries: 4 }`; `null` turns it off. Without
-   * the option a provider that has a `retry` policy is left as it is.
+   * Retries model calls that fail with a transient error (429, 503, a broken connection, …), after the delay that the server asks for; each retry
+   * is emitted as `internal:llm-attempt-discarded`. See the policy `retry`. Default: `{ maxRetries: 4 }`, 5 attempts in all, unless the provider
+   * has a `retry` policy of its own; `null` turns retries off.
    */
   readonly retry?: RetryOptions | null | undefined;
-  /** Put before the history at each model call; never stored. */
+  /** Sent before the history with each model call; a function is called once per turn. Never stored. Default: none. */
   readonly systemPrompt?: string | PromptFunction | undefined;
-  /** Goes with each turn to tools, hooks and models; that of a turn is put over it. Default none. */
+  /** Passed to tools, hooks and models with each turn; members of the turn's own metadata take precedence. Default: none. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
   /**
-   * What is remembered between turns. Default: beside the journals of `taskStateStore`, as durable as they are; without that option in the
-   * memory of this process. A `taskStateStore` that keeps no conversations needs this option.
+   * Stores the conversations between turns. Default: the `messages` of `taskStateStore`, as durable as its journals; without a `taskStateStore`,
+   * the memory of this process. Errors: `INVALID_CONFIG` if `taskStateStore` stores no conversations and this option is missing.
    */
   readonly messageStore?: MessageStore | undefined;
-  /** The context of turns that name none. Default: a new one. */
+  /** The context of turns without a `contextId`. Default: a random id. */
   readonly contextId?: string | undefined;
-  /** Default `'reject'`. */
+  /** What happens to a turn while another turn of its context runs. Default: `'reject'`. */
   readonly busy?: BusyPolicy | undefined;
   /**
-   * How long a turn waits for those before it in its context, with `busy: 'queue'`, and with `'steer'` for one of another process. In milliseconds;
-   * default 3,600,000; 0 means no limit. The turn then fails with `AGENT_BUSY`; `retry` continues it as a new task.
+   * How long a turn waits for earlier turns of its context, with `busy: 'queue'`, and with `'steer'` for a turn of another process. Milliseconds;
+   * default 3,600,000; 0: no limit. After that the turn fails with `AGENT_BUSY`; `agent.retry` continues it as a new task.
    */
   readonly queueTimeoutMs?: number | undefined;
   /**
-   * What keeps requests small, after the agent's extensions. Default: old tool outputs are shortened and long histories compacted, see
-   * `contextManagement`; `null` turns all of it off.
+   * Keeps requests within the context window of the model, after the agent's extensions. Default: old tool outputs are shortened and long histories
+   * compacted, see `contextManagement`; `null` turns it off.
    */
   readonly contextManagement?: ContextManagementOptions | null | undefined;
   /**
-   * Makes turns end with a value of its schema, `result().value`, which has its type: the options of `structuredOutput`. A turn that completes
-   * has a value. Default: turns end with text.
+   * Structured output: a completed turn has `result().value`, checked by `schema` and typed by it. The options are those of `structuredOutput`.
+   * Default: turns end with text.
    */
   readonly output?: Omit<StructuredOutputOptions<S>, 'forceFinish'> | undefined;
-  /** `output: { schema }`. */
+  /** Short for `output: { schema }`. */
   readonly outputSchema?: S | undefined;
-  /** Whether `usage` adds up what turns took. Default true. */
+  /** Whether `agent.usage` sums the usage of its turns. Default: true. */
   readonly enableUsageTracking?: boolean | undefined;
 }
 
 /** An agent's tools as they are. */
 export interface GivenTools<C = unknown, X extends Tool<unknown, C> = Tool<unknown, C>> {
-  /** Default none. They come before those of `toolProviders`. */
+  /** Tools of the agent, listed before those of `toolProviders`. Default: none. */
   readonly tools?: readonly X[] | undefined;
 }
 
 /** An agent's tools as a function of what they depend on. */
 export interface DependentTools<D extends Dependencies, C = unknown, X extends Tool<unknown, C> = Tool<unknown, C>> {
+  /** Returns the tools; called with `dependencies`. */
   readonly tools: (dependencies: D) => readonly X[];
-  /** What the function is given, unless a turn overrides it. */
+  /** The argument of `tools`; a turn may override members of it. */
   readonly dependencies: D;
 }
 
@@ -137,27 +141,31 @@ export type ValueOfTurns<S extends OutputSchema, V> = [S] extends [never] ? V : 
 /** The tools whose calls have typed events: none where there are others, of `toolProviders`, whose names are not known. */
 export type KnownTools<X extends Tool, P> = P extends undefined ? X : Tool;
 
-/** What another agent has in place of what this one has; tools take the place of tools that depend on something, too. */
+/** Options that replace those of an agent in a copy of it; `tools` also replaces a function of dependencies. */
 export type AgentChanges<
   S extends OutputSchema = OutputSchema,
   C = unknown,
   X extends Tool<unknown, C> = Tool<unknown, C>,
 > = Partial<AgentSettings<S>> & GivenTools<C, X>;
 
-/** What is given for one turn of an agent. */
+/** Options of one turn of an agent. */
 export interface AgentTurnOptions<C = unknown> extends StartOptions {
-  /** A value of the application, which tools and hooks get as it is; never journaled. Default: none, `undefined`. */
+  /** A value of the application, passed to tools and hooks by reference; never journaled, so a resume needs it again. Default: `undefined`. */
   readonly context?: C | undefined;
-  /** In place of the agent's, by name, for this turn only. */
+  /** Replaces members of the agent's `dependencies` for this turn only. */
   readonly dependencies?: Dependencies | undefined;
 }
 
+/** Options of a resume: values of the turn that are never journaled. */
 export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
+  /** As in `AgentTurnOptions`. */
   readonly context?: C | undefined;
   readonly dependencies?: Dependencies | undefined;
 }
 
+/** Options of a retry: values of the turn that are never journaled. */
 export interface AgentRetryOptions<C = unknown> extends RetryTurnOptions {
+  /** As in `AgentTurnOptions`. */
   readonly context?: C | undefined;
   readonly dependencies?: Dependencies | undefined;
 }
@@ -165,7 +173,7 @@ export interface AgentRetryOptions<C = unknown> extends RetryTurnOptions {
 /** The input of a turn: a string, a message, or an array of at least one. */
 export type TurnInput = string | Message | readonly Message[];
 
-/** Errors: `INVALID_INPUT`. */
+/** The input of a turn as an array of messages. Errors: `INVALID_INPUT` for an empty array and for anything else that is no `TurnInput`. */
 export function messagesOf(input: TurnInput): readonly Message[] {
   if (typeof input !== 'string' && (typeof input !== 'object' || input === null)) {
     const what = `a turn is given a string, a message or an array of messages, not ${shownValue(input)}`;

@@ -1,6 +1,6 @@
 import type { MaybePromise } from './values.ts';
 
-/** What is known of an artifact as it stands in one version. */
+/** One version of an artifact, without its content. */
 export interface ArtifactInfo {
   readonly artifactId: string;
   /** Counts from 1; every change makes a new one. */
@@ -15,7 +15,7 @@ export interface ArtifactInfo {
   /** The turn that made the artifact. */
   readonly taskId?: string;
   readonly contextId?: string;
-  /** JSON, and the caller's own business. */
+  /** Data of the application, as JSON. */
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** When the artifact was made. ISO 8601. */
   readonly createdAt: string;
@@ -44,7 +44,7 @@ export interface NewArtifact {
   readonly content?: ArtifactContent;
 }
 
-/** What is left out stays as it is. */
+/** A change of an artifact; members that are left out keep their value. */
 export interface ArtifactChange {
   readonly name?: string;
   readonly mediaType?: string;
@@ -95,10 +95,10 @@ export interface ArtifactPage {
 /**
  * Keeps what turns produce: contents of any size, in versions.
  *
- * A version is there whole or not at all, and never changes. A content that is too large for memory is written by `append`, chunk by
- * chunk, into a draft that nobody sees before its last chunk, and read by `read`.
+ * A version is written as a whole or not at all, and never changes. Content that is too large for memory is written by `append`, chunk by
+ * chunk, into a draft that is invisible until its last chunk, and read by `read`.
  *
- * Errors are `AgentLoopError`s: `INVALID_INPUT` for what no store takes, `NOT_FOUND`, `CONFLICT`, `FULL` where there is no room,
+ * Errors are `AgentLoopError`s: `INVALID_INPUT` for invalid arguments, `NOT_FOUND`, `CONFLICT`, `FULL` where there is no room,
  * `UNAVAILABLE`, and `POISON` for a content that is not what was written. A method that can answer at once may return the value
  * instead of a promise; it then throws instead of rejecting. Infos and contents are taken and given by copy.
  */
@@ -117,7 +117,7 @@ export interface ArtifactStore {
    */
   append(artifactId: string, chunk: ArtifactContent, options?: ChunkOptions): MaybePromise<AppendedChunk>;
 
-  /** What is known of it; null where there is no such artifact or version. */
+  /** A version without its content; null if there is no such artifact or version. */
   describe(artifactId: string, options?: VersionOptions): MaybePromise<ArtifactInfo | null>;
 
   /** The artifact with its content, whole in memory; null where there is no such artifact or version. */
@@ -132,7 +132,7 @@ export interface ArtifactStore {
   /** A page of the artifacts, of one task or context if the query says so. One that stands all the while is on exactly one page. */
   list(query?: ArtifactQuery): MaybePromise<ArtifactPage>;
 
-  /** Forgets an artifact with all its versions. Does nothing where there is none. */
+  /** Deletes an artifact with all its versions. Does nothing if there is none. */
   delete(artifactId: string): MaybePromise<void>;
 }
 

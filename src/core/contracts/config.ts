@@ -9,11 +9,11 @@ import type { TaskStateStore } from './store.ts';
 import type { ArgumentChecks, AuthContext, ToolProvider } from './tool.ts';
 import type { Optional } from './values.ts';
 
-/** What happens when the model still asks for tools in the last iteration allowed. */
+/** What happens when the model still asks for tools in the last allowed iteration. */
 export type OnLimit =
-  /** The turn fails with `MAX_ITERATIONS`; what was said so far is kept. */
+  /** The turn fails with `MAX_ITERATIONS`; `result` of the error has the text so far. */
   | 'fail'
-  /** One more call, without tools, that sums up; a fixed sentence if that call fails. */
+  /** One more model call, without tools, writes a summary; if that call fails, the text is a fixed sentence. */
   | 'summarize'
   /** The turn completes with the text of the last response and the reason `max_iterations`. */
   | 'stop';
@@ -28,7 +28,7 @@ export type OnLength =
    */
   | 'complete';
 
-/** What an agent brings for the part of a turn that it runs. The defaults are those of `AgentLoopConfig`. */
+/** The options of an agent for the segments of a turn that it runs. The defaults are those of `AgentLoopConfig`. */
 export interface AgentSetup
   extends CallSettings,
     Pick<
@@ -47,57 +47,60 @@ export interface AgentSetup
       | 'toolTimeoutMs'
       | 'toolFailureMode'
     > {
-  /** For spans. Default: its id. */
+  /** Its name in spans. Default: its id. */
   readonly name?: string;
-  /** Goes to its tools, hooks and models; what the turn was given goes before it. Default none. */
+  /** Passed to its tools, hooks and models; members of the turn's metadata take precedence. Default: none. */
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
+/** The options of `AgentLoop`. Errors of all of them: `INVALID_CONFIG`, naming the option. */
 export interface AgentLoopConfig extends CallSettings {
+  /** Names the agent in records, events and spans. */
   readonly agentId: string;
+  /** Makes the model calls. */
   readonly llmProvider: LLMProvider;
-  /** Default none. */
+  /** The sources of tools, listed in this order once per turn and again on resume. Default: none. */
   readonly toolProviders?: readonly ToolProvider[] | undefined;
   /**
-   * Makes the checks of tools whose definitions have no `checkArguments`. Default: by the JSON Schema that they declare, each check within
-   * 500 ms; `null`: their arguments are parsed, and handed on as they are.
+   * Makes the argument checks of tools whose definitions have no `checkArguments`. Default: validation by the declared JSON Schema, each check
+   * within 500 ms; `null`: arguments are parsed and not checked.
    */
   readonly argumentChecks?: ArgumentChecks | null | undefined;
   /**
-   * Brings the tools of `artifactTools(artifactStore)`, with which the model keeps artifacts, unless `toolProviders` or an extension has them
-   * already. Default: none, and no such tools.
+   * Adds the tools of `artifactTools(artifactStore)`, with which the model stores artifacts, unless `toolProviders` or an extension has them
+   * already. Default: no such tools.
    */
   readonly artifactStore?: ArtifactStore | undefined;
-  /** Hooks around the loop, asked in this order. Default none. */
+  /** Hooks around the loop, called in this order. Default: none. */
   readonly extensions?: readonly Extension[] | undefined;
   /**
    * The agents that a turn can be handed to, by id; see `TurnChange.agent`. An agent has its own provider, call settings, prompt, tools and
-   * limits; its extensions are added to those of the configuration. Asked at each change and on resume, and has to answer the same in
-   * each process: a turn whose agent is not known is lost with `MISSING_AGENT`, and can be resumed. Default none.
+   * limits; its extensions are added to those of the configuration. Called at each hand-off and on resume; must return the same in each
+   * process. If it returns `undefined`, the stream errors with `MISSING_AGENT`, and the turn can be resumed. Default: none.
    */
   readonly agents?: ((agentId: string) => AgentSetup | undefined) | undefined;
-  /** How often agents may hand a turn over before it fails with `LIMIT`. From 0; default 10. */
+  /** How many hand-offs a turn may have before it fails with `LIMIT`. From 0; default 10. */
   readonly maxHandOffs?: number | undefined;
-  /** Where turns are journaled. Without one a turn lives and dies with its process. */
+  /** Stores the journals of turns. Default: none; a turn then cannot be resumed after its process ends. */
   readonly taskStateStore?: TaskStateStore | undefined;
-  /** Model calls a turn may make, from 1. Default 10. */
+  /** How many iterations a turn may have: model calls, retries not counted. From 1; default 10. */
   readonly maxIterations?: number | undefined;
-  /** Default `'fail'`. */
+  /** What happens when the model still asks for tools in the last allowed iteration. Default: `'fail'`. */
   readonly onLimit?: OnLimit | undefined;
-  /** Default `'fail'`. */
+  /** What happens when the model stops at its token limit in its final answer. Default: `'fail'`. */
   readonly onLength?: OnLength | undefined;
-  /** Put before the history at each call; never stored. */
+  /** Sent before the history with each model call; never stored. Default: none. */
   readonly systemPrompt?: string | undefined;
-  /** Calls of one response that may run at the same time. Default 5. */
+  /** How many tool calls of one response run at the same time. From 1; default 5. */
   readonly toolConcurrency?: number | undefined;
   /**
-   * How long one request of a model may go without a chunk, for a provider without `stream` without its answer. It then fails with
-   * `PROVIDER_TIMEOUT`, which `retry` and `fallback` take up; what policies wait for is no silence. Milliseconds; default 900,000; 0 means no limit.
+   * How long a model request may stay silent: the time between chunks, or until the answer for a provider without `stream`. Delays of policies do
+   * not count. It then fails with `PROVIDER_TIMEOUT`, which `retry` and `fallback` handle. Milliseconds; default 900,000; 0: no limit.
    */
   readonly modelSilenceMs?: number | undefined;
   /** How long a tool provider may take to list its tools. Milliseconds; default 120,000; 0 means no limit. */
   readonly toolListTimeoutMs?: number | undefined;
-  /** For tools that name none. Milliseconds; default 30,000; 0 means no limit. */
+  /** The time limit of a call of a tool without `timeoutMs`. Milliseconds; default 30,000; 0: no limit. */
   readonly toolTimeoutMs?: number | undefined;
   /** `'continue'` (default): the model reads the error. `'fail'`: the first failed call fails the turn. */
   readonly toolFailureMode?: 'continue' | 'fail' | undefined;
@@ -108,8 +111,8 @@ export interface AgentLoopConfig extends CallSettings {
   /** How often a turn may be resumed without any progress in between before it fails with `POISON`. From 1; default 10. */
   readonly maxResumes?: number | undefined;
   /**
-   * Aborting it drains: nothing new is begun, model calls are left, tools whose start is recorded get `abortGraceMs` to finish, what they
-   * did is recorded, the lease is given back, and the stream errors with `SHUTDOWN`. Another process can resume the turn at once.
+   * Aborting it drains all turns: nothing new starts, model calls are aborted, tools whose start is recorded get `abortGraceMs` to finish, their
+   * results are recorded, the lease is released, and the stream errors with `SHUTDOWN`. Another process can resume the turn at once.
    */
   readonly shutdown?: AbortSignal | undefined;
   /**

@@ -77,7 +77,7 @@ export interface AgentLoopErrorOptions {
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A failure as events and records tell it. */
+/** A failure as data, in events and records. */
 export interface ErrorData {
   readonly code: ErrorCode;
   /** For people; it may change from version to version. */
@@ -130,7 +130,7 @@ export function nameOf(thrown: unknown): string {
   return thrown instanceof Error && thrown.name !== '' ? thrown.name : 'Error';
 }
 
-/** Says what of a configuration is wrong, and the cure. */
+/** An `INVALID_CONFIG` error: what is wrong, and the cure. */
 export function invalidConfig(what: string, cure: string): AgentLoopError {
   return new AgentLoopError('INVALID_CONFIG', `${what}; ${cure}.`);
 }

@@ -8,7 +8,7 @@ import type { Usage } from './usage.ts';
 interface EventBase {
   readonly taskId: string;
   readonly contextId: string;
-  /** The agent that runs the turn by then. */
+  /** The agent that runs the turn at that moment. */
   readonly agentId: string;
   /** ISO 8601. */
   readonly timestamp: string;
@@ -155,7 +155,7 @@ export interface ToolCompleteEvent<Name extends string = string, Args = unknown,
   readonly durationMs: number;
 }
 /**
- * The events of the calls of some tools, told apart by `toolName`. Of tools whose names are not known, as those of tool providers, it is that of any
+ * The events of tool calls, discriminated by `toolName`. If names of tools are not known, as those of tool providers, these are the events of any
  * tool. Tools that the engine brings are among them, with arguments of any type; tools that an extension of yours brings are not.
  */
 export type ToolEvent<X extends Tool> =
@@ -261,9 +261,9 @@ export interface ExtensionErrorEvent extends IterationEventBase {
   readonly kind: 'internal:extension-error';
   readonly extension: string;
   readonly hook: string;
-  /** Of what it threw. */
+  /** The message of what it threw. */
   readonly message: string;
-  /** Whether the turn fails by it. */
+  /** Whether the turn fails because of it. */
   readonly fatal: boolean;
 }
 
@@ -276,8 +276,8 @@ export interface SubAgentStep {
 }
 
 /**
- * An event of a child turn, at any depth: never nested, and never shown under its own kind. Its `cursor` is one of its own turn. A reader that
- * comes back gets the events of open child turns from their beginning; `(event.taskId, event.cursor)` tells what it has.
+ * An event of a child turn, at any depth; wrappers are never nested. The `cursor` of `event` belongs to its own turn. A subscriber that reconnects
+ * receives the events of open child turns from their beginning; deduplicate them by `(event.taskId, event.cursor)`.
  */
 export interface SubAgentEvent extends EventBase {
   readonly kind: 'internal:sub-agent';
@@ -289,8 +289,8 @@ export interface SubAgentEvent extends EventBase {
 }
 
 /**
- * What a subscriber of a turn sees. Told apart by `kind`; those that start with `internal:` never leave for A2A clients. `X`: the tools whose calls have
- * typed events, see `agent`.
+ * An event of a turn, discriminated by `kind`. Events whose kind starts with `internal:` are not sent to A2A clients, except for those that
+ * a server declares. `X`: the tools whose calls have typed events, see `agent`.
  */
 export type AgentEvent<X extends Tool = Tool> =
   | TaskEvent

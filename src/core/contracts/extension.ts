@@ -11,7 +11,7 @@ import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from './pr
 import type { AuthContext, ToolDefinition, ToolListContext, ToolProvider } from './tool.ts';
 import type { AgentUsage, Usage } from './usage.ts';
 
-/** What a hook may give back: nothing, its answer, or a promise of either. */
+/** What a hook may return: nothing, its answer, or a promise of either. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks is a function without a return
 export type HookAnswer<T> = T | undefined | void | Promise<T | undefined | void>;
 
@@ -24,13 +24,13 @@ export interface HookContext extends ToolListContext {
   readonly maxIterations: number;
   /** The turn so far: its history, usage, calls. */
   readonly state: LoopState;
-  /** What this extension recorded last in this turn with `data`, also before a crash; `undefined` where it did not. */
+  /** The `data` that this extension recorded last in this turn, also before a crash; `undefined` if it recorded none. */
   readonly data: unknown;
-  /** The turn's; in `beforeLLMCall` what the extensions before this one put in its place. */
+  /** The provider of the turn; in `beforeLLMCall` the one that earlier extensions chose. */
   readonly provider: LLMProvider;
-  /** The time that the turn goes by. */
+  /** The clock of the turn. */
   readonly clock: Clock;
-  /** Every tool that the turn knows, also those that the model is not offered now. */
+  /** All tools of the turn, also those that the model is not offered now. */
   readonly tools: readonly ToolDefinition[];
   /** Aborted when the turn is cancelled or left, and when the hook runs into its time limit. Made when it is first read. */
   readonly signal: AbortSignal;
@@ -90,17 +90,17 @@ export interface TurnChange {
   /** JSON that the extension finds again as `context.data`; it replaces what it recorded before. */
   readonly data?: unknown;
   /**
-   * Shown to subscribers in this order, behind what the record of this change shows, live and replayed: `ExtensionEvent`. JSON; together at
-   * most 100 and 256 KiB in UTF-8. They are recorded, so no secrets.
+   * Emitted in this order as `ExtensionEvent`, live and in replays, after the events of the record of this change. JSON; at most 100 events
+   * and 256 KiB in UTF-8 together. They are recorded: put no secrets in them.
    */
   readonly events?: readonly EmittedEvent[];
   /** Ends the turn at once, as failed. Not journaled as a change, but as the turn's end. */
   readonly fail?: Failure;
 }
 
-/** What `beforeTurn` may change besides. */
+/** The changes of `beforeTurn`. */
 export interface TurnBeginning extends TurnChange {
-  /** Replaces the messages that the caller gave. */
+  /** Replaces the messages of the caller. */
   readonly given?: readonly Message[];
   /** How many of `given` are of earlier turns of the context; they come first. */
   readonly earlier?: number;
@@ -134,9 +134,9 @@ export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | '
 /** Changes of one model call. */
 export interface CallChange extends Pick<TurnChange, 'fail'> {
   readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext' | 'noteUsage'>>;
-  /** Makes this call in place of the turn's provider. */
+  /** Makes this call instead of the turn's provider. */
   readonly provider?: LLMProvider;
-  /** Taken as the answer: no provider is called. */
+  /** The answer of the call: no provider is called. */
   readonly response?: LLMResponse;
 }
 
@@ -155,11 +155,11 @@ export interface ToolCallRequest extends HookContext {
   readonly arguments: unknown;
 }
 
-/** What becomes of a call before it runs. Of several members the first counts. */
+/** Decides about a call before it runs. If several of `fail`, `deny` and `answer` are present, the first counts. */
 export interface ToolCallChange extends Pick<TurnChange, 'fail'> {
-  /** Why it does not run, for the model: an error result `TOOL_REJECTED`. */
+  /** Refuses the call: the model receives this string as an error result with the code `TOOL_REJECTED`. */
   readonly deny?: string;
-  /** Taken as its result: the tool does not run. */
+  /** The result of the call: the tool does not run. */
   readonly answer?: ToolAnswer;
   /** Checked again by the tool; beside `deny` or `answer` they are only what the record says that it was called with. */
   readonly arguments?: unknown;
@@ -263,12 +263,13 @@ export interface ValueExtension<V> extends Extension {
 }
 
 /**
- * Optional hooks around the loop, in the order in which a turn comes by them. Those of several extensions run one after another, in the
- * order of the configuration, each seeing what the ones before it changed. A hook may answer at once or with a promise. What it changes
- * is journaled where it changes the course of the turn; a hook whose process died before that is asked again, so it may be
- * asked twice. An extension, and a hook, that is not there costs nothing.
+ * Optional hooks around the loop, in the order in which a turn calls them. The hooks of several extensions run one after another, in the order
+ * of the configuration; each sees the changes of those before it. A hook may return its answer or a promise of it. Changes that affect the
+ * course of the turn are journaled; if the process dies before that, the hook is called again after the resume. A hook that is not defined
+ * costs nothing.
  *
- * A hook that throws, answers nonsense or not within `timeoutMs` is shown as `internal:extension-error`; then `onError` decides.
+ * If a hook throws, returns an invalid answer, or does not settle within `timeoutMs`, `internal:extension-error` is emitted, and `onError`
+ * decides whether the turn fails.
  */
 export interface Extension {
   /** Names the extension in errors and in its records: letters, digits, `-`, `_` and `.`. */
@@ -277,7 +278,7 @@ export interface Extension {
   readonly onError?: 'fail' | 'continue';
   /** How long a hook may take. Milliseconds; default 60,000; 0 means no limit. */
   readonly timeoutMs?: number;
-  /** Tools that come with it. */
+  /** Tools that the extension adds to the turn. */
   readonly toolProviders?: readonly ToolProvider[];
   /**
    * Says whether what the turn and its child turns used reaches a limit. Called before each model call of a child turn, at any depth; must

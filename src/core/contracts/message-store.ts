@@ -1,14 +1,14 @@
 import type { Message } from './messages.ts';
 import type { MaybePromise } from './values.ts';
 
-/** What is known of a context besides its messages; JSON, and the caller's own business. */
+/** Data of the application about a context, as JSON; the engine does not interpret it. */
 export type ContextMetadata = Readonly<Record<string, unknown>>;
 
 /** A message as a store of messages keeps it, for those who show conversations; models never get the `id`. */
 export interface StoredMessage {
   /** Unique in its context, and the same for as long as the message is there. */
   readonly id: string;
-  /** When the message came to be: the time that it brought, else that of its record. ISO 8601. Of one that 0.1 stored: when its context was made. */
+  /** The `createdAt` of the message, else the time of its record. ISO 8601. For messages stored by 0.1: when their context was created. */
   readonly createdAt: string;
   /** The turn that added it. Absent for one that 0.1 stored. */
   readonly taskId?: string;
@@ -42,9 +42,9 @@ export interface LoadOptions {
 /** A context as it stood at one moment. One that nobody wrote to has no messages, no metadata and version 0. */
 export interface Conversation {
   readonly contextId: string;
-  /** In order: turn behind turn as they were appended. */
+  /** In the order in which they were appended, turn by turn. */
   readonly messages: readonly Message[];
-  /** How many messages of the context stand in front of `messages`. */
+  /** How many messages of the context come before `messages`. */
   readonly from: number;
   /** How many messages the context has. */
   readonly total: number;
@@ -96,11 +96,11 @@ export interface ContextPage {
 }
 
 /**
- * What an agent remembers of its contexts between turns.
+ * Stores the conversations of agents between turns.
  *
- * A turn's messages come in one piece and once, whoever brings them: the process that ran the turn, or another that found it ended.
- * A turn is registered when it starts and settled when its messages come, so the next turn of the context can tell which turn a dead
- * process left behind and save it first. Every change is atomic and stands once its promise resolves.
+ * The messages of a turn are appended once and as a whole, by the process that ran the turn, or by another that found it ended. A turn is
+ * registered when it starts and settled when its messages are appended, so that the next turn of the context finds turns that a dead process
+ * did not save, and saves them first. Every change is atomic, and durable once its promise resolves.
  *
  * Context ids and task ids match `taskIdPattern`. Errors are `AgentLoopError`s: `INVALID_INPUT` for what no store takes,
  * `UNAVAILABLE`, `FULL`, `POISON` and `SCHEMA` as in `TaskStateStore`. A method that can answer at once may return the value instead
@@ -109,15 +109,15 @@ export interface ContextPage {
  */
 export interface MessageStore {
   /**
-   * Registers a turn that starts. Again, or by several at once: it is registered once, in its first place. Answers `saved`, and
-   * changes nothing, where the messages of this turn are here already.
+   * Registers a turn that starts. Idempotent: a turn that is registered keeps its position. Returns `saved` and changes nothing if the messages
+   * of this turn are stored already.
    */
   begin(contextId: string, taskId: string): MaybePromise<'open' | 'saved'>;
 
   /**
-   * Puts the messages of a turn behind those that are here, all or none, and settles the turn; it need not have begun. Where the
-   * messages of this turn are here already, nothing changes and `appended` is false. An empty list settles a turn that said nothing.
-   * `agentId` is written in the same change, and not where `appended` is false.
+   * Appends the messages of a turn, all or none, and settles the turn, which need not be registered. If the messages of this turn are stored
+   * already, nothing changes and `appended` is false. An empty array settles a turn without messages. `agentId` is written in the same change,
+   * unless `appended` is false.
    */
   append(
     contextId: string,
@@ -129,7 +129,7 @@ export interface MessageStore {
   /** Sets the agent that answers next. */
   setAgent(contextId: string, agentId: string): MaybePromise<void>;
 
-  /** What an agent begins its turn with: the messages as they were appended. */
+  /** The conversation, or a range of it, in the order of the appends. */
   load(contextId: string, options?: LoadOptions): MaybePromise<Conversation>;
 
   /**
@@ -138,12 +138,12 @@ export interface MessageStore {
    */
   list(contextId: string, query?: MessageQuery): MaybePromise<MessagePage>;
 
-  /** Replaces the metadata and answers its new version. Errors: `CONFLICT` where `version` is given and no longer the context's. */
+  /** Replaces the metadata and returns its new version. Errors: `CONFLICT` if `version` is given and is not the current one. */
   setMetadata(contextId: string, metadata: ContextMetadata, options?: MetadataOptions): MaybePromise<number>;
 
   /** A page of the contexts. One that stands all the while is on exactly one page. */
   contexts(query?: ContextQuery): MaybePromise<ContextPage>;
 
-  /** Forgets a context with all that belongs to it. Does nothing where there is none. What is written later begins it anew. */
+  /** Deletes a context with all its data. Does nothing if there is none. A later write creates it again. */
   delete(contextId: string): MaybePromise<void>;
 }

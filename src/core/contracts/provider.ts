@@ -42,7 +42,7 @@ export interface LLMCallParams extends CallSettings {
   /** The OpenTelemetry context of this call: the `llm.call` span is in it. */
   readonly traceContext?: Context;
   /**
-   * Told what a request of this call took that gives no answer, before its error or while it is unsubscribed; what a provider knows better
+   * Receives the usage of a request of this call that has no answer, before its error or on unsubscribe; what a provider knows better
    * than the estimate that counts otherwise. Several are added up; invalid values are ignored. Where the call is answered all
    * the same, it is that answer's `discarded`, unless the answer says that itself.
    */
@@ -55,7 +55,7 @@ export interface LLMResponse {
   readonly toolCalls?: readonly ToolCall[];
   /** Absent: `tool_calls` where there are calls, else `stop`. */
   readonly finishReason?: FinishReason;
-  /** Absent: nobody told; the turn's usage counts nothing for it. An answer that took nothing says so in zeros. */
+  /** Absent: not reported; the call then adds nothing to the usage of the turn. Zeros: the answer used no tokens. */
   readonly usage?: Usage;
   /** The vendor's id of this response. */
   readonly id?: string;

@@ -19,8 +19,8 @@ export interface Lease {
   readonly seq: number;
   readonly leaseMs: number;
   /**
-   * Where the owner before never gave its lease back: when it took or prolonged it last, in milliseconds since 1970. Null where it gave it
-   * back, or there was none. Absent where the store cannot tell.
+   * If the previous owner never released its lease: when it last acquired or renewed it, in milliseconds since 1970. Null if it released the
+   * lease, or there was none. Absent if the store does not know.
    */
   readonly abandonedAt?: number | null;
 }
@@ -32,7 +32,7 @@ export interface Under {
   readonly epoch: number;
 }
 
-/** What somebody without the lease asks of a turn. Deduplicated by `id`. */
+/** A request to a turn from a process without its lease. Deduplicated by `id`. */
 export type Command = { readonly id: string } & (
   | { readonly type: 'cancel'; readonly reason?: string }
   | { readonly type: 'pause'; readonly reason?: string }
@@ -119,7 +119,7 @@ export interface TaskSummary {
   /** ISO 8601. */
   readonly createdAt: string;
   readonly updatedAt: string;
-  /** When a record told the state last: that the turn started, resumed, asked, was answered, suspended or ended. ISO 8601. */
+  /** When the last record of the status was written: the turn started, resumed, asked, was answered, suspended or ended. ISO 8601. */
   readonly statusAt: string;
   /** When a turn that backs off makes its model call again. Absent for any other. ISO 8601. */
   readonly dueAt?: string;
@@ -129,7 +129,7 @@ export interface TaskSummary {
   readonly bytes?: number;
 }
 
-/** How well the store is configured to keep its promise. */
+/** Whether the server is configured so that the store can keep its guarantees. */
 export interface StoreCheck {
   readonly ok: boolean;
   /** One sentence each, with the cure. */
@@ -145,8 +145,7 @@ export interface StoreCheck {
  */
 export interface TaskStateStore {
   /**
-   * Conversations beside the journals, as durable as they are: the `messageStore` of an agent that is given none. Where a store has none,
-   * agents on it have to be given one.
+   * Conversations, as durable as the journals: the default `messageStore` of agents. If a store has none, agents that use it need that option.
    */
   readonly messages?: MessageStore;
 
@@ -177,12 +176,12 @@ export interface TaskStateStore {
    */
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void | Promise<void>;
 
-  /** Prolongs the lease by its `leaseMs` from now. Errors: `FENCED`, `NOT_FOUND`. */
+  /** Renews the lease: it expires `leaseMs` from now. Errors: `FENCED`, `NOT_FOUND`. */
   renew(lease: Lease): MaybePromise<void>;
 
   /**
-   * Gives the lease back. Does nothing where it is no longer held or the task is gone. `abandonedAt`: what the next lease says; it comes from
-   * whoever held a lease for a moment and did not run the turn. Default null.
+   * Releases the lease. Does nothing if it is no longer held or the task is deleted. `abandonedAt`: the value of the next lease, passed on by a
+   * holder that did not run the turn. Default null.
    */
   release(lease: Lease, abandonedAt?: number): MaybePromise<void>;
 
@@ -197,9 +196,9 @@ export interface TaskStateStore {
   commands(taskId: string): Observable<Command>;
 
   /**
-   * Leaves a command for whoever owns the turn, now or later. Gives the command that stands under the id: where the id was posted before, the
-   * first one, and nothing changes. `undefined`, and nothing is left, for a new id where the task has `most` commands. Costs the same however
-   * many there are. Errors: `NOT_FOUND`, `TERMINAL`.
+   * Stores a command for the owner of the turn, the present or the next one. Returns the stored command of that id: if the id was posted before,
+   * the first one, and nothing changes. Returns `undefined` and stores nothing if the id is new and the task has `most` commands already. The
+   * cost does not depend on their number. Errors: `NOT_FOUND`, `TERMINAL`.
    */
   post(taskId: string, command: Command, options?: PostOptions): MaybePromise<Command | undefined>;
 
@@ -207,28 +206,29 @@ export interface TaskStateStore {
   read(taskId: string, options?: ReadOptions): MaybePromise<readonly JournalRecord[]>;
 
   /**
-   * The records from a seq on, then each new one as it becomes durable, and the deltas of the open attempt: who joins in the
-   * middle of one first gets its text so far as one chunk. Completes after a terminal record. Errors as `read` does.
+   * The records from a seq on, then each new one as it becomes durable, and the deltas of the open attempt: a subscriber that joins in the
+   * middle of one first receives its text so far as one chunk. Completes after a terminal record. Errors as `read` does.
    */
   follow(taskId: string, options?: ReadOptions): Observable<FollowSignal>;
 
-  /** Shows deltas to followers. Never fails; may drop all but the open attempt's text. */
+  /** Publishes a delta to the subscribers of `follow`. Never throws; may drop anything but the text of the open attempt. */
   publish(taskId: string, delta: Delta): void;
 
   /** The fold of the journal, or null where there is none. */
   load(taskId: string): MaybePromise<PersistedLoopState | null>;
 
-  /** What `list` says of one task, whatever its state, from its head alone; null where there is none. */
+  /** The summary of one task in any state, as in `list`; reads only its head. Null if there is no such task. */
   describe(taskId: string): MaybePromise<TaskSummary | null>;
 
-  /** The newest first, or as `byStatus` says. An index that is repaired, not atomic with the journals. */
+  /** Tasks, the newest first, or in the order of `byStatus`. Read from an index that is eventually consistent with the journals. */
   list(query?: TaskQuery): MaybePromise<readonly TaskSummary[]>;
 
   /**
-   * Forgets the task and its child turns, which are the `child` links of its records whose own `parent` is the task; and theirs.
-   * Also where a journal is damaged. An owner gets `NOT_FOUND` at its next append. Does nothing where there is none.
+   * Deletes the task and all turns below it: the child turns that its records link to and that name it as their parent. Works for a damaged
+   * journal too. An owner gets `NOT_FOUND` at its next append. Does nothing if there is no such task.
    */
   delete(taskId: string): MaybePromise<void>;
 
+  /** Checks how the server of the store is configured. */
   check(): MaybePromise<StoreCheck>;
 }

@@ -55,7 +55,7 @@ export interface ToolPolicy {
    * limit wait for the end of the child turn. Must be the same for the same call.
    */
   readonly childTurn?: ((call: StartedChild) => ChildLink | undefined) | undefined;
-  /** Takes arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is asked to send JSON. */
+  /** Accepts arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is asked to send JSON. */
   readonly acceptsRaw?: boolean | undefined;
 }
 
@@ -116,7 +116,7 @@ export interface ToolDefinition<Name extends string = string> extends ToolPolicy
   readonly checkArguments?: ArgumentChecker;
 }
 
-/** Who is asking, as the caller of the turn knows it. Handed to tools, never journaled, traced or logged. */
+/** The identity of the caller, as the application knows it. Passed to tools; never journaled, traced or logged. */
 export type AuthContext = Readonly<Record<string, unknown>>;
 
 /** The context of a running tool. `C`: the type of `context`, see `tool<Context>()`. */
@@ -126,7 +126,7 @@ export interface ToolContext<C = unknown> {
   readonly contextId: string;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly authContext: AuthContext | undefined;
-  /** What the application gave with the turn, as it is; `undefined` where it gave none. Never journaled: a resume gives it anew. */
+  /** The `context` of the turn's options, by reference; `undefined` if there is none. Never journaled: a resume passes it again. */
   readonly context: C;
   /**
    * The history, without the system prompt; the last message is the response that makes the call. Results of other calls of that response
@@ -158,7 +158,7 @@ export interface ToolContext<C = unknown> {
   /** Emits an `internal:tool-progress` event, or an `artifact-update` for an `ArtifactChunk`. Never journaled. */
   readonly progress: (update: unknown) => void;
   /**
-   * Adds what model calls of the tool's own took to the usage of the turn, and so to its limit on tokens. Journaled with the result of the attempt, or
+   * Adds the usage of model calls that the tool itself makes to the usage of the turn, and so to its limit on tokens. Journaled with the result of the attempt, or
    * with its question; later usage is not counted. Invalid values are ignored.
    */
   readonly noteUsage: (usage: Usage) => void;
@@ -172,20 +172,20 @@ export interface ToolResult {
   readonly error?: string;
 }
 
-/** What the engine tells a provider when it asks for its tools. */
+/** The turn for which a provider lists its tools. */
 export interface ToolListContext {
   readonly taskId: string;
   readonly agentId: string;
   readonly contextId: string;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly authContext: AuthContext | undefined;
-  /** What the application gave with the turn. */
+  /** The `context` of the turn's options. */
   readonly context?: unknown;
 }
 
 /**
- * A source of tools. `getTools` is asked once a turn, and again on resume. `executeTool` runs one call; a throw or a
- * rejection becomes an error result for the model. Answering without a promise is allowed and cheaper.
+ * A source of tools. `getTools` is called once per turn, and again on resume. `executeTool` runs one call; a throw or a rejection becomes an
+ * error result for the model. Both may return a value instead of a promise, which is cheaper.
  */
 export interface ToolProvider {
   /** Names the provider in error messages. Default: its class name. */

@@ -9,11 +9,11 @@ export interface Usage {
   readonly reasoningTokens?: number;
   /** In US dollars. */
   readonly cost?: number;
-  /** True where the vendor did not tell and the numbers are a guess. */
+  /** True if the vendor reported no usage and the numbers are an estimate. */
   readonly estimated?: boolean;
   /**
-   * What requests of the same call took that gave no answer: retried, lost a race, broken off. Not part of the other numbers, which
-   * are those of the answer; sums over several calls count both. A guess.
+   * An estimate of the usage of requests of the same call without an answer: retried, hedged or aborted ones. Not part of the other numbers,
+   * which are those of the answer; sums over several calls include both.
    */
   readonly discarded?: Omit<Usage, 'discarded'>;
 }

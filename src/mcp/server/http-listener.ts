@@ -195,7 +195,7 @@ function refusalOf(
   return apiKeys === undefined || keyOf(authorization, apiKeys) ? undefined : [401, 'a key is needed'];
 }
 
-/** Who asks, as far as limits go: the holder of a key, or, where none is needed, an address. */
+/** The caller, as far as limits go: the holder of a key, or, where none is needed, an address. */
 function callerOf({ headers, socket }: IncomingMessage, apiKeys: readonly string[] | undefined): string {
   if (apiKeys === undefined) return `address ${socket.remoteAddress ?? 'unknown'}`;
   return `key ${keyOf(headers.authorization, apiKeys) ?? ''}`;
