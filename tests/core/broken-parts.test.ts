@@ -127,7 +127,10 @@ describe('a check of arguments that never answers', () => {
     expect(watcher.of('internal:tool-complete')).toMatchObject([
       {
         success: false,
-        error: { code: 'TOOL_TIMEOUT', message: 'the check of the arguments did not answer within 50 ms' },
+        error: {
+          code: 'TOOL_TIMEOUT',
+          message: 'the check of the arguments did not answer within 50 ms (timeoutMs of the tool, or toolTimeoutMs)',
+        },
       },
     ]);
   });
@@ -170,7 +173,10 @@ describe('an approval that never answers', () => {
     await new Promise<void>((resolve) => setImmediate(resolve));
     bench.clock.advance(50);
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
-    const error = { code: 'TOOL_TIMEOUT', message: 'nobody decided within 50 ms whether the call may run' };
+    const error = {
+      code: 'TOOL_TIMEOUT',
+      message: 'nobody decided within 50 ms whether the call may run (timeoutMs of the tool, or toolTimeoutMs)',
+    };
     expect(watcher.of('internal:tool-complete')).toMatchObject([{ success: false, error }]);
   });
 });

@@ -10,6 +10,7 @@ import {
 } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import { NEVER } from 'rxjs';
+import { plainTools } from './plain-tools.ts';
 import { question, runTurn } from './tools/run-turn.ts';
 import { fruit } from './tracing/tracing-bench.ts';
 import { turnBench } from './turn-bench.ts';
@@ -51,6 +52,16 @@ describe('H-13 a turn waits no longer than an option says', () => {
     expect(error).toMatchObject({
       code: 'TOOL_TIMEOUT',
       message: 'Tool providers did not list their tools within 200 ms (toolListTimeoutMs): far.',
+    });
+  });
+
+  it('H-13 for a tool that never answers: the model reads which options to raise', async () => {
+    const model = bench.model([{ toolCalls: [{ name: 'slow' }] }, { text: 'Too slow.' }]);
+    const toolProviders = [plainTools({ slow: forever })];
+    const loop = new AgentLoop(bench.config(model, { toolProviders, toolTimeoutMs: 250 }));
+    expect((await runTurn(loop, { clock: bench.clock })).result).toMatchObject({ status: 'completed' });
+    expect(model.calls[1]?.messages.at(-1)).toMatchObject({
+      content: 'Tool error: the tool did not answer within 250 ms (timeoutMs of the tool, or toolTimeoutMs)',
     });
   });
 

@@ -41,7 +41,7 @@ describe('millrace demo', () => {
     expect(readdirSync(folder.path)).toEqual([]);
   });
 
-  it('elsewhere it asks about the folder there, and sends its spans where it is told to', async () => {
+  it('H-31 elsewhere it asks about the folder there, sends its spans where it is told to, and names the UI of that host', async () => {
     const receiver = await startOtlpReceiver();
     try {
       const end = await millrace(['demo', '--delay-ms', '0', '--otlp', receiver.url], { cwd: tmpdir() });

@@ -226,6 +226,9 @@ interface Limit {
   readonly limitMs: number;
 }
 
+/** What a limit of a call is called. */
+const limitOfTool = '(timeoutMs of the tool, or toolTimeoutMs)';
+
 /** The only place with the words in which the engine tells a model what became of a call. */
 const toolErrors = {
   unknown_tool: row<{ name: string; known: readonly string[] }>('TOOL_NOT_FOUND', ({ name, known }) => {
@@ -234,11 +237,11 @@ const toolErrors = {
   }),
   check_late: row<Limit>(
     'TOOL_TIMEOUT',
-    ({ limitMs }) => `the check of the arguments did not answer within ${limitMs} ms`,
+    ({ limitMs }) => `the check of the arguments did not answer within ${limitMs} ms ${limitOfTool}`,
   ),
   undecided: row<Limit>(
     'TOOL_TIMEOUT',
-    ({ limitMs }) => `nobody decided within ${limitMs} ms whether the call may run`,
+    ({ limitMs }) => `nobody decided within ${limitMs} ms whether the call may run ${limitOfTool}`,
   ),
   rejected: row<{ says?: string }>('TOOL_REJECTED', ({ says = '' }) =>
     says === '' ? 'the call was rejected' : `the call was rejected: ${says}`,
@@ -246,8 +249,11 @@ const toolErrors = {
   denied: row<{ says: string }>('TOOL_REJECTED', ({ says }) => says),
   skipped: row('TOOL_SKIPPED', () => 'skipped: the turn finished'),
   never_started: row('CANCELED', () => 'the turn was stopped before this call started'),
-  tool_late: row<Limit>('TOOL_TIMEOUT', ({ limitMs }) => `the tool did not answer within ${limitMs} ms`),
-  abandoned: row<Limit>('TOOL_ABANDONED', ({ limitMs }) => `the tool did not stop within ${limitMs} ms of the cancel`),
+  tool_late: row<Limit>('TOOL_TIMEOUT', ({ limitMs }) => `the tool did not answer within ${limitMs} ms ${limitOfTool}`),
+  abandoned: row<Limit>(
+    'TOOL_ABANDONED',
+    ({ limitMs }) => `the tool did not stop within ${limitMs} ms of the cancel (abortGraceMs)`,
+  ),
   no_result: row(
     'TOOL_FAILED',
     () => 'the tool provider returned no ToolResult; return { toolCallId, content, success }',

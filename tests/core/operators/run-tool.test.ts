@@ -248,7 +248,7 @@ describe('runTool', () => {
       config,
       out: '30ms (r|)',
     });
-    const message = 'the tool did not answer within 30 ms';
+    const message = 'the tool did not answer within 30 ms (timeoutMs of the tool, or toolTimeoutMs)';
     expect(result).toEqual({
       ...failure('TOOL_TIMEOUT', message, { reason: 'tool_late', details: { limitMs: 30 } }),
       durationMs: 30,
@@ -306,7 +306,7 @@ describe('runTool', () => {
         cancelAt: 10,
         out: '30ms (r|)',
       });
-      const message = 'the tool did not stop within 20 ms of the cancel';
+      const message = 'the tool did not stop within 20 ms of the cancel (abortGraceMs)';
       expect(result).toEqual({
         ...failure('TOOL_ABANDONED', message, { reason: 'abandoned', details: { limitMs: 20 } }),
         durationMs: 30,

@@ -182,7 +182,7 @@ describe('the time of a tool', () => {
       };
       const { model, loop } = scene({ calls: ['slow'], tools: { slow }, config });
       const { seen, result } = await runTurn(loop, { clock: bench.clock });
-      const message = 'the tool did not answer within 300 ms';
+      const message = 'the tool did not answer within 300 ms (timeoutMs of the tool, or toolTimeoutMs)';
       expect(answersOf(model)).toMatchObject([{ content: `Tool error: ${message}`, status: 'error' }]);
       expect(seen.of('internal:tool-complete')).toMatchObject([
         { success: false, error: { code: 'TOOL_TIMEOUT', message }, durationMs: 300 },
