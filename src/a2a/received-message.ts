@@ -22,7 +22,7 @@ interface ReceivedMetadata {
 }
 
 const maxIdLength = 256;
-/** What an id must not have: a lone surrogate is no text, stores and clients would get U+FFFD in its place, as of any other one. */
+/** What an id must not have: stores and clients would receive U+FFFD for every lone surrogate. */
 export const unsafeInIds = new RegExp(`[${unsafeInLogs.source.slice(1, -1)}\\p{Surrogate}]`, 'u');
 /** In words. */
 export const wellFormedId = 'must not have control characters or lone surrogates';

@@ -127,7 +127,7 @@ export interface AgentLoopConfig extends CallSettings {
    * descendants further down, what each turn on the way shows.
    */
   readonly subAgentEvents?: 'all' | 'records' | 'none' | undefined;
-  /** Default true. */
+  /** Whether turns make OpenTelemetry spans. Default: true. */
   readonly enableTracing?: boolean | undefined;
   /**
    * Puts messages, arguments and results into spans. Default: what `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else
@@ -138,7 +138,7 @@ export interface AgentLoopConfig extends CallSettings {
   readonly redact?: ((text: string) => string) | undefined;
   /** `'millrace'` (default): `agent.execute`, `llm.call`, `tool[name]`; `'semconv'`: `invoke_agent x`, `chat x`, `execute_tool x`. */
   readonly spanNames?: 'millrace' | 'semconv' | undefined;
-  /** Silent by default. */
+  /** Receives warnings and errors: ids, codes and numbers, no content. Default: nothing is logged. */
   readonly logger?: Logger | undefined;
   /** Replaced by tests. Default: the system's. */
   readonly clock?: Clock | undefined;
@@ -146,18 +146,18 @@ export interface AgentLoopConfig extends CallSettings {
   readonly generateId?: (() => string) | undefined;
 }
 
-/** What belongs to one turn. */
+/** The input and the settings of one turn. */
 export interface AgentLoopContext {
-  /** Default: a new one. An id that the store knows attaches to the turn there is. */
+  /** Default: a new id. With an id that the store knows, `startTurn` attaches to the existing turn. */
   readonly taskId: string;
-  /** Default: the configuration's. Where that has `agents`, the one of them that answers first. */
+  /** Default: that of the configuration. If that has `agents`: the agent that runs the first segment. */
   readonly agentId: string;
-  /** Default: a new one. */
+  /** The conversation that the turn belongs to. Default: a new id. */
   readonly contextId: string;
   readonly messages: readonly Message[];
   /** The root span's parent. Default: the context that is active when the turn is made; without an active span the turn is its own trace. */
   readonly parentContext: Context;
-  /** Reaches tools; never journaled, traced or logged. */
+  /** The identity of the caller, passed to tools; never journaled, traced or logged. */
   readonly authContext: AuthContext;
   /** A value of the application, which tools and hooks get as it is: connections, the user, … Never journaled, traced or logged. */
   readonly context: unknown;

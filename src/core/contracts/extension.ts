@@ -281,48 +281,49 @@ export interface Extension {
   /** Tools that the extension adds to the turn. */
   readonly toolProviders?: readonly ToolProvider[];
   /**
-   * Says whether what the turn and its child turns used reaches a limit. Called before each model call of a child turn, at any depth; must
-   * answer at once and must not throw. The calls that run such child turns are then cancelled, and the turn fails where `fails` says so.
+   * Returns the limit that the usage of the turn and its child turns has reached, if any. Called before each model call of a child turn, at any
+   * depth; must be synchronous and must not throw. If a limit is returned, the calls that run child turns are cancelled, and the turn fails if
+   * `fails` is true.
    */
   readonly limitUsage?: (used: TreeUsage) => ReachedLimit | undefined;
   /** Partial values of the extension's final value, read from the events of a turn: see `Turn.partials`. */
   readonly partials?: (events$: Observable<AgentEvent>) => Observable<unknown>;
   /**
-   * A message of the caller as it comes in, at the start or by steering, before it is recorded and before anybody reads it; what it gives
-   * takes its place, and has to be the same for the same message. Answers at once: no promise, no time limit, no span, and no context, as
-   * there may be no turn yet. Where it fails, the message is refused: `startTurn` and `steer` throw `EXTENSION_FAILED`; one of another
-   * process is logged. Asked in each process that such a message comes through.
+   * Called with each message of the caller, at the start or by steering, before it is recorded. A returned message replaces it, and must be the
+   * same for the same message. Synchronous: no promise, no time limit, no span, and no context, as there may be no turn yet. If it throws, the
+   * message is refused: `startTurn` and `steer` throw `EXTENSION_FAILED`; a refused message of another process is logged. Called in each
+   * process that the message passes through.
    */
   readonly beforeMessage?: (message: Message) => Message | undefined;
-  /** Once, before the first iteration; of an agent that takes a turn over, before its first. */
+  /** Called once, before the first iteration; for an agent that takes over by hand-off, before its first iteration. */
   readonly beforeTurn?: (context: HookContext) => HookAnswer<TurnBeginning>;
-  /** Before each iteration but the first. True, or a reason, suspends the turn; a turn that is resumed there is not asked again. */
+  /** Called before each iteration but the first. True, or a reason, suspends the turn; after the resume it is not called again at that place. */
   readonly shouldPause?: (context: HookContext) => HookAnswer<boolean | { readonly reason: string }>;
-  /** Before each model call: what it sees. */
+  /** Called before each model call; changes what the model sees in it. The history stays as it is. */
   readonly prepareIteration?: (view: IterationView, context: HookContext) => HookAnswer<IterationChange>;
-  /** Around each model call: what it is asked, or the answer in its place. */
+  /** Called before each model call with its request; changes the request or the provider, or returns the answer. */
   readonly beforeLLMCall?: (params: LLMCallParams, context: HookContext) => HookAnswer<CallChange>;
-  /** The answer, before it is recorded. What was streamed of it has been shown. */
+  /** Called with the answer before it is recorded; its deltas have been emitted by then. */
   readonly afterLLMCall?: (response: LLMResponse, context: HookContext) => HookAnswer<ResponseChange>;
-  /** Before each start of a call of a known tool with arguments in order, also before it runs again, and before its approval. */
+  /** Called before each start of a call of a known tool with valid arguments, also before it runs again, and before its approval. */
   readonly beforeToolCall?: (request: ToolCallRequest) => HookAnswer<ToolCallChange>;
   /**
    * Decides whether a call may run, on its final arguments and before its intent. `undefined` leaves it to the next extension, and at
-   * last to the tool's `needsApproval`. One that throws, answers nonsense, or does not answer within `timeoutMs` or the tool's time limit
-   * refuses the call, whatever `onError` says: what was not decided does not run, and the turn continues.
+   * last to the tool's `needsApproval`. If it throws, returns an invalid decision, or does not settle within `timeoutMs` or the
+   * tool's time limit, the call is refused, whatever `onError` says, and the turn continues.
    */
   readonly approveToolCall?: (request: ApprovalRequest) => HookAnswer<ApprovalDecision>;
-  /** The outcome of a call that ran, also of one that threw or ran into its limit, before it is recorded. */
+  /** Called with the outcome of a call before it is recorded, also if it threw or reached its time limit. */
   readonly afterToolCall?: (outcome: ToolCallOutcome) => HookAnswer<ToolOutcomeChange>;
-  /** After the last response, before the turn completes: whether it may. Before `afterIteration`. */
+  /** Called after the last response, before `afterIteration` and before the turn completes; may make it continue. */
   readonly beforeFinish?: (finish: TurnFinish) => HookAnswer<FinishChange>;
-  /** Behind each iteration, once every call has its result; the last one is `finished`. */
+  /** Called after each iteration, once every call has its result; `finished` is true after the last one. */
   readonly afterIteration?: (step: IterationStep) => HookAnswer<StepChange>;
-  /** Once, at every end. Before the record of a completed turn, after the record of any other end. */
+  /** Called once at every end: before the record of the end if the turn completes, after it otherwise. */
   readonly afterTurn?: (end: TurnEnd) => HookAnswer<EndChange>;
   /**
-   * Once, after the record of every end and after the last event; the turn's result waits for it, a cancel does not reach it. It changes
-   * nothing, and what it throws is logged. Not asked where a process dies before it, nor where nobody runs a turn that is cancelled.
+   * Called once, after the record of every end and after the last event. The result of the turn waits for it; a cancel does not abort it. It
+   * changes nothing, and errors are logged. Not called if the process dies before, or if a turn without an owner is cancelled.
    */
   readonly afterEnd?: (end: TurnEnd) => void | Promise<void>;
 }

@@ -20,13 +20,17 @@ export interface ResponseFormat {
 
 /** Settings of one model call. Absent: the provider's own. */
 export interface CallSettings {
-  /** In place of the provider's. */
+  /** The name of the model, as the vendor names it. */
   readonly model?: string | undefined;
+  /** Whether the model may, must or must not call tools. */
   readonly toolChoice?: ToolChoice | undefined;
+  /** At least 0; most models accept 0 to 2. */
   readonly temperature?: number | undefined;
+  /** The limit on tokens of the answer, from 1; see `onLength`. */
   readonly maxTokens?: number | undefined;
+  /** The form of the answer, for vendors that guarantee one. */
   readonly responseFormat?: ResponseFormat | undefined;
-  /** Sent as they are, under the vendor's names. */
+  /** Options of the vendor, under its own names, sent unchanged. */
   readonly providerOptions?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -93,7 +97,7 @@ export interface LLMCapabilities {
   readonly responseFormat?: boolean;
 }
 
-/** What the `llm.call` span says of the model and the way to it. No secrets. */
+/** The attributes of the `llm.call` span about the model and its server. No secrets. */
 export interface LLMProviderInfo {
   /** OpenTelemetry's `gen_ai.provider.name`, e.g. `openai`. */
   readonly providerName?: string;
@@ -103,14 +107,17 @@ export interface LLMProviderInfo {
 }
 
 /**
- * A language model. Both methods give the same message for the same answer. A failure is an error of the promise or the
- * Observable, best an `AgentLoopError` with a `PROVIDER_…` code; anything else becomes `PROVIDER_FAILED`.
+ * A language model. Both methods return the same message for the same answer. A failure is an error of the promise or the
+ * Observable, preferably an `AgentLoopError` with a `PROVIDER_…` code; anything else becomes `PROVIDER_FAILED`.
  */
 export interface LLMProvider {
+  /** What the provider supports. Default: everything but `responseFormat`. */
   readonly capabilities?: LLMCapabilities;
+  /** The model and its server, for spans. */
   readonly info?: LLMProviderInfo;
-  /** True where the provider makes the `llm.call` span of each of its requests, as those behind policies do: the loop makes none. */
+  /** True if the provider makes an `llm.call` span for each of its requests, as a provider with policies does: the loop then makes none. */
   readonly tracesAttempts?: boolean;
+  /** Makes one call and resolves with the whole answer. */
   call(params: LLMCallParams): Promise<LLMResponse>;
   /** Cold: each subscription is one call. Unsubscribing closes the connection. Completes after `done`. */
   stream?(params: LLMCallParams): Observable<LLMChunk>;

@@ -34,11 +34,11 @@ export interface ToolPolicy {
   readonly timeoutMs?: number | undefined;
   /** Runs alone: never at the same time as another call of the turn. Default `false`. */
   readonly sequential?: boolean | undefined;
-  /** Has no effect outside. Default `false`. */
+  /** Has no side effects. Default `false`. */
   readonly readOnly?: boolean | undefined;
   /** Running it twice with one idempotency key has the effect of running it once. Default `false`. */
   readonly idempotent?: boolean | undefined;
-  /** Default `'fail'`; `'retry'` needs `idempotent` or `readOnly`. */
+  /** What happens to a call that had started when its process died. Default `'fail'`; `'retry'` needs `idempotent` or `readOnly`. */
   readonly onInDoubt?: OnInDoubt | undefined;
   /**
    * Whether somebody has to approve a call before it runs: the turn asks an `approval` question, answered by an `Approval`. A
@@ -47,11 +47,11 @@ export interface ToolPolicy {
   readonly needsApproval?: boolean | NeedsApproval | undefined;
   /** Not offered to the model until an extension adds it by its name. Default `false`. */
   readonly hidden?: boolean | undefined;
-  /** Whether `cacheTools` may give an earlier result again. Default: where the tool is `readOnly`. */
+  /** Whether `cacheTools` may reuse an earlier result. Default: the value of `readOnly`. */
   readonly cache?: boolean | undefined;
   /**
    * The child turn that a call runs as: its task and its agent. It is named in the record of the call's start, so that a cancel from another
-   * process finds it. A call that runs as one is continued by whoever resumes the turn, whatever its `onInDoubt`; a cancel and its time
+   * process finds it. Such a call is continued by the process that resumes the turn, whatever its `onInDoubt`; a cancel and its time
    * limit wait for the end of the child turn. Must be the same for the same call.
    */
   readonly childTurn?: ((call: StartedChild) => ChildLink | undefined) | undefined;

@@ -165,7 +165,7 @@ export interface LoopFields {
   readonly calls: PersistentArray<PendingToolCall>;
   /** What was answered in the whole turn, in order: an answer that comes twice is known. */
   readonly answers: readonly GivenAnswer[];
-  /** Messages that came while calls were open; they enter the history after the results. */
+  /** Deferred messages: they arrived while calls were open, and enter the history after the results. */
   readonly told: readonly Message[];
   /** Child turns of calls that have no result. */
   readonly openChildren: readonly ChildLink[];
