@@ -9,9 +9,9 @@ export class CommandProcess {
   readonly child: ChildProcess;
   #output = '';
 
-  constructor(...args: readonly string[]) {
+  constructor(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
     const { PATH = '' } = process.env;
-    this.child = spawn(process.execPath, [main, ...args], { env: { PATH } });
+    this.child = spawn(process.execPath, [main, ...args], { env: { PATH, ...env } });
     const keep = (data: Buffer) => {
       this.#output += data;
     };

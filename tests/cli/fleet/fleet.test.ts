@@ -1,6 +1,7 @@
+import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { toolEventsExtension, turnExtension } from 'millrace/a2a';
-import { clientOf, message, rpc, wireMessage } from '../../a2a/server/test-server.ts';
+import { answerOf, clientOf, message, rpc, wireMessage } from '../../a2a/server/test-server.ts';
 import { describeRedis } from '../../stores/redis/describe-redis.ts';
 import { type RedisProcess, startRedis } from '../../stores/redis/redis-process.ts';
 import { runInProcess } from '../run-in-process.ts';
@@ -44,8 +45,9 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
   const processes: CommandProcess[] = [];
   let redis: RedisProcess;
   let url = '';
+  let grpcAddress = '';
   const started = (...args: readonly string[]) => {
-    const made = new CommandProcess(...args);
+    const made = new CommandProcess(args);
     processes.push(made);
     return made;
   };
@@ -55,8 +57,20 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
 
   beforeAll(async () => {
     redis = await startRedis({ config: ['appendonly yes', 'maxmemory-policy noeviction'] });
-    const gateway = started('serve', '--agent', folder.agent, ...at(), '--queue', redis.url, '--port', '0');
+    const gateway = started(
+      'serve',
+      '--agent',
+      folder.agent,
+      ...at(),
+      '--queue',
+      redis.url,
+      '--port',
+      '0',
+      '--grpc-port',
+      '0',
+    );
     url = await gateway.wrote(/listens at (http\S+)/);
+    grpcAddress = await gateway.wrote(/gRPC +(\S+)/);
   });
   afterAll(async () => {
     await Promise.all(processes.map((each) => each.end('SIGKILL')));
@@ -133,6 +147,15 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
     const { result } = JSON.parse(await (await rpc(url, 'SendMessage', { message: answer })).text());
     expect(result.task.status.state).toBe('TASK_STATE_COMPLETED');
     expect(folder.lines(paid).map(({ what }) => what)).toEqual(['pay']);
+
+    const overRest = await (await clientOf(url, { binding: 'HTTP+JSON' })).sendMessage(message('quick'));
+    expect(overRest).toMatchObject({ status: { state: completed } });
+    const card = await answerOf(fetch(`${url}/.well-known/agent-card.json`, { headers: { 'a2a-version': '1.0' } }));
+    const overGrpc = await new GrpcTransportFactory().create(grpcAddress, card);
+    const updates: (string | undefined)[] = [];
+    for await (const { payload } of overGrpc.sendMessageStream(message('quick'))) updates.push(payload?.$case);
+    expect(updates.at(0)).toBe('task');
+    expect(updates.at(-1)).toBe('statusUpdate');
 
     await second.end('SIGTERM');
     const held = await begin('held quick');
