@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import type { Agent } from '../agent/agent.ts';
 import type { MessageStore, TaskStateStore } from '../core/contracts/index.ts';
 import type { TurnQueue } from '../fleet/index.ts';
 import { invalidConfig } from './arguments.ts';
@@ -53,6 +54,14 @@ interface QueuedOn {
 export async function openQueue({ connection, name }: QueueSettings, on: QueuedOn): Promise<TurnQueue> {
   const { turnQueue } = await import('../fleet/index.ts');
   return turnQueue({ connection, name, ...on });
+}
+
+/** Refuses an agent whose id is another one in each process: no worker would run its turns. Errors: `INVALID_CONFIG`. */
+export function checkQueuedAgent({ options }: Agent, file: string): void {
+  if (options.id !== undefined || options.name !== undefined) return;
+  throw invalidConfig(
+    `the agent of ${file} has no id, by which workers find its turns; give it one: agent({ id: 'clerk', … })`,
+  );
 }
 
 function placeOf(url: string, name = 'millrace'): string {

@@ -5,7 +5,14 @@ import { shortestKey } from '../../a2a/server/authentication.ts';
 import type { TurnQueue } from '../../fleet/index.ts';
 import { httpUrl, invalidConfig, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
-import { addQueueFlags, checkedQueue, openQueue, type QueueFlags, type QueueSettings } from '../queue.ts';
+import {
+  addQueueFlags,
+  checkedQueue,
+  checkQueuedAgent,
+  openQueue,
+  type QueueFlags,
+  type QueueSettings,
+} from '../queue.ts';
 import { type AgentFlags, checkReach, checkServeFlags, type Served, withServed } from '../served-agent.ts';
 import { defaultLeaseMs } from '../session.ts';
 import { type StoreFlags, type StoreSettings, storeSettings } from '../store.ts';
@@ -150,6 +157,8 @@ async function newServer(
 
 /** The queue of a gateway; `undefined` where turns run here. Errors: `INVALID_CONFIG`. */
 function servedQueue(flags: ServeFlags, store: StoreSettings): QueueSettings | undefined {
+  if (flags.queue !== undefined && flags.agent === undefined)
+    throw invalidConfig('--queue needs --agent, the file that the workers have, too');
   if (flags.queue !== undefined) return checkedQueue(flags, store);
   const unread =
     flags.name !== undefined ? '--name' : flags.maxOutstanding !== undefined ? '--max-outstanding' : undefined;
@@ -159,9 +168,10 @@ function servedQueue(flags: ServeFlags, store: StoreSettings): QueueSettings | u
 
 async function openGateway(
   { agent, stores }: Served,
-  { maxOutstanding }: ServeFlags,
+  { maxOutstanding, agent: file = '' }: ServeFlags,
   jobs: QueueSettings,
 ): Promise<TurnQueue> {
+  checkQueuedAgent(agent, file);
   if (agent.options.taskStateStore !== stores.journals.store)
     throw invalidConfig('with --queue the turns are in the --store; leave taskStateStore out of the agent');
   return openQueue(jobs, { store: stores.journals.store, messageStore: stores.messages, maxOutstanding });

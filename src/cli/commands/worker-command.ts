@@ -6,7 +6,7 @@ import type { Agent } from '../../agent/agent.ts';
 import type { QueuedTurn, TurnQueue, TurnWorker, WorkerOptions } from '../../fleet/index.ts';
 import { collect, invalidConfig, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
-import { addQueueFlags, checkedQueue, openQueue, type QueueFlags } from '../queue.ts';
+import { addQueueFlags, checkedQueue, checkQueuedAgent, openQueue, type QueueFlags } from '../queue.ts';
 import { agentDefaults, type Opened, withOpened } from '../served-agent.ts';
 import { type StoreFlags, storeSettings } from '../store.ts';
 import { note } from '../terminal.ts';
@@ -98,6 +98,7 @@ async function work(flags: WorkerFlags, host: CommandHost): Promise<void> {
           ].join('\n'),
         );
         const over = working.run();
+        over.catch(() => {});
         const asked = once(interruption.signal, 'abort');
         if (!interruption.signal.aborted) await Promise.race([over, asked]);
         note(terminal, 'draining; a second signal does not wait');
@@ -111,7 +112,10 @@ async function work(flags: WorkerFlags, host: CommandHost): Promise<void> {
 async function workingAgent(file: string, opened: Opened): Promise<Agent> {
   const agent = await loadAgent(file, agentDefaults(opened));
   const { Agent: Own } = await import('../../agent/agent.ts');
-  if (agent instanceof Own) return agent;
+  if (agent instanceof Own) {
+    checkQueuedAgent(agent, file);
+    return agent;
+  }
   throw invalidConfig(
     `the agent of ${file} is made with another copy of millrace than this command; run the command that is installed beside the file: npx millrace worker`,
   );

@@ -66,7 +66,7 @@ const make = (name, more) => tool({ name, description: name, parameters, onInDou
 const tools = [
   make('quick'),
   make('pay', { needsApproval: true }),
-  make('held', { execute: async (_, context) => { note('held', context); await released(context.taskId); return 'held'; } }),
+  make('held', { execute: async (_, context) => { note('held', context); await released(context.taskId, context.signal); return 'held'; } }),
 ];
 const provider = {
   call: async ({ messages, signal }) => {

@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { toolEventsExtension, turnExtension } from 'millrace/a2a';
@@ -91,6 +93,7 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
 
   const completed = 3;
   const failed = 4;
+  const canceled = 5;
   const inputRequired = 6;
 
   it('a stream of the gateway has every update once while the worker of its turn is killed and another continues', async () => {
@@ -157,6 +160,11 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
     expect(updates.at(0)).toBe('task');
     expect(updates.at(-1)).toBe('statusUpdate');
 
+    const unwanted = await begin('held');
+    await until(() => folder.lines(unwanted).length === 1);
+    const cancelled = await (await clientOf(url)).cancelTask({ tenant: '', id: unwanted, metadata: undefined });
+    expect(cancelled).toMatchObject({ status: { state: canceled } });
+
     await second.end('SIGTERM');
     const held = await begin('held quick');
     await until(() => folder.lines(held).length === 1);
@@ -209,6 +217,7 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
     [['worker', '--agent', 'a.mjs', '--store', 'lmdb'], '--queue is missing'],
     [['worker', '--agent', 'a.mjs', '--store', 'redis://h', '--queue', 'http://h'], '--queue must be redis://'],
     [['worker', '--agent', 'a.mjs', '--store', 'redis://h', '--host', '0.0.0.0'], '--host needs --health-port'],
+    [['serve', '--queue', 'redis://h'], '--queue needs --agent'],
     [['serve', '--name', 'q'], '--name needs --queue'],
     [['serve', '--max-outstanding', '5'], '--max-outstanding needs --queue'],
   ])('refuses %j', async (args, sentence) => {
@@ -216,6 +225,17 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
     expect(stderr.replace(/\s+/g, ' ')).toContain(sentence);
     expect(exitCode).toBe(2);
   });
+
+  it.each(['worker', 'serve'])(
+    'refuses, by millrace %s, an agent whose id is another one in each process',
+    async (command) => {
+      const file = join(folder.path, 'nameless.mjs');
+      writeFileSync(file, 'export default { provider: { call: async () => {} } };');
+      const { exitCode, stderr } = await runInProcess([command, '--agent', file, ...at(), '--queue', redis.url]);
+      expect(stderr.replace(/\s+/g, ' ')).toContain('has no id, by which workers find its turns');
+      expect(exitCode).toBe(2);
+    },
+  );
 
   it('refuses a lock that is shorter than the lease and the check, naming what to do', async () => {
     const args = ['worker', '--agent', folder.agent, ...at(), '--lock-ms', '1000'];
