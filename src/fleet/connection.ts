@@ -81,10 +81,6 @@ export class QueueConnections {
     return this.#queues.keys();
   }
 
-  get queues(): ReadonlyMap<string, JobQueue> {
-    return this.#queues;
-  }
-
   /** A worker of an agent that does not run yet. */
   workerOf(agentId: string, { process, onError, onLocksLost, ...options }: JobWorkerOptions): JobWorker {
     const { Worker, createPostgresBackend } = this.bullmq;

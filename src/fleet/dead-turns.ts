@@ -8,6 +8,8 @@ import {
 import { retryTask } from '../core/turn/index.ts';
 import { isRunnable } from '../stores/task-summary.ts';
 import type { QueueConnections, TurnJob } from './connection.ts';
+import { knownAgents } from './known-agents.ts';
+import type { SharedCounts } from './shared-counts.ts';
 
 /** A turn that nothing runs any more unless somebody sees to it. */
 export interface DeadTurn {
@@ -33,6 +35,7 @@ export interface DeadTurnsQuery {
 interface DeadTurnsOptions {
   readonly store: TaskStateStore;
   readonly connections: QueueConnections;
+  readonly counts: SharedCounts;
   readonly clock: Clock;
 }
 
@@ -99,8 +102,9 @@ export class DeadTurns {
 
   async #failedJobs(): Promise<ReadonlyMap<string, string | undefined>> {
     const { connections } = this.#options;
+    const { agentIds } = await knownAgents(this.#options);
     const failed = await Promise.all(
-      [...connections.queues.values()].map((queue) => connections.ask(() => queue.getFailed(0, mostFailedJobs))),
+      [...agentIds].map((id) => connections.ask(() => connections.queueOf(id).getFailed(0, mostFailedJobs))),
     );
     return new Map(failed.flat().flatMap((job) => (isTurnJob(job?.data) ? [[job.data.taskId, job.failedReason]] : [])));
   }

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, TaskStateStore } from '../core/contracts/index.ts';
 import type { QueueConnections } from './connection.ts';
 import type { DeadTurns } from './dead-turns.ts';
+import { knownAgents } from './known-agents.ts';
 import type { SharedCounts, WorkerStatus } from './shared-counts.ts';
 
 export interface QueueCounts {
@@ -32,15 +33,10 @@ interface HealthDeps {
 
 const mostDead = 100;
 const atEachEnd = 50;
-/** Open turns whose agents are looked at, where no worker has them. */
-const mostOpen = 100;
 
 /** What the queue and the store say now, of the agents that this process or a worker knows, and of those of open turns. */
 export async function healthOf({ store, connections, counts, deadTurns, clock }: HealthDeps): Promise<FleetHealth> {
-  const workers = await counts.workers();
-  const open = await connections.ask(async () => store.list({ runnable: true, roots: true, limit: mostOpen }));
-  const known = [...connections.agentIds, ...workers.flatMap(({ agents }) => agents)];
-  const ids = new Set([...known, ...open.map(({ agentId }) => agentId)]);
+  const { agentIds, workers } = await knownAgents({ store, connections, counts });
   const of = async (agentId: string) => {
     const queue = connections.queueOf(agentId);
     const {
@@ -57,7 +53,7 @@ export async function healthOf({ store, connections, counts, deadTurns, clock }:
     const oldest = Math.min(...jobs.flat().flatMap((job) => (job ? [job.timestamp] : [])));
     return { agentId, oldest, counts: { waiting: wait + prioritized, active, delayed } };
   };
-  const all = await Promise.all([...ids].map(of));
+  const all = await Promise.all([...agentIds].map(of));
   const oldest = Math.min(...all.map((each) => each.oldest));
   const sum = (name: keyof QueueCounts) => all.reduce((total, each) => total + each.counts[name], 0);
   return {

@@ -2,11 +2,10 @@
 export type { QueueConnection } from './connection.ts';
 export type { DeadTurn, DeadTurnsQuery } from './dead-turns.ts';
 export { type FleetHealth, healthHandler, type QueueCounts } from './health.ts';
-export type { TurnLimits, TurnQueueOptions } from './options.ts';
+export type { SchedulePlan, TurnLimits, TurnQueueOptions } from './options.ts';
 export type { QueuedTurn, TurnGifts } from './run-job.ts';
 export type { WorkerStatus } from './shared-counts.ts';
 export {
-  type SchedulePlan,
   type StartedTurn,
   type StartTurnOptions,
   type TurnQueue,

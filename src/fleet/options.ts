@@ -1,5 +1,6 @@
 import { Agent } from '../agent/agent.ts';
 import {
+  AgentLoopError,
   type Clock,
   invalidConfig,
   type MessageStore,
@@ -59,6 +60,46 @@ export function checkQueueOptions(options: TurnQueueOptions): void {
   assertWhole({ 'limits.rate.turns': limits.rate.turns, 'limits.rate.perMs': limits.rate.perMs }, 1);
 }
 
+/** When: every so many milliseconds, or by a cron pattern in a time zone. */
+export type SchedulePlan =
+  | { readonly every: number; readonly pattern?: undefined; readonly tz?: undefined }
+  | { readonly pattern: string; readonly tz?: string | undefined; readonly every?: undefined };
+
+const longestDelayMs = 10 * 365 * 86_400_000;
+const cronPattern = /^(@\w+|\S+( +\S+){4,5})$/;
+/** A colon and the time in milliseconds follow it in the ids of its turns, which have at most 128 characters. */
+const scheduleId = /^[\w.:-]{1,114}$/;
+
+/** Errors: `INVALID_INPUT`. */
+export function checkDelay(delayMs: number): void {
+  if (Number.isSafeInteger(delayMs) && delayMs >= 0 && delayMs <= longestDelayMs) return;
+  throw invalidInput(`delayMs must be an integer from 0 to ${longestDelayMs} (ten years), not ${shownValue(delayMs)}`);
+}
+
+/** What BullMQ would find only when the schedule runs, or report as a queue that fails. Errors: `INVALID_INPUT`. */
+export function checkSchedule(id: string, { every, pattern, tz }: SchedulePlan): void {
+  if (typeof id !== 'string' || !scheduleId.test(id))
+    throw invalidInput(
+      `the id of a schedule must have 1 to 114 characters out of A-Z a-z 0-9 _ . : -, not ${shownValue(id)}`,
+    );
+  if ((every === undefined) === (pattern === undefined))
+    throw invalidInput('a schedule must have either { every } or { pattern }');
+  if (every !== undefined && !(Number.isSafeInteger(every) && every >= 1))
+    throw invalidInput(`every must be an integer ≥ 1 (milliseconds), not ${shownValue(every)}`);
+  if (pattern !== undefined && !cronPattern.test(pattern))
+    throw invalidInput(`pattern must be five or six fields of cron such as "0 6 * * *", not ${shownValue(pattern)}`);
+  if (tz !== undefined && !isTimeZone(tz))
+    throw invalidInput(`tz must be a time zone such as "Europe/Berlin", not ${shownValue(tz)}`);
+}
+
+function isTimeZone(tz: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: tz }) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
 /** The options of a worker that are milliseconds, with every default filled in. */
 export interface WorkerTimes {
   readonly lockMs: number;
@@ -103,6 +144,10 @@ export function checkWorkerOptions(options: CheckedWorker): WorkerTimes {
       `set lockMs above ${shortest}, or shorten the others`,
     );
   return times;
+}
+
+function invalidInput(message: string): AgentLoopError {
+  return new AgentLoopError('INVALID_INPUT', `${message}.`);
 }
 
 function assertObject(what: string, value: unknown, cure: string): void {

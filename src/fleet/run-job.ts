@@ -102,8 +102,8 @@ export class JobRunner {
       case 'LEFT':
         throw error;
       default:
-        this.#options.logger?.error('turn not run', { taskId, code });
-        throw this.#unrecoverable(`${code}: ${messageOf(error)}`);
+        this.#options.logger?.error('turn not run', { taskId, code, error: messageOf(error) });
+        throw this.#unrecoverable(reasonOf(error));
     }
   }
 
@@ -155,12 +155,28 @@ export class JobRunner {
     if (started?.type !== 'turn.started') return {};
     const { contextId, metadata = {}, settings, submitted } = started;
     const turn = { taskId, contextId, agentId: agent.id, tenant: settings.tenant, metadata };
-    const gifts = await turnOptions?.(turn);
+    const gifts = await this.#gifts(turn);
     const { traceId, spanId, sampled } = submitted?.trace ?? {};
     if (traceId === undefined || spanId === undefined) return { ...gifts };
     const traceFlags = sampled === false ? TraceFlags.NONE : TraceFlags.SAMPLED;
     const parentContext = trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
     return { ...gifts, parentContext };
+  }
+
+  /** Errors: `UNAVAILABLE`, as what the application asks may be away; its message is for the log only, as the queue keeps that of a job. */
+  async #gifts(turn: QueuedTurn): Promise<TurnGifts | undefined> {
+    const { turnOptions, logger } = this.#options;
+    try {
+      return await turnOptions?.(turn);
+    } catch (error) {
+      const { taskId } = turn;
+      logger?.error('turnOptions failed', { taskId, error: messageOf(error) });
+      throw new AgentLoopError('UNAVAILABLE', `turnOptions of the worker failed for turn "${taskId}".`, {
+        taskId,
+        retryable: true,
+        cause: error,
+      });
+    }
   }
 
   /** The turn has ended, or waits: reads once what has become of it since, such as an answer that came while it suspended. */
@@ -210,7 +226,7 @@ export class JobRunner {
     const taskId = String(job.id)
       .replace(/^repeat:/, '')
       .slice(-128);
-    await this.#options.queue.start(messages, { ...options, taskId });
+    await this.#options.queue.startPlaced(messages, { ...options, taskId });
   }
 
   #pause(ms: number): Promise<void> {
@@ -278,6 +294,13 @@ class Gate {
 /** Before turns that have not begun. */
 async function putFirst(job: Job): Promise<void> {
   if ((job.opts.priority ?? 0) > 0) await job.changePriority({ priority: 0 });
+}
+
+/** What the queue keeps of an error. Of those of others it is no more than that there was one: they may name what they were given. */
+function reasonOf(error: unknown): string {
+  return AgentLoopError.isInstance(error) && error.code !== 'INTERNAL'
+    ? `${error.code}: ${error.message}`
+    : 'INTERNAL: the turn could not be run; the log of the worker says why';
 }
 
 function codeOf(error: unknown): AgentLoopError['code'] {

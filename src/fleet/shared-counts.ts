@@ -110,7 +110,9 @@ export class SharedCounts {
   /** Whether this process sweeps for an agent now; the others do not for that long. */
   async sweeps(agentId: string, forMs: number): Promise<boolean> {
     if (!this.isThere) return true;
-    return (await this.#send('SET', this.#connections.key('sweep', agentId), '1', 'NX', 'PX', forMs)) === 'OK';
+    return (
+      (await this.#send('SET', this.#connections.key('sweep', agentId), '1', 'NX', 'PX', Math.ceil(forMs))) === 'OK'
+    );
   }
 
   async tell(status: WorkerStatus): Promise<void> {

@@ -3,6 +3,7 @@ import { AgentLoop } from '../agent-loop.ts';
 import {
   AgentLoopError,
   type Clock,
+  checkMessages,
   isSuspended,
   type LLMProvider,
   type Message,
@@ -16,7 +17,7 @@ import type { SubmitOptions } from '../core/turn/index.ts';
 import { QueueConnections, type TurnJob } from './connection.ts';
 import { type DeadTurn, DeadTurns, type DeadTurnsQuery } from './dead-turns.ts';
 import { type FleetHealth, healthOf } from './health.ts';
-import { checkQueueOptions, type TurnQueueOptions } from './options.ts';
+import { checkDelay, checkQueueOptions, checkSchedule, type SchedulePlan, type TurnQueueOptions } from './options.ts';
 import { SharedCounts } from './shared-counts.ts';
 
 export interface StartTurnOptions extends SubmitOptions {
@@ -39,11 +40,6 @@ export interface TurnTemplate
   > {
   readonly messages: readonly Message[];
 }
-
-/** When: every so many milliseconds, or by a cron pattern in a time zone. */
-export type SchedulePlan =
-  | { readonly every: number; readonly pattern?: undefined; readonly tz?: undefined }
-  | { readonly pattern: string; readonly tz?: string | undefined; readonly every?: undefined };
 
 /**
  * Turns that wait for workers. BullMQ carries task ids; the journals say what a turn is, how far it is, and who may act. Losing every job costs
@@ -114,7 +110,7 @@ export class FleetQueue implements TurnQueue {
     this.clock = clock;
     this.connections = new QueueConnections(connection, name);
     this.counts = new SharedCounts(this.connections, () => clock.now());
-    this.deadTurns = new DeadTurns({ store: options.store, connections: this.connections, clock });
+    this.deadTurns = new DeadTurns({ store: options.store, connections: this.connections, counts: this.counts, clock });
   }
 
   get store(): TaskStateStore {
@@ -122,24 +118,37 @@ export class FleetQueue implements TurnQueue {
   }
 
   async start(messages: readonly Message[], options: StartTurnOptions): Promise<StartedTurn> {
-    const { agentId, delayMs = 0, ...given } = options;
-    const { taskId = crypto.randomUUID(), tenant } = given;
+    const { agentId, taskId = crypto.randomUUID() } = options;
     const { maxOutstanding } = this.options;
-    if (maxOutstanding !== undefined && !(await this.counts.takePlace(agentId, taskId, maxOutstanding)))
-      throw full(agentId, maxOutstanding);
+    if (maxOutstanding === undefined) return this.startPlaced(messages, { ...options, taskId });
+    const isPlaced = await this.counts.takePlace(agentId, taskId, maxOutstanding);
+    // One that is there already is outstanding, or has ended.
+    const isThere = async () => options.taskId !== undefined && !!(await this.store.describe(taskId));
+    if (!isPlaced && !(await isThere())) throw full(agentId, maxOutstanding);
     try {
-      const notBefore = delayMs > 0 ? { notBefore: this.clock.now() + delayMs } : {};
-      const task = await this.#producerOf(agentId).submit(messages, { ...given, taskId, ...notBefore });
-      const { contextId } = task;
-      const places = this.#places;
-      if (given.contextId !== undefined && places) await places.begin(contextId, taskId);
-      const counted = tenant === undefined ? 1 : await this.counts.countIn(tenant, taskId);
-      const priority = given.priority ?? Math.max(1, counted);
-      await this.add(agentId, taskId, { priority, delayMs });
-      return { taskId, contextId };
+      return await this.startPlaced(messages, { ...options, taskId });
     } finally {
-      if (maxOutstanding !== undefined) await this.counts.leavePlace(agentId, taskId);
+      await this.counts.leavePlace(agentId, taskId);
     }
+  }
+
+  /** Starts a turn that has its place among the outstanding ones: the job of a schedule counts there before its turn does. */
+  async startPlaced(
+    messages: readonly Message[],
+    options: StartTurnOptions & { readonly taskId: string },
+  ): Promise<StartedTurn> {
+    const { agentId, delayMs = 0, ...given } = options;
+    const { taskId, tenant } = given;
+    checkDelay(delayMs);
+    const notBefore = delayMs > 0 ? { notBefore: this.clock.now() + delayMs } : {};
+    const task = await this.#producerOf(agentId).submit(messages, { ...given, ...notBefore });
+    const { contextId } = task;
+    const places = this.#places;
+    if (given.contextId !== undefined && places) await places.begin(contextId, taskId);
+    const counted = tenant === undefined ? 1 : await this.counts.countIn(tenant, taskId);
+    const priority = given.priority ?? Math.max(1, counted);
+    await this.add(agentId, taskId, { priority, delayMs });
+    return { taskId, contextId };
   }
 
   async wake(taskId: string): Promise<void> {
@@ -156,14 +165,19 @@ export class FleetQueue implements TurnQueue {
   async cancel(taskId: string, reason?: string): Promise<void> {
     await AgentLoop.cancel(taskId, { store: this.store, reason, clock: this.clock });
     const summary = await this.store.describe(taskId);
-    if (summary) await this.wakeNext(summary.contextId, this.#places);
+    if (!summary) return;
+    await this.wakeNext(summary.contextId, this.#places);
+    // A worker settles what is counted of it, also where its job is delayed.
+    await this.enqueue(summary, true);
   }
 
   async schedule(id: string, plan: SchedulePlan, turn: TurnTemplate): Promise<void> {
+    checkSchedule(id, plan);
+    checkMessages(turn.messages);
     const queue = this.connections.queueOf(turn.agentId);
     const { every, pattern, tz } = plan;
     const repeat = every === undefined ? { pattern, ...(tz !== undefined && { tz }) } : { every };
-    const template = { name: scheduleJob, data: { turn }, opts: { ...this.#kept, attempts } };
+    const template = { name: scheduleJob, data: { turn }, opts: { ...this.#kept, ...this.#tries } };
     await this.connections.ask(() => queue.upsertJobScheduler(id, repeat, template));
   }
 
@@ -201,8 +215,7 @@ export class FleetQueue implements TurnQueue {
     await this.connections.ask(() =>
       queue.add(turnJob, data, {
         ...this.#kept,
-        attempts,
-        backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 },
+        ...this.#tries,
         deduplication: { id: taskId, keepLastIfActive: true, ...(atOnce && { replace: true }) },
         ...(priority > 0 && { priority }),
         ...(delayMs > 0 && { delay: delayMs }),
@@ -234,6 +247,10 @@ export class FleetQueue implements TurnQueue {
 
   get #places(): MessageStore | undefined {
     return this.options.messageStore ?? this.store.messages;
+  }
+
+  get #tries() {
+    return { attempts, backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 } };
   }
 
   get #kept() {

@@ -1,0 +1,120 @@
+import { expect, it } from '@jest/globals';
+import { agent } from 'millrace';
+import type { SchedulePlan } from 'millrace/fleet';
+import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { answering, asking, callsOnce, fleetBench, until, user } from './fleet-bench.ts';
+
+const withoutSweep = { sweepEveryMs: 600_000 };
+
+describeRedis('a fleet whose queue is full, and one that is given what it cannot use', () => {
+  const on = fleetBench();
+
+  it('a delay that is no whole number of milliseconds is refused before anything is written', async () => {
+    const queue = on.queue();
+    for (const delayMs of [Number.NaN, -5, 1.5, Number.POSITIVE_INFINITY])
+      await expect(queue.start(user('1'), { agentId: 'ada', taskId: 't', delayMs })).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+        message: expect.stringContaining('delayMs must be an integer from 0'),
+      });
+    expect(await on.store.list()).toEqual([]);
+  });
+
+  it.each<[SchedulePlan | object, string]>([
+    [{}, 'either { every } or { pattern }'],
+    [{ every: 1_000, pattern: '0 6 * * *' }, 'either { every } or { pattern }'],
+    [{ every: 0 }, 'every must be an integer ≥ 1'],
+    [{ every: -1 }, 'every must be an integer ≥ 1'],
+    [{ every: 1.5 }, 'every must be an integer ≥ 1'],
+    [{ pattern: 'tomorrow' }, 'pattern must be five or six fields'],
+    [{ pattern: '0 6 * * *', tz: 'Nowhere' }, 'tz must be a time zone'],
+  ])('the schedule %j is refused', async (plan, message) => {
+    const turn = { agentId: 'ada', messages: user('1') };
+    const given = JSON.parse(JSON.stringify(plan));
+    await expect(on.queue().schedule('s', given, turn)).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it('a schedule whose id cannot be that of a task, or that has no messages, is refused', async () => {
+    const queue = on.queue();
+    const turn = { agentId: 'ada', messages: user('1') };
+    for (const id of ['', 'every day', 'x'.repeat(115)])
+      await expect(queue.schedule(id, { every: 1_000 }, turn)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+    const empty = JSON.parse('{ "agentId": "ada" }');
+    await expect(queue.schedule('s', { every: 1_000 }, empty)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+  });
+
+  it('a full queue does not keep schedules from starting turns', async () => {
+    const queue = on.queue({ maxOutstanding: 1 });
+    on.work(queue, [answering()], withoutSweep);
+    await queue.schedule('s', { every: 100 }, { agentId: 'ada', messages: user('1') });
+    await until(async () => (await on.store.list({ state: 'completed' })).length >= 2);
+    await queue.unschedule('s', 'ada');
+  });
+
+  it('starting a turn again is no new turn, also where the queue is full', async () => {
+    const queue = on.queue({ maxOutstanding: 1 });
+    const first = await queue.start(user('1'), { agentId: 'ada', taskId: 't' });
+    expect(await queue.start(user('1'), { agentId: 'ada', taskId: 't' })).toEqual(first);
+    await expect(queue.start(user('1'), { agentId: 'ada', taskId: 'u' })).rejects.toMatchObject({ code: 'FULL' });
+  });
+
+  it('a turn that is cancelled while it is delayed is not outstanding any more', async () => {
+    const queue = on.queue({ maxOutstanding: 1 });
+    on.work(queue, [answering()], withoutSweep);
+    await queue.start(user('1'), { agentId: 'ada', taskId: 'late', tenant: 'a', delayMs: 3_600_000 });
+    await queue.cancel('late');
+    await until(async () => {
+      const { waiting, active, delayed } = await queue.health();
+      return waiting + active + delayed === 0;
+    });
+    expect(on.redis.server.cli('ZCARD', `{${on.nameOfTest}}:fleet:outstanding:a`).trim()).toBe('0');
+    await queue.start(user('2'), { agentId: 'ada', taskId: 'next' });
+    expect(await on.ended('next')).toBe('completed');
+  });
+
+  it('turnOptions that fail are asked again, and the queue keeps nothing of what they failed with', async () => {
+    const queue = on.queue();
+    const logged: unknown[] = [];
+    const log = (_message: string, fields?: object) => {
+      logged.push(fields);
+    };
+    const logger = { debug: log, info: log, warn: log, error: log };
+    let asked = 0;
+    const turnOptions = () => {
+      asked++;
+      if (asked === 1) throw new Error('login failed: hunter2');
+      return {};
+    };
+    on.work(queue, [answering()], { ...withoutSweep, logger, turnOptions });
+    await queue.start(user('1'), { agentId: 'ada', taskId: 't' });
+    await until(() => asked === 1);
+    await until(async () => (await queue.health()).delayed === 1);
+    expect(logged).toContainEqual({ taskId: 't', error: 'login failed: hunter2' });
+    expect(jobs().filter((fields) => fields.includes('turnOptions of the worker failed'))).toHaveLength(1);
+    expect(jobs().filter((fields) => fields.includes('hunter2'))).toEqual([]);
+    expect(await on.ended('t')).toBe('completed');
+  });
+
+  /** What the queue of the agent keeps of each job. */
+  function jobs(): readonly string[] {
+    const { server } = on.redis;
+    const keys = server.cli('KEYS', `{${on.nameOfTest}}:ada:[0-9]*`).split('\n');
+    return keys.filter((key) => /:\d+$/.test(key)).map((key) => server.cli('HGETALL', key));
+  }
+
+  it('a process that has not used the queue yet lists the turns that no worker can run', async () => {
+    const queue = on.queue();
+    const pays = agent({ id: 'ada', provider: callsOnce('pay'), tools: [asking()], enableTracing: false });
+    const first = on.work(queue, [pays], withoutSweep);
+    await queue.start(user('Pay'), { agentId: 'ada', taskId: 't' });
+    await until(async () => (await on.store.describe('t'))?.state === 'input-required');
+    await on.stop(first);
+    const withoutTool = on.work(queue, [answering()], withoutSweep);
+    await queue.answer('t', { '1:0': { approved: true } });
+    await until(async () => (await queue.dead()).length === 1);
+    await on.stop(withoutTool);
+    expect(await on.queue().dead()).toMatchObject([{ taskId: 't', state: 'stuck' }]);
+  });
+});
