@@ -62,7 +62,7 @@ export function addFleetCommand(program: Command, host: CommandHost): void {
   addForTask('break')
     .summary('take a turn from the worker that runs it')
     .description(
-      'Break the lease of a turn whose worker is stuck, and wake the turn. That worker can record nothing more; another one continues at once.',
+      'Break the lease of a turn whose worker is stuck, and wake the turn. That worker can record nothing more; the next free one continues once it has given the job up, which a process that does not respond does when its lock ends.',
     )
     .action((taskId: string, flags: FleetFlags) =>
       withFleet(flags, host, async ({ queue, store }) => {

@@ -39,6 +39,18 @@ describe('Ctrl-C while a server starts', () => {
     expect(signals.eventNames()).toEqual([]);
   });
 
+  it('ends millrace worker while the agent file is loaded', async () => {
+    const { file, loading } = endlessAgent();
+    const signals = new EventEmitter();
+    const store = `lmdb:${join(folder, 'worker')}`;
+    const args = ['worker', '--agent', file, '--store', store, '--queue', 'redis://127.0.0.1:1'];
+    const ended = runInProcess(args, { signals });
+    await loading;
+    signals.emit('SIGTERM', 'SIGTERM');
+    expect(await ended).toEqual({ exitCode: 143, stdout: '', stderr: '' });
+    expect(signals.eventNames()).toEqual([]);
+  });
+
   it.each(['serve', 'mcp'])('ends millrace %s with a word on where its spans went', async (command) => {
     const receiver = await startOtlpReceiver();
     const { file, loading } = endlessAgent();
