@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
+  type AgentEvent,
   AgentLoop,
   AgentLoopError,
   agent,
@@ -36,6 +37,7 @@ import { LiteLLMProvider } from 'millrace/litellm';
 import { mcpServer, mcpTools } from 'millrace/mcp';
 import { S3ArtifactStore } from 'millrace/s3';
 import { scriptedLLM } from 'millrace/testing';
+import type { ExtensionEventKind } from 'millrace/types';
 import { runInProcess } from '../cli/run-in-process.ts';
 import { textOf } from './markdown.ts';
 
@@ -148,6 +150,35 @@ describe('the guides', () => {
       (option) => !['name', 'description', 'parameters', 'jsonSchema', 'execute', 'executeBatch'].includes(option),
     );
     expect([...firstColumn('docs/tool-integration.md', /Policies/)].sort()).toEqual(policies);
+  });
+});
+
+/** Every kind of event but those of extensions. */
+const eventKinds: Readonly<Record<Exclude<AgentEvent['kind'], ExtensionEventKind>, true>> = {
+  task: true,
+  'status-update': true,
+  'artifact-update': true,
+  'internal:iteration-start': true,
+  'internal:iteration-complete': true,
+  'internal:llm-call': true,
+  'internal:reasoning-delta': true,
+  'internal:tool-call-delta': true,
+  'internal:llm-response': true,
+  'internal:llm-attempt-discarded': true,
+  'internal:tool-start': true,
+  'internal:tool-progress': true,
+  'internal:tool-complete': true,
+  'internal:checkpoint': true,
+  'internal:paused': true,
+  'internal:resumed': true,
+  'internal:sub-agent': true,
+  'internal:extension-error': true,
+};
+
+describe('docs/concepts.md', () => {
+  it('lists every kind of event', () => {
+    const listed = firstColumn('docs/concepts.md', /^Events/);
+    expect([...listed].sort()).toEqual([...Object.keys(eventKinds), 'internal:x.<extension>'].sort());
   });
 });
 
