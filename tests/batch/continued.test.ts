@@ -131,6 +131,28 @@ describe('a batch that is started again', () => {
     expect(model.prompts).toHaveLength(5);
   });
 
+  it('counts what a failed item used once, where retryFailed replaces its row', async () => {
+    const out = results();
+    let isAway = true;
+    const error = new AgentLoopError('PROVIDER_AUTH', 'No key.');
+    const look = tool({ name: 'look', description: 'Looks.', parameters: z.object({}), execute: () => 'seen' });
+    const script = [
+      {
+        toolCalls: [{ name: 'look', arguments: {} }],
+        usage: { promptTokens: 7, completionTokens: 3, totalTokens: 10 },
+      },
+      () => (isAway ? { error } : { text: 'Done.' }),
+      { text: 'Done.', usage: { promptTokens: 4, completionTokens: 1, totalTokens: 5 } },
+    ];
+    const looking = agent({ provider: scriptedLLM(script), tools: [look], retry: null, enableTracing: false });
+    const first = await ran(['x'], { agent: looking, out });
+    expect(first.last).toMatchObject({ failed: 1, usage: { totalTokens: 10 } });
+    isAway = false;
+    const again = await ran(['x'], { agent: looking, out, retryFailed: true });
+    expect(again.last.usage.totalTokens).toBe(15);
+    expect(linesIn(out)).toMatchObject([{ status: 'completed', usage: { totalTokens: 15 } }]);
+  });
+
   it('continues attempts where they were: those that failed are not paid again', async () => {
     const taskStateStore = new InMemoryStateStore();
     const error = new AgentLoopError('PROVIDER_SERVER', 'The model is away.');

@@ -60,6 +60,19 @@ describe('a turn with a retry plan', () => {
     ]);
   });
 
+  it('H-32 doubles the pause after each failure, up to the longest, and shortens it by less than half', async () => {
+    const plan: RetryPlan = { attempts: 5, delayMs: 1_000, maxDelayMs: 3_000 };
+    const turn = bench.loop([away(), away(), away(), { text: 'Two.' }], { retryPlan: plan }).startTurn(question);
+    const seen = watch(turn);
+    await passing(turn.result());
+    const waits = pauses(seen.events).map(({ waitMs }) => waitMs);
+    expect(waits).toHaveLength(3);
+    for (const [index, longest] of [1_000, 2_000, 3_000].entries()) {
+      expect(waits[index]).toBeGreaterThanOrEqual(longest / 2);
+      expect(waits[index]).toBeLessThanOrEqual(longest);
+    }
+  });
+
   it('H-32 waits exactly as long as the server asks for', async () => {
     const turn = bench.loop([away({ retryAfterMs: 42_000 }), { text: 'Two.' }], { retryPlan }).startTurn(question);
     const seen = watch(turn);

@@ -10,7 +10,7 @@ import {
 } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import { faultyStore, type LLMStep } from 'millrace/testing';
-import { question, startedRecord } from './dead-turn.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question, startedRecord } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { configOf, randomScript } from './random-turns.ts';
 import { turnBench } from './turn-bench.ts';
@@ -213,6 +213,21 @@ describe('the edits of a fork', () => {
     await fork({ at: 1, taskId: 'u', edits: { results: { '1:0': { content: 'nine' } } } });
     expect(bench.store.read('u').at(-1)).toMatchObject({ type: 'tool.result', content: 'nine' });
   });
+
+  it.each(['client-tool', 'in-doubt'] as const)(
+    'leave the arguments as they are that a question of kind %s showed',
+    async (kind) => {
+      const asked = { id: '1:0', callId: '1:0', kind, toolName: 'count', data: {} };
+      const records = [firstCall, answerOf(['count']), intentOf(0), { type: 'turn.asked', question: asked }] as const;
+      const answered = { type: 'turn.answered', callId: '1:0', questionId: '1:0', answer: 'two' } as const;
+      const result = { type: 'tool.result', callId: '1:0', content: 'two', success: true, durationMs: 1 } as const;
+      deadTurn(bench, [...records, answered, result]);
+      await expect(fork({ at: 1, edits: { arguments: { '1:0': { of: 'pears' } } } })).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+        message: expect.stringContaining(`which somebody was asked about (${kind})`),
+      });
+    },
+  );
 
   const itself: { self?: object } = {};
   itself.self = itself;

@@ -38,6 +38,13 @@ export const rows: { readonly [Type in TypeOf]: readonly [Row, ...Row[]] } = {
       events: ['resumed', 'status working'],
     },
     {
+      title: 'adds the time of a second suspension to that of the first',
+      after: [call, asks, asked, suspended, { type: 'turn.resumed' }, suspended],
+      record: { type: 'turn.resumed' },
+      state: { outcome: undefined, suspendedAt: undefined, suspendedMs: 2_000 },
+      events: ['resumed', 'status working'],
+    },
+    {
       title: 'takes over a pause until its end',
       after: [
         call,

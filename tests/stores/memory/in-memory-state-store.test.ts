@@ -118,6 +118,18 @@ describe('InMemoryStateStore', () => {
     ]);
   });
 
+  it('shortens a lease that ends too late because the clock was set back: busy for its length, then free', () => {
+    let now = 100_000;
+    const store = new InMemoryStateStore({ clock: { ...fakeClock(), now: () => now } });
+    held('t', store);
+    now = 0;
+    expect(thrownBy(() => store.acquire('t', 'b', 1_000))).toMatchObject({ code: 'BUSY', retryAfterMs: 1_000 });
+    now = 999;
+    expect(thrownBy(() => store.acquire('t', 'b', 1_000))).toMatchObject({ code: 'BUSY', retryAfterMs: 1 });
+    now = 1_000;
+    expect(store.acquire('t', 'b', 1_000)).toMatchObject({ owner: 'b' });
+  });
+
   it('says in one sentence what is wrong and what to do', () => {
     const { store, lease } = held();
     const later: JournalRecord = JSON.parse('{"type":"later.thing","seq":2,"epoch":1,"at":0}');
@@ -264,6 +276,17 @@ describe('InMemoryStateStore', () => {
       for (const taskId of ['a', 'b', 'c', 'd']) end(store, taskId);
       expect(store.list().map(({ taskId }) => taskId)).toEqual(['d', 'c', 'running']);
       expect(store.load('a')).toBeNull();
+    });
+
+    it('does not count child turns: they stay as long as their parent turn, whatever ends after them', () => {
+      const store = new InMemoryStateStore({ maxEndedTasks: 1, clock: fakeClock() });
+      held('parent', store);
+      const parent = { taskId: 'parent', callId: '1:0', agentId: 'a', rootTaskId: 'parent' };
+      store.create('child', { ...startRecord('child'), parent });
+      const lease = store.acquire('child', 'a', 1_000);
+      store.append(lease, stamp(lease, 2, done), { status: 'completed', barrier: true });
+      end(store, 'other');
+      expect(store.list().map(({ taskId }) => taskId)).toEqual(['other', 'child', 'parent']);
     });
 
     it('does not count what was deleted, nor an end that is sent again', () => {
