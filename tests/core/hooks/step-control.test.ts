@@ -253,6 +253,17 @@ describe('afterIteration', () => {
     });
   });
 
+  it('S3-22 offers a tool again that was removed, where a later step adds it', async () => {
+    const changes = [{ remove: ['count'] }, { add: ['count'] }];
+    const { model, turn } = turnOf([counting, { toolCalls: [{ name: 'other' }] }, done], {
+      tools: { count: () => 2, other: () => 1 },
+      extensions: [onStep(({ iteration }) => ({ tools: changes[iteration - 1] ?? {} }))],
+    });
+    await turn.result();
+    const offered = model.calls.map((params) => params.tools?.map((tool) => tool.function.name).sort());
+    expect(offered).toEqual([['count', 'other'], ['other'], ['count', 'other']]);
+  });
+
   it('S3-23 appends messages; prepareIteration edits the system text and trims, and the log stays as it is', async () => {
     const { model, turn } = turnOf([counting, done], {
       systemPrompt: 'Be brief.',
