@@ -97,7 +97,10 @@ function checked(settings: McpServerSettings): ServedAgent {
   assertKnownOptions('mcpServer', settings, names);
   const { agent, toolName, maxTurns = 32, answerTimeoutMs = 600_000 } = settings;
   if (typeof agent?.startTurn !== 'function')
-    throw invalidConfig('mcpServer: agent is no agent', 'write mcpServer({ agent: agent({ … }) })');
+    throw invalidConfig(
+      `mcpServer: agent must be an agent, not ${shownValue(agent)}`,
+      'write mcpServer({ agent: agent({ … }) })',
+    );
   const name = toolName ?? agentToolName(agent);
   if (!/^[a-zA-Z0-9_-]{1,64}$/.test(name))
     throw invalidConfig(`mcpServer: toolName is ${shownValue(name)}`, 'use 1 to 64 of a-z, A-Z, 0-9, _ and -');
