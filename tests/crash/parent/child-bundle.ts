@@ -17,13 +17,13 @@ export class ChildBundle {
   readonly path: string;
   readonly #folder: string;
 
-  constructor(patches: readonly Patch[] = []) {
+  /** `entry`: the program of other children than those of the crash harness. */
+  constructor(patches: readonly Patch[] = [], entry = 'tests/crash/workload/child.ts') {
     this.#folder = mkdtempSync(join(tmpdir(), 'millrace-crash-'));
     this.path = join(this.#folder, 'child.mjs');
     const sources = patches.length === 0 ? '.' : this.#patchedSources(patches);
     symlinkSync(join(process.cwd(), 'node_modules'), join(this.#folder, 'node_modules'));
     cpSync(join(sources, 'src/stores/redis/lua'), join(this.#folder, 'lua'), { recursive: true });
-    const entry = join(sources, 'tests/crash/workload/child.ts');
     // The small packages are bundled: finding them at each start costs more than running them.
     const large = [
       'lmdb',
@@ -38,7 +38,7 @@ export class ChildBundle {
     ];
     const options = ['--bundle', '--splitting', '--platform=node', '--format=esm', '--log-level=warning'];
     execFileSync(join('node_modules', '.bin', 'esbuild'), [
-      entry,
+      join(sources, entry),
       ...options,
       ...large.map((name) => `--external:${name}`),
       '--out-extension:.js=.mjs',
@@ -51,7 +51,14 @@ export class ChildBundle {
   }
 
   #patchedSources(patches: readonly Patch[]): string {
-    for (const path of ['src', 'tests/crash', 'tests/internals.ts', 'tsconfig.json', 'package.json'])
+    for (const path of [
+      'src',
+      'tests/crash',
+      'tests/fleet-load',
+      'tests/internals.ts',
+      'tsconfig.json',
+      'package.json',
+    ])
       cpSync(path, join(this.#folder, path), { recursive: true });
     for (const patch of patches) {
       const path = join(this.#folder, patch.file);

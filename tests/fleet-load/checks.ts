@@ -1,0 +1,186 @@
+import type { JournalRecord } from 'millrace';
+import { isTerminal } from 'millrace/internals';
+import { violationsOf } from '../crash/invariants.ts';
+import type { Deed } from '../crash/workload/world.ts';
+import { type Faults, isInOutage } from './faults.ts';
+import type { LoadDeed } from './ledger.ts';
+import { type LoadTurn, loadPlan } from './turns.ts';
+
+/** All that is left of a run. */
+export interface Remains {
+  readonly turns: readonly LoadTurn[];
+  readonly journals: ReadonlyMap<string, readonly JournalRecord[]>;
+  readonly deeds: readonly LoadDeed[];
+  readonly faults: Faults;
+  readonly leaseMs: number;
+  /** Turns that run at the same time, over all workers. */
+  readonly places: number;
+}
+
+export interface Findings {
+  readonly violations: readonly string[];
+  /** From each kill to the new owner of each turn that the process had, in milliseconds, sorted. */
+  readonly takeovers: readonly number[];
+  /** Takeovers while Redis was away, which have no bound. */
+  readonly unbounded: number;
+  /** How often a worker stood still for longer than half a lease. */
+  readonly stalls: number;
+  /** For how long a turn of each tenant waited for its first model call, median, in milliseconds. */
+  readonly waits: Readonly<Record<LoadTurn['tenant'], number>>;
+}
+
+/** What models and tools did for a turn, and which process it was. */
+interface Act {
+  readonly pid: number;
+  readonly at: number;
+}
+
+/** Compares journals and ledgers with what a fleet promises. `boundMs`: of takeovers. */
+export function findingsOf(remains: Remains, boundMs: number): Findings {
+  const { turns, journals, deeds, faults, leaseMs } = remains;
+  const stalls = deeds.flatMap((deed) => (deed.type === 'stalled' && deed.ms > leaseMs / 2 ? [deed] : []));
+  const paused = new Set([
+    ...faults.workers.flatMap(({ pid, resumedAt }) => (resumedAt === undefined ? [] : [pid])),
+    ...stalls.map(({ pid }) => pid),
+  ]);
+  const ofTask = byTask(deeds);
+  const violations: string[] = [];
+  const takeovers: number[] = [];
+  let unbounded = 0;
+  for (const { taskId, seed } of turns) {
+    const records = journals.get(taskId) ?? [];
+    const own = ofTask.get(taskId) ?? [];
+    violations.push(...violationsOf({ taskId, plan: loadPlan(seed), records, deeds: own.filter(isDeed), paused }));
+    if (!records.some(isTerminal)) continue;
+    const acts = actsOf(own);
+    const lost = takeoversOf(records, acts, faults);
+    for (const { from, to } of lost) {
+      if (to === undefined) violations.push(`${taskId}: a turn whose worker died is resumed: it was not`);
+      else if (isInOutage(faults, from, to)) unbounded++;
+      else {
+        takeovers.push(to - from);
+        if (to - from > boundMs)
+          violations.push(`${taskId}: a takeover takes at most ${boundMs} ms: it took ${to - from} ms`);
+      }
+    }
+    for (const at of unexplained(records, acts, remains, stalls))
+      violations.push(`${taskId}: a turn changes its owner only where that died: it was resumed at ${at} without`);
+    violations.push(...observedWrong(taskId, records, own));
+  }
+  const { broken, waits } = sharesOf(remains, ofTask);
+  violations.push(...broken);
+  return { violations, takeovers: takeovers.sort((a, b) => a - b), unbounded, stalls: stalls.length, waits };
+}
+
+function byTask(deeds: readonly LoadDeed[]): ReadonlyMap<string, readonly LoadDeed[]> {
+  const ofTask = new Map<string, LoadDeed[]>();
+  for (const deed of deeds) {
+    if (!('task' in deed)) continue;
+    const own = ofTask.get(deed.task);
+    if (own) own.push(deed);
+    else ofTask.set(deed.task, [deed]);
+  }
+  return ofTask;
+}
+
+function isDeed(deed: LoadDeed): deed is Deed {
+  return deed.type === 'start' || deed.type === 'end' || deed.type === 'model';
+}
+
+function actsOf(deeds: readonly LoadDeed[]): readonly Act[] {
+  const acts = deeds.flatMap((deed) => (deed.type === 'start' || deed.type === 'model' ? [deed] : []));
+  return acts.sort((a, b) => a.at - b.at);
+}
+
+/** For each worker that was killed or stopped while it had the turn: from then until the turn was resumed. */
+function takeoversOf(records: readonly JournalRecord[], acts: readonly Act[], { workers }: Faults) {
+  const endedAt = records.find(isTerminal)?.at ?? Number.POSITIVE_INFINITY;
+  return workers.flatMap(({ pid, at: from, resumedAt }) => {
+    if (endedAt <= from) return [];
+    // One that was stopped may have been told to go on before anybody wanted its turns.
+    if (acts.findLast(({ at }) => at <= from)?.pid !== pid) return [];
+    const to = records.find(({ type, at }) => type === 'turn.resumed' && at >= from)?.at;
+    const isStill = to === undefined && resumedAt !== undefined && endedAt >= resumedAt;
+    return isStill ? [] : [{ from, to }];
+  });
+}
+
+/** The times at which a turn was resumed although its owner was well. */
+function unexplained(
+  records: readonly JournalRecord[],
+  acts: readonly Act[],
+  { faults, leaseMs }: Remains,
+  stalls: readonly { readonly pid: number; readonly ms: number; readonly at: number }[],
+): readonly number[] {
+  return records.flatMap(({ type, at }, index) => {
+    const before = records[index - 1];
+    if (type !== 'turn.resumed' || before === undefined) return [];
+    const from = before.at;
+    const pid = acts.findLast((act) => act.at <= at)?.pid;
+    const isOwner = (other: number) => pid === undefined || other === pid;
+    const died = faults.workers.some(
+      (fault) => isOwner(fault.pid) && fault.at <= at && (fault.resumedAt ?? at) >= from,
+    );
+    // One that was killed between its lease and its first model call did nothing that anybody noted.
+    const diedUnseen = faults.workers.some((fault) => fault.at >= from - leaseMs && fault.at <= at);
+    const stood = stalls.some((stall) => isOwner(stall.pid) && stall.at >= from && stall.at - stall.ms <= at);
+    return died || diedUnseen || stood || isInOutage(faults, from, at) ? [] : [at];
+  });
+}
+
+/** An observer sees every event once and in order, and one end. Turns that nobody observed have no events. */
+function observedWrong(taskId: string, records: readonly JournalRecord[], deeds: readonly LoadDeed[]) {
+  const seen = deeds.flatMap((deed) => (deed.type === 'seen' ? [deed.cursor] : []));
+  const ends = deeds.filter(({ type }) => type === 'closed').length;
+  if (seen.length === 0 && ends === 0) return [];
+  const broken: string[] = [];
+  if (ends !== 1) broken.push(`${taskId}: an observed turn ends once: ${ends} times`);
+  const known = new Map(records.map(({ seq, epoch }) => [seq, epoch]));
+  let before = { seq: 0, n: 0 };
+  for (const cursor of seen) {
+    const [, seq = 0, epoch = 0, n = 0] = (/^(\d+)-(\d+)\.(\d+)$/.exec(cursor) ?? []).map(Number);
+    if (known.get(seq) !== epoch) broken.push(`${taskId}: an observer sees what is recorded: ${cursor}`);
+    const isNext = seq === before.seq ? n === before.n + 1 : seq > before.seq;
+    if (!isNext) broken.push(`${taskId}: events come once and in order: ${cursor} after ${before.seq}.${before.n}`);
+    before = { seq, n };
+  }
+  const shown = new Set(seen.map((cursor) => Number(cursor.split('-')[0])));
+  for (const { seq, type } of records)
+    if (alwaysShown.has(type) && !shown.has(seq))
+      broken.push(`${taskId}: no event is missing: of record ${seq}, ${type}`);
+  return broken;
+}
+
+/** Records that have at least one event. */
+const alwaysShown: ReadonlySet<string> = new Set([
+  'turn.started',
+  'llm.done',
+  'tool.intent',
+  'tool.result',
+  'turn.done',
+]);
+
+/** Between a small tenant's turn's submission and its first model call, no more turns of the large one begin than turns of its own are before it. */
+function sharesOf({ turns, faults, places }: Remains, ofTask: ReadonlyMap<string, readonly LoadDeed[]>) {
+  const times = turns.flatMap(({ taskId, tenant }) => {
+    const own = ofTask.get(taskId) ?? [];
+    const submittedAt = own.find((deed) => deed.type === 'submitted')?.at;
+    const begunAt = actsOf(own)[0]?.at;
+    return submittedAt === undefined || begunAt === undefined ? [] : [{ taskId, tenant, submittedAt, begunAt }];
+  });
+  const large = times.filter(({ tenant }) => tenant === 'large');
+  const small = times.filter(({ tenant }) => tenant === 'small').sort((a, b) => a.submittedAt - b.submittedAt);
+  const broken = small.flatMap(({ taskId, submittedAt, begunAt }, index) => {
+    if (isInOutage(faults, submittedAt, begunAt)) return [];
+    const before = large.filter((turn) => turn.begunAt > submittedAt && turn.begunAt < begunAt).length;
+    const most = index + 1 + 2 * places;
+    if (before <= most) return [];
+    return [`${taskId}: a small tenant is not behind a large one: ${before} turns began before it, ${most} may`];
+  });
+  const wait = (some: typeof times) => medianOf(some.map((turn) => Math.max(0, turn.begunAt - turn.submittedAt)));
+  return { broken, waits: { large: wait(large), small: wait(small) } };
+}
+
+export function medianOf(numbers: readonly number[]): number {
+  return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
+}
