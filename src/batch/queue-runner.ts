@@ -9,6 +9,8 @@ import {
 import { type LoopState, observeTask, resultOf, TurnError, type TurnResult } from '../core/journal/index.ts';
 import type { BatchRunner } from './batch-runner.ts';
 
+const fullPauseMs = 500;
+
 /** The part of a queue of turns that a batch uses. */
 export interface BatchQueue {
   /** Creates the turn, unless there is one of this id, and enqueues it; idempotent. */
@@ -38,7 +40,8 @@ export function queueRunner(queue: BatchQueue, { agentId, store }: QueueRunnerOp
   return {
     open: (stop) => ({
       async run({ taskId, contextId, messages, metadata }) {
-        await queue.start(messages, { agentId, taskId, contextId, ...(metadata && { metadata }) });
+        const given = { agentId, taskId, contextId, ...(metadata && { metadata }) };
+        await startWhereRoom(() => queue.start(messages, given), stop);
         const deadline = { clock: systemClock, ms: 30_000 };
         const over$ = observeTask(store, taskId, deadline).pipe(
           map((signal) => (signal.type === 'commit' ? signal.after : undefined)),
@@ -50,6 +53,32 @@ export function queueRunner(queue: BatchQueue, { agentId, store }: QueueRunnerOp
       },
     }),
   };
+}
+
+/** Others fill the queue, too (`maxOutstanding`): the batch waits for room. */
+async function startWhereRoom(start: () => Promise<unknown>, stop: AbortSignal): Promise<void> {
+  for (;;) {
+    try {
+      await start();
+      return;
+    } catch (error) {
+      const isFull = AgentLoopError.isInstance(error) && error.code === 'FULL';
+      if (!isFull || stop.aborted) throw error;
+    }
+    await lookAgain(stop);
+  }
+}
+
+function lookAgain(stop: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      cancel();
+      stop.removeEventListener('abort', done);
+      resolve();
+    };
+    const cancel = systemClock.schedule(fullPauseMs, done);
+    stop.addEventListener('abort', done);
+  });
 }
 
 /** It has ended, or waits for somebody. One that waits for a model that is away continues by itself. */

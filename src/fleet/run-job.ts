@@ -3,7 +3,7 @@ import type { Job } from 'bullmq';
 import { defer, of, switchMap } from 'rxjs';
 import type { Agent } from '../agent/agent.ts';
 import type { AgentResumeOptions } from '../agent/agent-options.ts';
-import { AgentLoopError, type Logger, messageOf } from '../core/contracts/index.ts';
+import { AgentLoopError, invalidConfig, type Logger, messageOf, shownValue } from '../core/contracts/index.ts';
 import type { LoopState } from '../core/journal/index.ts';
 import { type Admission, withAdmission } from '../core/turn/index.ts';
 import { registeredTracer } from '../observability/spans/tracing-options.ts';
@@ -30,7 +30,7 @@ export interface JobRunnerOptions {
   readonly times: WorkerTimes;
   /** Aborted when the worker drains. */
   readonly draining: AbortSignal;
-  readonly tenantConcurrency: ((tenant: string) => number) | undefined;
+  readonly tenantConcurrency: ((tenant: string) => number | undefined) | undefined;
   readonly turnOptions: ((turn: QueuedTurn) => TurnGifts | Promise<TurnGifts>) | undefined;
   readonly logger: Logger | undefined;
   readonly onOutcome: (outcome: string) => void;
@@ -271,7 +271,14 @@ class Gate {
     const { tenant } = settings;
     if (tenant === undefined || !tenantConcurrency) return;
     const forMs = this.#options.times.leaseMs;
-    if (!(await queue.counts.enter(tenant, taskId, { most: tenantConcurrency(tenant), forMs })))
+    const most = tenantConcurrency(tenant);
+    if (most === undefined || most === Number.POSITIVE_INFINITY) return;
+    if (!Number.isSafeInteger(most) || most < 0)
+      throw invalidConfig(
+        `tenantConcurrency gives ${shownValue(most)} for a tenant`,
+        'give an integer ≥ 0, or undefined for no limit',
+      );
+    if (!(await queue.counts.enter(tenant, taskId, { most, forMs })))
       this.#refuse(taskId, { is: 'later', at: now + tenantPauseMs, first: false });
     const timer = setInterval(() => queue.counts.stay(tenant, taskId, forMs).catch(() => {}), forMs / 3);
     this.#entered = { tenant, taskId, stop: () => clearInterval(timer) };

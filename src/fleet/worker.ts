@@ -18,9 +18,9 @@ export interface WorkerOptions {
   readonly concurrency?: number | undefined;
   /**
    * How many turns of a tenant may run at the same time, over all workers, which have to answer the same. A turn over the limit looks again after a
-   * second. Needs a queue on Redis. Default: any number.
+   * second. `undefined` is no limit; where it gives no integer ≥ 0, the turn is not run, and listed by `dead`. Needs a queue on Redis. Default: any number.
    */
-  readonly tenantConcurrency?: ((tenant: string) => number) | undefined;
+  readonly tenantConcurrency?: ((tenant: string) => number | undefined) | undefined;
   /** What a turn is given that no journal keeps: who it acts for, values of the application. Asked at each run. Default: nothing. */
   readonly turnOptions?: ((turn: QueuedTurn) => TurnGifts | Promise<TurnGifts>) | undefined;
   /** How long a job is this worker's without a renewal; longer than `leaseMs + stalledCheckMs`. Milliseconds; default 30,000. */
@@ -146,7 +146,12 @@ class FleetWorker implements TurnWorker {
   }
 
   async #start(): Promise<void> {
-    await Promise.all(this.#agents.map(({ id }) => this.#queue.applyLimits(id)));
+    try {
+      await Promise.all(this.#agents.map(({ id }) => this.#queue.applyLimits(id)));
+    } catch (error) {
+      // Its queue may be closed by now.
+      if (!this.#draining.signal.aborted) throw error;
+    }
     if (this.#draining.signal.aborted) return;
     this.#workers = this.#agents.map((agent) => this.#workerOf(agent));
     this.#sweep.start();

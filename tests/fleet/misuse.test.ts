@@ -1,7 +1,13 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
-import { agent } from 'millrace';
-import type { SchedulePlan } from 'millrace/fleet';
+import { agent, InMemoryStateStore } from 'millrace';
+import { queueRunner, runBatch } from 'millrace/batch';
+import { type SchedulePlan, turnQueue, worker } from 'millrace/fleet';
+import { lastValueFrom } from 'rxjs';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { freePort } from '../stores/redis/free-port.ts';
 import { answering, asking, callsOnce, fleetBench, until, user } from './fleet-bench.ts';
 
 const withoutSweep = { sweepEveryMs: 600_000 };
@@ -53,6 +59,19 @@ describeRedis('a fleet whose queue is full, and one that is given what it cannot
     await queue.unschedule('s', 'ada');
   });
 
+  it('a batch waits for room in a full queue', async () => {
+    const queue = on.queue({ maxOutstanding: 3 });
+    on.work(queue, [answering()], withoutSweep);
+    const folder = mkdtempSync(join(tmpdir(), 'millrace-batch-'));
+    try {
+      const runner = queueRunner(queue, { agentId: 'ada', store: on.store });
+      const progress$ = runBatch(['1', '2', '3', '4', '5', '6'], { agent: runner, out: join(folder, 'results.jsonl') });
+      expect(await lastValueFrom(progress$)).toMatchObject({ state: 'completed', completed: 6, failed: 0 });
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   it('starting a turn again is no new turn, also where the queue is full', async () => {
     const queue = on.queue({ maxOutstanding: 1 });
     const first = await queue.start(user('1'), { agentId: 'ada', taskId: 't' });
@@ -72,6 +91,23 @@ describeRedis('a fleet whose queue is full, and one that is given what it cannot
     expect(on.redis.server.cli('ZCARD', `{${on.nameOfTest}}:fleet:outstanding:a`).trim()).toBe('0');
     await queue.start(user('2'), { agentId: 'ada', taskId: 'next' });
     expect(await on.ended('next')).toBe('completed');
+  });
+
+  it('a tenant without a limit runs, and one whose limit is no whole number does not, and is listed', async () => {
+    const queue = on.queue();
+    const limits: Readonly<Record<string, number>> = {
+      broken: Number.NaN,
+      half: 1.5,
+      one: 1,
+      all: Number.POSITIVE_INFINITY,
+    };
+    on.work(queue, [answering()], { ...withoutSweep, tenantConcurrency: (tenant) => limits[tenant] });
+    for (const tenant of ['broken', 'half', 'one', 'all', 'unknown'])
+      await queue.start(user('1'), { agentId: 'ada', taskId: tenant, tenant });
+    for (const tenant of ['one', 'all', 'unknown']) expect(await on.ended(tenant)).toBe('completed');
+    await until(async () => (await queue.dead()).length === 2);
+    const message = expect.stringMatching(/^INVALID_CONFIG: tenantConcurrency gives (NaN|1\.5) for a tenant/);
+    expect(await queue.dead()).toMatchObject([{ message }, { message }]);
   });
 
   it('turnOptions that fail are asked again, and the queue keeps nothing of what they failed with', async () => {
@@ -103,6 +139,16 @@ describeRedis('a fleet whose queue is full, and one that is given what it cannot
     const keys = server.cli('KEYS', `{${on.nameOfTest}}:ada:[0-9]*`).split('\n');
     return keys.filter((key) => /:\d+$/.test(key)).map((key) => server.cli('HGETALL', key));
   }
+
+  it('a worker that is drained before its queue answered ends without an error', async () => {
+    const store = new InMemoryStateStore();
+    const queue = turnQueue({ connection: `redis://127.0.0.1:${await freePort()}`, store });
+    const working = worker({ queue, agents: [answering()] });
+    const over = working.run();
+    await working.drain();
+    await queue.close();
+    await expect(over).resolves.toBeUndefined();
+  });
 
   it('a process that has not used the queue yet lists the turns that no worker can run', async () => {
     const queue = on.queue();
