@@ -79,7 +79,12 @@ export class DeadTurns {
       return taskId;
     }
     const newTaskId = await revivedId(taskId);
-    await retryTask(taskId, { store, newTaskId, contextId: undefined, clock });
+    const retry = () => retryTask(taskId, { store, newTaskId, contextId: undefined, clock });
+    // Of several at once one creates the task, and the others find it when they look again.
+    await retry().catch((error: unknown) => {
+      if (AgentLoopError.isInstance(error) && error.code === 'CONFLICT') return retry();
+      throw error;
+    });
     return newTaskId;
   }
 

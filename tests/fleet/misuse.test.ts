@@ -8,7 +8,7 @@ import { type SchedulePlan, turnQueue, worker } from 'millrace/fleet';
 import { lastValueFrom } from 'rxjs';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
 import { freePort } from '../stores/redis/free-port.ts';
-import { answering, asking, callsOnce, fleetBench, until, user } from './fleet-bench.ts';
+import { answering, asking, callsOnce, fleetBench, modelOf, says, until, user } from './fleet-bench.ts';
 
 const withoutSweep = { sweepEveryMs: 600_000 };
 
@@ -148,6 +148,28 @@ describeRedis('a fleet whose queue is full, and one that is given what it cannot
     await working.drain();
     await queue.close();
     await expect(over).resolves.toBeUndefined();
+  });
+
+  it('a failed turn that several processes revive at once is revived once', async () => {
+    const queue = on.queue();
+    let isAway = true;
+    const provider = modelOf(() => {
+      if (isAway) throw new Error('away');
+      return says('Done.');
+    });
+    on.work(queue, [answering({ provider, retry: null })], withoutSweep);
+    const all = Array.from({ length: 5 }, (_, index) => `t${index}`);
+    for (const taskId of all) await queue.start(user('1'), { agentId: 'ada', taskId });
+    for (const taskId of all) expect(await on.ended(taskId)).toBe('failed');
+    isAway = false;
+    const other = on.queue();
+    for (const taskId of all) {
+      const revived = await Promise.all([queue.revive(taskId), other.revive(taskId), queue.revive(taskId)]);
+      const ids = [...new Set(revived.map((each) => each.taskId))];
+      expect(ids).toEqual([`${taskId}:retry`]);
+      expect(await on.ended(`${taskId}:retry`)).toBe('completed');
+    }
+    expect(await queue.dead()).toEqual([]);
   });
 
   it('a process that has not used the queue yet lists the turns that no worker can run', async () => {
