@@ -63,8 +63,8 @@ export function findingsOf(remains: Remains, boundMs: number): Findings {
           violations.push(`${taskId}: a takeover takes at most ${boundMs} ms: it took ${to - from} ms`);
       }
     }
-    for (const at of unexplained(records, acts, remains, stalls))
-      violations.push(`${taskId}: a turn changes its owner only where that died: it was resumed at ${at} without`);
+    for (const when of unexplained(records, acts, remains, stalls))
+      violations.push(`${taskId}: a turn changes its owner only where that died: it was resumed ${when}`);
     violations.push(...observedWrong(taskId, records, own));
   }
   const { broken, waits } = sharesOf(remains, ofTask);
@@ -105,26 +105,30 @@ function takeoversOf(records: readonly JournalRecord[], acts: readonly Act[], { 
   });
 }
 
-/** The times at which a turn was resumed although its owner was well. */
+/** When a turn was resumed although its owner was well. */
 function unexplained(
   records: readonly JournalRecord[],
   acts: readonly Act[],
   { faults, leaseMs }: Remains,
   stalls: readonly { readonly pid: number; readonly ms: number; readonly at: number }[],
-): readonly number[] {
+): readonly string[] {
   return records.flatMap(({ type, at }, index) => {
     const before = records[index - 1];
     if (type !== 'turn.resumed' || before === undefined) return [];
     const from = before.at;
-    const pid = acts.findLast((act) => act.at <= at)?.pid;
-    const isOwner = (other: number) => pid === undefined || other === pid;
-    const died = faults.workers.some(
-      (fault) => isOwner(fault.pid) && fault.at <= at && (fault.resumedAt ?? at) >= from,
-    );
+    const ownedFrom = records.slice(0, index).findLast((record) => record.type === 'turn.resumed')?.at ?? 0;
+    // The new owner may call its model in the millisecond of its record.
+    const pid = acts.findLast((act) => act.at < at && act.at >= ownedFrom)?.pid;
     // One that was killed between its lease and its first model call did nothing that anybody noted.
-    const diedUnseen = faults.workers.some((fault) => fault.at >= from - leaseMs && fault.at <= at);
+    const isOwner = (other: number) => pid === undefined || other === pid;
+    const earliest = pid === undefined ? from - leaseMs : from;
+    const died = faults.workers.some(
+      (fault) => isOwner(fault.pid) && fault.at <= at && (fault.resumedAt ?? at) >= earliest,
+    );
     const stood = stalls.some((stall) => isOwner(stall.pid) && stall.at >= from && stall.at - stall.ms <= at);
-    return died || diedUnseen || stood || isInOutage(faults, from, at) ? [] : [at];
+    return died || stood || isInOutage(faults, from, at)
+      ? []
+      : [`${at - from} ms after its last record, of process ${pid}`];
   });
 }
 

@@ -48,9 +48,16 @@ async function work(): Promise<void> {
   );
   const toolProviders = [worldTools({ life, world: ledger, pid })];
   const ada = agent({ id: agentId, provider, toolProviders, enableTracing: false });
-  const running = worker({ queue, agents: [ada], ...order.worker }).run();
   report({ type: 'ready' });
-  await running;
+  for (;;) {
+    try {
+      return await worker({ queue, agents: [ada], ...order.worker }).run();
+    } catch (error) {
+      // Redis is away while it starts: a supervisor would start the process again.
+      if (!isRetryable(error)) throw error;
+      await sleep(200);
+    }
+  }
 }
 
 /** Submits what no gateway before it has; asks again while the queue is away. */

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { mutations } from './mutations.ts';
 
 export interface LoadOptions {
   readonly turns: number;
@@ -14,11 +15,16 @@ export interface LoadOptions {
   readonly lockMs: number;
 }
 
+export interface CommandLine extends LoadOptions {
+  /** The bug that is planted, if any: the run has to find it. */
+  readonly mutation: string | undefined;
+}
+
 export const usage = `Usage: npm run test:fleet -- [--turns N] [--workers N] [--store redis|postgres] [--seed N] [--kill-every MS]
-         [--observed N] [--concurrency N] [--lock MS]`;
+         [--observed N] [--concurrency N] [--lock MS] [--mutation ${Object.keys(mutations).join('|')}]`;
 
 /** What the command line says. Errors: a sentence that says what is wrong with it. */
-export function optionsOf(args: readonly string[]): LoadOptions {
+export function optionsOf(args: readonly string[]): CommandLine {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
     args: [...args],
@@ -31,9 +37,12 @@ export function optionsOf(args: readonly string[]): LoadOptions {
       observed: text,
       concurrency: text,
       lock: text,
+      mutation: text,
     },
   });
-  const { store = 'redis' } = values;
+  const { store = 'redis', mutation } = values;
+  if (mutation !== undefined && !(mutation in mutations))
+    throw new Error(`--mutation is ${mutation}; known are ${Object.keys(mutations).join(', ')}.`);
   if (store !== 'redis' && store !== 'postgres') throw new Error(`--store is ${store}; known are redis, postgres.`);
   const turns = numberOf('turns', values.turns, 11) ?? 500;
   return {
@@ -45,6 +54,7 @@ export function optionsOf(args: readonly string[]): LoadOptions {
     observed: Math.min(turns, numberOf('observed', values.observed, 0) ?? 100),
     concurrency: numberOf('concurrency', values.concurrency, 1) ?? 10,
     lockMs: numberOf('lock', values.lock, 1_000) ?? 4_000,
+    mutation,
   };
 }
 
