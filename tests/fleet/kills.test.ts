@@ -124,7 +124,7 @@ describeRedis('a fleet whose workers die', () => {
 
   it('F-07 SIGTERM leaves the turns to others at once, and no tool runs twice', async () => {
     const { name, ids } = await startTurns(10);
-    const first = await start(name, { toolMs: 400 });
+    const first = await start(name, { toolMs: 400, rounds: 1_000 });
     await until(() => lines().length >= 10);
     await start(name, { toolMs: 20 });
     const gone = once(first, 'exit');
