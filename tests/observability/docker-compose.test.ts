@@ -19,7 +19,7 @@ function portsOf(name: string): readonly (readonly string[])[] {
 
 describe('docker-compose.yml', () => {
   it('S1-108 has Redis and Jaeger, and publishes OTLP where spans go by default', () => {
-    expect([...services.keys()]).toEqual(['redis', 'jaeger', 'litellm']);
+    expect([...services.keys()]).toEqual(['redis', 'jaeger', 'litellm', 'gateway', 'worker']);
     const { hostname, port } = new URL(defaultOtlpEndpoint);
     expect(hostname).toBe('localhost');
     expect(portsOf('jaeger')).toContainEqual(['127.0.0.1', port, '4318']);
