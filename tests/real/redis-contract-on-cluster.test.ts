@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import type { Cluster } from 'ioredis';
 import { RedisStateStore } from 'millrace/redis';
 import { storeContract } from 'millrace/testing';
-import { contractHarness } from './contract-harness.ts';
-import { describeRedis } from './describe-redis.ts';
-import { type RedisCluster, startCluster } from './redis-cluster.ts';
+import { contractHarness } from '../stores/redis/contract-harness.ts';
+import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { type RedisCluster, startCluster } from '../stores/redis/redis-cluster.ts';
 
 describeRedis('S1-102 RedisStateStore on a cluster of three', () => {
   let cluster: RedisCluster;

@@ -6,9 +6,9 @@ import { afterAll, afterEach, expect, it } from '@jest/globals';
 import { context, propagation, trace } from '@opentelemetry/api';
 import { agent, agentTools } from 'millrace';
 import { recordSpans } from 'millrace/testing';
+import { answering, fleetBench, modelOf, says, times, until, user } from '../fleet/fleet-bench.ts';
 import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
-import { answering, fleetBench, modelOf, says, times, until, user } from './fleet-bench.ts';
 
 describeRedis('turns of a fleet with sub-agents, tenants and traces', () => {
   const on = fleetBench();

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { expect, it } from '@jest/globals';
 import { healthHandler } from 'millrace/fleet';
 import { gate } from 'millrace/testing';
+import { answering, fleetBench, modelOf, says, until, user } from '../fleet/fleet-bench.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
-import { answering, fleetBench, modelOf, says, until, user } from './fleet-bench.ts';
 
 describeRedis('what turns of a fleet get', () => {
   const on = fleetBench();
