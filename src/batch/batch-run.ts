@@ -45,6 +45,8 @@ export class BatchRun<T, C> {
   readonly #counts = { completed: 0, failed: 0, suspended: 0, earlier: 0, fresh: 0, running: 0 };
   #spent: Spent = nothingSpent;
   #startedAt = 0;
+  /** What the source was asked for and has not given. */
+  #asked: Promise<Step> | undefined;
   /** Wakes the reader: there is room for an item, or no more are wanted. */
   #wakeReader = () => {};
   #finish = () => {};
@@ -123,6 +125,7 @@ export class BatchRun<T, C> {
       while (!this.#ending) {
         const step = await this.#next(reader);
         if (step === undefined) continue;
+        this.#asked = undefined;
         this.#sourceEnded = step.done === true;
         if (step.done) break;
         await this.#take(step.value, results);
@@ -135,11 +138,12 @@ export class BatchRun<T, C> {
     this.#settle();
   }
 
-  /** `undefined` where there was no room, or no more are wanted meanwhile. */
+  /** `undefined` where something changed before the source gave an item: the item that it was asked for is still to come. */
   #next(reader: Reader): Promise<Step | undefined> {
     return new Promise((resolve, reject) => {
       this.#wakeReader = () => resolve(undefined);
-      if (this.#open < this.#limits.window) Promise.resolve(reader.next()).then(resolve, reject);
+      if (this.#open < this.#limits.window) this.#asked ??= Promise.resolve(reader.next());
+      this.#asked?.then(resolve, reject);
     });
   }
 

@@ -143,6 +143,21 @@ describe('the source of a batch', () => {
     expect([closed, model.active]).toEqual([true, 0]);
   });
 
+  it('that is slower than the model loses no item: each is given once the one before has its row', async () => {
+    const rows = Array.from({ length: 6 }, () => gate());
+    async function* waiting(): AsyncGenerator<BatchItem> {
+      for (const [index, row] of rows.entries()) {
+        yield { key: String(index), prompt: String(index) };
+        await row.pass();
+      }
+    }
+    const { rows: given, last } = await ran(waiting(), { agent: echo(new Echoing()) }, ({ row }) =>
+      rows[Number(row?.key)]?.open(),
+    );
+    expect(given.map(({ key }) => key)).toEqual(['0', '1', '2', '3', '4', '5']);
+    expect(last).toMatchObject({ total: 6, completed: 6 });
+  });
+
   it('that never gives an item does not hold up a stop', async () => {
     const stop = new AbortController();
     const silent = { [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => {}) }) };
