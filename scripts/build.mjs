@@ -25,7 +25,7 @@ try {
 }
 rmSync(dist, { recursive: true, force: true });
 
-const { exports, bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const { exports, bin, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const entries = Object.values(exports).filter((entry) => entry.default !== undefined);
 const library = entries.map((entry) => sourceOf(entry.default));
 await build({
@@ -140,10 +140,12 @@ function licenceIn(folder) {
  * source map.
  */
 function keepRequiresAndNames() {
+  const shared = Object.keys(peerDependencies).join('|');
+  const ofShared = new RegExp(`__require\\("((?:${shared}|millrace)(?:/[\\w/-]+)?)"\\)`, 'g');
   for (const file of readdirSync(dist, { recursive: true }).filter((name) => name.endsWith('.js'))) {
     const text = readFileSync(join(dist, file), 'utf8');
     const kept = text
-      .replaceAll(/__require\("(ioredis|pg|millrace\/\w+|@opentelemetry\/[\w/-]+)"\)/g, 'require("$1")')
+      .replaceAll(ofShared, 'require("$1")')
       .replaceAll(/__require\("node:(\w+)"\)/g, 'process.getBuiltinModule("node:$1")')
       .replaceAll(/^(var (\w+) = class )_\2 [\s\S]*?^\};$/gm, (declaration, _, name) =>
         declaration.replaceAll(new RegExp(`(?<![\\w$.#"'\`])_${name}\\b`, 'g'), ` ${name}`),

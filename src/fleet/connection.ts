@@ -1,7 +1,7 @@
 import type * as bullmq from 'bullmq';
 import type { Cluster, Redis } from 'ioredis';
-import { AgentLoopError, invalidConfig, messageOf, missingPackage, shownValue } from '../core/contracts/index.ts';
-import { loadPackage } from '../stores/load-package.ts';
+import { AgentLoopError, invalidConfig, messageOf, shownValue } from '../core/contracts/index.ts';
+import { installedPackage } from '../stores/load-package.ts';
 import { assertRedisTarget, isCluster, openClient, type RedisTarget } from '../stores/redis/redis-connection.ts';
 
 /** Where the jobs are: Redis, or, as an experiment, BullMQ's tables in PostgreSQL. */
@@ -60,12 +60,12 @@ export class QueueConnections {
   constructor(connection: QueueConnection, name: string) {
     this.#prefix = `{${name}}`;
     this.#postgres = postgresOf(connection);
-    if (this.#postgres === undefined) assertRedisTarget(connection);
-    this.bullmq = loadBullmq();
     if (this.#postgres === undefined) {
-      this.#open = openClient(connection as RedisTarget);
+      assertRedisTarget(connection);
+      this.#open = openClient(connection);
       this.redis = this.#open.client;
     }
+    this.bullmq = loadBullmq();
   }
 
   /** The queue of an agent. */
@@ -179,9 +179,9 @@ function patientClient(client: Redis | Cluster | undefined): Redis | Cluster {
 
 function loadBullmq(): Bullmq {
   try {
-    return loadPackage('bullmq');
-  } catch (error) {
-    throw missingPackage('bullmq', error);
+    return require('bullmq');
+  } catch {
+    return installedPackage('bullmq');
   }
 }
 

@@ -1,5 +1,6 @@
 import * as nodeModule from 'node:module';
 import { join } from 'node:path';
+import { missingPackage } from '../core/contracts/index.ts';
 
 /**
  * Loads a CommonJS package at the moment it is needed: from the `node_modules` beside this module, or, as the place of a bundle may say
@@ -18,6 +19,18 @@ export function loadPackage(name: string): ReturnType<NodeJS.Require> {
     }
   }
   throw failures[0];
+}
+
+/**
+ * An optional package. Callers try `require` of it first: bundlers put a package into the bundle whose `require` stands inside `try`; Node has no
+ * `require` in an ES module. Errors: `MISSING_PACKAGE`.
+ */
+export function installedPackage(name: string): ReturnType<NodeJS.Require> {
+  try {
+    return loadPackage(name);
+  } catch (error) {
+    throw missingPackage(name, error);
+  }
 }
 
 function places(): readonly string[] {

@@ -15,11 +15,13 @@ const minutes = 60_000;
 
 /** Runs a turn on each store, and gives how they stand in it, and the spans of the turns; the exporters and metrics are not installed. */
 const turns = `
-import { AgentLoop } from 'millrace';
+import { AgentLoop, agent } from 'millrace';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { RedisStateStore } from 'millrace/redis';
+import { turnQueue, worker } from 'millrace/fleet';
 import { startMetrics, startTracing } from 'millrace/otel';
 import { recordSpans, scriptedLLM } from 'millrace/testing';
+import { lastValueFrom } from 'rxjs';
 
 export async function turns() {
   const redis = new RedisStateStore({ redis: process.env.TEST_REDIS });
@@ -34,6 +36,7 @@ export async function turns() {
     found[name] = (await taskStateStore.load(turn.taskId)).status;
     await taskStateStore.close();
   }
+  found.fleet = await queued();
   await tracing.shutdown();
   found.spans = spans.filter((name) => name === 'agent.execute').length;
   const recorder = recordSpans();
@@ -45,6 +48,22 @@ export async function turns() {
   }
   found.metrics = await startMetrics().catch(({ code }) => code);
   return found;
+}
+
+/** How a turn ends that a worker takes from a queue. */
+async function queued() {
+  const store = new RedisStateStore({ redis: process.env.TEST_REDIS });
+  const queue = turnQueue({ connection: process.env.TEST_REDIS, store });
+  const working = worker({ queue, agents: [agent({ id: 'a', provider: scriptedLLM([{ text: 'Hello.' }]) })] });
+  const running = working.run();
+  const { taskId } = await queue.start([{ role: 'user', content: 'Hi' }], { agentId: 'a' });
+  await lastValueFrom(AgentLoop.observe(taskId, { store }));
+  await working.drain();
+  await running;
+  const { status } = await store.load(taskId);
+  await queue.close();
+  await store.close();
+  return status;
 }
 `;
 
@@ -65,7 +84,8 @@ export async function GET() { return Response.json(await turns()); }
 const both = {
   redis: 'completed',
   lmdb: 'completed',
-  spans: 2,
+  fleet: 'completed',
+  spans: 3,
   exporter: ['MISSING_PACKAGE', true],
   metrics: 'MISSING_PACKAGE',
 };
@@ -92,6 +112,7 @@ describeReal(['redis'], 'the packed package in a bundle', () => {
     const tarball = await pack(folder);
     const packages = [
       tarball,
+      'bullmq@6',
       'ioredis@6',
       '@opentelemetry/core@2',
       '@opentelemetry/resources@2',
@@ -121,7 +142,7 @@ describeReal(['redis'], 'the packed package in a bundle', () => {
     });
 
   it(
-    'H-41 of esbuild runs turns on both stores: CommonJS with nothing beside it but lmdb',
+    'H-41 of esbuild runs turns on both stores, and from a queue: CommonJS with nothing beside it but lmdb',
     async () => {
       const alone = mkdtempSync(join(tmpdir(), 'millrace-alone-'));
       mkdirSync(join(alone, 'node_modules'));
@@ -134,7 +155,7 @@ describeReal(['redis'], 'the packed package in a bundle', () => {
   );
 
   it(
-    'H-41 of esbuild runs turns on both stores: an ES module beside node_modules',
+    'H-41 of esbuild runs turns on both stores, and from a queue: an ES module beside node_modules',
     async () => {
       await esbuild('--format=esm', '--outfile=esbuild/main.mjs');
       expect(await answerOf(join(folder, 'esbuild'), 'main.mjs')).toEqual(both);
@@ -143,7 +164,7 @@ describeReal(['redis'], 'the packed package in a bundle', () => {
   );
 
   it(
-    'H-41 of webpack runs turns on both stores',
+    'H-41 of webpack runs turns on both stores, and from a queue',
     async () => {
       const options = ['--mode', 'production', '--target', 'node20', '--entry', './main.mjs'];
       const output = ['--output-path', join(folder, 'webpack'), '--output-filename', 'main.cjs'];
@@ -154,7 +175,7 @@ describeReal(['redis'], 'the packed package in a bundle', () => {
   );
 
   it(
-    'H-41 of vite runs turns on both stores',
+    'H-41 of vite runs turns on both stores, and from a queue',
     async () => {
       await run(process.execPath, [inRepository('vite/bin/vite.js'), 'build'], { cwd: folder });
       expect(await answerOf(join(folder, 'vite'), 'main.mjs')).toEqual(both);
@@ -163,7 +184,7 @@ describeReal(['redis'], 'the packed package in a bundle', () => {
   );
 
   it(
-    'H-41 of Next.js runs turns on both stores in a route handler',
+    'H-41 of Next.js runs turns on both stores, and from a queue in a route handler',
     async () => {
       const next = join(folder, 'node_modules/next/dist/bin/next');
       await run(process.execPath, [next, 'build'], { cwd: folder, env: environment() });

@@ -1,5 +1,5 @@
-import { AgentLoopError, invalidConfig, messageOf, missingPackage, shownValue } from '../../core/contracts/index.ts';
-import { loadPackage } from '../load-package.ts';
+import { AgentLoopError, invalidConfig, messageOf, shownValue } from '../../core/contracts/index.ts';
+import { installedPackage } from '../load-package.ts';
 
 /** What a store connects with, in the words of `pg`. Other options of `pg` are passed on. */
 export interface PostgresConnectionOptions {
@@ -97,20 +97,11 @@ function connectionOf(target: PostgresTarget): object {
   };
 }
 
-/** `require` is for bundlers, which put pg into the bundle where they see it; Node has none in an ES module. */
 function loadPg(): PgModule {
   try {
     return require('pg');
   } catch {
-    return installedPg();
-  }
-}
-
-function installedPg(): PgModule {
-  try {
-    return loadPackage('pg');
-  } catch (error) {
-    throw missingPackage('pg', error);
+    return installedPackage('pg');
   }
 }
 

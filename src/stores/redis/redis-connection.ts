@@ -1,6 +1,6 @@
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
-import { AgentLoopError, messageOf, missingPackage, shownValue } from '../../core/contracts/index.ts';
-import { loadPackage } from '../load-package.ts';
+import { AgentLoopError, messageOf, shownValue } from '../../core/contracts/index.ts';
+import { installedPackage } from '../load-package.ts';
 
 /** A client of ioredis: of one server, of Sentinel's primary, or of a cluster. */
 export type RedisClient = Redis | Cluster;
@@ -12,7 +12,7 @@ export type RedisTarget = string | Omit<RedisOptions, 'replyMapping'> | RedisCli
 const otherProtocol = /^(?!rediss?:)[a-z][a-z0-9+.-]*:\/\//i;
 
 /** Refuses what is nothing to connect with: `INVALID_CONFIG`. ioredis takes nothing for the server of this machine. */
-export function assertRedisTarget(redis: unknown): void {
+export function assertRedisTarget(redis: unknown): asserts redis is RedisTarget {
   if (typeof redis === 'string' && otherProtocol.test(redis)) {
     const scheme = redis.slice(0, redis.indexOf(':'));
     throw invalidTarget(`a URL of the protocol "${scheme}"; give one that begins with redis:// or rediss://.`);
@@ -54,23 +54,11 @@ export function openClient(target: RedisTarget, { silenceMs = defaultSilenceMs }
   return { client: withoutKeyPrefix(client), own: true };
 }
 
-/**
- * `require` is for bundlers, which put ioredis into the bundle where they see it; Node has none in an ES module. Errors:
- * `MISSING_PACKAGE`.
- */
 function loadIoredis(): typeof import('ioredis') {
   try {
     return require('ioredis');
   } catch {
-    return installedIoredis();
-  }
-}
-
-function installedIoredis(): typeof import('ioredis') {
-  try {
-    return loadPackage('ioredis');
-  } catch (error) {
-    throw missingPackage('ioredis', error);
+    return installedPackage('ioredis');
   }
 }
 
