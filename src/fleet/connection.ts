@@ -1,8 +1,14 @@
 import type * as bullmq from 'bullmq';
 import type { Cluster, Redis } from 'ioredis';
-import { AgentLoopError, invalidConfig, messageOf, shownValue } from '../core/contracts/index.ts';
+import { AgentLoopError, invalidConfig, shownValue } from '../core/contracts/index.ts';
 import { installedPackage } from '../stores/load-package.ts';
-import { assertRedisTarget, isCluster, openClient, type RedisTarget } from '../stores/redis/redis-connection.ts';
+import {
+  assertRedisTarget,
+  isCluster,
+  openClient,
+  type RedisTarget,
+  saidBy,
+} from '../stores/redis/redis-connection.ts';
 
 /** Where the jobs are: Redis, or, as an experiment, BullMQ's tables in PostgreSQL. */
 export type QueueConnection = RedisTarget | { readonly postgres: string };
@@ -55,6 +61,7 @@ export class QueueConnections {
   readonly #queues = new Map<string, JobQueue>();
   /** For workers, which wait for Redis as long as it takes. */
   #patient: Redis | Cluster | undefined;
+  #isClosed = false;
 
   /** Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
   constructor(connection: QueueConnection, name: string) {
@@ -92,7 +99,7 @@ export class QueueConnections {
       made.on('lockRenewalFailed', onLocksLost);
       return made;
     }
-    this.#patient ??= patientClient(this.redis);
+    this.#patient ??= patientClient(this.redis, () => this.#isClosed);
     const made = new Worker(name, process, { ...options, connection: this.#patient, prefix: this.#prefix });
     made.on('error', onError);
     made.on('lockRenewalFailed', onLocksLost);
@@ -115,16 +122,27 @@ export class QueueConnections {
       return await Promise.race([ask(), late]);
     } catch (error) {
       if (AgentLoopError.isInstance(error)) throw error;
-      throw unavailable(`The queue failed: ${messageOf(error)}.`, error);
+      throw unavailable(`The queue failed: ${saidBy(error)}.`, error);
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** Whether the server of the queues answers, in time. Never rejects. */
+  async answers(): Promise<boolean> {
+    const [queue] = this.#queues.values();
+    if (queue === undefined) return true;
+    return this.ask(() => queue.getJobCounts('wait')).then(
+      () => true,
+      () => false,
+    );
   }
 
   /** Ends what this opened; workers have to be closed before. */
   async close(): Promise<void> {
     await Promise.allSettled([...this.#queues.values()].map((queue) => queue.close()));
     this.#queues.clear();
+    this.#isClosed = true;
     this.#patient?.disconnect();
     if (!this.#open?.own) return;
     const { client } = this.#open;
@@ -168,11 +186,15 @@ function postgresOf(connection: QueueConnection): string | undefined {
   throw invalidConfig(`connection.postgres is ${shownValue(postgres)}`, 'give a URL that begins with postgres://');
 }
 
-function patientClient(client: Redis | Cluster | undefined): Redis | Cluster {
+function patientClient(client: Redis | Cluster | undefined, isClosed: () => boolean): Redis | Cluster {
   if (client === undefined) throw new AgentLoopError('INTERNAL', 'A queue on Redis has a client.');
+  // BullMQ makes copies of this client, and forgets one whose server is away when the worker is closed: it would try for ever.
+  const retryStrategy = (times: number) => (isClosed() ? null : Math.min(50 * 2 ** (times - 1), 2_000));
   // A worker waits up to ten seconds for a job: silence is no loss of its connection.
   const patient = { maxRetriesPerRequest: null, socketTimeout: 30_000, lazyConnect: false };
-  const copy = isCluster(client) ? client.duplicate([], { redisOptions: patient }) : client.duplicate(patient);
+  const copy = isCluster(client)
+    ? client.duplicate([], { redisOptions: patient, clusterRetryStrategy: retryStrategy })
+    : client.duplicate({ ...patient, retryStrategy });
   copy.on('error', () => {});
   return copy;
 }

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { BehaviorSubject, type Observable } from 'rxjs';
+import { BehaviorSubject, lastValueFrom, type Observable } from 'rxjs';
 import type { Agent } from '../agent/agent.ts';
 import { invalidConfig, type Logger, shownValue } from '../core/contracts/index.ts';
 import type { JobWorker } from './connection.ts';
@@ -77,6 +77,9 @@ const optionNames = [
 
 const defaultConcurrency = 50;
 const tellEveryMs = 5_000;
+/** A drain that used up its time still closes what answers at once. */
+const leastCloseMs = 500;
+const sayAgainMs = 60_000;
 /** The journal ends a turn that gets no further; BullMQ does not count. */
 const maxStalledCount = 1_000;
 
@@ -94,6 +97,8 @@ class FleetWorker implements TurnWorker {
   #run: Promise<void> | undefined;
   #drained: Promise<void> | undefined;
   #telling: NodeJS.Timeout | undefined;
+  /** What was logged last of the queue of each agent. */
+  readonly #said = new Map<string, { readonly error: string; readonly at: number }>();
 
   constructor(options: WorkerOptions) {
     assertNames('worker', options, optionNames);
@@ -157,7 +162,9 @@ class FleetWorker implements TurnWorker {
     this.#sweep.start();
     this.#tell();
     this.#telling = setInterval(() => this.#tell(), tellEveryMs);
-    await Promise.all(this.#workers.map((each) => each.run()));
+    // BullMQ's loop does not end while its server is away.
+    const drained = lastValueFrom(this.#running);
+    await Promise.race([Promise.all(this.#workers.map((each) => each.run())), drained]);
     await this.#drained;
   }
 
@@ -200,7 +207,7 @@ class FleetWorker implements TurnWorker {
           this.#count(-1);
         }
       },
-      onError: (error) => logger?.warn('queue failed', { agentId: agent.id, error: error.message }),
+      onError: (error) => this.#queueFailed(agent.id, error.message),
       // The lease decides, not the lock: the turn continues.
       onLocksLost: (jobIds) => {
         this.#counters.locksLost += jobIds.length;
@@ -214,10 +221,39 @@ class FleetWorker implements TurnWorker {
     this.#tell();
     // Not awaited: it waits for the turns. It ends the connection that waits for jobs, which would take the signal of those given back.
     for (const each of this.#workers) each.pause().catch(() => {});
+    const until = this.#queue.clock.now() + this.#times.drainMs;
     const idle = await this.#idleWithin(this.#times.drainMs);
-    await Promise.all([this.#sweep.stop(), ...this.#workers.map((each) => each.close(!idle).catch(() => {}))]);
-    await this.#queue.counts.untell(this.#id).catch(() => {});
+    await this.#settledBy(until, this.#close(idle));
     this.#running.complete();
+  }
+
+  async #close(idle: boolean): Promise<void> {
+    const { connections, counts } = this.#queue;
+    // A worker that is closed gently waits for its server, also for one that is away.
+    const force = !(idle && (await connections.answers()));
+    await Promise.all([this.#sweep.stop(), ...this.#workers.map((each) => each.close(force).catch(() => {}))]);
+    await counts.untell(this.#id).catch(() => {});
+  }
+
+  /** Waits no longer than until then: what is still open ends with the queue's connections. */
+  async #settledBy(until: number, closed: Promise<unknown>): Promise<void> {
+    const { clock } = this.#queue;
+    await new Promise<void>((resolve) => {
+      const cancel = clock.schedule(Math.max(until - clock.now(), leastCloseMs), resolve);
+      void closed.finally(() => {
+        cancel();
+        resolve();
+      });
+    });
+  }
+
+  /** A server that is away says the same twice a second; it is logged once a minute. */
+  #queueFailed(agentId: string, error: string): void {
+    const now = this.#queue.clock.now();
+    const said = this.#said.get(agentId);
+    if (said?.error === error && now - said.at < sayAgainMs) return;
+    this.#said.set(agentId, { error, at: now });
+    this.#options.logger?.warn('queue failed', { agentId, error });
   }
 
   /** False where turns still run then. */

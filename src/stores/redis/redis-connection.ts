@@ -252,7 +252,7 @@ export function unreadable(taskId: string, entry: string, why: string): AgentLoo
 }
 
 /** What was said in the end: a cluster's client keeps the reason beside its error, one that ran out of tries names its option. */
-function saidBy(thrown: unknown): string {
+export function saidBy(thrown: unknown): string {
   if (!(thrown instanceof Error)) return messageOf(thrown);
   if ('lastNodeError' in thrown && thrown.lastNodeError instanceof Error) return saidBy(thrown.lastNodeError);
   if (thrown.name === 'MaxRetriesPerRequestError') return 'no connection, after several tries';
