@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type * as bullmq from 'bullmq';
 import type { Cluster, Redis } from 'ioredis';
 import { AgentLoopError, invalidConfig, shownValue } from '../core/contracts/index.ts';
@@ -61,11 +62,13 @@ export class QueueConnections {
   readonly #queues = new Map<string, JobQueue>();
   /** For workers, which wait for Redis as long as it takes. */
   #patient: Redis | Cluster | undefined;
-  #isClosed = false;
+  readonly #closed = new AbortController();
 
   /** Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
   constructor(connection: QueueConnection, name: string) {
     this.#prefix = `{${name}}`;
+    // Each question that is open listens.
+    setMaxListeners(0, this.#closed.signal);
     this.#postgres = postgresOf(connection);
     if (this.#postgres === undefined) {
       assertRedisTarget(connection);
@@ -99,7 +102,7 @@ export class QueueConnections {
       made.on('lockRenewalFailed', onLocksLost);
       return made;
     }
-    this.#patient ??= patientClient(this.redis, () => this.#isClosed);
+    this.#patient ??= patientClient(this.redis, this.#closed.signal);
     const made = new Worker(name, process, { ...options, connection: this.#patient, prefix: this.#prefix });
     made.on('error', onError);
     made.on('lockRenewalFailed', onLocksLost);
@@ -113,18 +116,24 @@ export class QueueConnections {
 
   /** The answer of the queue, in time. Errors: `UNAVAILABLE`. */
   async ask<T>(ask: () => Promise<T>): Promise<T> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
+    let leave = () => {};
+    const noAnswer = new Promise<never>((_, reject) => {
       const message = `The queue did not answer within ${answerWithinMs} ms; is its server running?`;
-      timer = setTimeout(() => reject(unavailable(message)), answerWithinMs);
+      const timer = setTimeout(() => reject(unavailable(message)), answerWithinMs);
+      const closed = () => reject(unavailable('The queue was closed before it answered.'));
+      this.#closed.signal.addEventListener('abort', closed);
+      leave = () => {
+        clearTimeout(timer);
+        this.#closed.signal.removeEventListener('abort', closed);
+      };
     });
     try {
-      return await Promise.race([ask(), late]);
+      return await Promise.race([ask(), noAnswer]);
     } catch (error) {
       if (AgentLoopError.isInstance(error)) throw error;
       throw unavailable(`The queue failed: ${saidBy(error)}.`, error);
     } finally {
-      clearTimeout(timer);
+      leave();
     }
   }
 
@@ -142,7 +151,7 @@ export class QueueConnections {
   async close(): Promise<void> {
     await Promise.allSettled([...this.#queues.values()].map((queue) => queue.close()));
     this.#queues.clear();
-    this.#isClosed = true;
+    this.#closed.abort();
     this.#patient?.disconnect();
     if (!this.#open?.own) return;
     const { client } = this.#open;
@@ -186,10 +195,10 @@ function postgresOf(connection: QueueConnection): string | undefined {
   throw invalidConfig(`connection.postgres is ${shownValue(postgres)}`, 'give a URL that begins with postgres://');
 }
 
-function patientClient(client: Redis | Cluster | undefined, isClosed: () => boolean): Redis | Cluster {
+function patientClient(client: Redis | Cluster | undefined, closed: AbortSignal): Redis | Cluster {
   if (client === undefined) throw new AgentLoopError('INTERNAL', 'A queue on Redis has a client.');
   // BullMQ makes copies of this client, and forgets one whose server is away when the worker is closed: it would try for ever.
-  const retryStrategy = (times: number) => (isClosed() ? null : Math.min(50 * 2 ** (times - 1), 2_000));
+  const retryStrategy = (times: number) => (closed.aborted ? null : Math.min(50 * 2 ** (times - 1), 2_000));
   // A worker waits up to ten seconds for a job: silence is no loss of its connection.
   const patient = { maxRetriesPerRequest: null, socketTimeout: 30_000, lazyConnect: false };
   const copy = isCluster(client)

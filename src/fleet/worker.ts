@@ -223,28 +223,27 @@ class FleetWorker implements TurnWorker {
     for (const each of this.#workers) each.pause().catch(() => {});
     const until = this.#queue.clock.now() + this.#times.drainMs;
     const idle = await this.#idleWithin(this.#times.drainMs);
-    await this.#settledBy(until, this.#close(idle));
+    const { connections, counts } = this.#queue;
+    // A worker that is closed gently waits for its server, also for one that is away.
+    const gently = idle && (await this.#within(until, connections.answers()));
+    const closed = [this.#sweep.stop(), ...this.#workers.map((each) => each.close(!gently).catch(() => {}))];
+    await this.#within(until, Promise.all(closed));
+    if (gently)
+      await this.#within(
+        until,
+        counts.untell(this.#id).catch(() => {}),
+      );
     this.#running.complete();
   }
 
-  async #close(idle: boolean): Promise<void> {
-    const { connections, counts } = this.#queue;
-    // A worker that is closed gently waits for its server, also for one that is away.
-    const force = !(idle && (await connections.answers()));
-    await Promise.all([this.#sweep.stop(), ...this.#workers.map((each) => each.close(force).catch(() => {}))]);
-    await counts.untell(this.#id).catch(() => {});
-  }
-
-  /** Waits no longer than until then: what is still open ends with the queue's connections. */
-  async #settledBy(until: number, closed: Promise<unknown>): Promise<void> {
+  /** What comes by then, or in a moment; else nothing, and it ends with the queue's connections. */
+  async #within<T>(until: number, work: Promise<T>): Promise<T | undefined> {
     const { clock } = this.#queue;
-    await new Promise<void>((resolve) => {
-      const cancel = clock.schedule(Math.max(until - clock.now(), leastCloseMs), resolve);
-      void closed.finally(() => {
-        cancel();
-        resolve();
-      });
+    let cancel = () => {};
+    const late = new Promise<undefined>((resolve) => {
+      cancel = clock.schedule(Math.max(until - clock.now(), leastCloseMs), () => resolve(undefined));
     });
+    return Promise.race([work, late]).finally(() => cancel());
   }
 
   /** A server that is away says the same twice a second; it is logged once a minute. */
