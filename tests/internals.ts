@@ -83,8 +83,9 @@ export type { TurnFlags } from '../src/cli/turn-flags.ts';
 export { loadAgent, loadTools } from '../src/cli/user-modules.ts';
 export { messageOf, missingPackage } from '../src/core/contracts/errors.ts';
 export { isExtensionEvent } from '../src/core/contracts/events.ts';
-export { guardedLogger } from '../src/core/contracts/logger.ts';
+export { guardedLogger } from '../src/core/contracts/host.ts';
 export {
+  addUsage,
   checkChangedMessages,
   checkMessages,
   missingResult,
@@ -93,7 +94,6 @@ export {
 } from '../src/core/contracts/messages.ts';
 export { taskIdPattern } from '../src/core/contracts/store.ts';
 export type { ArgumentChecks } from '../src/core/contracts/tool.ts';
-export { addUsage } from '../src/core/contracts/usage.ts';
 export type { MaybePromise } from '../src/core/contracts/values.ts';
 export { type HookSubjects, hookSubjects } from '../src/core/hooks/hook-subjects.ts';
 export { type AskedHookName, Hooks, type HookTable, hookNames, hookTable } from '../src/core/hooks/hook-table.ts';

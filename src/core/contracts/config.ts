@@ -1,8 +1,7 @@
 import type { Context } from '@opentelemetry/api';
-import type { ArtifactStore } from './artifact-store.ts';
-import type { Clock } from './clock.ts';
+import type { ArtifactStore } from './context-stores.ts';
 import type { Extension } from './extension.ts';
-import type { Logger } from './logger.ts';
+import type { Clock, Logger } from './host.ts';
 import type { Message } from './messages.ts';
 import type { CallSettings, LLMProvider, RetryPlan } from './provider.ts';
 import type { TaskStateStore } from './store.ts';

@@ -1,9 +1,8 @@
 import type { Question, ShownOptions } from '../journal/records.ts';
 import type { ErrorData } from './errors.ts';
-import type { Content, ToolCall } from './messages.ts';
+import type { Content, ToolCall, Usage } from './messages.ts';
 import type { FinishReason, LLMResponse } from './provider.ts';
 import type { Tool, ToolError } from './tool.ts';
-import type { Usage } from './usage.ts';
 
 interface EventBase {
   readonly taskId: string;

@@ -3,13 +3,12 @@ import type { Observable } from 'rxjs';
 import type { AgentChoice, EmittedEvent, Finish, TurnOverrides } from '../journal/extension-record.ts';
 import type { Approval, RecordedCall, ToolResultRecord } from '../journal/records.ts';
 import type { LoopState, TurnOutcome } from '../journal/state.ts';
-import type { Clock } from './clock.ts';
 import type { ErrorCode } from './errors.ts';
 import type { AgentEvent } from './events.ts';
-import type { Content, Message, ToolCall } from './messages.ts';
+import type { Clock } from './host.ts';
+import type { AgentUsage, Content, Message, ToolCall, Usage } from './messages.ts';
 import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from './provider.ts';
 import type { AuthContext, ToolDefinition, ToolListContext, ToolProvider } from './tool.ts';
-import type { AgentUsage, Usage } from './usage.ts';
 
 /** What a hook may return: nothing, its answer, or a promise of either. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks is a function without a return

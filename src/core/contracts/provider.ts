@@ -1,9 +1,8 @@
 import type { Context } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
 import { type ErrorCode, errorCodes } from './errors.ts';
-import type { Message, ToolCall } from './messages.ts';
+import type { Message, ToolCall, Usage } from './messages.ts';
 import type { JSONSchema, ToolDefinition } from './tool.ts';
-import type { Usage } from './usage.ts';
 import { isObject, shownValue } from './values.ts';
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';

@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import type { JournalRecord, Stamped, TurnStarted } from '../journal/records.ts';
 import type { PersistedLoopState } from '../journal/turn-result.ts';
+import type { MessageStore } from './context-stores.ts';
 import type { TaskState } from './events.ts';
-import type { MessageStore } from './message-store.ts';
 import type { Message } from './messages.ts';
 import type { LLMChunk } from './provider.ts';
 import type { MaybePromise } from './values.ts';

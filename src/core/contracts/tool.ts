@@ -1,7 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import { AgentLoopError, type ErrorCode, type ErrorData } from './errors.ts';
-import type { Content, Message, ToolCall } from './messages.ts';
-import type { Usage } from './usage.ts';
+import type { Content, Message, ToolCall, Usage } from './messages.ts';
 
 /** A JSON Schema (draft 2020-12, 2019-09 or draft-07) of an object. */
 export type JSONSchema = { readonly [key: string]: unknown };

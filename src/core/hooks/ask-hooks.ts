@@ -1,13 +1,16 @@
 import { exceptionOf, failSpan } from '../../observability/spans/tracing-options.ts';
-import { AgentLoopError, errorCodes, messageOf } from '../contracts/errors.ts';
-import type { Extension, Failure } from '../contracts/extension.ts';
-import type { AgentUsage } from '../contracts/usage.ts';
-import { isPromiseLike } from '../contracts/values.ts';
-import type { ToolResultRecord } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
-import { originOf } from '../journal/turn-result.ts';
+import {
+  AgentLoopError,
+  type AgentUsage,
+  type Extension,
+  errorCodes,
+  type Failure,
+  isPromiseLike,
+  messageOf,
+} from '../contracts/index.ts';
+import { type LoopState, originOf, type ToolResultRecord } from '../journal/index.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
-import type { AbortScope } from '../streams/abort-scope.ts';
+import type { AbortScope } from '../streams/index.ts';
 import type { AskedHook, HookDeps, HookPlace, HookQuestion } from './hook-context.ts';
 import { type AboutOf, type HookSubject, hookSubjects } from './hook-subjects.ts';
 import { type AnswerOf, type AskedHookName, checkAnswer, type Hooks, hookTable } from './hook-table.ts';

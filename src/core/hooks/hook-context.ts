@@ -1,19 +1,28 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { startHookSpan } from '../../observability/spans/call-spans.ts';
 import type { TurnTracing } from '../../observability/spans/tracing-options.ts';
-import type { Clock } from '../contracts/clock.ts';
-import type { Extension, HookContext } from '../contracts/extension.ts';
-import type { LLMProvider } from '../contracts/provider.ts';
-import type { AuthContext, ToolDefinition } from '../contracts/tool.ts';
-import { type AgentUsage, addUsed } from '../contracts/usage.ts';
-import { maxIterationsOf } from '../journal/call-settings.ts';
-import type { CommitDraft, Stamper } from '../journal/commit.ts';
-import type { LoopState, TurnIdentity } from '../journal/state.ts';
+import {
+  type AgentUsage,
+  type AuthContext,
+  addUsed,
+  type Clock,
+  type Extension,
+  type HookContext,
+  type LLMProvider,
+  type ToolDefinition,
+} from '../contracts/index.ts';
+import {
+  type CommitDraft,
+  type LoopState,
+  maxIterationsOf,
+  type Stamper,
+  type TurnIdentity,
+} from '../journal/index.ts';
 import { viewSince } from '../model-call/view.ts';
-import type { ResolvedConfig } from '../options/config.ts';
+import type { ResolvedConfig } from '../options/index.ts';
 import { isLeft, ParentTurn, parentTurn, type TurnNode } from '../ownership/child-turns.ts';
 import type { LeaseHold } from '../ownership/lease.ts';
-import type { AbortScope } from '../streams/abort-scope.ts';
+import type { AbortScope } from '../streams/index.ts';
 import type { ToolSet } from '../tool-call/tool-set.ts';
 import type { HookName, Hooks } from './hook-table.ts';
 

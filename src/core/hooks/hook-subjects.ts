@@ -1,21 +1,32 @@
-import type {
-  ApprovalRequest,
-  Extension,
-  HookAnswer,
-  IterationStep,
-  IterationView,
-  ToolCallOutcome,
-  ToolCallRequest,
-  TurnEnd,
-  TurnFinish,
-} from '../contracts/extension.ts';
-import { type ToolCall, textOf } from '../contracts/messages.ts';
-import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
-import type { ToolDefinition } from '../contracts/tool.ts';
-import { callSettings, copySettings } from '../journal/call-settings.ts';
-import type { Finish } from '../journal/extension-record.ts';
-import type { RecordedCall, ToolResultRecord, TurnDone } from '../journal/records.ts';
-import type { LoopState, PendingToolCall, TurnOutcome } from '../journal/state.ts';
+import {
+  type ApprovalRequest,
+  type CallSettings,
+  type Extension,
+  type HookAnswer,
+  type IterationStep,
+  type IterationView,
+  type LLMCallParams,
+  type LLMProvider,
+  type LLMResponse,
+  type ToolCall,
+  type ToolCallOutcome,
+  type ToolCallRequest,
+  type ToolDefinition,
+  type TurnEnd,
+  type TurnFinish,
+  textOf,
+} from '../contracts/index.ts';
+import {
+  callSettings,
+  copySettings,
+  type Finish,
+  type LoopState,
+  type PendingToolCall,
+  type RecordedCall,
+  type ToolResultRecord,
+  type TurnDone,
+  type TurnOutcome,
+} from '../journal/index.ts';
 import type { OfferedTool } from '../tool-call/tool-set.ts';
 import { AskedHook, type HookQuestion } from './hook-context.ts';
 import type { AnswerOf, AskedHookName } from './hook-table.ts';

@@ -1,8 +1,5 @@
-import type { AgentLoopError } from '../contracts/errors.ts';
-import type { Extension } from '../contracts/extension.ts';
-import type { ExtensionError } from '../journal/commit.ts';
-import type { DecisionPoint, RecordedHook } from '../journal/extension-record.ts';
-import type { LoopState } from '../journal/state.ts';
+import type { AgentLoopError, Extension } from '../contracts/index.ts';
+import type { DecisionPoint, ExtensionError, LoopState, RecordedHook } from '../journal/index.ts';
 import type { LastCall } from '../model-call/view.ts';
 
 /** The members of an extension that are not hooks. */

@@ -1,20 +1,29 @@
-import type { StepChange, TurnBeginning } from '../contracts/extension.ts';
-import { type Content, checkContent, checkMessages, type Message } from '../contracts/messages.ts';
-import { settingsFlaw } from '../contracts/provider.ts';
-import type { ToolProvider } from '../contracts/tool.ts';
-import { type AgentUsage, noUsage, type Usage } from '../contracts/usage.ts';
-import { asJson, shownValue } from '../contracts/values.ts';
+import {
+  type AgentUsage,
+  asJson,
+  type Content,
+  checkContent,
+  checkMessages,
+  type Message,
+  noUsage,
+  type StepChange,
+  settingsFlaw,
+  shownValue,
+  type ToolProvider,
+  type TurnBeginning,
+  type Usage,
+} from '../contracts/index.ts';
 import type {
   AgentChoice,
   Effects,
   EmittedEvent,
   ExtensionRecord,
   Finish,
+  LoopState,
   RecordedHook,
   TurnOverrides,
-} from '../journal/extension-record.ts';
-import type { TurnRecord } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
+  TurnRecord,
+} from '../journal/index.ts';
 import { failed } from '../model-call/response.ts';
 import { recordedUsage } from '../ownership/child-turns.ts';
 import { collectTools } from '../tool-call/tool-set.ts';

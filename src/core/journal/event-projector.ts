@@ -1,5 +1,5 @@
 import { defer, mergeMap, type OperatorFunction } from 'rxjs';
-import { type ArtifactChunk, isArtifactChunk } from '../contracts/artifact-store.ts';
+import { type ArtifactChunk, isArtifactChunk } from '../contracts/context-stores.ts';
 import type { AgentEvent, ArtifactUpdateEvent } from '../contracts/events.ts';
 import { type Commit, replayOf, type Signal, type Step, type StreamChunk } from './commit.ts';
 import { artifactId, isoTime, Projection, type ProjectionOptions } from './projection.ts';

@@ -1,6 +1,5 @@
-import type { Content, Message } from '../contracts/messages.ts';
+import type { AgentUsage, Content, Message, Usage } from '../contracts/messages.ts';
 import type { CallSettings } from '../contracts/provider.ts';
-import type { AgentUsage, Usage } from '../contracts/usage.ts';
 
 /** Another agent runs the turn from the next model call on. */
 export interface AgentChanged {

@@ -1,15 +1,15 @@
 import { AgentLoopError } from '../contracts/errors.ts';
 import { waitingState } from '../contracts/events.ts';
-import type { Message } from '../contracts/messages.ts';
 import {
   type AgentUsage,
   addUsed,
   lessUsage,
+  type Message,
   noUsage,
   addUsage as sumOfUsage,
   type Usage,
   usageOf,
-} from '../contracts/usage.ts';
+} from '../contracts/messages.ts';
 import { optionsAfter } from './call-settings.ts';
 import {
   type AgentChanged,

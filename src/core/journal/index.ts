@@ -1,34 +1,68 @@
 // The records of a turn, the state that they fold to, and the events that they are shown as. Other rooms import from here only.
-
-export { iterationsBefore } from './call-settings.ts';
+export { callSettings, changedOptions, copySettings, iterationsBefore, maxIterationsOf } from './call-settings.ts';
 export { checkRecord } from './check-record.ts';
-export { applyRecord, type Commit, commitOf, foldRecords, replayOf, type Signal } from './commit.ts';
-export { EventProjector, eventsOf, GrowingText, projectEvents } from './event-projector.ts';
+export {
+  applyRecord,
+  type Commit,
+  CommitDraft,
+  commitOf,
+  type ExtensionError,
+  foldRecords,
+  replayOf,
+  type Signal,
+  type Stamper,
+  type StreamChunk,
+  type SubAgentSignal,
+  type ToolProgress,
+} from './commit.ts';
+export { EventProjector, type EventProjectorOptions, eventsOf, GrowingText, projectEvents } from './event-projector.ts';
 export {
   type AgentChanged,
   type AgentChoice,
+  type DecisionPoint,
+  type Effects,
   type EmittedEvent,
   type ExtensionRecord,
   eventsIn,
   type Finish,
   isLeftCall,
+  leftCall,
   type RecordedHook,
   type TurnOverrides,
 } from './extension-record.ts';
-export { History, isInstruction } from './history.ts';
-export type { LostRun, LostSpan } from './lost-runs.ts';
-export { observeTask, observeTaskTree } from './observe.ts';
+export { type CommandIds, History, isInstruction } from './history.ts';
+export {
+  calledChildren,
+  type EarlierRuns,
+  earlierRuns,
+  endedInOrder,
+  exportedAfterMs,
+  type LostRun,
+  type LostSpan,
+} from './lost-runs.ts';
+export { observeTask, observeTaskTree, observeTree, observeTurn } from './observe.ts';
 export { artifactId, isoTime, outputId, type ProjectionOptions } from './projection.ts';
 export {
   askedFor,
   asOpen,
   innermostQuestion,
   kindAbove,
+  nextQuestionId,
   openQuestions,
+  taskAskedFor,
   waitsForAnswers,
   withChild,
 } from './questions.ts';
-export { type AgentText, agentText, isAfterCursor, iterateEvents } from './read-events.ts';
+export {
+  type AgentText,
+  agentText,
+  eventsAfter,
+  isAfterCursor,
+  iterate,
+  iterateEvents,
+  seqOf,
+  turnPartials,
+} from './read-events.ts';
 export { isKnownType, kindOf } from './record-table.ts';
 export {
   type Approval,
@@ -43,27 +77,37 @@ export {
   type Question,
   type RecordedCall,
   type RecordStamp,
+  type RetryOrigin,
   type Stamped,
+  type Submission,
+  type TerminalRecord,
   type ToolIntent,
   type ToolResultRecord,
+  type TraceLink,
   type TurnAnswered,
   type TurnAsked,
+  type TurnDone,
+  type TurnFailed,
   type TurnRecord,
+  type TurnSettings,
   type TurnStarted,
   type TurnSuspended,
 } from './records.ts';
 export {
+  type Changes,
   type GivenAnswer,
   LoopState,
+  neverOffered,
   openCallIndex,
   type PendingToolCall,
   type TurnIdentity,
   type TurnOutcome,
 } from './state.ts';
-export { type Deadline, ready, whenReady } from './store-answer.ts';
+export { type Deadline, ready, storeError, whenAnswered, whenReady } from './store-answer.ts';
 export {
   type CompletedTurn,
   closedMessages,
+  originOf,
   type PersistedLoopState,
   resultOf,
   TurnError,

@@ -19,11 +19,11 @@ import {
   takeWhile,
   tap,
 } from 'rxjs';
-import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
+import type { Clock } from '../contracts/host.ts';
 import type { FollowSignal, TaskStateStore } from '../contracts/store.ts';
 import type { ChildLink } from '../contracts/tool.ts';
-import { operate } from '../streams/operate.ts';
+import { operate } from '../streams/index.ts';
 import { applyRecord, type Commit, replayOf, type Signal } from './commit.ts';
 import { EventProjector } from './event-projector.ts';
 import type { JournalRecord } from './records.ts';

@@ -9,8 +9,7 @@ import {
   type TaskState,
   waitingState,
 } from '../contracts/events.ts';
-import { textOf } from '../contracts/messages.ts';
-import { addUsage, type Usage } from '../contracts/usage.ts';
+import { addUsage, textOf, type Usage } from '../contracts/messages.ts';
 import { optionsAfter } from './call-settings.ts';
 import { type ExtensionRecord, eventsIn } from './extension-record.ts';
 import { asOpen, openQuestions, withChild } from './questions.ts';

@@ -1,8 +1,7 @@
 import type { ErrorCode, ErrorData } from '../contracts/errors.ts';
-import type { Content, Message, ToolCall } from '../contracts/messages.ts';
+import type { AgentUsage, Content, Message, ToolCall, Usage } from '../contracts/messages.ts';
 import type { FinishReason, RetryPlan, ToolChoice } from '../contracts/provider.ts';
 import type { ChildLink, ToolDefinition, ToolError } from '../contracts/tool.ts';
-import type { AgentUsage, Usage } from '../contracts/usage.ts';
 import type { AgentChanged, ExtensionRecord } from './extension-record.ts';
 
 /** The version of the records below. A journal with a newer one is refused. Version 2 adds `agent.changed` and the links of child turns. */

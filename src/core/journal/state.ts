@@ -1,8 +1,15 @@
 import type { ErrorData } from '../contracts/errors.ts';
 import { isSuspended, type TaskState } from '../contracts/events.ts';
-import type { Message, ToolCall, ToolMessage } from '../contracts/messages.ts';
+import {
+  type AgentUsage,
+  addUsed,
+  type Message,
+  type ToolCall,
+  type ToolMessage,
+  type Usage,
+  usageOf,
+} from '../contracts/messages.ts';
 import type { ChildLink, ToolDefinition } from '../contracts/tool.ts';
-import { type AgentUsage, addUsed, type Usage, usageOf } from '../contracts/usage.ts';
 import type { AgentChanged, AgentChoice, DecisionPoint, Finish, TurnOverrides } from './extension-record.ts';
 import { type CommandIds, type History, PersistentArray } from './history.ts';
 import type {

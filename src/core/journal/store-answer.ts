@@ -1,6 +1,6 @@
 import { firstValueFrom, Observable, type Subscriber } from 'rxjs';
-import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
+import type { Clock } from '../contracts/host.ts';
 
 export interface Deadline {
   readonly clock: Clock;

@@ -1,7 +1,15 @@
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, type ErrorData } from '../contracts/errors.ts';
 import type { TaskState } from '../contracts/events.ts';
-import { type AssistantMessage, type Message, repairHistory, type ToolCall, textOf } from '../contracts/messages.ts';
-import { type AgentUsage, type Usage, usageOf } from '../contracts/usage.ts';
+import {
+  type AgentUsage,
+  type AssistantMessage,
+  type Message,
+  repairHistory,
+  type ToolCall,
+  textOf,
+  type Usage,
+  usageOf,
+} from '../contracts/messages.ts';
 import type { Question } from './records.ts';
 import { durationAt, type LoopState, toolMessage } from './state.ts';
 

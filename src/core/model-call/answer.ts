@@ -1,13 +1,10 @@
 import { type Context, ROOT_CONTEXT } from '@opentelemetry/api';
-import type { LLMChunk, LLMResponse } from '../contracts/provider.ts';
+import type { LLMChunk, LLMResponse } from '../contracts/index.ts';
 import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
-import { maxIterationsOf } from '../journal/call-settings.ts';
-import { CommitDraft, type Signal } from '../journal/commit.ts';
-import type { LlmDone } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
+import { CommitDraft, type LlmDone, type LoopState, maxIterationsOf, type Signal } from '../journal/index.ts';
 import { leftReason } from '../ownership/child-turns.ts';
 import { steeringRecords } from '../ownership/inbox.ts';
-import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
 import { loadChecks } from '../tool-call/check-call.ts';
 import { planFirstWave } from '../tool-call/tool-plan.ts';
 import { type ChangedResponse, changeResponse } from './change-call.ts';

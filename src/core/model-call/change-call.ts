@@ -1,23 +1,31 @@
 import type { Context } from '@opentelemetry/api';
-import type { CallChange, IterationChange, IterationView } from '../contracts/extension.ts';
-import { checkChangedMessages, checkMessages, type Message, pairedMessages } from '../contracts/messages.ts';
 import {
+  type CallChange,
   type CallSettings,
+  checkChangedMessages,
+  checkMessages,
+  type IterationChange,
+  type IterationView,
   type LLMCallParams,
   type LLMProvider,
   type LLMResponse,
+  type Message,
+  pairedMessages,
   settingsFlaw,
-} from '../contracts/provider.ts';
-import { shownValue } from '../contracts/values.ts';
+  shownValue,
+} from '../contracts/index.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import { type AskedHook, DraftPlace, type HookDeps } from '../hooks/hook-context.ts';
 import type { HookName } from '../hooks/hook-table.ts';
 import { recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
-import { callSettings, copySettings } from '../journal/call-settings.ts';
-import { CommitDraft } from '../journal/commit.ts';
-import type { ExtensionRecord } from '../journal/extension-record.ts';
-import type { LlmStart } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
+import {
+  CommitDraft,
+  callSettings,
+  copySettings,
+  type ExtensionRecord,
+  type LlmStart,
+  type LoopState,
+} from '../journal/index.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
 import { responseFlaw } from './response.ts';
 import type { ModelCallDeps } from './usage.ts';

@@ -1,6 +1,4 @@
-import type { Clock } from '../contracts/clock.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import type { LLMCallParams } from '../contracts/provider.ts';
+import { AgentLoopError, type Clock, type LLMCallParams } from '../contracts/index.ts';
 
 /** A request is looked at that often in the time that it may be silent, so that a chunk sets no timer. */
 const looks = 8;

@@ -1,22 +1,21 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { finishLlmSpan, leaveToAttempts, startLlmSpan, usageOnSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan, exceptionOf, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
-import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import type { Message } from '../contracts/messages.ts';
-import type {
-  LLMCallParams,
-  LLMChunk,
-  LLMProvider,
-  LLMResponse,
-  ResponseFormat,
-  ToolChoice,
-} from '../contracts/provider.ts';
-import type { ToolDefinition } from '../contracts/tool.ts';
-import { copySettings } from '../journal/call-settings.ts';
-import type { StreamChunk } from '../journal/commit.ts';
-import type { LoopState } from '../journal/state.ts';
-import { silentLogger } from '../options/config.ts';
-import type { AbortScope } from '../streams/abort-scope.ts';
+import {
+  AgentLoopError,
+  type LLMCallParams,
+  type LLMChunk,
+  type LLMProvider,
+  type LLMResponse,
+  type Message,
+  messageOf,
+  type ResponseFormat,
+  type ToolChoice,
+  type ToolDefinition,
+} from '../contracts/index.ts';
+import { copySettings, type LoopState, type StreamChunk } from '../journal/index.ts';
+import { silentLogger } from '../options/index.ts';
+import type { AbortScope } from '../streams/index.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
 import type { ModelCallDeps } from './usage.ts';
 import { messagesWith, viewOf } from './view.ts';

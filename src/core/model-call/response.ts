@@ -1,11 +1,24 @@
-import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../contracts/errors.ts';
-import { type AssistantMessage, type ToolCall, textOf } from '../contracts/messages.ts';
-import type { FinishReason, LLMResponse } from '../contracts/provider.ts';
-import { asJson } from '../contracts/values.ts';
-import { iterationsBefore, maxIterationsOf } from '../journal/call-settings.ts';
-import type { LlmDone, RecordedCall, TurnFailed, TurnRecord } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
-import type { ResolvedConfig } from '../options/config.ts';
+import {
+  AgentLoopError,
+  type AgentLoopErrorOptions,
+  type AssistantMessage,
+  asJson,
+  type ErrorCode,
+  type FinishReason,
+  type LLMResponse,
+  type ToolCall,
+  textOf,
+} from '../contracts/index.ts';
+import {
+  iterationsBefore,
+  type LlmDone,
+  type LoopState,
+  maxIterationsOf,
+  type RecordedCall,
+  type TurnFailed,
+  type TurnRecord,
+} from '../journal/index.ts';
+import type { ResolvedConfig } from '../options/index.ts';
 
 /** The `llm.done` of a response: calls with ids that are present and different, a truncated or filtered call dropped. */
 export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDone {

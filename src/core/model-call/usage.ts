@@ -1,10 +1,18 @@
-import { AgentLoopError, type ErrorCode } from '../contracts/errors.ts';
-import type { Content, ContentPart, Message } from '../contracts/messages.ts';
-import type { LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
-import type { ToolDefinition } from '../contracts/tool.ts';
-import { addUsage, noUsage, type Usage } from '../contracts/usage.ts';
-import type { StreamChunk } from '../journal/commit.ts';
-import type { TerminalRecord, TurnSuspended } from '../journal/records.ts';
+import {
+  AgentLoopError,
+  addUsage,
+  type Content,
+  type ContentPart,
+  type ErrorCode,
+  type LLMCallParams,
+  type LLMProvider,
+  type LLMResponse,
+  type Message,
+  noUsage,
+  type ToolDefinition,
+  type Usage,
+} from '../contracts/index.ts';
+import type { StreamChunk, TerminalRecord, TurnSuspended } from '../journal/index.ts';
 import type { ToolCallDeps } from '../tool-call/tool-results.ts';
 import type { ModelSilence } from './limits.ts';
 

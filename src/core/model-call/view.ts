@@ -1,7 +1,5 @@
-import { type Message, pairedMessages, textOf } from '../contracts/messages.ts';
-import type { LLMCallParams } from '../contracts/provider.ts';
-import { type History, isInstruction } from '../journal/history.ts';
-import type { LoopState } from '../journal/state.ts';
+import { type LLMCallParams, type Message, pairedMessages, textOf } from '../contracts/index.ts';
+import { type History, isInstruction, type LoopState } from '../journal/index.ts';
 
 /** The message to the model at the limit with `onLimit: 'summarize'`. */
 const summaryRequest: Message = {

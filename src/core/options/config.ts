@@ -1,12 +1,19 @@
-import { type Clock, systemClock } from '../contracts/clock.ts';
-import type { AgentLoopConfig, OnLength, OnLimit } from '../contracts/config.ts';
-import { invalidConfig } from '../contracts/errors.ts';
-import type { Extension } from '../contracts/extension.ts';
-import { guardedLogger, type Logger } from '../contracts/logger.ts';
-import { retryPlanFlaw, settingsFlaw } from '../contracts/provider.ts';
-import type { TaskStateStore } from '../contracts/store.ts';
-import type { ToolProvider } from '../contracts/tool.ts';
-import { shownValue } from '../contracts/values.ts';
+import {
+  type AgentLoopConfig,
+  type Clock,
+  type Extension,
+  guardedLogger,
+  invalidConfig,
+  type Logger,
+  type OnLength,
+  type OnLimit,
+  retryPlanFlaw,
+  settingsFlaw,
+  shownValue,
+  systemClock,
+  type TaskStateStore,
+  type ToolProvider,
+} from '../contracts/index.ts';
 import { type HookLists, hookLists, hookNames } from '../hooks/hook-table.ts';
 
 /** A configuration that was checked, with every default filled in. */

@@ -1,10 +1,17 @@
 // Checks of what callers give. Other rooms import from here only.
-export { checkStore, knownOptions, resolveConfig } from './config.ts';
+export { checkStore, knownOptions, type ResolvedConfig, resolveConfig, silentLogger } from './config.ts';
 export {
   type Answers,
   answerFlaw,
+  checkForkOptions,
+  checkResumeOptions,
+  checkRetryOptions,
+  checkStartOptions,
+  checkSubmitOptions,
+  checkTaskId,
   type ForkEdits,
   type ForkOptions,
+  isReconciled,
   type ResultEdit,
   recordsOfAnswers,
 } from './turn-options.ts';

@@ -1,14 +1,30 @@
-import type { Clock } from '../contracts/clock.ts';
-import type { StartOptions } from '../contracts/config.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import { type Content, checkContent, checkMessages, type Message } from '../contracts/messages.ts';
-import { retryPlanFlaw } from '../contracts/provider.ts';
-import { type TaskStateStore, taskIdPattern } from '../contracts/store.ts';
-import type { Reconciled } from '../contracts/tool.ts';
-import { asJson, isObject, isPlainObject, jsonFlaw, shownValue, stableJson } from '../contracts/values.ts';
-import { innermostQuestion, openQuestions } from '../journal/questions.ts';
-import type { Question, TurnAnswered, TurnSettings } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
+import {
+  AgentLoopError,
+  asJson,
+  type Clock,
+  type Content,
+  checkContent,
+  checkMessages,
+  isObject,
+  isPlainObject,
+  jsonFlaw,
+  type Message,
+  type Reconciled,
+  retryPlanFlaw,
+  type StartOptions,
+  shownValue,
+  stableJson,
+  type TaskStateStore,
+  taskIdPattern,
+} from '../contracts/index.ts';
+import {
+  innermostQuestion,
+  type LoopState,
+  openQuestions,
+  type Question,
+  type TurnAnswered,
+  type TurnSettings,
+} from '../journal/index.ts';
 import { checkStore } from './config.ts';
 
 type Rule = readonly [fits: (value: unknown) => boolean, what: string];

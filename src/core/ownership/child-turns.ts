@@ -1,18 +1,34 @@
 import { Observable } from 'rxjs';
-import type { Clock } from '../contracts/clock.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import { type AgentEvent, isSuspended } from '../contracts/events.ts';
-import type { Extension, ReachedLimit, TreeUsage } from '../contracts/extension.ts';
-import type { Message } from '../contracts/messages.ts';
-import type { RetryPlan } from '../contracts/provider.ts';
-import type { TaskStateStore, TaskSummary, Under } from '../contracts/store.ts';
-import { type AgentUsage, addUsage, addUsed, restOf, type Usage, usageOf } from '../contracts/usage.ts';
-import type { Signal } from '../journal/commit.ts';
-import type { ParentLink } from '../journal/records.ts';
-import type { LoopState, TurnIdentity } from '../journal/state.ts';
-import { TurnError, type TurnResult } from '../journal/turn-result.ts';
-import type { ResolvedConfig } from '../options/config.ts';
-import type { AbortScope } from '../streams/abort-scope.ts';
+import {
+  type AgentEvent,
+  AgentLoopError,
+  type AgentUsage,
+  addUsage,
+  addUsed,
+  type Clock,
+  type Extension,
+  isSuspended,
+  type Message,
+  type ReachedLimit,
+  type RetryPlan,
+  restOf,
+  type TaskStateStore,
+  type TaskSummary,
+  type TreeUsage,
+  type Under,
+  type Usage,
+  usageOf,
+} from '../contracts/index.ts';
+import {
+  type LoopState,
+  type ParentLink,
+  type Signal,
+  TurnError,
+  type TurnIdentity,
+  type TurnResult,
+} from '../journal/index.ts';
+import type { ResolvedConfig } from '../options/index.ts';
+import type { AbortScope } from '../streams/index.ts';
 import type { LeaseHold } from './lease.ts';
 
 /**

@@ -1,13 +1,21 @@
-import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import type { Extension } from '../contracts/extension.ts';
-import { checkMessages, type Message } from '../contracts/messages.ts';
-import type { Command } from '../contracts/store.ts';
-import { asJson, isPromiseLike } from '../contracts/values.ts';
-import { openQuestions } from '../journal/questions.ts';
-import type { TurnAnswered, TurnRecord } from '../journal/records.ts';
-import type { LoopState, TurnIdentity } from '../journal/state.ts';
-import type { ResolvedConfig } from '../options/config.ts';
-import { answerFlaw } from '../options/turn-options.ts';
+import {
+  AgentLoopError,
+  asJson,
+  type Command,
+  checkMessages,
+  type Extension,
+  isPromiseLike,
+  type Message,
+  messageOf,
+} from '../contracts/index.ts';
+import {
+  type LoopState,
+  openQuestions,
+  type TurnAnswered,
+  type TurnIdentity,
+  type TurnRecord,
+} from '../journal/index.ts';
+import { answerFlaw, type ResolvedConfig } from '../options/index.ts';
 
 /** A message that enters the history before the next model call. */
 interface Steering {

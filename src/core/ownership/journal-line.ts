@@ -1,12 +1,7 @@
 import { countFencedAppend, measureAppend } from '../../observability/spans/instruments.ts';
-import type { Clock } from '../contracts/clock.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import type { Lease, TaskStateStore } from '../contracts/store.ts';
-import type { Commit, Signal } from '../journal/commit.ts';
-import type { JournalRecord } from '../journal/records.ts';
-import { storeError } from '../journal/store-answer.ts';
-import { taskState } from '../journal/turn-result.ts';
-import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
+import { AgentLoopError, type Clock, type Lease, type TaskStateStore } from '../contracts/index.ts';
+import { type Commit, type JournalRecord, type Signal, storeError, taskState } from '../journal/index.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
 
 /** Where the records of a turn go. */
 interface JournalTarget {

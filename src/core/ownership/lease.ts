@@ -1,8 +1,6 @@
-import type { Clock } from '../contracts/clock.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import type { Lease, TaskStateStore } from '../contracts/store.ts';
-import type { Signal } from '../journal/commit.ts';
-import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
+import { AgentLoopError, type Clock, type Lease, type TaskStateStore } from '../contracts/index.ts';
+import type { Signal } from '../journal/index.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
 
 /**
  * What a run knows of its right to the turn. A lease counts from the moment the store was asked for it, not from the answer, so a

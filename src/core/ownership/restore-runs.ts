@@ -1,12 +1,20 @@
 import { type RestoreOptions, restoreSpans } from '../../observability/spans/restore-spans.ts';
 import { type TracingOptions, turnTracing } from '../../observability/spans/tracing-options.ts';
-import type { Clock } from '../contracts/clock.ts';
-import type { Lease, TaskStateStore, TaskSummary } from '../contracts/store.ts';
-import { type Commit, replayOf } from '../journal/commit.ts';
-import { calledChildren, type EarlierRuns, earlierRuns, endedInOrder, exportedAfterMs } from '../journal/lost-runs.ts';
-import type { LoopState, TurnIdentity } from '../journal/state.ts';
-import { type Deadline, ready } from '../journal/store-answer.ts';
-import type { ResolvedConfig } from '../options/config.ts';
+import type { Clock, Lease, TaskStateStore, TaskSummary } from '../contracts/index.ts';
+import {
+  type Commit,
+  calledChildren,
+  type Deadline,
+  type EarlierRuns,
+  earlierRuns,
+  endedInOrder,
+  exportedAfterMs,
+  type LoopState,
+  ready,
+  replayOf,
+  type TurnIdentity,
+} from '../journal/index.ts';
+import type { ResolvedConfig } from '../options/index.ts';
 import { listedChildren } from './child-turns.ts';
 
 interface RestoredRuns {

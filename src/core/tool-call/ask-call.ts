@@ -1,23 +1,31 @@
-import { messageOf } from '../contracts/errors.ts';
-import type {
-  ApprovalDecision,
-  ApprovalRequest,
-  ToolAnswer,
-  ToolCallChange,
-  ToolOutcomeChange,
-} from '../contracts/extension.ts';
-import { checkContent } from '../contracts/messages.ts';
-import { type ToolListContext, toolError } from '../contracts/tool.ts';
-import { isPromiseLike, shownValue, stableJson } from '../contracts/values.ts';
+import {
+  type ApprovalDecision,
+  type ApprovalRequest,
+  checkContent,
+  isPromiseLike,
+  messageOf,
+  shownValue,
+  stableJson,
+  type ToolAnswer,
+  type ToolCallChange,
+  type ToolListContext,
+  type ToolOutcomeChange,
+  toolError,
+} from '../contracts/index.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
 import type { RanCall } from '../hooks/hook-subjects.ts';
 import { hookTable } from '../hooks/hook-table.ts';
 import { type AnyChange, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
-import type { ExtensionRecord } from '../journal/extension-record.ts';
-import { nextQuestionId } from '../journal/questions.ts';
-import type { Approval, ToolResultRecord, TurnAsked } from '../journal/records.ts';
-import type { LoopState, PendingToolCall } from '../journal/state.ts';
+import {
+  type Approval,
+  type ExtensionRecord,
+  type LoopState,
+  nextQuestionId,
+  type PendingToolCall,
+  type ToolResultRecord,
+  type TurnAsked,
+} from '../journal/index.ts';
 import { type AllowedCall, answeredCall, type CheckedCall, type ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 

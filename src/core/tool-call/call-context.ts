@@ -1,17 +1,31 @@
 import type { Context } from '@opentelemetry/api';
-import { AgentLoopError } from '../contracts/errors.ts';
-import type { AgentEvent } from '../contracts/events.ts';
-import type { Message, ToolCall } from '../contracts/messages.ts';
-import type { AskOptions, AuthContext, ToolContext } from '../contracts/tool.ts';
-import { type AgentUsage, addUsage, noUsage, type Usage } from '../contracts/usage.ts';
-import { asJson } from '../contracts/values.ts';
-import { nextQuestionId, taskAskedFor } from '../journal/questions.ts';
-import type { Question, ToolIntent, ToolResultRecord } from '../journal/records.ts';
-import type { GivenAnswer, LoopState } from '../journal/state.ts';
+import {
+  type AgentEvent,
+  AgentLoopError,
+  type AgentUsage,
+  type AskOptions,
+  type AuthContext,
+  addUsage,
+  asJson,
+  type Message,
+  noUsage,
+  type ToolCall,
+  type ToolContext,
+  type Usage,
+} from '../contracts/index.ts';
+import {
+  type GivenAnswer,
+  type LoopState,
+  nextQuestionId,
+  type Question,
+  type ToolIntent,
+  type ToolResultRecord,
+  taskAskedFor,
+} from '../journal/index.ts';
 import { isUsage } from '../model-call/usage.ts';
 import { viewSince } from '../model-call/view.ts';
 import { ParentTurn, parentTurn, recordedUsage } from '../ownership/child-turns.ts';
-import type { AbortScope } from '../streams/abort-scope.ts';
+import type { AbortScope } from '../streams/index.ts';
 import type { ToolCallDeps } from './tool-results.ts';
 
 interface ToolContextOptions {

@@ -1,8 +1,5 @@
-import type { Clock } from '../contracts/clock.ts';
-import type { ToolCall } from '../contracts/messages.ts';
-import { toolError } from '../contracts/tool.ts';
-import type { ToolResultRecord } from '../journal/records.ts';
-import type { PendingToolCall } from '../journal/state.ts';
+import { type Clock, type ToolCall, toolError } from '../contracts/index.ts';
+import type { PendingToolCall, ToolResultRecord } from '../journal/index.ts';
 import { refusedCall, type ToolCallDeps } from './tool-results.ts';
 
 /** Who has to be over by a time. */

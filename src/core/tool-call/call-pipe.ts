@@ -1,5 +1,5 @@
 import { mergeMap, Observable, type Subscriber, type Subscription } from 'rxjs';
-import { DirectSubscriber } from '../streams/operate.ts';
+import { DirectSubscriber } from '../streams/index.ts';
 import type { ToolSignal } from './running-tool.ts';
 
 /** A call that has a place of `mergeMap`. */

@@ -1,9 +1,15 @@
 import { exceptionOf } from '../../observability/spans/tracing-options.ts';
-import { messageOf } from '../contracts/errors.ts';
-import { type ArgumentCheck, type ArgumentChecker, type ToolError, toolError } from '../contracts/tool.ts';
-import { parsedJson, stableJson } from '../contracts/values.ts';
+import {
+  type ArgumentCheck,
+  type ArgumentChecker,
+  messageOf,
+  parsedJson,
+  stableJson,
+  type ToolError,
+  toolError,
+} from '../contracts/index.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
-import { type LoopState, neverOffered, type PendingToolCall } from '../journal/state.ts';
+import { type LoopState, neverOffered, type PendingToolCall } from '../journal/index.ts';
 import {
   approvalOf,
   type CallPlace,

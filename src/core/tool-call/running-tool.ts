@@ -2,27 +2,33 @@ import { context as activeContext, type Context, type Span } from '@opentelemetr
 import type { Subscriber, Unsubscribable } from 'rxjs';
 import { finishToolSpan, noteQuestion, startToolSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan, exceptionOf } from '../../observability/spans/tracing-options.ts';
-import { AgentLoopError, messageOf, nameOf } from '../contracts/errors.ts';
-import type { AgentEvent } from '../contracts/events.ts';
-import type { ReachedLimit } from '../contracts/extension.ts';
-import type { Content } from '../contracts/messages.ts';
 import {
+  type AgentEvent,
+  AgentLoopError,
+  type Content,
   DoneSignal,
+  isPromiseLike,
+  messageOf,
+  nameOf,
+  type ReachedLimit,
   TaskComplete,
   type ToolError,
   type ToolResult,
   thrownError,
   toolError,
-} from '../contracts/tool.ts';
-import { isPromiseLike } from '../contracts/values.ts';
+} from '../contracts/index.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
 import type { AskedHook } from '../hooks/hook-context.ts';
-import type { SubAgentSignal, ToolProgress } from '../journal/commit.ts';
-import type { ExtensionRecord } from '../journal/extension-record.ts';
-import type { ToolResultRecord, TurnAsked } from '../journal/records.ts';
-import { TurnError } from '../journal/turn-result.ts';
+import {
+  type ExtensionRecord,
+  type SubAgentSignal,
+  type ToolProgress,
+  type ToolResultRecord,
+  type TurnAsked,
+  TurnError,
+} from '../journal/index.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
-import type { AbortListener, AbortScope } from '../streams/abort-scope.ts';
+import type { AbortListener, AbortScope } from '../streams/index.ts';
 import { type ChangedOutcome, changeOutcome } from './ask-call.ts';
 import { CallContext, type CallOwner, type CallTurn } from './call-context.ts';
 import type { Deadlines, Limited } from './call-limits.ts';

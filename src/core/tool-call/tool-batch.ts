@@ -2,18 +2,24 @@ import type { Context, Span } from '@opentelemetry/api';
 import { isObservable, type Subscriber, Subscription } from 'rxjs';
 import { noteQuestion, startToolsSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import { toolError } from '../contracts/tool.ts';
+import { AgentLoopError, toolError } from '../contracts/index.ts';
 import { agentChange } from '../hooks/record-of-change.ts';
-import { CommitDraft, type Signal } from '../journal/commit.ts';
-import type { ExtensionRecord } from '../journal/extension-record.ts';
-import { openQuestions } from '../journal/questions.ts';
-import type { ToolResultRecord, TurnAnswered, TurnAsked } from '../journal/records.ts';
-import { type LoopState, openCallIndex, type PendingToolCall } from '../journal/state.ts';
+import {
+  CommitDraft,
+  type ExtensionRecord,
+  type LoopState,
+  openCallIndex,
+  openQuestions,
+  type PendingToolCall,
+  type Signal,
+  type ToolResultRecord,
+  type TurnAnswered,
+  type TurnAsked,
+} from '../journal/index.ts';
 import { failed } from '../model-call/response.ts';
 import { leftReason } from '../ownership/child-turns.ts';
 import { takeReply } from '../ownership/inbox.ts';
-import type { AbortListener, AbortScope } from '../streams/abort-scope.ts';
+import type { AbortListener, AbortScope } from '../streams/index.ts';
 import { CallChecks, Deadlines } from './call-limits.ts';
 import { CallPipe, enterLine, type PipedBatch, type PlacedCall } from './call-pipe.ts';
 import { RunningTool, type ToolSignal } from './running-tool.ts';

@@ -1,7 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber, Subscription } from 'rxjs';
-import type { Signal } from '../journal/commit.ts';
-import type { LoopState } from '../journal/state.ts';
+import type { LoopState, Signal } from '../journal/index.ts';
 import type { CallPipe } from './call-pipe.ts';
 import { loadChecks } from './check-call.ts';
 import { type BatchOwner, MergedBatch } from './tool-batch.ts';

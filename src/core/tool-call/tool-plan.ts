@@ -1,15 +1,25 @@
 import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber } from 'rxjs';
-import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import type { ToolCall } from '../contracts/messages.ts';
-import { type OnInDoubt, toolError } from '../contracts/tool.ts';
-import type { AgentUsage } from '../contracts/usage.ts';
-import type { ToolProgress } from '../journal/commit.ts';
-import { nextQuestionId } from '../journal/questions.ts';
-import type { ToolIntent, ToolResultRecord, TurnAsked } from '../journal/records.ts';
-import type { GivenAnswer, LoopState, PendingToolCall } from '../journal/state.ts';
-import { isReconciled } from '../options/turn-options.ts';
-import type { AbortScope } from '../streams/abort-scope.ts';
+import {
+  AgentLoopError,
+  type AgentUsage,
+  messageOf,
+  type OnInDoubt,
+  type ToolCall,
+  toolError,
+} from '../contracts/index.ts';
+import {
+  type GivenAnswer,
+  type LoopState,
+  nextQuestionId,
+  type PendingToolCall,
+  type ToolIntent,
+  type ToolProgress,
+  type ToolResultRecord,
+  type TurnAsked,
+} from '../journal/index.ts';
+import { isReconciled } from '../options/index.ts';
+import type { AbortScope } from '../streams/index.ts';
 import { approvalOf, askApproval, type CallPlace, callsToApprove, mayAsk } from './ask-call.ts';
 import { CallContext, type CallTurn } from './call-context.ts';
 import { checkCall, rejected } from './check-call.ts';

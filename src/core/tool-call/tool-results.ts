@@ -1,9 +1,6 @@
-import type { ErrorCode } from '../contracts/errors.ts';
-import type { ToolAnswer } from '../contracts/extension.ts';
-import { type ToolCall, textOf } from '../contracts/messages.ts';
-import type { ToolError } from '../contracts/tool.ts';
+import { type ErrorCode, type ToolAnswer, type ToolCall, type ToolError, textOf } from '../contracts/index.ts';
 import type { HookDeps } from '../hooks/hook-context.ts';
-import type { ToolResultRecord } from '../journal/records.ts';
+import type { ToolResultRecord } from '../journal/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import type { OfferedTool, ToolSet } from './tool-set.ts';
 

@@ -1,13 +1,14 @@
-import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import type {
-  ArgumentChecker,
-  ArgumentChecks,
-  ToolDefinition,
-  ToolListContext,
-  ToolProvider,
-} from '../contracts/tool.ts';
-import { isPromiseLike } from '../contracts/values.ts';
-import type { Changes } from '../journal/state.ts';
+import {
+  AgentLoopError,
+  type ArgumentChecker,
+  type ArgumentChecks,
+  isPromiseLike,
+  messageOf,
+  type ToolDefinition,
+  type ToolListContext,
+  type ToolProvider,
+} from '../contracts/index.ts';
+import type { Changes } from '../journal/index.ts';
 
 export interface OfferedTool {
   readonly definition: ToolDefinition;

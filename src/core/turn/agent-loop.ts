@@ -1,29 +1,33 @@
 import { context as activeContext } from '@opentelemetry/api';
 import { defer, from, Observable, switchMap } from 'rxjs';
-import { type Clock, systemClock } from '../contracts/clock.ts';
-import type { AgentLoopConfig, StartOptions } from '../contracts/config.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import type { AgentEvent } from '../contracts/events.ts';
-import { checkMessages, type Message } from '../contracts/messages.ts';
-import type { TaskStateStore } from '../contracts/store.ts';
-import type { ToolListContext } from '../contracts/tool.ts';
-import type { Signal } from '../journal/commit.ts';
-import { projectEvents } from '../journal/event-projector.ts';
-import { observeTree, observeTurn } from '../journal/observe.ts';
-import { eventsAfter, seqOf } from '../journal/read-events.ts';
-import { checkStore, type ResolvedConfig, resolveConfig } from '../options/config.ts';
+import {
+  type AgentEvent,
+  type AgentLoopConfig,
+  AgentLoopError,
+  type Clock,
+  checkMessages,
+  type Message,
+  type StartOptions,
+  systemClock,
+  type TaskStateStore,
+  type ToolListContext,
+} from '../contracts/index.ts';
+import { eventsAfter, observeTree, observeTurn, projectEvents, type Signal, seqOf } from '../journal/index.ts';
 import {
   type Answers,
   checkResumeOptions,
   checkRetryOptions,
   checkStartOptions,
+  checkStore,
   checkSubmitOptions,
   checkTaskId,
   type ForkOptions,
-} from '../options/turn-options.ts';
+  type ResolvedConfig,
+  resolveConfig,
+} from '../options/index.ts';
 import { childConfig, type ParentTurn, parentTurnOf } from '../ownership/child-turns.ts';
 import { Inbox, incomingMessage } from '../ownership/inbox.ts';
-import { AbortScope } from '../streams/abort-scope.ts';
+import { AbortScope } from '../streams/index.ts';
 import { type ForkedTask, forkTask } from './fork-task.ts';
 import { admissionOf } from './open-turn.ts';
 import { retryTask } from './retry-task.ts';

@@ -1,17 +1,18 @@
 import type { Context } from '@opentelemetry/api';
-import { waitingState } from '../contracts/events.ts';
-import type { EndChange, Extension } from '../contracts/extension.ts';
-import type { AgentUsage } from '../contracts/usage.ts';
+import { type AgentUsage, type EndChange, type Extension, waitingState } from '../contracts/index.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import { DraftPlace, type HookPlace } from '../hooks/hook-context.ts';
 import { type Ended, finishOf } from '../hooks/hook-subjects.ts';
 import type { StepHook } from '../hooks/hook-table.ts';
 import { type AnyChange, agentChange, jsonOf, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
-import { CommitDraft } from '../journal/commit.ts';
-import type { DecisionPoint } from '../journal/extension-record.ts';
-import { openQuestions } from '../journal/questions.ts';
-import type { TurnDone, TurnSuspended } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
+import {
+  CommitDraft,
+  type DecisionPoint,
+  type LoopState,
+  openQuestions,
+  type TurnDone,
+  type TurnSuspended,
+} from '../journal/index.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { type PauseRequest, steeringRecords } from '../ownership/inbox.ts';
 

@@ -1,22 +1,20 @@
-import { systemClock } from '../contracts/clock.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import { type ToolCall, textOf } from '../contracts/messages.ts';
-import type { TaskStateStore } from '../contracts/store.ts';
-import { applyRecord, foldRecords } from '../journal/commit.ts';
-import type {
-  JournalRecord,
-  LlmDone,
-  Question,
-  RecordStamp,
-  Stamped,
-  ToolIntent,
-  ToolResultRecord,
-  TurnRecord,
-  TurnStarted,
-} from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
-import { taskState } from '../journal/turn-result.ts';
-import { checkForkOptions, type ForkEdits, type ForkOptions } from '../options/turn-options.ts';
+import { AgentLoopError, systemClock, type TaskStateStore, type ToolCall, textOf } from '../contracts/index.ts';
+import {
+  applyRecord,
+  foldRecords,
+  type JournalRecord,
+  type LlmDone,
+  type LoopState,
+  type Question,
+  type RecordStamp,
+  type Stamped,
+  type ToolIntent,
+  type ToolResultRecord,
+  type TurnRecord,
+  type TurnStarted,
+  taskState,
+} from '../journal/index.ts';
+import { checkForkOptions, type ForkEdits, type ForkOptions } from '../options/index.ts';
 import { giveBack } from '../ownership/lease.ts';
 
 /** The task that a fork made. */

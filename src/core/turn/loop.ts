@@ -1,12 +1,17 @@
 import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber, type Unsubscribable } from 'rxjs';
-import { type Commit, type CommitDraft, commitOf, type Signal } from '../journal/commit.ts';
-import type { TurnSuspended } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
+import {
+  type Commit,
+  type CommitDraft,
+  commitOf,
+  type LoopState,
+  type Signal,
+  type TurnSuspended,
+} from '../journal/index.ts';
 import { prepareView } from '../model-call/change-call.ts';
 import { limitReason, summaryFallback } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
-import type { AbortListener } from '../streams/abort-scope.ts';
+import type { AbortListener } from '../streams/index.ts';
 import { decideStep } from './decide-step.ts';
 import { type ModelStep, type NewIteration, newIteration, type StepOwner } from './model-step.ts';
 import { backoffAfter, type CallStep, callWith, type NextStep, nextStep, withoutRetries } from './next-step.ts';

@@ -1,13 +1,21 @@
-import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import { textOf } from '../contracts/messages.ts';
-import { type RetryPlan, retryDefaults } from '../contracts/provider.ts';
+import { AgentLoopError, messageOf, type RetryPlan, retryDefaults, textOf } from '../contracts/index.ts';
 import type { StepHook } from '../hooks/hook-table.ts';
 import { agentChange, isIterationOpen } from '../hooks/record-of-change.ts';
-import { changedOptions, maxIterationsOf } from '../journal/call-settings.ts';
-import { type Finish, leftCall } from '../journal/extension-record.ts';
-import { waitsForAnswers } from '../journal/questions.ts';
-import type { CallDetails, LlmDone, LlmStart, TurnDone, TurnRecord, TurnSuspended } from '../journal/records.ts';
-import { type LoopState, neverOffered } from '../journal/state.ts';
+import {
+  type CallDetails,
+  changedOptions,
+  type Finish,
+  type LlmDone,
+  type LlmStart,
+  type LoopState,
+  leftCall,
+  maxIterationsOf,
+  neverOffered,
+  type TurnDone,
+  type TurnRecord,
+  type TurnSuspended,
+  waitsForAnswers,
+} from '../journal/index.ts';
 import type { ModelCall, PreparedView } from '../model-call/change-call.ts';
 import { allowedIterations, endWithResponse, failed, limitReason } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';

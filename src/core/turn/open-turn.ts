@@ -1,14 +1,23 @@
 import { defer, first, Observable, of, type Subscriber } from 'rxjs';
-import { AgentLoopError } from '../contracts/errors.ts';
-import type { Lease, TaskStateStore, Under } from '../contracts/store.ts';
-import { type Commit, foldRecords, replayOf, type Signal } from '../journal/commit.ts';
-import { waitsForAnswers } from '../journal/questions.ts';
-import type { JournalRecord, ParentLink, Stamped, TurnStarted } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
-import { type Deadline, whenAnswered, whenReady } from '../journal/store-answer.ts';
-import { type Answers, recordsOfAnswers } from '../options/turn-options.ts';
+import { AgentLoopError, type Lease, type TaskStateStore, type Under } from '../contracts/index.ts';
+import {
+  type Commit,
+  type Deadline,
+  foldRecords,
+  type JournalRecord,
+  type LoopState,
+  type ParentLink,
+  replayOf,
+  type Signal,
+  type Stamped,
+  type TurnStarted,
+  waitsForAnswers,
+  whenAnswered,
+  whenReady,
+} from '../journal/index.ts';
+import { type Answers, recordsOfAnswers } from '../options/index.ts';
 import { giveBack } from '../ownership/lease.ts';
-import { switchOnce } from '../streams/operate.ts';
+import { switchOnce } from '../streams/index.ts';
 import { cancelTask, childOf } from './task-commands.ts';
 
 /** A turn that can be resumed here, that another process owns, or that has ended. */

@@ -1,20 +1,17 @@
-import type { Clock } from '../contracts/clock.ts';
-import { AgentLoopError, type ErrorCode } from '../contracts/errors.ts';
-import type { TaskStateStore } from '../contracts/store.ts';
-import type { ChildLink } from '../contracts/tool.ts';
-import { foldRecords } from '../journal/commit.ts';
-import { kindOf } from '../journal/record-table.ts';
+import { AgentLoopError, type ChildLink, type Clock, type ErrorCode, type TaskStateStore } from '../contracts/index.ts';
 import {
+  foldRecords,
   isTerminal,
   type JournalRecord,
+  kindOf,
+  type LoopState,
   type ParentLink,
   type RetryOrigin,
   type Stamped,
   type TerminalRecord,
   type ToolResultRecord,
   type TurnStarted,
-} from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
+} from '../journal/index.ts';
 import { writeTask } from './fork-task.ts';
 import { childOf } from './task-commands.ts';
 

@@ -1,22 +1,25 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { finishRunSpan, leaveExecuteSpan } from '../../observability/spans/run-spans.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
-import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import { checkMessages, type Message, textOf } from '../contracts/messages.ts';
-import type { Command, TaskStateStore } from '../contracts/store.ts';
-import type { ChildLink } from '../contracts/tool.ts';
-import { type AgentUsage, addUsed } from '../contracts/usage.ts';
+import {
+  AgentLoopError,
+  type AgentUsage,
+  addUsed,
+  type ChildLink,
+  type Command,
+  checkMessages,
+  type Message,
+  messageOf,
+  type TaskStateStore,
+  textOf,
+} from '../contracts/index.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import type { HookDeps, HookPlace } from '../hooks/hook-context.ts';
-import { type Commit, commitOf, type Signal } from '../journal/commit.ts';
-import type { CommandIds } from '../journal/history.ts';
-import { isTerminal } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
+import { type CommandIds, type Commit, commitOf, isTerminal, type LoopState, type Signal } from '../journal/index.ts';
 import { failed } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { leftReason, recordedUsage, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
-import { AbortScope } from '../streams/abort-scope.ts';
-import { type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/operate.ts';
+import { AbortScope, type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/index.ts';
 import { cancelChildren } from './task-commands.ts';
 
 /** The dependencies of a run before the tools are listed. */

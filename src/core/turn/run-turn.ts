@@ -7,24 +7,31 @@ import {
   turnSpanOf,
 } from '../../observability/spans/run-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../../observability/spans/tracing-options.ts';
-import type { Lease, TaskStateStore } from '../contracts/store.ts';
-import type { AuthContext } from '../contracts/tool.ts';
+import type { AuthContext, Lease, TaskStateStore } from '../contracts/index.ts';
 import type { HookDeps } from '../hooks/hook-context.ts';
 import { Hooks } from '../hooks/hook-table.ts';
-import { type Commit, commitOf, replayOf, type Signal } from '../journal/commit.ts';
-import { earlierRuns } from '../journal/lost-runs.ts';
-import { journalSchema, type Stamped, type Submission, type TraceLink, type TurnStarted } from '../journal/records.ts';
-import type { LoopState, TurnIdentity } from '../journal/state.ts';
+import {
+  type Commit,
+  commitOf,
+  earlierRuns,
+  journalSchema,
+  type LoopState,
+  replayOf,
+  type Signal,
+  type Stamped,
+  type Submission,
+  type TraceLink,
+  type TurnIdentity,
+  type TurnStarted,
+} from '../journal/index.ts';
 import { OpenCall } from '../model-call/usage.ts';
-import type { ResolvedConfig } from '../options/config.ts';
-import { type Answers, recordsOfAnswers } from '../options/turn-options.ts';
+import { type Answers, type ResolvedConfig, recordsOfAnswers } from '../options/index.ts';
 import { belowParent, type ParentTurn, reachedLimit, TurnNode } from '../ownership/child-turns.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import { journal } from '../ownership/journal-line.ts';
 import { keepLease, LeaseHold, releaseLease } from '../ownership/lease.ts';
 import { restoreRuns } from '../ownership/restore-runs.ts';
-import { AbortScope } from '../streams/abort-scope.ts';
-import { type FusibleOperator, fuse, switchOnce } from '../streams/operate.ts';
+import { AbortScope, type FusibleOperator, fuse, switchOnce } from '../streams/index.ts';
 import { UnstartedCalls } from '../tool-call/tool-results.ts';
 import { type Admission, type Opening, type OpenOptions, type Own, openNewTurn, openOldTurn } from './open-turn.ts';
 import {

@@ -8,15 +8,18 @@ import {
   type TracedSpan,
   turnTracing,
 } from '../../observability/spans/tracing-options.ts';
-import type { AgentLoopConfig, AgentSetup } from '../contracts/config.ts';
-import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import type { ToolProvider } from '../contracts/tool.ts';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  type AgentSetup,
+  messageOf,
+  type ToolProvider,
+} from '../contracts/index.ts';
 import { hookLists } from '../hooks/hook-table.ts';
-import type { Signal } from '../journal/commit.ts';
-import type { LoopState } from '../journal/state.ts';
+import type { LoopState, Signal } from '../journal/index.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
-import { type ResolvedConfig, resolveConfig } from '../options/config.ts';
-import { DirectSubscriber, switchOnce } from '../streams/operate.ts';
+import { type ResolvedConfig, resolveConfig } from '../options/index.ts';
+import { DirectSubscriber, switchOnce } from '../streams/index.ts';
 import { checkToolsOfOpenCalls } from '../tool-call/tool-plan.ts';
 import { collectTools, noTools, providerName, ToolSet } from '../tool-call/tool-set.ts';
 import { runLoop } from './loop.ts';

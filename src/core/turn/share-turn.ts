@@ -1,11 +1,7 @@
 import { Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
-import type { AgentEvent } from '../contracts/events.ts';
-import type { Tool } from '../contracts/tool.ts';
-import type { Signal } from '../journal/commit.ts';
-import type { EventProjector } from '../journal/event-projector.ts';
-import type { JournalRecord } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
-import { DirectSubscriber } from '../streams/operate.ts';
+import type { AgentEvent, Tool } from '../contracts/index.ts';
+import type { EventProjector, JournalRecord, LoopState, Signal } from '../journal/index.ts';
+import { DirectSubscriber } from '../streams/index.ts';
 
 interface ShareOptions {
   readonly projector: EventProjector;

@@ -1,8 +1,6 @@
 import { type Context, isSpanContextValid, TraceFlags, trace } from '@opentelemetry/api';
-import type { StartOptions } from '../contracts/config.ts';
-import type { TaskStateStore } from '../contracts/store.ts';
-import { journalSchema, type Submission } from '../journal/records.ts';
-import { type Deadline, ready } from '../journal/store-answer.ts';
+import type { StartOptions, TaskStateStore } from '../contracts/index.ts';
+import { type Deadline, journalSchema, ready, type Submission } from '../journal/index.ts';
 import { checkSameTurn, otherContext } from './open-turn.ts';
 import type { TurnStart } from './run-turn.ts';
 

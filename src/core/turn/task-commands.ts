@@ -1,15 +1,25 @@
 import { filter, firstValueFrom, map, merge, Observable } from 'rxjs';
-import { type Clock, systemClock } from '../contracts/clock.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import type { TaskState } from '../contracts/events.ts';
-import type { Lease, TaskStateStore, Under } from '../contracts/store.ts';
-import type { ChildLink } from '../contracts/tool.ts';
-import { applyRecord, commitOf, foldRecords } from '../journal/commit.ts';
-import type { ParentLink, TurnRecord } from '../journal/records.ts';
-import type { LoopState } from '../journal/state.ts';
-import { ready } from '../journal/store-answer.ts';
-import { taskState } from '../journal/turn-result.ts';
-import { type Answers, recordsOfAnswers } from '../options/turn-options.ts';
+import {
+  AgentLoopError,
+  type ChildLink,
+  type Clock,
+  type Lease,
+  systemClock,
+  type TaskState,
+  type TaskStateStore,
+  type Under,
+} from '../contracts/index.ts';
+import {
+  applyRecord,
+  commitOf,
+  foldRecords,
+  type LoopState,
+  type ParentLink,
+  ready,
+  type TurnRecord,
+  taskState,
+} from '../journal/index.ts';
+import { type Answers, recordsOfAnswers } from '../options/index.ts';
 import { listedChildren } from '../ownership/child-turns.ts';
 import { giveBack } from '../ownership/lease.ts';
 import { restoreEnded } from '../ownership/restore-runs.ts';

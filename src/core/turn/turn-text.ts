@@ -1,7 +1,6 @@
 import { filter, Observable } from 'rxjs';
-import { type AgentEvent, type ArtifactUpdateEvent, partsText } from '../contracts/events.ts';
-import { GrowingText } from '../journal/event-projector.ts';
-import { iterate } from '../journal/read-events.ts';
+import { type AgentEvent, type ArtifactUpdateEvent, partsText } from '../contracts/index.ts';
+import { GrowingText, iterate } from '../journal/index.ts';
 
 /** Text of a model call that does not stand: the call failed and is made again, or an extension replaced its answer. */
 export interface DiscardedText {

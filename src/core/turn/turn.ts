@@ -1,18 +1,30 @@
 import { Observable } from 'rxjs';
-import type { AgentLoopConfig } from '../contracts/config.ts';
-import { AgentLoopError } from '../contracts/errors.ts';
-import { type AgentEvent, isSuspended } from '../contracts/events.ts';
-import { checkMessages, type Message } from '../contracts/messages.ts';
-import type { Tool } from '../contracts/tool.ts';
-import type { Partially } from '../contracts/values.ts';
-import type { Signal } from '../journal/commit.ts';
-import { EventProjector, type EventProjectorOptions } from '../journal/event-projector.ts';
-import { eventsAfter, iterate, iterateEvents, turnPartials } from '../journal/read-events.ts';
-import type { LoopState } from '../journal/state.ts';
-import { resultOf, TurnError, type TurnResult } from '../journal/turn-result.ts';
-import { recordsOfAnswers } from '../options/turn-options.ts';
+import {
+  type AgentEvent,
+  type AgentLoopConfig,
+  AgentLoopError,
+  checkMessages,
+  isSuspended,
+  type Message,
+  type Partially,
+  type Tool,
+} from '../contracts/index.ts';
+import {
+  EventProjector,
+  type EventProjectorOptions,
+  eventsAfter,
+  iterate,
+  iterateEvents,
+  type LoopState,
+  resultOf,
+  type Signal,
+  TurnError,
+  type TurnResult,
+  turnPartials,
+} from '../journal/index.ts';
+import { recordsOfAnswers } from '../options/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
-import type { AbortScope } from '../streams/abort-scope.ts';
+import type { AbortScope } from '../streams/index.ts';
 import { type SharedTurn, shareTurn } from './share-turn.ts';
 import { type TextOptions, TurnStream, textOfTurn } from './turn-text.ts';
 

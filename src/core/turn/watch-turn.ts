@@ -1,12 +1,8 @@
 import { catchError, from, type MonoTypeOperatorFunction, map, merge, Observable, of, take } from 'rxjs';
-import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import type { Command, TaskStateStore } from '../contracts/store.ts';
-import type { Signal } from '../journal/commit.ts';
-import { observeTurn } from '../journal/observe.ts';
-import type { Deadline } from '../journal/store-answer.ts';
+import { AgentLoopError, type Command, messageOf, type TaskStateStore } from '../contracts/index.ts';
+import { type Deadline, observeTurn, type Signal } from '../journal/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
-import type { AbortScope } from '../streams/abort-scope.ts';
-import { switchOnce } from '../streams/operate.ts';
+import { type AbortScope, switchOnce } from '../streams/index.ts';
 import { type Opening, type OpenOptions, openWatchedTurn, retryAfterMs } from './open-turn.ts';
 import { answerTask, cancelTask } from './task-commands.ts';
 
