@@ -36,8 +36,8 @@ export type BranchOptions = BranchBase &
 
 /**
  * Runs a child turn from within a hook, on the parent's messages so far, and resolves with its result; nothing of it enters the parent but
- * what the hook makes of that. What it used is added to the parent's usage by itself, where the hook is `beforeTurn`, `prepareIteration`,
- * `afterLLMCall`, `beforeFinish`, `afterIteration` or `afterToolCall`. After a crash the hook is called again and finds the child turn: it continues, or has
+ * what the hook makes of that. What it used is added to the parent's usage by itself, except in `shouldPause`, `afterTurn` and `afterEnd`:
+ * with what the hook changes, or, in `beforeLLMCall`, `beforeToolCall` and `approveToolCall`, before the call is made. After a crash the hook is called again and finds the child turn: it continues, or has
  * its result at once.
  *
  * The parent's cancel and the hook's time limit cancel the child turn; a parent that is lost to this process leaves it open. Its spans are

@@ -19,7 +19,7 @@ import {
 } from '../core/journal/index.ts';
 import { InMemoryStateStore } from '../stores/memory/in-memory-state-store.ts';
 import { fenced } from '../stores/store-rules.ts';
-import type { ReplayRun } from './recording.ts';
+import { callIdOf, type ReplayRun } from './recording.ts';
 import type { Score } from './score.ts';
 
 /** What others asked of a turn while it ran. */
@@ -257,7 +257,7 @@ function waiterOf(due: JournalRecord, score: Score): string | undefined {
         | 'agent.changed'
         | 'turn.canceled'
         | `x.${string}`;
-      return undefined;
+      return callIdOf(due);
   }
 }
 

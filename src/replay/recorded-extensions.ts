@@ -11,9 +11,17 @@ import type {
   ToolError,
 } from '../core/contracts/index.ts';
 import type { HookName } from '../core/hooks/index.ts';
-import type { ExtensionRecord, JournalRecord, LlmStart, RecordedHook, Stamped } from '../core/journal/index.ts';
+import type {
+  CallHook,
+  ExtensionRecord,
+  JournalRecord,
+  LlmStart,
+  RecordedHook,
+  Stamped,
+} from '../core/journal/index.ts';
+import { hookParentOf } from '../core/ownership/index.ts';
 import { type RecordedCallRun, recordedApprovals } from './recorded-calls.ts';
-import { difference, extensionCodes } from './recording.ts';
+import { callIdOf, difference, extensionCodes } from './recording.ts';
 import type { Score } from './score.ts';
 
 interface RecordedExtensionsOptions {
@@ -33,13 +41,17 @@ interface RecordedExtensionsOptions {
 export function recordedExtensions(options: RecordedExtensionsOptions): readonly Extension[] {
   const { records, calls, score, approves } = options;
   const unnamed = unnamedHooks(options);
-  const { prepareIteration, beforeToolCall } = unnamed;
-  const plain = approves ? { approveToolCall: recordedApprovals(calls), prepareIteration, beforeToolCall } : {};
+  const { prepareIteration, beforeToolCall, ...others } = unnamed;
+  const approvals = approves ? { approveToolCall: recordedApprovals(calls), beforeToolCall } : {};
   const own = records.filter(isOfExtension);
   const players = orderOf(records).map((name) => player(score, name, own));
-  const name = freeName(players.map((each) => each.name));
-  if (!showsExtensions(records, calls)) return [{ name, timeoutMs, ...plain }];
-  return [{ name, timeoutMs, ...plain, ...withoutNothing(unnamed) }, ...players];
+  const taken = players.map((each) => each.name);
+  const name = freeName('recording', taken);
+  if (!showsExtensions(records, calls))
+    return [{ name, timeoutMs, ...(approves ? { ...approvals, prepareIteration } : {}) }];
+  // Whoever decides about a call is asked last: the others have said by then what their child turns used.
+  const last = { name: freeName('recorded-decisions', taken), timeoutMs, ...approvals, beforeToolCall };
+  return [{ name, timeoutMs, prepareIteration, ...withoutNothing(others) }, ...players, last];
 }
 
 type Hooks = { readonly [Name in HookName]?: Extension[Name] | undefined };
@@ -51,14 +63,14 @@ function withoutNothing(hooks: Hooks): Partial<Extension> {
 /** What was not decided in the recording is not decided in its replay either, however long that takes. */
 const timeoutMs = 0;
 
-type OwnRecord = Stamped<ExtensionRecord> & { readonly hook: RecordedHook };
+type OwnRecord = Stamped<ExtensionRecord> & { readonly hook: RecordedHook | CallHook };
 
 function isOfExtension(record: JournalRecord): record is OwnRecord {
   return 'hook' in record && record.hook !== undefined;
 }
 
-function freeName(taken: readonly string[]): string {
-  let name = 'recording';
+function freeName(wanted: string, taken: readonly string[]): string {
+  let name = wanted;
   while (taken.includes(name)) name += '-';
   return name;
 }
@@ -108,9 +120,45 @@ function nameOf({ type }: OwnRecord): string {
 
 /** An extension with the hooks that its records come from. */
 function player(score: Score, name: string, records: readonly OwnRecord[]): Extension {
-  const hooks = new Set(records.filter((record) => nameOf(record) === name).map(({ hook }) => hook));
-  const all = recordedAnswers((hook, callId) => changeOf(dueOf(score, hook, callId), name));
-  return { name, ...Object.fromEntries(Object.entries(all).filter(([hook]) => hooks.has(hook as RecordedHook))) };
+  const hooks = new Set<string>(records.filter((record) => nameOf(record) === name).map(({ hook }) => hook));
+  const all = {
+    ...recordedAnswers((hook, callId) => changeOf(dueOf(score, hook, callId), name)),
+    ...recordedUse(score, name),
+  };
+  return { name, timeoutMs, ...Object.fromEntries(Object.entries(all).filter(([hook]) => hooks.has(hook))) };
+}
+
+/** The hooks that leave a record only of what their child turns used: each says it again. */
+function recordedUse(score: Score, name: string) {
+  const use = async (hook: CallHook, context: HookContext, callId?: string) => {
+    const used = branchesOf(score, hook, callId).filter((record) => nameOf(record) === name);
+    for (const { branch = '', effects } of used)
+      hookParentOf(context, branch.slice(branch.indexOf('.') + 1))?.replay(effects?.usageBy ?? []);
+    return undefined;
+  };
+  return {
+    beforeLLMCall: (_, context) => use('beforeLLMCall', context),
+    beforeToolCall: (request) => use('beforeToolCall', request, request.callId),
+    approveToolCall: (request) => use('approveToolCall', request, request.callId),
+  } satisfies Replayed<CallHook>;
+}
+
+/** What is recorded of child turns of a hook before the call that it is asked about. */
+function branchesOf(score: Score, hook: CallHook, callId: string | undefined): readonly OwnRecord[] {
+  const found: OwnRecord[] = [];
+  for (const record of score.isFree ? [] : score.rest()) {
+    if (isOfExtension(record)) {
+      if (record.hook === hook && record.callId === callId) found.push(record);
+    } else if (callId === undefined ? record.type !== 'llm.start' : isDecisionOn(record, callId)) {
+      break;
+    }
+  }
+  return found;
+}
+
+/** Whether a call starts with a record, ends or asks. */
+function isDecisionOn(record: JournalRecord, callId: string): boolean {
+  return record.type !== 'turn.answered' && callIdOf(record) === callId;
 }
 
 /** How each hook that leaves records answers from them: `change` gives what is recorded next of the extension at the hook. */

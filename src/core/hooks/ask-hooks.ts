@@ -9,7 +9,7 @@ import {
   messageOf,
 } from '../contracts/index.ts';
 import { type LoopState, originOf, type ToolResultRecord } from '../journal/index.ts';
-import { leftReason, TurnLost } from '../ownership/child-turns.ts';
+import { leftReason, type ParentTurn, TurnLost } from '../ownership/child-turns.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { AskedHook, HookDeps, HookPlace, HookQuestion } from './hook-context.ts';
 import { type AboutOf, type HookSubject, hookSubjects } from './hook-subjects.ts';
@@ -25,6 +25,8 @@ interface Asking<Name extends AskedHookName> {
   readonly take: (answer: AnswerOf<Name>, extension: Extension, context: AskedHook) => boolean;
   /** Records what child turns of the hook used, where the hook changes nothing. */
   readonly count?: (used: readonly AgentUsage[], extension: Extension) => void;
+  /** The same for a hook that leaves no record of its answer: takes its child turns, whatever it answers, to record what they used. */
+  readonly keep?: (branches: readonly ParentTurn[], extension: Extension) => void;
   /** Told the context of a question whose answer comes later. */
   readonly asked?: (context: AskedHook) => void;
 }
@@ -102,7 +104,8 @@ interface Given {
 
 /** Takes what a hook answered. Whether the others are asked too. */
 function given<Name extends AskedHookName>(asking: Asking<Name>, { answer, extension, context }: Given): boolean {
-  const { take, count } = asking;
+  const { take, count, keep } = asking;
+  if (keep && context.hasChildren) keep(context.takeBranches(), extension);
   const isNothing = answer === undefined || answer === null;
   const used = count && isNothing ? context.childUsage : [];
   if (used.length > 0) count?.(used, extension);
@@ -137,10 +140,11 @@ interface Failed {
   readonly context: AskedHook;
   readonly error: unknown;
   readonly count?: Asking<AskedHookName>['count'];
+  readonly keep?: Asking<AskedHookName>['keep'];
 }
 
 /** True if the turn continues as if the hook had returned nothing. A turn that is over cannot fail, and the other hooks are still called. */
-function fail(deps: HookDeps, { hook, extension, context, error, count }: Failed): boolean {
+function fail(deps: HookDeps, { hook, extension, context, error, count, keep }: Failed): boolean {
   if (TurnLost.isInstance(error)) {
     if (context.span && !context.isOver) failSpan(context.span, error.cause);
     // Other child turns of the hook are left too, not cancelled.
@@ -163,6 +167,7 @@ function fail(deps: HookDeps, { hook, extension, context, error, count }: Failed
   const fatal = !refuses && extension.onError !== 'continue' && !context.state.isComplete;
   const used = count && !fatal && !refuses && !deps.scope.aborted ? context.endSettled() : [];
   if (used.length > 0) count?.(used, extension);
+  if (keep && context.hasChildren && !deps.scope.aborted) keep(context.takeBranches(), extension);
   context.leave(error);
   if (deps.scope.aborted) {
     if (refuses) throw refusal();

@@ -174,11 +174,12 @@ export class AskedHook implements HookContext {
   /** What child turns of the hook take from this turn, each with a name of its own. */
   [parentTurn](name: string): ParentTurn {
     const { deps, state, iteration, agentId } = this;
+    const callId = `${iteration}.${name}`;
     const parent = new ParentTurn(deps, {
-      callId: `${iteration}.${name}`,
+      callId,
       agentId,
       scope: this.#scope,
-      recorded: [],
+      recorded: deps.node.state.changes.branches?.[callId] ?? [],
       show: () => {},
       view: () => viewSince(deps.hooks.lastCall, state),
     });
@@ -231,6 +232,16 @@ export class AskedHook implements HookContext {
     const settled = (this.#opened?.parents ?? []).filter(({ isSettled }) => isSettled);
     for (const parent of settled) parent.end();
     return settled.reduce<readonly AgentUsage[]>((sum, { usageBy }) => addUsed(sum, usageBy), []);
+  }
+
+  /**
+   * Hands over its child turns that have ended or are suspended: the caller records what they used, and ends them. Until then, and of the
+   * others, the end of the turn says it.
+   */
+  takeBranches(): readonly ParentTurn[] {
+    const parents = this.#opened?.parents ?? [];
+    delete this.#opened?.parents;
+    return parents.filter(({ isSettled }) => isSettled);
   }
 
   /** Nobody waits for this hook any more. What its child turns use is recorded with the end of the turn. */

@@ -15,6 +15,8 @@ import {
 } from '../contracts/index.ts';
 import type {
   AgentChoice,
+  CallHook,
+  CommitDraft,
   Effects,
   EmittedEvent,
   ExtensionRecord,
@@ -25,7 +27,7 @@ import type {
   TurnRecord,
 } from '../journal/index.ts';
 import { failed } from '../model-call/response.ts';
-import { recordedUsage } from '../ownership/child-turns.ts';
+import { type ParentTurn, recordedUsage } from '../ownership/child-turns.ts';
 import { collectTools } from '../tool-call/tool-set.ts';
 import type { HookDeps } from './hook-context.ts';
 
@@ -84,6 +86,28 @@ export function usageRecord(
   { name, hook }: { readonly name: string; readonly hook: RecordedHook },
 ): ExtensionRecord {
   return { type: `x.${name}`, effects: recordedUsage(undefined, used), hook };
+}
+
+/** A child turn of a hook that leaves no record of its answer, until a record says what it used. */
+export interface UnrecordedBranch {
+  /** Of the extension. */
+  readonly name: string;
+  readonly hook: CallHook;
+  /** The call that the hook was asked about, where it was one. */
+  readonly callId?: string;
+  readonly parent: ParentTurn;
+}
+
+/** Records what child turns of hooks used, each once: nothing of one that was found again and is recorded already. */
+export function recordBranches(draft: CommitDraft, branches: readonly UnrecordedBranch[]): void {
+  for (const { name, hook, callId, parent } of branches) {
+    const branch = parent.link.callId;
+    const used = parent.usageBeside(draft.after.changes.branches?.[branch] ?? []);
+    const effects = recordedUsage(undefined, used);
+    if (used.length > 0)
+      draft.add({ type: `x.${name}`, effects, hook, branch, ...(callId !== undefined && { callId }) });
+    parent.end();
+  }
 }
 
 function checkObjects(members: Readonly<Record<string, unknown>>): void {

@@ -64,6 +64,9 @@ export type DecisionPoint = 'beforeTurn' | 'afterIteration' | 'beforeFinish';
 /** The hooks whose changes are recorded. */
 export type RecordedHook = DecisionPoint | 'prepareIteration' | 'afterLLMCall' | 'afterToolCall' | 'afterTurn';
 
+/** The hooks that decide about a call before it is made: they leave a record only of what their child turns used. */
+export type CallHook = 'beforeLLMCall' | 'beforeToolCall' | 'approveToolCall';
+
 /** An event of an extension, as a hook gives it and its record keeps it. */
 export interface EmittedEvent {
   /** Letters, digits, `-`, `_` and `.`, at most 100. Its kind is `internal:x.<extension>.<name>`; without a name `internal:x.<extension>`. */
@@ -80,7 +83,11 @@ export interface ExtensionRecord {
   readonly effects?: Effects;
   readonly data?: unknown;
   /** Which hook it comes from; on resume a `DecisionPoint` is not asked again for the same iteration. Absent for commands. */
-  readonly hook?: RecordedHook;
+  readonly hook?: RecordedHook | CallHook;
+  /** Of a `CallHook`: its child turn that used `effects.usage`, as `<iteration>.<name>`, the end of that turn's task id. Each has its own record. */
+  readonly branch?: string;
+  /** The call that `beforeToolCall` or `approveToolCall` was asked about. */
+  readonly callId?: string;
   /** What subscribers are shown, in order. */
   readonly events?: readonly EmittedEvent[];
   /** Written by version 0.1 in place of `events`: one event, its members beside its `kind`. Read it with `eventsIn`. */

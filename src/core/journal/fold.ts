@@ -80,6 +80,10 @@ export function startCall(draft: Draft, record: Stamped<LlmStart>): void {
     began: draft.call && draft.iteration === record.iteration ? draft.call.began : activeAt(draft, record.at),
     options: optionsAfter(draft.call, record),
   };
+  if (record.iteration !== draft.iteration && draft.changes.branches) {
+    const { branches: _, ...changes } = draft.changes;
+    draft.changes = changes;
+  }
   draft.iteration = record.iteration;
   draft.attempt = record.attempt;
   draft.phase = 'llm';
@@ -146,7 +150,7 @@ export function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): vo
 
 /** What extensions changed for the agent before is undone, but for what they recorded. */
 export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChanged): void {
-  const { data, decided } = draft.changes;
+  const { data, decided, branches } = draft.changes;
   const { beforeTurn: _, ...others } = decided;
   draft.agentId = to;
   draft.agentChanges++;
@@ -157,7 +161,7 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
     reason,
     handOffs: draft.segment.handOffs + (reason === 'hand_off' ? 1 : 0),
   };
-  draft.changes = { ...noChanges, data, decided: others };
+  draft.changes = { ...noChanges, data, decided: others, ...(branches && { branches }) };
   if (note !== undefined)
     draft.history = draft.history.append({ role: 'user', content: note, name: from }, draft.updatedAt);
   if (draft.phase === 'answered') draft.phase = 'closed';
@@ -208,8 +212,17 @@ export function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
     const name = record.type.slice('x.'.length);
     draft.changes = { ...draft.changes, data: { ...draft.changes.data, [name]: record.data } };
   }
+  noteBranch(draft, record);
   if (!isLeftCall(record)) draft.resumes = 0;
   noteCommand(draft, record.command);
+}
+
+/** A copied record is of a child turn of another task: a hook that is asked again here starts its own. */
+function noteBranch(draft: Draft, { branch, effects, seq }: Stamped<ExtensionRecord>): void {
+  if (branch === undefined || !effects?.usageBy || seq <= (draft.turn.copied ?? 0)) return;
+  const { branches } = draft.changes;
+  const used = addUsed(branches?.[branch] ?? noneUsed, effects.usageBy);
+  draft.changes = { ...draft.changes, branches: { ...branches, [branch]: used } };
 }
 
 function noteCommand(draft: Draft, command: string | undefined): void {

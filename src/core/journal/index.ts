@@ -19,6 +19,7 @@ export { EventProjector, type EventProjectorOptions, eventsOf, GrowingText, proj
 export {
   type AgentChanged,
   type AgentChoice,
+  type CallHook,
   type DecisionPoint,
   type Effects,
   type EmittedEvent,

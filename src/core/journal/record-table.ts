@@ -288,7 +288,16 @@ const own: RecordTable = {
 
 /** Records of extensions and of commands: `x.` and a name. */
 const extensions: RecordKind<ExtensionRecord> = {
-  members: { effects: 'object?', data: 'any?', hook: 'text?', events: 'list?', event: 'object?', command: 'text?' },
+  members: {
+    effects: 'object?',
+    data: 'any?',
+    hook: 'text?',
+    branch: 'text?',
+    callId: 'text?',
+    events: 'list?',
+    event: 'object?',
+    command: 'text?',
+  },
   inner: {
     events: 'events',
     effects: {
@@ -318,7 +327,9 @@ const extensions: RecordKind<ExtensionRecord> = {
   events: (to, before, record) => to.extended(before, record),
   words: extensionWords,
   streams: 'as before',
-  ...ofTurn,
+  callOf: ({ callId }) => callId,
+  subject: ({ callId, hook, branch }) => (callId === undefined ? undefined : `${callId} ${hook} ${branch}`),
+  takesOver: false,
   withoutUsage(record) {
     if (!record.effects) return record;
     const { usage: _, usageBy: __, waitedMs: ___, ...effects } = record.effects;

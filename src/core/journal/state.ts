@@ -100,6 +100,8 @@ export interface Changes {
   readonly decided: Readonly<Partial<Record<DecisionPoint, number>>>;
   /** What extensions recorded last, by name. */
   readonly data: Readonly<Record<string, unknown>>;
+  /** What is recorded of child turns of hooks of this iteration, by `<iteration>.<name>`. Absent for none. */
+  readonly branches?: Readonly<Record<string, readonly AgentUsage[]>>;
 }
 
 /** Where no record says what the model was offered. */

@@ -17,7 +17,7 @@ import {
 import { askHooks } from '../hooks/ask-hooks.ts';
 import { type AskedHook, DraftPlace, type HookDeps } from '../hooks/hook-context.ts';
 import type { HookName } from '../hooks/hook-table.ts';
-import { recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
+import { recordOfChange, type UnrecordedBranch, usageRecord } from '../hooks/record-of-change.ts';
 import {
   CommitDraft,
   callSettings,
@@ -36,6 +36,8 @@ export interface ChangedCall {
   readonly params: Partial<LLMCallParams>;
   readonly provider: LLMProvider | undefined;
   readonly response: LLMResponse | undefined;
+  /** Child turns of the hooks, for the caller to record what they used. */
+  readonly branches: readonly UnrecordedBranch[];
 }
 
 /** Asks the extensions about a model call; one that answers in its place is the last. `waitsFor` receives each question that is answered later. Throws or rejects as `askHooks`. */
@@ -45,7 +47,7 @@ export function changeCall(
   waitsFor: (question: AskedHook) => void,
 ): (state: LoopState, params: LLMCallParams) => ChangedCall | Promise<ChangedCall> {
   return (state, params) => {
-    let changed: ChangedCall = { params: {}, provider: undefined, response: undefined };
+    let changed: ChangedCall = { params: {}, provider: undefined, response: undefined, branches: [] };
     const asked = askHooks(deps, {
       hook: 'beforeLLMCall',
       place: { state, traceContext },
@@ -59,6 +61,10 @@ export function changeCall(
           changed = { ...changed, params: { ...changed.params, messages } };
         }
         return changed.response === undefined;
+      },
+      keep(parents, { name }) {
+        const kept = parents.map((parent) => ({ name, hook: 'beforeLLMCall' as const, parent }));
+        changed = { ...changed, branches: [...changed.branches, ...kept] };
       },
     });
     return asked instanceof Promise ? asked.then(() => changed) : changed;
@@ -81,6 +87,7 @@ function mergeChange(before: ChangedCall, { params, provider, response }: CallCh
   const flaw = response && responseFlaw(response);
   if (flaw) throw flaw;
   return {
+    ...before,
     params: params ? { ...before.params, ...params } : before.params,
     provider: provider ?? before.provider,
     response: response ?? before.response,

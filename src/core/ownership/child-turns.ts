@@ -116,7 +116,7 @@ export class TurnNode {
   }
 
   noteHook(hook: ParentTurn): void {
-    this.unanswered = [...this.unanswered, hook];
+    if (!this.unanswered.includes(hook)) this.unanswered = [...this.unanswered, hook];
   }
 
   /** Cancels the calls of ancestors whose limits are reached. True where this turn runs below one of them. */
@@ -164,7 +164,7 @@ interface ParentTurnOptions {
   readonly callId: string;
   readonly agentId: string;
   readonly scope: AbortScope;
-  /** What earlier attempts of the call recorded with their questions. */
+  /** What is recorded already: by earlier attempts of the call with their questions, or of the same child turn of a hook. */
   readonly recorded: readonly AgentUsage[];
   readonly show: (event: AgentEvent, childAgentId: string) => void;
   /** The messages that the last model call was sent, with what was added after it. */
@@ -237,12 +237,17 @@ export class ParentTurn {
 
   /** Whether the child turn has ended or is suspended, so that what it used is final here. */
   get isSettled(): boolean {
-    return this.#result !== undefined;
+    return (this.#replayed ?? this.#result) !== undefined;
   }
 
   /** What the tree of the child turn used, without what the parent has recorded. */
   get usageBy(): readonly AgentUsage[] {
-    return this.#replayed ?? restOf(this.#result ?? this.#child?.usageBy ?? [], this.#recorded);
+    return this.usageBeside(this.#recorded);
+  }
+
+  /** The same, where the parent has recorded this. */
+  usageBeside(recorded: readonly AgentUsage[]): readonly AgentUsage[] {
+    return this.#replayed ?? restOf(this.#result ?? this.#child?.usageBy ?? [], recorded);
   }
 
   /** A run of the child turn has begun. */

@@ -2,6 +2,7 @@ import {
   type ApprovalDecision,
   type ApprovalRequest,
   checkContent,
+  type Extension,
   isPromiseLike,
   messageOf,
   shownValue,
@@ -26,6 +27,7 @@ import {
   type ToolResultRecord,
   type TurnAsked,
 } from '../journal/index.ts';
+import type { ParentTurn } from '../ownership/child-turns.ts';
 import { type AllowedCall, answeredCall, type CheckedCall, type ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 
@@ -60,6 +62,7 @@ export function changeToolCall(
     place: { state, traceContext },
     about: () => ({ pending, tool: checked.tool, arguments: argumentsNow() }),
     asked: (question) => deps.unstartedCalls.update(pending.call, { question }),
+    keep: keepBranches(deps, 'beforeToolCall', pending),
     take(change) {
       deadline = earliest(deadline, change.deadline);
       decided = decisionOf(change, argumentsNow()) ?? decided;
@@ -69,6 +72,15 @@ export function changeToolCall(
   const answered = () => deps.unstartedCalls.update(pending.call, { question: undefined });
   const changed = () => ({ answer: decided, deadline });
   return asked instanceof Promise ? asked.finally(answered).then(changed) : changed();
+}
+
+/** Keeps child turns of a hook until the next record of the call, which is written in one append with what they used. */
+function keepBranches(
+  { unstartedCalls }: ToolCallDeps,
+  hook: 'beforeToolCall' | 'approveToolCall',
+  { callId }: PendingToolCall,
+): (parents: readonly ParentTurn[], extension: Extension) => void {
+  return (parents, { name }) => unstartedCalls.keep(parents.map((parent) => ({ name, hook, callId, parent })));
 }
 
 function earliest(one: number | undefined, other: number | undefined): number | undefined {
@@ -195,6 +207,7 @@ function decideByExtension(deps: ToolCallDeps, place: HookPlace, candidate: Cand
       place,
       about: () => candidate,
       asked: (question) => deps.unstartedCalls.update(call, { question }),
+      keep: keepBranches(deps, 'approveToolCall', candidate.pending),
       take(given) {
         decision = approvalDecision(given);
         return false;

@@ -3,7 +3,7 @@ import { isObservable, type Subscriber, Subscription } from 'rxjs';
 import { noteQuestion, startToolsSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, toolError } from '../contracts/index.ts';
-import { agentChange } from '../hooks/record-of-change.ts';
+import { agentChange, recordBranches } from '../hooks/record-of-change.ts';
 import {
   CommitDraft,
   type ExtensionRecord,
@@ -318,7 +318,10 @@ export class MergedBatch implements PipedBatch, AbortListener {
    */
   #write(...records: readonly (ToolResultRecord | TurnAsked | TurnAnswered | ExtensionRecord)[]): void {
     const draft = new CommitDraft(this.#deps, this.#state);
-    for (const record of records) draft.add(record);
+    for (const record of records) {
+      this.#recordBranches(draft, record);
+      draft.add(record);
+    }
     const starts = this.#stopping || draft.after.phase !== 'tools' ? noStarts : this.#plan(draft);
     const cause = this.#failure;
     // In one append with the last result: after a crash between the two, the turn would continue.
@@ -361,13 +364,18 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const planned = [...records];
     const starts = mayStart ? this.#takeUp(draft.after, planned) : noStarts;
     for (const record of planned) if (record.type === 'tool.result') this.#fail(record);
-    if (!this.#failure) {
-      draft.addAll(planned);
-      return starts;
-    }
-    for (const record of planned) if (record.type === 'tool.result') draft.add(record);
+    const kept = this.#failure ? planned.filter(({ type }) => type === 'tool.result') : planned;
+    for (const record of kept) this.#recordBranches(draft, record);
+    draft.addAll(kept);
+    if (!this.#failure) return starts;
     for (const { callId } of starts) this.#busy.delete(callId);
     return noStarts;
+  }
+
+  /** What child turns of the hooks used that were asked about the call of a record, before that record. */
+  #recordBranches(draft: CommitDraft, record: PlannedRecord | TurnAnswered | ExtensionRecord): void {
+    const callId = record.type === 'turn.asked' ? record.question.callId : record.callId;
+    if (callId !== undefined) recordBranches(draft, this.#deps.unstartedCalls.takeBranches(callId));
   }
 
   /** Decides about the calls in the line, in call order; a `sequential` one waits, and all after it, until it is alone. */

@@ -1,5 +1,6 @@
 import { type ErrorCode, type ToolAnswer, type ToolCall, type ToolError, textOf } from '../contracts/index.ts';
 import type { HookDeps } from '../hooks/hook-context.ts';
+import type { UnrecordedBranch } from '../hooks/record-of-change.ts';
 import type { ToolResultRecord } from '../journal/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import type { OfferedTool, ToolSet } from './tool-set.ts';
@@ -63,9 +64,13 @@ interface UnstartedCall {
 
 const nothing: UnstartedCall = {};
 
+const noBranches: readonly UnrecordedBranch[] = [];
+
 /** What a run knows of calls that have not started. Most calls are decided about at once, and have no entry here. */
 export class UnstartedCalls {
   #known: WeakMap<ToolCall, UnstartedCall> | undefined;
+  /** Child turns of hooks that were asked about calls, until a record says what they used. */
+  #branches: readonly UnrecordedBranch[] = noBranches;
 
   of(call: ToolCall): UnstartedCall {
     return this.#known?.get(call) ?? nothing;
@@ -75,6 +80,18 @@ export class UnstartedCalls {
   update(call: ToolCall, known: UnstartedCall): void {
     this.#known ??= new WeakMap();
     this.#known.set(call, { ...this.of(call), ...known });
+  }
+
+  keep(branches: readonly UnrecordedBranch[]): void {
+    this.#branches = [...this.#branches, ...branches];
+  }
+
+  /** Those of one call, for the caller to record. */
+  takeBranches(callId: string): readonly UnrecordedBranch[] {
+    if (this.#branches.length === 0) return noBranches;
+    const taken = this.#branches.filter((branch) => branch.callId === callId);
+    if (taken.length > 0) this.#branches = this.#branches.filter((branch) => branch.callId !== callId);
+    return taken;
   }
 }
 

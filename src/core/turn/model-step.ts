@@ -4,6 +4,7 @@ import { startLoopIterationSpan } from '../../observability/spans/run-spans.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMChunk, LLMProvider, LLMResponse } from '../contracts/index.ts';
 import type { AskedHook } from '../hooks/hook-context.ts';
+import { recordBranches } from '../hooks/record-of-change.ts';
 import { CommitDraft, type LoopState, type Signal } from '../journal/index.ts';
 import { type Responder, reasonToLeave, respond } from '../model-call/answer.ts';
 import { type ChangedCall, changeCall, type ModelCall } from '../model-call/change-call.ts';
@@ -180,11 +181,23 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     const params = callParams(deps, this.#state, { view, scope });
     const request = (changed: ChangedCall) => {
       if (this.#over) return;
+      this.#record(changed.branches);
+      if (this.#over) return;
       this.#request(prepareLLMCall(deps, this.#traceContext)(this.#state, { params, scope, changed }));
     };
     const changed = changeCall(deps, this.#traceContext, (question) => this.waitsFor(question))(this.#state, params);
     if (changed instanceof Promise) changed.then(request).catch((error: unknown) => this.fail(error));
     else request(changed);
+  }
+
+  /** Says what child turns of the hooks used before the call is made: the call may fail, or its process die. */
+  #record(branches: ChangedCall['branches']): void {
+    if (branches.length === 0) return;
+    const draft = new CommitDraft(this.#deps, this.#state);
+    recordBranches(draft, branches);
+    if (draft.steps.length === 0) return;
+    this.#state = draft.after;
+    this.#owner.pass(draft.finish(false));
   }
 
   /** Makes one request of the provider, unless the answer is there already, in the context of its span, through `stream` where the provider has it. */
