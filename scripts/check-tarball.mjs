@@ -134,6 +134,8 @@ try {
     '@a2a-js/sdk',
     'express',
     '@modelcontextprotocol/sdk',
+    '@modelcontextprotocol/server',
+    '@modelcontextprotocol/node',
     '@modelcontextprotocol/server-everything',
     '@ai-sdk/anthropic',
     '@ai-sdk/provider',

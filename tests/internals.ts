@@ -145,9 +145,10 @@ export { partialJson } from '../src/extensions/structured-output/partial-output.
 export { StructuredOutput } from '../src/extensions/structured-output/structured-output.ts';
 export { parseXml } from '../src/extensions/structured-output/xml/parse-xml.ts';
 export { escapeText, toXml, xmlTemplate } from '../src/extensions/structured-output/xml/write-xml.ts';
-export { loadClientSdk, loadServerSdk } from '../src/mcp/load-sdk.ts';
+export { loadClientSdk } from '../src/mcp/load-sdk.ts';
 export { askClient, type CallingClient } from '../src/mcp/server/ask-client.ts';
-export { checkListening, SessionEvents } from '../src/mcp/server/http-listener.ts';
+export { checkListening } from '../src/mcp/server/http-listener.ts';
+export { SessionEvents } from '../src/mcp/server/session-events.ts';
 export { exposedName, policyOfTool } from '../src/mcp/server-tools.ts';
 export { httpTransport } from '../src/mcp/transports.ts';
 export { attribute } from '../src/observability/attributes.ts';

@@ -11,9 +11,21 @@ export function loadClientSdk(): Promise<ClientSdk> {
   return importClient().catch(missing);
 }
 
+/** What HTTP needs besides. */
+export type NodeSdk = Awaited<ReturnType<typeof importNode>>;
+
 /** Loads the server of the optional package. Rejects with `MISSING_PACKAGE` where that is not installed. */
 export function loadServerSdk(): Promise<ServerSdk> {
-  return importServer().catch(missing);
+  return importServer().catch((cause: unknown) => {
+    throw missingPackage('@modelcontextprotocol/server', cause);
+  });
+}
+
+/** Loads what a server needs for HTTP. Rejects with `MISSING_PACKAGE` where that is not installed. */
+export function loadNodeSdk(): Promise<NodeSdk> {
+  return importNode().catch((cause: unknown) => {
+    throw missingPackage('@modelcontextprotocol/node', cause);
+  });
 }
 
 async function importClient() {
@@ -35,11 +47,38 @@ async function importClient() {
 }
 
 async function importServer() {
-  const types = await import('@modelcontextprotocol/sdk/types.js');
-  const { Server } = await import('@modelcontextprotocol/sdk/server/index.js');
-  const { StdioServerTransport } = await import('@modelcontextprotocol/sdk/server/stdio.js');
-  const { StreamableHTTPServerTransport } = await import('@modelcontextprotocol/sdk/server/streamableHttp.js');
-  return { Server, StdioServerTransport, StreamableHTTPServerTransport, types };
+  const {
+    CLIENT_CAPABILITIES_META_KEY,
+    createMcpHandler,
+    createRequestStateCodec,
+    INVALID_PARAMS,
+    isJSONRPCRequest,
+    isJsonContentType,
+    isLegacyRequest,
+    ProtocolError,
+    Server,
+    specTypeSchemas,
+  } = await import('@modelcontextprotocol/server');
+  const { StdioServerTransport, serveStdio } = await import('@modelcontextprotocol/server/stdio');
+  return {
+    CLIENT_CAPABILITIES_META_KEY,
+    createMcpHandler,
+    createRequestStateCodec,
+    INVALID_PARAMS,
+    isJSONRPCRequest,
+    isJsonContentType,
+    isLegacyRequest,
+    ProtocolError,
+    Server,
+    serveStdio,
+    specTypeSchemas,
+    StdioServerTransport,
+  };
+}
+
+async function importNode() {
+  const { NodeStreamableHTTPServerTransport, toNodeHandler, toWebRequest } = await import('@modelcontextprotocol/node');
+  return { NodeStreamableHTTPServerTransport, toNodeHandler, toWebRequest };
 }
 
 function missing(cause: unknown): never {

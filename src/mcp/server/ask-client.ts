@@ -1,43 +1,40 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import type {
   ClientCapabilities,
-  ElicitRequest,
+  ElicitRequestFormParams,
+  ElicitRequestURLParams,
   ElicitResult,
-  ServerNotification,
-  ServerRequest,
-} from '@modelcontextprotocol/sdk/types.js';
+  InputRequests,
+  Notification,
+  RequestMeta,
+} from '@modelcontextprotocol/server';
 import { innermostQuestion, type Question } from '../../core/journal/index.ts';
-import type { ServerSdk } from '../load-sdk.ts';
 
-type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>;
+type Elicitation = ElicitRequestFormParams | ElicitRequestURLParams;
 
 /** The client of one call: what it can do, and the way to it. */
 export interface CallingClient {
   readonly capabilities: ClientCapabilities;
   /** Of the call. */
-  readonly meta: NonNullable<Extra['_meta']>;
+  readonly meta: RequestMeta;
   /** Aborted when it does not want the result any more. */
   readonly signal: AbortSignal;
-  readonly notify: Extra['sendNotification'];
-  readonly request: Extra['sendRequest'];
-}
-
-/** What it takes to ask the user of a client. */
-interface AskedCall {
-  readonly sdk: ServerSdk;
-  readonly served: { readonly answerTimeoutMs: number };
-  readonly client: CallingClient;
+  notify(notification: Notification): Promise<void>;
+  /** Asks its user while the call is open. Only clients before 2026-07-28 can be asked so. */
+  elicit(
+    params: Elicitation,
+    options: { readonly timeout: number; readonly signal: AbortSignal },
+  ): Promise<ElicitResult>;
 }
 
 /** The answers of a turn, by the questions' ids. */
-type Answers = Readonly<Record<string, unknown>>;
+export type Answers = Readonly<Record<string, unknown>>;
 
-type Form = Extract<ElicitRequest['params'], { requestedSchema: unknown }>['requestedSchema'];
+type Form = ElicitRequestFormParams['requestedSchema'];
 
 /** The form of a question, and the conversion of its answer. `undefined`: no answer, and the turn cannot continue here. */
 interface Asking {
-  readonly params: (message: string) => ElicitRequest['params'];
+  readonly params: (message: string) => Elicitation;
   readonly answerOf: (result: ElicitResult) => unknown;
 }
 
@@ -47,29 +44,64 @@ const maxShown = 2_000;
  * Asks the user of a client what a turn asks, one question after the other. Undefined where the client cannot ask, or the user does not
  * answer what has to be answered.
  */
-export async function askClient(questions: readonly Question[], call: AskedCall): Promise<Answers | undefined> {
+export async function askClient(
+  questions: readonly Question[],
+  client: CallingClient,
+  answerTimeoutMs: number,
+): Promise<Answers | undefined> {
   const answers: Record<string, unknown> = {};
   for (const question of questions) {
-    const answer = await ask(question, call);
+    const answer = await ask(question, client, answerTimeoutMs);
     if (answer === undefined) return undefined;
     answers[question.id] = answer;
   }
   return questions.length === 0 ? undefined : answers;
 }
 
-async function ask(question: Question, { client, sdk, served }: AskedCall): Promise<unknown> {
+async function ask(question: Question, client: CallingClient, timeout: number): Promise<unknown> {
   // What an agent below asks has the form that its own question wants.
   const inner = innermostQuestion(question);
-  const asking = askingOf(inner, client);
+  const asking = askingOf(inner, client.capabilities);
   if (!asking) return undefined;
-  const params = asking.params(wordsOf(inner));
-  const request = { method: 'elicitation/create' as const, params };
-  const options = { timeout: served.answerTimeoutMs, signal: client.signal };
   try {
-    return asking.answerOf(await client.request(request, sdk.types.ElicitResultSchema, options));
+    return asking.answerOf(await client.elicit(asking.params(wordsOf(inner)), { timeout, signal: client.signal }));
   } catch {
     return undefined;
   }
+}
+
+/** The requests that ask a client what a turn asks, by the questions' ids. Undefined if it cannot ask one of them, and for no questions. */
+export function inputRequestsFor(
+  questions: readonly Question[],
+  capabilities: ClientCapabilities,
+): InputRequests | undefined {
+  const requests: InputRequests = {};
+  for (const question of questions) {
+    const inner = innermostQuestion(question);
+    const asking = askingOf(inner, capabilities);
+    if (!asking) return undefined;
+    requests[question.id] = { method: 'elicitation/create', params: asking.params(wordsOf(inner)) };
+  }
+  return questions.length === 0 ? undefined : requests;
+}
+
+/**
+ * The answers that a client gave to questions, of those that it answered. Undefined if its user does not answer what has to be answered.
+ */
+export function answersIn(
+  responses: ReadonlyMap<string, ElicitResult>,
+  questions: readonly Question[],
+  capabilities: ClientCapabilities,
+): Answers | undefined {
+  const answers: Record<string, unknown> = {};
+  for (const question of questions) {
+    const response = responses.get(question.id);
+    if (response === undefined) continue;
+    const answer = askingOf(innermostQuestion(question), capabilities)?.answerOf(response);
+    if (answer === undefined) return undefined;
+    answers[question.id] = answer;
+  }
+  return answers;
 }
 
 function wordsOf({ kind, toolName, prompt, data }: Question): string {
@@ -86,8 +118,7 @@ function shownData(data: unknown): string {
   return more <= 0 ? json : `${json.slice(0, maxShown)}… (${more} more characters are not shown)`;
 }
 
-function askingOf(question: Question, { capabilities }: CallingClient): Asking | undefined {
-  const { elicitation } = capabilities;
+function askingOf(question: Question, { elicitation }: ClientCapabilities): Asking | undefined {
   if (!elicitation) return undefined;
   const { kind, data } = question;
   if (kind === 'auth') return elicitation.url ? signIn(question) : undefined;

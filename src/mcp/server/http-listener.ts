@@ -1,12 +1,15 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { EventStore, StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
-import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import type { NodeIncomingMessageLike } from '@modelcontextprotocol/node';
+import type { McpHttpHandler } from '@modelcontextprotocol/server';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
 import { assertKnownOptions } from '../../stores/check-arguments.ts';
-import type { ServerSdk } from '../load-sdk.ts';
-import { type ClientSession, clientSession, type ServedAgent } from './client-session.ts';
+import type { NodeSdk, ServerSdk } from '../load-sdk.ts';
+import { agentServer, OpenCalls } from './agent-server.ts';
+import type { RequestStates } from './request-state.ts';
+import type { ServedAgent } from './served-agent.ts';
+import { type Caller, type Exchange, type Refusal, Sessions } from './sessions.ts';
 
 export interface ListenOptions {
   /** Default 0: a free one. */
@@ -36,7 +39,9 @@ export interface Listening {
 
 interface ListenerOptions extends ListenOptions {
   readonly sdk: ServerSdk;
+  readonly node: NodeSdk;
   readonly served: ServedAgent;
+  readonly states: RequestStates;
 }
 
 const names: Readonly<Record<keyof ListenOptions, true>> = {
@@ -71,21 +76,25 @@ export function checkListening(options: ListenOptions): void {
     throw invalidConfig(`listen: host ${shownValue(host)} can be reached from elsewhere`, 'give apiKeys as well');
 }
 
-/** Serves clients over HTTP, each with a session of its own. */
+/** Serves clients over HTTP: each request by itself, and those before 2026-07-28 in sessions. */
 export async function listen(options: ListenerOptions): Promise<Listening> {
   const { port = 0, host = '127.0.0.1', path = '/mcp', requestTimeoutMs: ms = 60_000 } = options;
-  const sessions = new Sessions(options);
+  const routes = new Routes(options);
   const times = { requestTimeout: ms, headersTimeout: ms, connectionsCheckingInterval: Math.min(ms, 5_000) };
   const server = createServer(times, (request, response) => {
     const refusal = refusalOf(request, options, path);
     if (refusal !== undefined) return refuse(response, ...refusal);
-    sessions.handle(request, response).catch(() => refuse(response, 500, 'the server failed'));
+    const caller = callerOf(request, options.apiKeys);
+    routes
+      .handle({ request, response, caller })
+      .then((refused) => refused && refuse(response, ...refused))
+      .catch(() => refuse(response, 500, 'the server failed'));
   });
   server.listen(port, host);
   try {
     await once(server, 'listening');
   } catch (error) {
-    await sessions.close();
+    await routes.close();
     throw error;
   }
   const address = server.address();
@@ -96,90 +105,100 @@ export async function listen(options: ListenerOptions): Promise<Listening> {
       if (!server.listening) return;
       const closed = once(server, 'close');
       server.close();
-      await sessions.close();
+      await routes.close();
       server.closeAllConnections();
       await closed;
     },
   };
 }
 
-/** The sessions of all clients, by their ids. */
-class Sessions {
+/** Where a request is handled: in its session, or by itself. */
+class Routes {
   readonly #options: ListenerOptions;
-  readonly #open = new Map<string, OpenSession>();
-  /** Their callers by their ids, and those of handshakes that are under way. */
-  readonly #places = new Map<string, string>();
-  readonly #sweep: NodeJS.Timeout;
+  readonly #sessions: Sessions;
+  /** The calls of requests that have no session. */
+  readonly #calls = new OpenCalls();
+  readonly #single: McpHttpHandler;
+  /** Calls are answered by a stream from the start, which is kept alive however long they take. */
+  readonly #streamed: McpHttpHandler;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
-    const { sessionIdleMs = 1_800_000 } = options;
-    this.#sweep = setInterval(() => this.#forgetIdle(sessionIdleMs), Math.max(100, sessionIdleMs / 4)).unref();
+    const { sdk, node, served, states, maxSessions = 100, maxSessionsPerCaller, sessionIdleMs } = options;
+    const shared = { sdk, node, served, states, maxBodyBytes };
+    this.#sessions = new Sessions({ ...shared, maxSessions, maxSessionsPerCaller, sessionIdleMs });
+    const handler = (responseMode: 'auto' | 'sse') =>
+      sdk.createMcpHandler(
+        ({ authInfo }) =>
+          agentServer({ ...shared, calls: this.#calls, era: 'modern', scope: authInfo?.clientId ?? 'local' }),
+        { legacy: 'reject', responseMode, maxRequestBodySize: maxBodyBytes, maxSubscriptions: maxSessions },
+      );
+    this.#single = handler('auto');
+    this.#streamed = handler('sse');
   }
 
-  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const id = request.headers['mcp-session-id'];
-    if (id === undefined) return this.#begin(request, response);
-    const known = typeof id === 'string' ? this.#open.get(id) : undefined;
-    if (!known) return refuse(response, 404, 'there is no such session');
-    known.usedAt = Date.now();
-    return known.transport.handleRequest(request, response);
-  }
-
-  async close(): Promise<void> {
-    clearInterval(this.#sweep);
-    await Promise.all([...this.#open.values()].map((each) => this.#end(each)));
-  }
-
-  /** Another request than a handshake is refused by the transport, which is dropped then. */
-  async #begin(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { sdk, served, maxSessions = 100, maxSessionsPerCaller: most = 25, apiKeys } = this.#options;
-    if (this.#places.size >= maxSessions) return refuse(response, 503, 'there are too many clients; try again later');
-    const caller = callerOf(request, apiKeys);
-    const count = [...this.#places.values()].filter((each) => each === caller).length;
-    if (count >= most)
-      return refuse(response, 429, `you have ${count} sessions, the most that one caller may have; end one`);
-    const id = crypto.randomUUID();
-    this.#places.set(id, caller);
-    const transport = new sdk.StreamableHTTPServerTransport({
-      sessionIdGenerator: () => id,
-      onsessioninitialized: () => void this.#open.set(id, opened),
-      maxRequestBodySize: maxBodyBytes,
-      eventStore: new SessionEvents(),
-    });
-    const session = clientSession({ sdk, served, scope: id, streamsCalls: true });
-    const opened: OpenSession = { id, transport, session, usedAt: Date.now() };
-    session.server.onclose = () => void this.#forget(opened);
+  async handle(exchange: Exchange): Promise<Refusal | undefined> {
+    const { headers } = exchange.request;
+    const session = headers['mcp-session-id'];
+    if (session !== undefined) return this.#sessions.handle(String(session), exchange);
+    // Clients that have sessions name no method in a header. A handshake takes its place before its body arrives.
+    const early = headers['mcp-method'] === undefined ? this.#sessions.reserve(exchange.caller) : undefined;
+    if (typeof early === 'object') return early;
     try {
-      await session.connect(transport);
-      await transport.handleRequest(request, response);
+      return await this.#unnamed(exchange, early);
     } finally {
-      if (!this.#open.has(id)) await this.#end(opened);
+      if (early !== undefined) this.#sessions.release(early);
     }
   }
 
-  #forgetIdle(idleMs: number): void {
-    for (const each of this.#open.values())
-      if (!each.session.isBusy && Date.now() - each.usedAt > idleMs) void this.#end(each);
+  async close(): Promise<void> {
+    await Promise.all([this.#sessions.close(), this.#calls.close()]);
+    await Promise.all([this.#single.close(), this.#streamed.close()]);
   }
 
-  async #end(each: OpenSession): Promise<void> {
-    await this.#forget(each);
-    await each.transport.close();
-  }
-
-  async #forget(each: OpenSession): Promise<void> {
-    this.#open.delete(each.id);
-    this.#places.delete(each.id);
-    await each.session.close();
+  async #unnamed(exchange: Exchange, early: string | undefined): Promise<Refusal | undefined> {
+    const { sdk, node } = this.#options;
+    const { request, response, caller } = exchange;
+    const isPost = request.method === 'POST';
+    if (isPost && !sdk.isJsonContentType(request.headers['content-type'] ?? null))
+      return [415, 'the content type must be application/json'];
+    const read = await node
+      .toWebRequest(likeOf(request), undefined, { maxRequestBodySize: maxBodyBytes })
+      .catch(tooLarge);
+    if (!(read instanceof Request)) return read;
+    const body = isPost ? parsed(await read.text()) : undefined;
+    if (isPost && body === undefined) return [400, 'the body is not JSON'];
+    if (!(await sdk.isLegacyRequest(read, body))) {
+      const handler = request.headers['mcp-method'] === 'tools/call' ? this.#streamed : this.#single;
+      await node.toNodeHandler(handler)(likeOf(request, caller.principal), response, body);
+      return undefined;
+    }
+    const id = early ?? this.#sessions.reserve(caller);
+    if (typeof id === 'object') return id;
+    await this.#sessions.begin(id, body, exchange);
+    return undefined;
   }
 }
 
-interface OpenSession {
-  readonly id: string;
-  readonly transport: StreamableHTTPServerTransport;
-  readonly session: ClientSession;
-  usedAt: number;
+/** The request as the SDK takes it, with the principal as the client of its token. */
+function likeOf(request: IncomingMessage, principal?: string): NodeIncomingMessageLike {
+  const { method = 'GET', url = '/', headers } = request;
+  const auth = principal === undefined ? {} : { auth: { token: '', clientId: principal, scopes: [] } };
+  return { method, url, headers, ...auth, [Symbol.asyncIterator]: () => request[Symbol.asyncIterator]() };
+}
+
+function tooLarge(error: unknown): Refusal {
+  if (error instanceof Error && 'status' in error && error.status === 413)
+    return [413, `the body must not exceed ${maxBodyBytes} bytes`];
+  throw error;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Why a request is not looked at. Pages of other places, told by their origin, cannot call what listens on the loopback. */
@@ -187,7 +206,7 @@ function refusalOf(
   request: IncomingMessage,
   { host = '127.0.0.1', apiKeys }: ListenOptions,
   path: string,
-): readonly [status: number, message: string] | undefined {
+): Refusal | undefined {
   const { origin, host: asked = '', authorization = '' } = request.headers;
   if (loopback.test(host) && !(isLoopback(`http://${asked}`) && (origin === undefined || isLoopback(origin))))
     return [403, 'this server is for this machine'];
@@ -196,9 +215,10 @@ function refusalOf(
 }
 
 /** The caller, as far as limits go: the holder of a key, or, where none is needed, an address. */
-function callerOf({ headers, socket }: IncomingMessage, apiKeys: readonly string[] | undefined): string {
-  if (apiKeys === undefined) return `address ${socket.remoteAddress ?? 'unknown'}`;
-  return `key ${keyOf(headers.authorization, apiKeys) ?? ''}`;
+function callerOf({ headers, socket }: IncomingMessage, apiKeys: readonly string[] | undefined): Caller {
+  if (apiKeys === undefined) return { name: `address ${socket.remoteAddress ?? 'unknown'}`, principal: undefined };
+  const principal = digestOf(keyOf(headers.authorization, apiKeys) ?? '').toString('base64url');
+  return { name: `key ${principal}`, principal };
 }
 
 function keyOf(authorization = '', apiKeys: readonly string[]): string | undefined {
@@ -211,70 +231,19 @@ function isLoopback(url: string): boolean {
 
 /** In a time that says nothing of how much of it is right. */
 function isSame(given: string, wanted: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(given), digest(wanted));
+  return timingSafeEqual(digestOf(given), digestOf(wanted));
+}
+
+function digestOf(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
 }
 
 function refuse(response: ServerResponse, status: number, message: string): void {
   if (response.headersSent) return void response.destroy();
-  const headers = status === 401 ? { 'www-authenticate': 'Bearer' } : {};
-  response.writeHead(status, { 'content-type': 'application/json', ...headers });
+  const more = {
+    ...(status === 401 && { 'www-authenticate': 'Bearer' }),
+    ...(status === 413 && { connection: 'close' }),
+  };
+  response.writeHead(status, { 'content-type': 'application/json', ...more });
   response.end(JSON.stringify({ jsonrpc: '2.0', error: { code: -32_000, message }, id: null }));
-}
-
-interface KeptEvent {
-  readonly id: string;
-  readonly streamId: string;
-  readonly message: JSONRPCMessage;
-  readonly length: number;
-}
-
-const maxEvents = 1_000;
-const maxLength = 16_777_216;
-
-/**
- * What a client was sent lately, so that one whose connection broke gets the rest. Holds the newest 1,000 messages of a session, and no
- * more than 16 M characters of them beside the newest.
- */
-export class SessionEvents implements EventStore {
-  readonly #events: KeptEvent[] = [];
-  #count = 0;
-  #length = 0;
-
-  async storeEvent(streamId: string, message: JSONRPCMessage): Promise<string> {
-    const id = `${++this.#count}-${streamId}`;
-    const { length } = JSON.stringify(message);
-    this.#events.push({ id, streamId, message, length });
-    this.#length += length;
-    while (this.#events.length > 1 && (this.#events.length > maxEvents || this.#length > maxLength))
-      this.#length -= this.#events.shift()?.length ?? 0;
-    return id;
-  }
-
-  /** None where the client has all that its stream will ever bring: such a stream is not opened again. */
-  async getStreamIdForEventId(id: string): Promise<string | undefined> {
-    const streamId = streamOf(id);
-    const newest = this.#events.findLast((event) => event.streamId === streamId);
-    const isOver = newest?.id === id && ('result' in newest.message || 'error' in newest.message);
-    return isOver ? undefined : streamId;
-  }
-
-  async replayEventsAfter(
-    lastId: string,
-    { send }: { readonly send: (id: string, message: JSONRPCMessage) => Promise<void> },
-  ): Promise<string> {
-    const streamId = streamOf(lastId) ?? '';
-    const last = Number.parseInt(lastId, 10);
-    for (const event of [...this.#events]) {
-      // The first event of a stream is empty: it only gives its id.
-      const isSaid = 'jsonrpc' in event.message;
-      if (isSaid && event.streamId === streamId && Number.parseInt(event.id, 10) > last)
-        await send(event.id, event.message);
-    }
-    return streamId;
-  }
-}
-
-function streamOf(id: string): string | undefined {
-  return /^\d+-(.+)$/.exec(id)?.[1];
 }

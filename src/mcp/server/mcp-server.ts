@@ -1,12 +1,15 @@
+import { randomBytes } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import type { Agent } from '../../agent/agent.ts';
 import { agentToolName } from '../../agent/agent-tools.ts';
 import { AgentLoopError, invalidConfig, shownValue } from '../../core/contracts/index.ts';
 import { assertKnownOptions } from '../../stores/check-arguments.ts';
 import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts';
-import { loadServerSdk } from '../load-sdk.ts';
-import { clientSession, type ServedAgent } from './client-session.ts';
+import { loadNodeSdk, loadServerSdk, type ServerSdk } from '../load-sdk.ts';
+import { agentServer, OpenCalls } from './agent-server.ts';
 import { checkListening, type Listening, type ListenOptions, listen } from './http-listener.ts';
+import { RequestStates } from './request-state.ts';
+import type { ServedAgent } from './served-agent.ts';
 
 export interface McpServerSettings {
   /** Whose turns the tool runs. */
@@ -51,7 +54,8 @@ export interface McpServer {
 const names = { agent: true, toolName: true, maxTurns: true, keepUnanswered: true, answerTimeoutMs: true } as const;
 
 /**
- * Offers an agent as an MCP server with one tool, through the optional package `@modelcontextprotocol/sdk`: each call is a turn. Its arguments
+ * Offers an agent as an MCP server with one tool, through the optional packages
+ * `@modelcontextprotocol/server` and, for HTTP, `@modelcontextprotocol/node`: each call is a turn. Its arguments
  * are the `message`, and a `conversation`, whose turns share a history; without one a turn has none. The activity of the turn is sent as
  * progress, a cancel ends it, and what it asks, approvals too, is asked of the client's user by elicitation. An agent with an
  * `outputSchema` answers with structured content. The caller's trace context is taken from `_meta`.
@@ -77,7 +81,8 @@ export function mcpServer(settings: McpServerSettings): McpServer {
     async listen(options = {}) {
       checkListening(options);
       const sdk = await loadServerSdk();
-      const listening = await listen({ ...options, sdk, served });
+      const node = await loadNodeSdk();
+      const listening = await listen({ ...options, sdk, node, served, states: statesOf(served, sdk) });
       const close = () => track(listening.close());
       if (closing.signal.aborted) {
         await close();
@@ -113,27 +118,39 @@ function checked(settings: McpServerSettings): ServedAgent {
   if (typeof keepUnanswered !== 'boolean')
     throw invalidConfig(`mcpServer: keepUnanswered is ${shownValue(keepUnanswered)}`, 'give true or false');
   const askable = hasStore ? agent : agent.with({ taskStateStore: new InMemoryStateStore() });
-  return { agent: askable, toolName: name, keepUnanswered, answerTimeoutMs, maxTurns, turns: 0 };
+  const stateKey = randomBytes(32);
+  return { agent: askable, toolName: name, keepUnanswered, answerTimeoutMs, stateKey, maxTurns, turns: 0 };
 }
 
 async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams, closing: AbortSignal): Promise<void> {
   const sdk = await loadServerSdk();
+  const calls = new OpenCalls();
+  const states = statesOf(served, sdk);
   const transport = new sdk.StdioServerTransport(stdin, stdout);
-  const session = clientSession({ sdk, served, scope: 'local' });
-  const over = new Promise<void>((resolve) => {
-    session.server.onclose = resolve;
+  const handle = sdk.serveStdio(({ era }) => agentServer({ sdk, served, states, calls, era, scope: 'local' }), {
+    transport,
   });
-  const leave = () => void transport.close();
+  const leave = () => void handle.close();
+  const over = new Promise<void>((resolve) => {
+    const { onclose } = transport;
+    transport.onclose = () => {
+      onclose?.();
+      resolve();
+    };
+  });
   stdin.once('end', leave);
   stdin.once('close', leave);
   stdout.once('error', leave);
   closing.addEventListener('abort', leave, { once: true });
-  await session.connect(transport);
   if (closing.aborted) leave();
   await over;
   stdin.off('end', leave);
   stdin.off('close', leave);
   stdout.off('error', leave);
   closing.removeEventListener('abort', leave);
-  await session.close();
+  await calls.close();
+}
+
+function statesOf({ answerTimeoutMs, stateKey: key }: ServedAgent, sdk: ServerSdk): RequestStates {
+  return new RequestStates({ sdk, key, lifetimeMs: answerTimeoutMs });
 }

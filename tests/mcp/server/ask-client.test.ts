@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { safeParse } from '@modelcontextprotocol/sdk/server/zod-compat.js';
-import type { ElicitResult } from '@modelcontextprotocol/sdk/types.js';
-import { agent, type Question } from 'millrace';
-import { askClient, type CallingClient, loadServerSdk } from 'millrace/internals';
-import { scriptedLLM } from 'millrace/testing';
+import type { ElicitResult } from '@modelcontextprotocol/server';
+import type { Question } from 'millrace';
+import { askClient, type CallingClient } from 'millrace/internals';
 
 const both = { form: {}, url: {} };
 
@@ -16,32 +14,20 @@ interface Asked {
 /** The answers, and what was asked. */
 async function answersTo({ questions, result, elicitation = both }: Asked) {
   const asked: unknown[] = [];
-  const sdk = await loadServerSdk();
-  const served = {
-    agent: agent({ name: 'ada', provider: scriptedLLM([]) }),
-    toolName: 'ada',
-    keepUnanswered: true,
-    answerTimeoutMs: 1_000,
-    maxTurns: 1,
-    turns: 0,
-  };
   const client: CallingClient = {
     capabilities: { elicitation },
     meta: {},
     signal: new AbortController().signal,
     notify: async () => {},
-    request: async ({ params }, schema) => {
+    elicit: async (params) => {
       asked.push(params);
-      const parsed = safeParse(schema, result);
-      if (!parsed.success) throw parsed.error;
-      return parsed.data;
+      return result;
     },
   };
   const whole = questions.map((question, index): Question => {
     return { id: `q${index}`, callId: 'c', kind: 'input', toolName: 'drop', ...question };
   });
-  const call = { sdk, served, message: 'm', contextId: 'c', hasOutput: false, client };
-  return { answers: await askClient(whole, call), asked };
+  return { answers: await askClient(whole, client, 1_000), asked };
 }
 
 const accept = (content: ElicitResult['content']): ElicitResult => ({ action: 'accept', content });
