@@ -2,7 +2,7 @@
 
 export { resolveRemote } from '../src/a2a/client/remote-agent.ts';
 export { isUnavailable, remoteError } from '../src/a2a/client/remote-errors.ts';
-export { RemoteTask } from '../src/a2a/client/remote-task.ts';
+export { ProgressWatch, RemoteTask } from '../src/a2a/client/remote-task.ts';
 export { defaultLimits, resolveLimits } from '../src/a2a/handler-options.ts';
 export { KeptBytes, type ToKeep } from '../src/a2a/kept-bytes.ts';
 export { KeptInStores, type StoresOfKept } from '../src/a2a/kept-in-stores.ts';

@@ -17,9 +17,10 @@ const mostSteps = 1_000;
 /** The agent of `remoteAgent`, with what needs the package of the protocol. */
 export async function connectRemote(options: RemoteAgentOptions, remote: ResolvedRemote): Promise<Agent> {
   const connection = new RemoteConnection(remote);
+  const { silenceMs, taskTimeoutMs, maxSilenceMs } = remote;
   const { clock = systemClock, extensions = [] } = remote.local;
   const named = await namesOf(options, connection);
-  const times = { clock, silenceMs: remote.silenceMs, taskTimeoutMs: remote.taskTimeoutMs };
+  const times = { clock, silenceMs, taskTimeoutMs, maxSilenceMs };
   return agent({
     ...remote.local,
     ...named,
@@ -28,7 +29,7 @@ export async function connectRemote(options: RemoteAgentOptions, remote: Resolve
     toolFailureMode: 'fail',
     contextManagement: null,
     retry: null,
-    // Its waits have their own limits, silenceMs and taskTimeoutMs.
+    // Its waits have their own limits: silenceMs, maxSilenceMs and taskTimeoutMs.
     modelSilenceMs: 0,
     maxIterations: mostSteps,
     extensions: [...extensions, remoteValue(), cancelRemote(connection, clock)],

@@ -13,7 +13,7 @@ import { protocolErrors } from '../protocol-errors.ts';
  * `auth-required`) suspend the turn, and the answers are sent to it: to a turn of Millrace by question, to any other server a string as a
  * text part, all else as a data part. Later turns of one context continue in one context of the other side.
  *
- * Unsubscribing, a cancel, a limit and `taskTimeoutMs` (default one hour) cancel the remote task; a process that dies or shuts down does
+ * Unsubscribing, a cancel, a limit, `taskTimeoutMs` (default one hour) and `maxSilenceMs` (ten minutes) cancel the remote task; a process that dies or shuts down does
  * not: with a `taskStateStore` the resumed turn continues with the same task. The caller's trace is sent along.
  *
  * `name` and `description` are those of its card, which is fetched at once unless both are given. Rejects with `INVALID_CONFIG`,
@@ -74,6 +74,11 @@ export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
    */
   readonly taskTimeoutMs?: number | undefined;
   /**
+   * How long a remote task may stay as it is although its server answers: the same state, status and text. Past it the turn fails with
+   * `PROVIDER_TIMEOUT`, and the task is cancelled. Milliseconds, at most 2,147,483,647; default 600,000.
+   */
+  readonly maxSilenceMs?: number | undefined;
+  /**
    * What to do with a message that was being sent when this process stopped, where neither the protocol nor the server tells whether it
    * arrived. `'fail'`, the default: the turn fails with `OUTCOME_UNKNOWN`. `'retry'`: it is sent again, and may start a second task.
    */
@@ -92,6 +97,7 @@ export interface ResolvedRemote {
   readonly requestTimeoutMs: number;
   readonly silenceMs: number;
   readonly taskTimeoutMs: number;
+  readonly maxSilenceMs: number;
   readonly onInDoubt: 'fail' | 'retry';
   readonly limits: BodyLimits;
   readonly local: Pick<AgentSettings, LocalOption>;
@@ -122,7 +128,7 @@ const localOptions: Readonly<Record<LocalOption, true>> = {
 
 const remoteOptions = [
   ...['url', 'auth', 'origins', 'transports'],
-  ...['requestTimeoutMs', 'silenceMs', 'taskTimeoutMs', 'onInDoubt'],
+  ...['requestTimeoutMs', 'silenceMs', 'taskTimeoutMs', 'maxSilenceMs', 'onInDoubt'],
   ...['maxBodyBytes', 'maxEventBytes'],
 ];
 /** What a timer can wait for. */
@@ -143,12 +149,13 @@ export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {
     requestTimeoutMs = 30_000,
     silenceMs = 60_000,
     taskTimeoutMs = 3_600_000,
+    maxSilenceMs = 600_000,
     onInDoubt = 'fail',
     maxBodyBytes = defaultBodyLimits.maxBodyBytes,
     maxEventBytes = defaultBodyLimits.maxEventBytes,
     ...local
   } = rest;
-  const times = { requestTimeoutMs, silenceMs, taskTimeoutMs };
+  const times = { requestTimeoutMs, silenceMs, taskTimeoutMs, maxSilenceMs };
   for (const [name, value] of Object.entries(times)) checkMs(name, value);
   const limits = { maxBodyBytes, maxEventBytes };
   for (const [name, value] of Object.entries(limits)) {

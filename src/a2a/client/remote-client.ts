@@ -106,7 +106,8 @@ function remoteFetch({ name, headers, origins, limits, onSecrets }: RemoteFetchO
     for (const [header, value] of Object.entries(own)) request.headers.set(header, value);
     const tooLarge = (what: string) => failure(name, 'PROVIDER_TOO_LARGE', what);
     const response = boundedResponse(await fetch(request), limits, tooLarge);
-    if (response.ok || (isJson(response) && !isRefused(response.status) && !isAway(response.status))) return response;
+    if (response.ok) return wantsEvents(request) && isJson(response) ? asEvents(response) : response;
+    if (isJson(response) && !isRefused(response.status)) return protocolAnswer(name, response);
     await response.body?.cancel();
     throw httpFailure(name, response.status);
   };
@@ -125,7 +126,57 @@ export async function before<T>(signal: AbortSignal, given: T | Promise<T>): Pro
 }
 
 function isJson(response: Response): boolean {
-  return response.status >= 400 && /[/+]json\b/.test(response.headers.get('content-type') ?? '');
+  return /[/+]json\b/.test(response.headers.get('content-type') ?? '');
+}
+
+function wantsEvents({ headers }: Request): boolean {
+  return headers.get('accept') === 'text/event-stream';
+}
+
+/**
+ * The whole answer of a server that does not stream, as the only event of a stream: the message has arrived, and must not be sent again. An
+ * error is left to the package.
+ */
+async function asEvents(response: Response): Promise<Response> {
+  const { status } = response;
+  const body = await response.text();
+  const answer = parsed(body);
+  if (!isObject(answer) || 'error' in answer)
+    return new Response(body, { status, headers: { 'content-type': 'application/json' } });
+  const event = `data: ${JSON.stringify(answer)}\n\n`;
+  return new Response(event, { status, headers: { 'content-type': 'text/event-stream' } });
+}
+
+/** An error of the protocol, or one of HTTP in words that mean nothing to it. */
+async function protocolAnswer(name: RemoteName, response: Response): Promise<Response> {
+  const { status, headers } = response;
+  const body = await response.text();
+  const isAnswer = isAway(status) ? invalidAnswer.test(body) : !noRoute.has(status) || isProtocolError(parsed(body));
+  if (isAnswer) return new Response(body, { status, headers });
+  throw httpFailure(name, status);
+}
+
+/** What A2A 1.0.0 answers with HTTP 502, and 1.0.1 with 500: the agent is there, and its answer is wrong. */
+const invalidAnswer = /INVALID_AGENT_RESPONSE|"code"\s*:\s*-32006\b/;
+
+/** Web frameworks answer these in JSON of their own where they have no such route. */
+const noRoute: ReadonlySet<number> = new Set([404, 405, 501]);
+
+/** Of 1.0 and JSON-RPC, or of 0.3 over HTTP+JSON. */
+function isProtocolError(answer: unknown): boolean {
+  return isObject(answer) && ('error' in answer || 'code' in answer);
+}
+
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }
 
 function isRefused(status: number): boolean {

@@ -28,10 +28,10 @@ import {
   failure,
   isMisdirected,
   isPassing,
-  isUnsupported,
   keepsRemoteTask,
   mayHaveArrived,
   type RemoteName,
+  refusesStream,
   remoteError,
   timedOut,
 } from './remote-errors.ts';
@@ -72,6 +72,9 @@ const promisesTooMuch: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 /** How many pages of a hundred tasks are searched for a message. */
 const listedPages = 10;
 
+/** The step after the one that opened a stream takes it. */
+const takenWithinMs = 5_000;
+
 /** The way to one A2A agent: its card, read when it is first needed, and the requests that we make. Errors carry `PROVIDER_…` codes. */
 export class RemoteConnection {
   readonly name: RemoteName;
@@ -89,7 +92,7 @@ export class RemoteConnection {
   constructor(remote: ResolvedRemote) {
     this.#remote = remote;
     this.#clock = remote.local.clock ?? systemClock;
-    this.streams = new TaskStreams(this.#clock, remote.silenceMs);
+    this.streams = new TaskStreams(this.#clock, Math.min(remote.silenceMs, takenWithinMs));
     const secrets = () => this.#secrets;
     this.name = {
       address: `${remote.url.origin}${remote.url.pathname.replace(/\/$/, '')}`,
@@ -187,7 +190,7 @@ export class RemoteConnection {
         else this.streams.keep(message.messageId, stream);
         return first;
       } catch (error) {
-        if (!isUnsupported(error)) throw error;
+        if (!refusesStream(error)) throw error;
       }
     }
     const value = await this.#ask(scope, (own, options) => own.sendMessage(request, options));

@@ -1,4 +1,11 @@
-import { A2A_ERROR_CODE, A2AError, TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
+import {
+  A2A_ERROR_CODE,
+  A2AError,
+  InvalidAgentResponseError,
+  TaskNotCancelableError,
+  TaskNotFoundError,
+  UnsupportedOperationError,
+} from '@a2a-js/sdk/errors';
 import {
   AgentLoopError,
   type AgentLoopErrorOptions,
@@ -20,6 +27,8 @@ export interface RemoteName {
 
 /** The reason of an error by which the other side says that it does not know the method. */
 const unsupported = 'remote_unsupported';
+/** The reason of an error by which the other side says that it does not do that: an agent without streams, say. */
+const refused = 'remote_unsupported_operation';
 /** The reason of an error by which a server of Millrace says that it cannot work at the moment: it stops, or its store is away. */
 const unavailable = 'remote_unavailable';
 /** What the package makes of an internal error over HTTP+JSON of 0.3. */
@@ -37,14 +46,18 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
   if (thrown instanceof TaskNotFoundError)
     return failure(name, 'PROVIDER_NOT_FOUND', 'does not know the task (any more)');
   if (thrown instanceof TaskNotCancelableError) return failure(name, 'PROVIDER_BAD_REQUEST', 'cannot cancel the task');
+  const fails = (error: Error) => `fails with ${quoted(name, error.message)}: try again later`;
+  // HTTP 502 in A2A 1.0.0, 500 in 1.0.1.
+  if (thrown instanceof InvalidAgentResponseError) return failure(name, 'PROVIDER_SERVER', fails(thrown));
   if (thrown instanceof A2AError) {
-    if (isInternal(thrown)) {
-      const what = `fails with ${quoted(name, thrown.message)}: try again later`;
-      return failure(name, 'PROVIDER_SERVER', what, saysUnavailable(thrown) ? { reason: unavailable } : {});
-    }
+    if (isInternal(thrown))
+      return failure(name, 'PROVIDER_SERVER', fails(thrown), saysUnavailable(thrown) ? { reason: unavailable } : {});
     const isUnknown = 'envelopeCode' in thrown && thrown.envelopeCode === A2A_ERROR_CODE.METHOD_NOT_FOUND;
     const what = `refuses the request with ${quoted(name, thrown.message)}`;
-    return failure(name, 'PROVIDER_BAD_REQUEST', what, isUnknown ? { reason: unsupported } : {});
+    if (isUnknown) return failure(name, 'PROVIDER_BAD_REQUEST', what, { reason: unsupported });
+    if (thrown instanceof UnsupportedOperationError)
+      return failure(name, 'PROVIDER_BAD_REQUEST', what, { reason: refused });
+    return failure(name, 'PROVIDER_BAD_REQUEST', what, statusOf(thrown));
   }
   const chain = chainOf(thrown);
   if (/TimeoutError/.test(chain)) return timedOut(name);
@@ -82,6 +95,15 @@ export function isUnsupported(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && error.reason === unsupported;
 }
 
+/** Statuses of a server, or of a proxy, that has no such route. */
+const noRoute: ReadonlySet<number | undefined> = new Set([404, 405, 501]);
+
+/** Whether the other side takes no messages that open a stream, and so has done nothing: it may take those that do not. */
+export function refusesStream(error: unknown): boolean {
+  if (!AgentLoopError.isInstance(error)) return false;
+  return isUnsupported(error) || error.reason === refused || noRoute.has(error.status);
+}
+
 export function isUnavailable({ reason }: AgentLoopError): boolean {
   return reason === unavailable;
 }
@@ -90,6 +112,12 @@ export function isUnavailable({ reason }: AgentLoopError): boolean {
 function isInternal(error: A2AError): boolean {
   if ('envelopeCode' in error) return error.envelopeCode === A2A_ERROR_CODE.INTERNAL_ERROR;
   return 'statusCode' in error && typeof error.statusCode === 'number' && error.statusCode >= 500;
+}
+
+/** Of HTTP+JSON. */
+function statusOf(error: A2AError): Pick<AgentLoopErrorOptions, 'status'> {
+  const status: unknown = 'statusCode' in error ? error.statusCode : undefined;
+  return typeof status === 'number' && status >= 400 ? { status } : {};
 }
 
 function saysUnavailable(error: A2AError): boolean {
@@ -124,6 +152,12 @@ export function timedOut(name: RemoteName): AgentLoopError {
 export function tooLong({ address }: RemoteName, ms: number): AgentLoopError {
   const message = `The agent at ${address} did not end its task within ${ms} ms: raise taskTimeoutMs where it may take longer.`;
   return new AgentLoopError('PROVIDER_TIMEOUT', message, { reason: 'remote_task_timeout' });
+}
+
+/** A task that its server keeps and does not work on. */
+export function unchanged({ address }: RemoteName, ms: number): AgentLoopError {
+  const message = `The task of the agent at ${address} has not changed for ${ms} ms: raise maxSilenceMs where it may be silent for longer.`;
+  return new AgentLoopError('PROVIDER_TIMEOUT', message, { reason: 'remote_task_silent' });
 }
 
 /** An HTTP status that is none of success, and that carries no error of the protocol. */

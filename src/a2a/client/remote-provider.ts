@@ -13,9 +13,9 @@ import {
 import { AbortScope } from '../../core/streams/index.ts';
 import { fromAsyncIterable } from '../../providers/from-async-iterable.ts';
 import type { RemoteConnection } from './remote-connection.ts';
-import { quoted, tooLong } from './remote-errors.ts';
+import { quoted, tooLong, unchanged } from './remote-errors.ts';
 import { nextStep, type PartJson, type RemoteReference, replyName, sendName, textOfParts } from './remote-progress.ts';
-import { followRemoteTask, isStill, RemoteTask, taskAtEnd } from './remote-task.ts';
+import { followRemoteTask, isStill, ProgressWatch, RemoteTask, taskAtEnd } from './remote-task.ts';
 import type { ReplyArguments, SendArguments } from './remote-tools.ts';
 
 interface RemoteProviderOptions {
@@ -24,6 +24,7 @@ interface RemoteProviderOptions {
   readonly clock: Clock;
   readonly silenceMs: number;
   readonly taskTimeoutMs: number;
+  readonly maxSilenceMs: number;
 }
 
 /**
@@ -89,7 +90,7 @@ async function* follow(
 
 /** Shows what the task writes until it ends or asks, and then what its server keeps of it, where that differs. */
 async function* untilItRests(
-  { connection, clock, silenceMs, taskTimeoutMs }: RemoteProviderOptions,
+  { connection, clock, silenceMs, taskTimeoutMs, maxSilenceMs }: RemoteProviderOptions,
   reference: RemoteReference & { readonly taskId: string },
   task: RemoteTask,
   { signal, traceContext }: LLMCallParams & { readonly signal: AbortSignal },
@@ -98,11 +99,14 @@ async function* untilItRests(
   const life = new AbortController();
   const leftMs = Math.max(0, sentAt + taskTimeoutMs - clock.now());
   const stop = clock.schedule(leftMs, () => life.abort(tooLong(connection.name, taskTimeoutMs)));
+  const progress = new ProgressWatch(clock, maxSilenceMs, () => life.abort(unchanged(connection.name, maxSilenceMs)));
   const scope = { signal: AbortSignal.any([signal, life.signal]), traceContext, clock, silenceMs };
   try {
     const rests = () => isStill(task.state) && !(asks(task) && task.statusKey === answered);
     for await (const { update, from } of followRemoteTask(connection, reference, scope)) {
-      yield* task.take(update);
+      const shown = task.take(update);
+      progress.note(`${task.state} ${task.statusAt}`, shown.length > 0);
+      yield* shown;
       if (!rests()) continue;
       if (from === 'asked') return;
       // A stream may replay a question that has been answered, so the server is asked whether it still waits.
@@ -113,6 +117,7 @@ async function* untilItRests(
     }
   } finally {
     stop();
+    progress.stop();
   }
 }
 
@@ -142,13 +147,14 @@ function questionOf(
 function notCompleted({ name }: RemoteConnection, task: RemoteTask): AgentLoopError {
   const words = textOfParts(task.parts);
   const why = words === '' ? '' : `, saying ${quoted(name, words)}`;
-  const canceled = task.state === TaskState.TASK_STATE_CANCELED;
-  const what = canceled
-    ? 'was canceled there'
-    : `has ${task.state === TaskState.TASK_STATE_REJECTED ? 'rejected' : 'failed'} its task`;
-  return new AgentLoopError('PROVIDER_FAILED', `The agent at ${name.address} ${what}${why}.`, {
-    reason: canceled ? 'remote_canceled' : 'remote_failed',
-  });
+  const { what, reason } = endOf(task.state);
+  return new AgentLoopError('PROVIDER_FAILED', `The agent at ${name.address} ${what}${why}.`, { reason });
+}
+
+function endOf(state: TaskState): { readonly what: string; readonly reason: string } {
+  if (state === TaskState.TASK_STATE_CANCELED) return { what: 'was canceled there', reason: 'remote_canceled' };
+  if (state === TaskState.TASK_STATE_REJECTED) return { what: 'has rejected its task', reason: 'remote_rejected' };
+  return { what: 'has failed its task', reason: 'remote_failed' };
 }
 
 /** The step as a call; its id is one that the history does not have yet. */

@@ -53,6 +53,11 @@ export class RemoteTask {
     return statusKeyOf(this.#status);
   }
 
+  /** When the last status was written; empty where the server does not say it. */
+  get statusAt(): string {
+    return this.#status?.timestamp ?? '';
+  }
+
   /** Of one without artifacts it is what it said last. */
   get text(): string {
     return this.#written ?? (textOfParts(this.parts) || this.#lastWords);
@@ -180,6 +185,37 @@ export function isStill(state: TaskState): boolean {
     state === TaskState.TASK_STATE_INPUT_REQUIRED ||
     state === TaskState.TASK_STATE_AUTH_REQUIRED
   );
+}
+
+/** Calls `onSilence` once a task has neither written nor changed its status for `ms`. */
+export class ProgressWatch {
+  readonly #clock: Clock;
+  #status = '';
+  #changedAt: number;
+  #cancel: () => void;
+
+  constructor(clock: Clock, ms: number, onSilence: () => void) {
+    this.#clock = clock;
+    this.#changedAt = clock.now();
+    // One timer, however often the task changes.
+    const wait = (waitMs: number): (() => void) =>
+      clock.schedule(waitMs, () => {
+        const leftMs = this.#changedAt + ms - clock.now();
+        if (leftMs <= 0) onSilence();
+        else this.#cancel = wait(leftMs);
+      });
+    this.#cancel = wait(ms);
+  }
+
+  note(status: string, hasWritten: boolean): void {
+    if (!hasWritten && status === this.#status) return;
+    this.#status = status;
+    this.#changedAt = this.#clock.now();
+  }
+
+  stop(): void {
+    this.#cancel();
+  }
 }
 
 interface FollowRemoteOptions extends RequestScope {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent, agentTools, type Clock, InMemoryStateStore, systemClock } from 'millrace';
 import { remoteAgent, turnExtension } from 'millrace/a2a';
-import { agentToolName } from 'millrace/internals';
-import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import { agentToolName, ProgressWatch } from 'millrace/internals';
+import { fakeClock, gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import { textsOf, watch } from '../../core/watch-events.ts';
 import { eventually } from '../../eventually.ts';
 import {
@@ -173,15 +173,6 @@ describe('a remote agent follows the stream that its message opens', () => {
     await expect(far.run('Go.')).rejects.toMatchObject({ code: 'PROVIDER_STREAM_CLOSED' });
     expect(sent()).toBe(2);
   });
-
-  it('asks without a stream where the server does not know that method', async () => {
-    const server = await serving({
-      SendMessage: (call) => call.result({ task: wireTask('COMPLETED', ['Plain.']) }),
-      GetTask: answerCompleted('Plain.'),
-    });
-    expect((await (await connectTo(server)).run('Go.')).text).toBe('Plain.');
-    expect(server.methods.slice(0, 2)).toEqual(['SendStreamingMessage', 'SendMessage']);
-  });
 });
 
 describe('a remote agent waits with an end', () => {
@@ -202,6 +193,49 @@ describe('a remote agent waits with an end', () => {
       expect(server.methods.at(-1)).toBe('CancelTask');
     },
   );
+
+  it('P-13 H-13 ends a task that its server keeps as it is, names the option and cancels the task', async () => {
+    const task = wireTask('WORKING', ['Half'], {
+      status: { state: 'TASK_STATE_WORKING', timestamp: '2026-11-25T10:00:00Z' },
+    });
+    const server = await serving({
+      SendStreamingMessage: (call) => call.events({ task }),
+      GetTask: (call) => call.result(task),
+      CancelTask: answerCanceled,
+    });
+    const far = await connectTo(server, { maxSilenceMs: 400, silenceMs: 100 });
+    await expect(far.run('Go.')).rejects.toMatchObject({
+      code: 'PROVIDER_TIMEOUT',
+      reason: 'remote_task_silent',
+      message: `The task of the agent at ${server.url} has not changed for 400 ms: raise maxSilenceMs where it may be silent for longer.`,
+    });
+    expect(server.methods).toContain('GetTask');
+    expect(server.methods.at(-1)).toBe('CancelTask');
+  });
+
+  it('P-13 counts silence from the last text or status', () => {
+    const clock = fakeClock();
+    let fired = 0;
+    const watched = new ProgressWatch(clock, 100, () => fired++);
+    for (const [status, hasWritten] of [
+      ['working 1', false],
+      ['working 1', true],
+      ['working 2', false],
+    ] as const) {
+      clock.advance(99);
+      watched.note(status, hasWritten);
+    }
+    clock.advance(50);
+    watched.note('working 2', false);
+    clock.advance(49);
+    expect(fired).toBe(0);
+    clock.advance(1);
+    expect(fired).toBe(1);
+    const ended = new ProgressWatch(clock, 100, () => fired++);
+    ended.stop();
+    clock.advance(1_000);
+    expect(fired).toBe(1);
+  });
 
   it('H-13 gives up a server that never answers a message', async () => {
     const server = await serving({ SendStreamingMessage: () => {} });

@@ -18,6 +18,8 @@ export interface WireCall {
   error(code: number, message: string): void;
   /** Answers with an HTTP status, and an error in the form of the protocol. */
   status(status: number): void;
+  /** Answers with an HTTP status, and JSON that is none of the protocol. */
+  plain(status: number, value: Json): void;
   /** Sends events of a stream, which stays open. */
   events(...values: readonly Json[]): void;
   end(): void;
@@ -130,6 +132,9 @@ async function wireServer(
       status: (status) => {
         const body = rpc({ error: { code: -32603, message: `HTTP ${status}` } });
         response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+      },
+      plain(status, value) {
+        response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
       },
       events(...values) {
         if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' });
