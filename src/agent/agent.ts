@@ -10,6 +10,7 @@ import {
   type Usage,
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
+import { anObject, checkOption } from '../core/options/index.ts';
 import { parentTurnOf } from '../core/ownership/index.ts';
 import {
   type Admission,
@@ -41,7 +42,7 @@ import {
 import { type BetweenTurns, betweenTurnsOf } from './conversation.ts';
 import { closed, Lifecycle, TurnSpanContext, type UsageSummary, UsageTally } from './lifecycle.ts';
 import { RunningTurns } from './open-turns.ts';
-import { assertObject, changedOptions, givesWay, type ResolvedAgent, resolveAgent, setupOf } from './resolve-agent.ts';
+import { changedOptions, givesWay, type ResolvedAgent, resolveAgent, setupOf } from './resolve-agent.ts';
 import { type AgentInternals, TurnConfigs } from './turn-configs.ts';
 import { type CancelOutside, cancelOutside, TurnControls } from './turn-controls.ts';
 
@@ -80,7 +81,7 @@ export function agent(...given: readonly [] | readonly [AgentOptions]): Agent | 
 }
 
 function checkedAgent(options: AgentOptions): Agent {
-  assertObject('the options of an agent', options, 'write agent({ name, provider })');
+  checkOption('the options of an agent', options, { ...anObject, cure: 'write agent({ name, provider })' });
   return madeOf(options, {}, {});
 }
 
@@ -373,7 +374,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
 
   /** @internal */
   withInternals(changes: AgentChanges, internals: AgentInternals): Agent {
-    assertObject('the changes of an agent', changes, 'write agent.with({ … })');
+    checkOption('the changes of an agent', changes, { ...anObject, cure: 'write agent.with({ … })' });
     const { name, contextId } = this;
     const { messageStore } = this.#resolved;
     const id = changes.name === undefined || this.options.id !== undefined ? { id: this.id } : {};

@@ -4,6 +4,7 @@ import {
   type CallSettings,
   type Extension,
   invalidConfig,
+  isObject,
   type LLMProvider,
   type MessageStore,
   shownValue,
@@ -12,7 +13,21 @@ import {
   taskIdPattern,
 } from '../core/contracts/index.ts';
 import type { TurnIdentity } from '../core/journal/index.ts';
-import { checkStore, knownOptions } from '../core/options/index.ts';
+import {
+  aBoolean,
+  aName,
+  anArray,
+  anObject,
+  checkNames,
+  checkOption,
+  checkOptions,
+  checkStore,
+  hasMethods,
+  knownOptions,
+  milliseconds,
+  type OptionRule,
+  oneOf,
+} from '../core/options/index.ts';
 import { contextManagement as manageContext } from '../extensions/context-management.ts';
 import { structuredOutput } from '../extensions/structured-output/structured-output.ts';
 import { policyNames } from '../providers/policies/policy-order.ts';
@@ -50,7 +65,7 @@ export interface ResolvedAgent {
 
 /** Checks the options of an agent, as far as they are not its loop's. Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): ResolvedAgent {
-  checkNames(options);
+  checkAgentNames(options);
   checkAgentOptions(options);
   const settings = copyOf(options);
   const generateId = settings.generateId ?? (() => crypto.randomUUID());
@@ -98,13 +113,9 @@ const ownOptions: Readonly<Record<OwnOption, true>> = {
 
 const loopOnly: readonly string[] = ['agentId', 'llmProvider', 'agents', 'maxHandOffs'];
 
-function checkNames(options: object): void {
+function checkAgentNames(options: object): void {
   const ofLoops = [...knownOptions].filter((name) => !loopOnly.includes(name));
-  const known = [...new Set([...Object.keys(ownOptions), ...ofLoops])];
-  const stray = Object.keys(options).find((name) => !known.includes(name));
-  if (stray !== undefined) {
-    throw invalidConfig(`${stray} is not an option of an agent`, `the options are: ${known.join(', ')}`);
-  }
+  checkNames(options, [...new Set([...Object.keys(ownOptions), ...ofLoops])], 'an agent');
 }
 
 /** What the caller changes of the options later changes nothing here. */
@@ -260,85 +271,54 @@ function withoutDependencies<D extends Dependencies>(options: AgentOptions<D>): 
   return settings;
 }
 
-/** What a value has to be, in words, and what to do about one that is not. */
-interface Kind {
-  readonly fits: (value: unknown) => boolean;
-  readonly words: string;
-  readonly cure: string;
-}
-
-const busyPolicies: readonly unknown[] = ['reject', 'queue', 'steer'];
-const cure = 'or leave it out';
-const text: Kind = { fits: isText, words: 'a non-empty text', cure };
-const record: Kind = { fits: isRecord, words: 'an object', cure };
-
-/** Those that no loop checks, or that are read before it does. */
-const kinds: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Kind>>> = {
-  id: text,
-  name: text,
-  contextId: {
-    fits: (value) => typeof value === 'string' && taskIdPattern.test(value),
-    words: '1 to 128 of the characters A-Z a-z 0-9 _ . : -',
-    cure,
-  },
-  description: text,
-  metadata: record,
-  providers: record,
-  dependencies: record,
-  model: {
-    fits: (value) => isText(value) || (isRecord(value) && isText(value['name'])),
-    words: 'a name or an object with a name',
-    cure: 'write model: "small-model", or model: { name: "small-model", temperature: 0 }',
-  },
-  retry: {
-    fits: (value) => value === null || isRecord(value),
-    words: 'an object of options, or null',
-    cure: 'write retry: null for none',
-  },
-  systemPrompt: {
-    fits: (value) => typeof value === 'string' || typeof value === 'function',
-    words: 'a string or a function',
-    cure: 'leave it out for none',
-  },
-  busy: {
-    fits: (value) => busyPolicies.includes(value),
-    words: 'one of reject, queue, steer',
-    cure: 'leave it out for the default of reject',
-  },
-  queueTimeoutMs: {
-    fits: (value) => typeof value === 'number' && value >= 0 && value <= 2 ** 31 - 1,
-    words: `milliseconds from 0 to ${2 ** 31 - 1}`,
-    cure: 'write queueTimeoutMs: 0 for no limit',
-  },
-  toolProviders: { fits: Array.isArray, words: 'an array', cure: 'write toolProviders: [new LocalToolProvider([…])]' },
-  contextManagement: {
-    fits: (value) => value === null || isRecord(value),
-    words: 'an object of options, or null',
-    cure: 'write contextManagement: null for none',
-  },
-  output: { fits: isRecord, words: 'an object of options', cure: 'write output: { schema }' },
-  extensions: { fits: Array.isArray, words: 'an array', cure: 'write extensions: [limits({ … })]' },
-  enableUsageTracking: { fits: (value) => typeof value === 'boolean', words: 'true or false', cure },
+const aText: OptionRule = { ...aName, must: 'be a non-empty text' };
+const objectOrNull: OptionRule = {
+  fits: (value) => value === null || isObject(value),
+  must: 'be an object of options, or null',
 };
 
-/** Errors: `INVALID_CONFIG`. */
-export function assertObject(what: string, value: unknown, objectCure: string): void {
-  if (!isRecord(value)) throw invalidConfig(`${what} must be an object, not ${shownValue(value)}`, objectCure);
-}
+/** Those that no loop checks, or that are read before it does. */
+const rules: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', OptionRule>>> = {
+  id: aText,
+  name: aText,
+  contextId: {
+    fits: (value) => typeof value === 'string' && taskIdPattern.test(value),
+    must: 'be 1 to 128 of the characters A-Z a-z 0-9 _ . : -',
+  },
+  description: aText,
+  metadata: anObject,
+  providers: anObject,
+  dependencies: anObject,
+  model: {
+    fits: (value) => aName.fits(value) || (isObject(value) && aName.fits(value['name'])),
+    must: 'be a name or an object with a name',
+    cure: 'write model: "small-model", or model: { name: "small-model", temperature: 0 }',
+  },
+  retry: { ...objectOrNull, cure: 'write retry: null for none' },
+  systemPrompt: {
+    fits: (value) => typeof value === 'string' || typeof value === 'function',
+    must: 'be a string or a function',
+    cure: 'leave it out for none',
+  },
+  busy: { ...oneOf('reject', 'queue', 'steer'), cure: 'leave it out for the default of reject' },
+  queueTimeoutMs: { ...milliseconds(0), cure: 'write queueTimeoutMs: 0 for no limit' },
+  toolProviders: { ...anArray, cure: 'write toolProviders: [new LocalToolProvider([…])]' },
+  contextManagement: { ...objectOrNull, cure: 'write contextManagement: null for none' },
+  output: { ...anObject, must: 'be an object of options', cure: 'write output: { schema }' },
+  extensions: { ...anArray, cure: 'write extensions: [limits({ … })]' },
+  enableUsageTracking: aBoolean,
+};
 
 /** Errors: `INVALID_CONFIG`, naming the first option that is wrong, and the cure. */
 function checkAgentOptions(options: AgentSettings): void {
-  for (const [option, kind] of Object.entries(kinds)) {
-    const value: unknown = Reflect.get(options, option);
-    if (value !== undefined && !kind.fits(value)) throw wrong(option, value, kind);
-  }
+  checkOptions(options, rules);
   if (options.messageStore !== undefined) checkMessageStore('messageStore', options.messageStore);
 }
 
 const toolCure = 'write tools: [tool({ name, description, parameters, execute })]';
-const aTool: Kind = {
-  fits: (value) => isRecord(value) && isRecord(value['definition']),
-  words: 'what tool({ … }) makes',
+const aTool: OptionRule = {
+  fits: (value) => isObject(value) && isObject(value['definition']),
+  must: 'be what tool({ … }) makes',
   cure: toolCure,
 };
 
@@ -349,22 +329,10 @@ function checkTools(tools: readonly Tool[]): readonly Tool[] {
       'tools that are a function need dependencies',
       'give dependencies: { … }, or an array of tools',
     );
-  if (!Array.isArray(tools)) throw invalidConfig(`tools must be an array of tools, not ${shownValue(tools)}`, toolCure);
+  checkOption('tools', tools, { ...anArray, must: 'be an array of tools', cure: toolCure });
   const stray = tools.findIndex((each) => !aTool.fits(each));
-  if (stray >= 0) throw wrong(`tools[${stray}]`, tools[stray], aTool);
+  if (stray >= 0) checkOption(`tools[${stray}]`, tools[stray], aTool);
   return tools;
-}
-
-function wrong(option: string, value: unknown, { words, cure }: Kind): Error {
-  return invalidConfig(`${option} must be ${words}, not ${shownValue(value)}`, cure);
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === 'string' && value !== '';
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Those that were made because neither a `messageStore` nor a `taskStateStore` was given. */
@@ -400,10 +368,9 @@ const methods: readonly (keyof MessageStore)[] = ['begin', 'append', 'load', 'li
 
 /** Errors: `INVALID_CONFIG`, naming what is missing: stores that were written for 0.1 have no `list`, and their messages no ids. */
 function checkMessageStore(name: string, store: unknown): void {
-  const isObject = typeof store === 'object' && store !== null;
-  const missing = methods.filter((method) => !isObject || typeof Reflect.get(store, method) !== 'function');
+  const missing = methods.filter((method) => !hasMethods(store, [method]));
   if (missing.length === 0) return;
-  const what = isObject ? `it lacks ${missing.join(', ')}` : `it is ${shownValue(store)}`;
+  const what = isObject(store) ? `it lacks ${missing.join(', ')}` : `it is ${shownValue(store)}`;
   const cure =
     missing.length === 1 && missing[0] === 'list'
       ? 'add list(contextId, query), which gives stored messages with id and createdAt; messageStoreContract examines it'

@@ -6,10 +6,19 @@ import {
   invalidConfig,
   type Message,
   type MessageStore,
-  shownValue,
   type TaskStateStore,
   textOf,
 } from '../core/contracts/index.ts';
+import {
+  aBoolean,
+  aFunction,
+  aName,
+  checkNames,
+  checkOptions,
+  hasMethods,
+  type OptionRule,
+  wholeNumber,
+} from '../core/options/index.ts';
 import type { Agent } from './agent.ts';
 import type { AgentSettings, BusyPolicy, PromptFunction } from './agent-options.ts';
 import type { RoutingStrategy } from './routing.ts';
@@ -99,33 +108,25 @@ export function checkTeamOptions(options: TeamOptions): void {
   ) {
     throw invalidConfig('a team needs agents', 'write team({ agents: [agent({ … }), …] })');
   }
-  const stray = Object.keys(options).find((name) => !optionNames.includes(name));
-  if (stray !== undefined)
-    throw invalidConfig(`${stray} is not an option of a team`, `the options are: ${optionNames.join(', ')}`);
+  checkNames(options, optionNames, 'a team');
   checkRouting(options.routing);
   checkInterceptors(options.interceptors);
-  const { id, handOff } = options;
-  if (id !== undefined && (typeof id !== 'string' || id === ''))
-    throw invalidConfig(`id must be a non-empty text, not ${shownValue(id)}`, 'or leave it out');
-  if (handOff !== undefined && typeof handOff !== 'boolean')
-    throw invalidConfig(`handOff must be true or false, not ${shownValue(handOff)}`, 'or leave it out');
-  const { maxHandOffs, view, routingTimeoutMs } = options;
-  if (routingTimeoutMs !== undefined && !(Number.isFinite(routingTimeoutMs) && routingTimeoutMs >= 0))
-    throw invalidConfig(
-      `routingTimeoutMs must be milliseconds from 0, not ${shownValue(routingTimeoutMs)}`,
-      'or leave it out',
-    );
-  if (maxHandOffs !== undefined && !(Number.isSafeInteger(maxHandOffs) && maxHandOffs >= 0))
-    throw invalidConfig(
-      `maxHandOffs must be an integer of at least 0, not ${shownValue(maxHandOffs)}`,
-      'or leave it out',
-    );
-  if (view !== undefined && typeof view !== 'function')
-    throw invalidConfig(`view must be a function, not ${shownValue(view)}`, 'or give withoutCalls');
+  checkOptions(options, rules);
 }
 
+const rules: Readonly<Partial<Record<keyof TeamOptions, OptionRule>>> = {
+  id: { ...aName, must: 'be a non-empty text' },
+  handOff: aBoolean,
+  routingTimeoutMs: {
+    fits: (value) => Number.isFinite(value) && Number(value) >= 0,
+    must: 'be milliseconds from 0',
+  },
+  maxHandOffs: { ...wholeNumber(0), must: 'be an integer of at least 0' },
+  view: { ...aFunction, cure: 'or give withoutCalls' },
+};
+
 function checkRouting(routing: unknown): void {
-  if (routing === undefined || hasFunction(routing, 'choose')) return;
+  if (routing === undefined || hasMethods(routing, ['choose'])) return;
   const made = ['sequence', 'parallel', 'supervisor'];
   if (typeof routing === 'object' && routing !== null && made.some((name) => name in routing)) return;
   throw invalidConfig(
@@ -136,14 +137,10 @@ function checkRouting(routing: unknown): void {
 
 function checkInterceptors(interceptors: unknown): void {
   const known = (name: string) => name === 'outgoing' || name === 'incoming';
-  const areFine = (value: object) => Object.keys(value).every((name) => known(name) && hasFunction(value, name));
+  const areFine = (value: object) => Object.keys(value).every((name) => known(name) && hasMethods(value, [name]));
   if (interceptors === undefined) return;
   if (typeof interceptors === 'object' && interceptors !== null && areFine(interceptors)) return;
   throw invalidConfig('interceptors must be functions', 'write interceptors: { outgoing, incoming }, or one of them');
-}
-
-function hasFunction(value: unknown, name: string): boolean {
-  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
 }
 
 /** Changes of messages on their way; what they give back is what models, stores and listeners get. */

@@ -7,6 +7,7 @@ import {
   type Message,
   shownValue,
 } from '../core/contracts/index.ts';
+import { aName, checkOptions, integerFrom, type OptionRule } from '../core/options/index.ts';
 import type { PriceList } from '../providers/models/model-info.ts';
 import { assertKnownOptions, type OptionNames } from '../stores/check-arguments.ts';
 import type { BatchRunner, SharedTurnOptions } from './batch-runner.ts';
@@ -123,46 +124,39 @@ export interface ResolvedLimits {
   readonly retry: ResolvedRetry;
 }
 
+const anAmount: OptionRule = {
+  fits: (value) => typeof value === 'number' && value > 0,
+  must: 'be a number above 0',
+};
+
 /** Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function checkBatchOptions<T, C>(options: BatchOptions<T, C>): void {
   assertKnownOptions<BatchOptions<T, C>>('runBatch', options, optionNames);
-  const { id, out, total } = options;
-  if (id !== undefined && (typeof id !== 'string' || id === ''))
-    throw invalidConfig(`id must be a string of at least one character, not ${shownValue(id)}`, 'or leave it out');
-  if (out !== undefined && (typeof out !== 'string' || out === ''))
-    throw invalidConfig(`out must be the path of a file, not ${shownValue(out)}`, 'or leave it out');
-  if (total !== undefined) assertCount('total', total, 0);
+  checkOptions(options, {
+    id: { ...aName, must: 'be a string of at least one character' },
+    out: { ...aName, must: 'be the path of a file' },
+    total: integerFrom(0),
+  });
 }
 
 /** Errors as `checkBatchOptions`. */
 export function resolveLimits<T, C>(options: BatchOptions<T, C>, mostAtOnce: number | undefined): ResolvedLimits {
   const { window = 1_000, concurrency = Math.min(window, mostAtOnce ?? window), budget = {}, retry } = options;
-  assertCount('window', window, 1);
-  assertCount('concurrency', concurrency, 1);
+  checkOptions({ window, concurrency }, { window: integerFrom(1), concurrency: integerFrom(1) });
   if (concurrency > window)
     throw invalidConfig(`window must be at least concurrency (${concurrency}), not ${window}`, 'raise window');
-  for (const name of ['cost', 'tokens'] as const) {
-    const limit = budget[name];
-    if (limit === undefined || (typeof limit === 'number' && limit > 0)) continue;
-    throw invalidConfig(`budget.${name} must be a number above 0, not ${shownValue(limit)}`, 'or leave it out');
-  }
+  checkOptions(budget, { cost: anAmount, tokens: anAmount }, 'budget');
   return { window, concurrency, budget, retry: resolveRetry(retry) };
 }
 
 function resolveRetry(retry: BatchRetry | undefined): ResolvedRetry {
   const { attempts = retry ? 3 : 1, delayMs = 1_000, maxDelayMs = 60_000, on = passing } = retry ?? {};
-  assertCount('retry.attempts', attempts, 1);
-  assertCount('retry.delayMs', delayMs, 0);
-  assertCount('retry.maxDelayMs', maxDelayMs, 0);
+  const rules = { attempts: integerFrom(1), delayMs: integerFrom(0), maxDelayMs: integerFrom(0) };
+  checkOptions({ attempts, delayMs, maxDelayMs }, rules, 'retry');
   const stray = Array.isArray(on) ? on.find((code) => !errorCodes.includes(code)) : on;
   if (stray === undefined) return { attempts, delayMs, maxDelayMs, on };
   throw invalidConfig(
     `retry.on must be an array of error codes, not ${shownValue(stray)}`,
     'write ["PROVIDER_SERVER"]',
   );
-}
-
-function assertCount(name: string, value: unknown, least: number): void {
-  if (Number.isSafeInteger(value) && Number(value) >= least) return;
-  throw invalidConfig(`${name} must be an integer ≥ ${least}, not ${shownValue(value)}`, 'or leave it out');
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { messageOf } from '../core/contracts/index.ts';
+import { isObject, messageOf } from '../core/contracts/index.ts';
 import type { McpServerOptions } from '../mcp/mcp-options.ts';
 import type { McpTools } from '../mcp/mcp-tools.ts';
 import { invalidConfig, isHttpUrl } from './arguments.ts';
@@ -66,8 +66,8 @@ function serversIn(file: string, env: Environment): Servers {
     if (thrown instanceof SyntaxError) throw fail(`is not JSON: ${messageOf(thrown)}`, thrown);
     throw fail(`cannot be read: ${messageOf(thrown)}; check the path`, thrown);
   }
-  const listed = isRecord(parsed) ? (parsed['mcpServers'] ?? parsed['servers']) : undefined;
-  if (!isRecord(listed) || Object.keys(listed).length === 0)
+  const listed = isObject(parsed) ? (parsed['mcpServers'] ?? parsed['servers']) : undefined;
+  if (!isObject(listed) || Object.keys(listed).length === 0)
     throw fail('holds no servers: write { "mcpServers": { "name": { "command": … } } }');
   const expand = (text: string) =>
     text.replaceAll(/\$\{(?:env:)?(\w+)\}/g, (_match, name: string) => {
@@ -77,7 +77,7 @@ function serversIn(file: string, env: Environment): Servers {
     });
   return Object.fromEntries(
     Object.entries(listed).flatMap(([name, entry]) => {
-      if (!isRecord(entry)) throw fail(`has a server "${name}" that is not an object`);
+      if (!isObject(entry)) throw fail(`has a server "${name}" that is not an object`);
       const { type, disabled, ...server } = { type: undefined, disabled: undefined, required: true, ...entry };
       if (disabled === true) return [];
       if (type === 'sse') throw fail(`has a server "${name}" of the type "sse", which is deprecated; use "http"`);
@@ -90,10 +90,6 @@ function serversIn(file: string, env: Environment): Servers {
 function expanded(server: object, expand: (text: string) => string): McpServerOptions {
   const text = JSON.stringify(server);
   return JSON.parse(text, (_key, value: unknown) => (typeof value === 'string' ? expand(value) : value));
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

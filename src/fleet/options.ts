@@ -7,7 +7,7 @@ import {
   shownValue,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import { checkStore } from '../core/options/index.ts';
+import { anObject, checkNames, checkOption, checkOptions, checkStore, integerFrom } from '../core/options/index.ts';
 import type { QueueConnection } from './connection.ts';
 
 /** What the turns of one agent may do, over all workers. */
@@ -37,27 +37,20 @@ export interface TurnQueueOptions {
 
 /** Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function checkQueueOptions(options: TurnQueueOptions): void {
-  assertObject('the options of turnQueue', options, 'write turnQueue({ connection, store })');
-  assertNames('turnQueue', options, [
-    'connection',
-    'store',
-    'name',
-    'maxOutstanding',
-    'limits',
-    'messageStore',
-    'clock',
-  ]);
+  checkOption('the options of turnQueue', options, { ...anObject, cure: 'write turnQueue({ connection, store })' });
+  const known = ['connection', 'store', 'name', 'maxOutstanding', 'limits', 'messageStore', 'clock'];
+  checkNames(options, known, 'turnQueue');
   checkStore('store', options.store);
-  const { name, maxOutstanding, limits } = options;
+  const { name, limits } = options;
   if (name !== undefined && !/^[\w.-]+$/.test(name))
     throw invalidConfig(`name is ${shownValue(name)}`, 'use letters, digits, _ . and -');
-  assertWhole({ maxOutstanding }, 1);
-  if (limits === undefined) return;
-  assertObject('limits', limits, 'write { concurrency: 100, rate: { turns: 10, perMs: 1_000 } }');
-  assertWhole({ 'limits.concurrency': limits.concurrency }, 1);
-  if (limits.rate === undefined) return;
-  assertObject('limits.rate', limits.rate, 'write { turns: 10, perMs: 1_000 }');
-  assertWhole({ 'limits.rate.turns': limits.rate.turns, 'limits.rate.perMs': limits.rate.perMs }, 1);
+  const rate = { ...anObject, cure: 'write { turns: 10, perMs: 1_000 }' };
+  checkOptions(options, {
+    maxOutstanding: integerFrom(1),
+    limits: { ...anObject, cure: 'write { concurrency: 100, rate: { turns: 10, perMs: 1_000 } }' },
+  });
+  checkOptions(limits ?? {}, { concurrency: integerFrom(1), rate }, 'limits');
+  checkOptions(limits?.rate ?? {}, { turns: integerFrom(1), perMs: integerFrom(1) }, 'limits.rate');
 }
 
 /** When: every so many milliseconds, or by a cron pattern in a time zone. */
@@ -117,6 +110,8 @@ export const defaultTimes: WorkerTimes = {
   sweepEveryMs: 10_000,
 };
 
+const timeNames = Object.keys(defaultTimes);
+
 interface CheckedWorker extends Partial<Record<keyof WorkerTimes, number | undefined>> {
   readonly agents: readonly Agent[];
   readonly concurrency?: number | undefined;
@@ -125,16 +120,15 @@ interface CheckedWorker extends Partial<Record<keyof WorkerTimes, number | undef
 
 /** Errors: `INVALID_CONFIG`. A job whose worker died comes to another one after the lease of its turn has ended. */
 export function checkWorkerOptions(options: CheckedWorker): WorkerTimes {
-  const { agents, concurrency } = options;
+  const { agents } = options;
   const agentsAreThere = Array.isArray(agents) && agents.length > 0 && agents.every((each) => each instanceof Agent);
   if (!agentsAreThere)
     throw invalidConfig(`agents is ${shownValue(agents)}`, 'give an array of at least one agent({ … })');
   const ids = agents.map(({ id }) => id);
   const twice = ids.find((id, index) => ids.indexOf(id) !== index);
   if (twice !== undefined) throw invalidConfig(`two agents have the id "${twice}"`, 'give each an id of its own');
-  assertWhole({ concurrency }, 1);
+  for (const name of ['concurrency', ...timeNames]) checkOption(name, Reflect.get(options, name), integerFrom(1));
   const { lockMs, leaseMs, stalledCheckMs, drainMs, sweepEveryMs } = options;
-  assertWhole({ lockMs, leaseMs, stalledCheckMs, drainMs, sweepEveryMs }, 1);
   const given = Object.entries({ lockMs, leaseMs, stalledCheckMs, drainMs, sweepEveryMs });
   const times: WorkerTimes = { ...defaultTimes, ...Object.fromEntries(given.filter(([, ms]) => ms !== undefined)) };
   const shortest = times.leaseMs + times.stalledCheckMs;
@@ -148,22 +142,4 @@ export function checkWorkerOptions(options: CheckedWorker): WorkerTimes {
 
 function invalidInput(message: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', `${message}.`);
-}
-
-function assertObject(what: string, value: unknown, cure: string): void {
-  if (typeof value === 'object' && value !== null) return;
-  throw invalidConfig(`${what} must be an object, not ${shownValue(value)}`, cure);
-}
-
-export function assertNames(of: string, options: object, known: readonly string[]): void {
-  const stray = Object.keys(options).find((name) => !known.includes(name));
-  if (stray !== undefined)
-    throw invalidConfig(`${stray} is not an option of ${of}`, `the options are: ${known.join(', ')}`);
-}
-
-function assertWhole(options: Readonly<Record<string, unknown>>, from: number): void {
-  for (const [name, value] of Object.entries(options)) {
-    if (value === undefined || (Number.isSafeInteger(value) && Number(value) >= from)) continue;
-    throw invalidConfig(`${name} must be an integer ≥ ${from}, not ${shownValue(value)}`, 'or leave it out');
-  }
 }

@@ -2,9 +2,10 @@ import { setMaxListeners } from 'node:events';
 import { BehaviorSubject, lastValueFrom, type Observable } from 'rxjs';
 import type { Agent } from '../agent/agent.ts';
 import { invalidConfig, type Logger, shownValue } from '../core/contracts/index.ts';
+import { checkNames } from '../core/options/index.ts';
 import type { JobWorker } from './connection.ts';
 import { prometheusText, type WorkerCounters } from './health.ts';
-import { assertNames, checkWorkerOptions, type WorkerTimes } from './options.ts';
+import { checkWorkerOptions, type WorkerTimes } from './options.ts';
 import { JobRunner, type QueuedTurn, type TurnGifts } from './run-job.ts';
 import { Sweep } from './sweep.ts';
 import { FleetQueue, type TurnQueue } from './turn-queue.ts';
@@ -101,7 +102,7 @@ class FleetWorker implements TurnWorker {
   readonly #said = new Map<string, { readonly error: string; readonly at: number }>();
 
   constructor(options: WorkerOptions) {
-    assertNames('worker', options, optionNames);
+    checkNames(options, optionNames, 'worker');
     const { queue, agents, tenantConcurrency, logger } = options;
     if (!(queue instanceof FleetQueue))
       throw invalidConfig(`queue is ${shownValue(queue)}`, 'give turnQueue({ connection, store })');

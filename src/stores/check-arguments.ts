@@ -6,6 +6,7 @@ import {
   type ChunkOptions,
   type ContextQuery,
   invalidConfig,
+  isObject,
   jsonFlaw,
   type LoadOptions,
   type MessageQuery,
@@ -121,10 +122,6 @@ export const number: Check = (value) =>
 const flag: Check = (value) => (typeof value === 'boolean' ? undefined : flaw(value, 'true or false'));
 
 export const anything: Check = () => undefined;
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 /** An object with these members, and perhaps others. */
 export function having(members: Readonly<Record<string, Check>>): Check {

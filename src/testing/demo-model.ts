@@ -1,3 +1,4 @@
+import { isObject } from '../core/contracts/index.ts';
 import {
   type Call,
   type Finding,
@@ -12,13 +13,7 @@ import {
   topicOfTool,
   type ValueKind,
 } from './demo-model/sentences.ts';
-import {
-  type ChatMessage,
-  type ChatRequest,
-  isObject,
-  type ModelReply,
-  type OfferedTool,
-} from './model-server/chat-request.ts';
+import type { ChatMessage, ChatRequest, ModelReply, OfferedTool } from './model-server/chat-request.ts';
 
 /**
  * A stand-in for a language model: a pure function from a request to a reply, with fixed rules and no knowledge. It splits

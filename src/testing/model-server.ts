@@ -5,9 +5,9 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
+import { AgentLoopError, isObject, messageOf } from '../core/contracts/index.ts';
 import { demoModel } from './demo-model.ts';
-import { ApiError, type ChatRequest, chatRequestOf, isObject, type ModelReply } from './model-server/chat-request.ts';
+import { ApiError, type ChatRequest, chatRequestOf, type ModelReply } from './model-server/chat-request.ts';
 import {
   type AnswerStep,
   answerOf,

@@ -5,10 +5,12 @@ import {
   type ArtifactInfo,
   type ArtifactStore,
   invalidConfig,
+  isObject,
   shownValue,
   type ToolContext,
   type ToolProvider,
 } from '../core/contracts/index.ts';
+import { hasMethods } from '../core/options/index.ts';
 import { groupOf } from '../stores/task-summary.ts';
 import { LocalToolProvider } from './local-tools.ts';
 import { type Tool, tool } from './tool.ts';
@@ -75,10 +77,9 @@ function sharedTools(store: ArtifactStore): ToolProvider {
 const storeMethods: readonly (keyof ArtifactStore)[] = ['create', 'update', 'describe', 'get', 'list'];
 
 function checkArtifactStore(store: ArtifactStore): void {
-  const isObject = typeof store === 'object' && store !== null;
-  const missing = storeMethods.filter((name) => !isObject || typeof Reflect.get(store, name) !== 'function');
+  const missing = storeMethods.filter((name) => !hasMethods(store, [name]));
   if (missing.length === 0) return;
-  const what = isObject ? `it lacks ${missing.join(', ')}` : `it is ${shownValue(store)}`;
+  const what = isObject(store) ? `it lacks ${missing.join(', ')}` : `it is ${shownValue(store)}`;
   throw invalidConfig(
     `artifactStore must be an ArtifactStore; ${what}`,
     'give new InMemoryArtifactStore(), or leave it out',

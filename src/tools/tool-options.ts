@@ -3,6 +3,7 @@ import {
   AgentLoopError,
   type ArgumentCheck,
   type ArgumentChecker,
+  isObject,
   type JSONSchema,
   messageOf,
   type ToolContext,
@@ -113,7 +114,7 @@ const known: ReadonlySet<string> = new Set<keyof AnyToolOptions>([
 
 /** Throws `INVALID_CONFIG`, naming the tool, the option and the cure, where a value is not the options of a tool. */
 export function assertToolOptions(value: unknown): asserts value is AnyToolOptions {
-  if (!isRecord(value))
+  if (!isObject(value))
     throw new AgentLoopError('INVALID_CONFIG', `A tool is described by an object, not by ${shown(value)}.`);
   const fail = failureOf(value['name']);
   checkNames(value, fail);
@@ -139,14 +140,14 @@ const described: ReadonlySet<string> = new Set<keyof ToolDefinition['function']>
 
 /** As `assertToolOptions`, for the definition of a tool that runs elsewhere; its `parameters` are a JSON Schema. */
 export function assertDescription(value: unknown): asserts value is ToolDefinition['function'] {
-  if (!isRecord(value)) {
+  if (!isObject(value)) {
     const message = `A tool is described by { name, description, parameters }, not by ${shown(value)}.`;
     throw new AgentLoopError('INVALID_CONFIG', message);
   }
   const fail = failureOf(value['name']);
   const { parameters } = value;
   checkNames(value, fail);
-  if (!isRecord(parameters) || isStandardSchema(parameters)) {
+  if (!isObject(parameters) || isStandardSchema(parameters)) {
     fail('parameters', parameters, 'give the JSON Schema of an object, which is sent as it stands');
   }
   checkObjectSchema('parameters', parameters, fail);
@@ -156,18 +157,23 @@ export function assertDescription(value: unknown): asserts value is ToolDefiniti
 
 /** Whether a value is a Standard Schema. ArkType's are functions. */
 export function isStandardSchema(value: unknown): value is StandardSchemaV1 {
-  return isObject(value) && '~standard' in value && isObject(value['~standard']) && 'validate' in value['~standard'];
+  return (
+    isObjectOrFunction(value) &&
+    '~standard' in value &&
+    isObjectOrFunction(value['~standard']) &&
+    'validate' in value['~standard']
+  );
 }
 
 /** The name of the first member that is a Standard Schema, of an object that is none itself. */
 export function memberSchema(value: unknown): string | undefined {
-  if (!isRecord(value) || isStandardSchema(value)) return undefined;
+  if (!isObject(value) || isStandardSchema(value)) return undefined;
   return Object.entries(value).find(([, member]) => isStandardSchema(member))?.[0];
 }
 
 /** Effect's schemas are no Standard Schemas by themselves. */
 function isEffectSchema(value: unknown): boolean {
-  return isObject(value) && 'ast' in value && 'pipe' in value;
+  return isObjectOrFunction(value) && 'ast' in value && 'pipe' in value;
 }
 
 type Fail = (option: string, value: unknown, cure: string) => never;
@@ -200,7 +206,7 @@ function checkSchemas({ parameters, jsonSchema }: Fields, fail: Fail): void {
 }
 
 function checkObjectSchema(option: string, schema: unknown, fail: Fail): void {
-  if (!isRecord(schema)) fail(option, schema, 'give a Standard Schema or a JSON Schema of an object');
+  if (!isObject(schema)) fail(option, schema, 'give a Standard Schema or a JSON Schema of an object');
   const member = memberSchema(schema);
   if (member !== undefined) fail(option, schema, `wrap it, with Zod as z.object({ ${member}: … })`);
   if (schema['type'] !== 'object')
@@ -229,12 +235,8 @@ function checkPolicy(value: Fields, fail: Fail): void {
   }
 }
 
-function isObject(value: unknown): value is Fields {
+function isObjectOrFunction(value: unknown): value is Fields {
   return (typeof value === 'object' && value !== null) || typeof value === 'function';
-}
-
-function isRecord(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function shown(value: unknown): string {

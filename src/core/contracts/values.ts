@@ -19,7 +19,7 @@ export type Partially<T> = T extends readonly (infer Item)[]
     : T;
 
 /** Neither `null` nor an array. */
-export function isObject(value: unknown): value is object {
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 

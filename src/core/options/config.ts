@@ -15,6 +15,20 @@ import {
   type ToolProvider,
 } from '../contracts/index.ts';
 import { type HookLists, hookLists, hookNames } from '../hooks/hook-table.ts';
+import {
+  aBoolean,
+  aFunction,
+  anAbortSignal,
+  anything,
+  aString,
+  checkOption,
+  hasMethods,
+  milliseconds,
+  type OptionRule,
+  type OptionRules,
+  oneOf,
+  wholeNumber,
+} from './option-rules.ts';
 
 /** A configuration that was checked, with every default filled in. */
 export interface ResolvedConfig extends AgentLoopConfig {
@@ -67,47 +81,50 @@ const defaults = {
   generateId: () => crypto.randomUUID(),
 };
 
+/** The options, and what each must be. Those with `anything` have a check of their own in `resolveConfig`. */
+const rules: OptionRules<AgentLoopConfig> = {
+  agentId: anything,
+  llmProvider: anything,
+  toolProviders: anything,
+  argumentChecks: { ...aFunction, fits: (value) => value === null || aFunction.fits(value) },
+  artifactStore: anything,
+  extensions: anything,
+  agents: aFunction,
+  maxHandOffs: wholeNumber(0),
+  taskStateStore: anything,
+  maxIterations: wholeNumber(1),
+  onLimit: oneOf('fail', 'summarize', 'stop'),
+  onLength: oneOf('fail', 'complete'),
+  systemPrompt: { ...aString, cure: 'leave it out for none' },
+  toolChoice: anything,
+  model: anything,
+  temperature: anything,
+  maxTokens: anything,
+  responseFormat: anything,
+  providerOptions: anything,
+  toolConcurrency: wholeNumber(1),
+  modelSilenceMs: milliseconds(0),
+  toolListTimeoutMs: milliseconds(0),
+  toolTimeoutMs: milliseconds(0),
+  toolFailureMode: oneOf('continue', 'fail'),
+  abortGraceMs: milliseconds(0),
+  leaseMs: milliseconds(100),
+  storeDeadlineMs: milliseconds(0),
+  maxResumes: wholeNumber(1),
+  retryPlan: anything,
+  shutdown: anAbortSignal,
+  subAgentEvents: oneOf('all', 'records', 'none'),
+  enableTracing: aBoolean,
+  captureContent: aBoolean,
+  redact: aFunction,
+  spanNames: oneOf('millrace', 'semconv'),
+  logger: anything,
+  clock: anything,
+  generateId: aFunction,
+};
+
 /** The names of all options. */
-export const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>([
-  'agentId',
-  'llmProvider',
-  'toolProviders',
-  'argumentChecks',
-  'artifactStore',
-  'extensions',
-  'agents',
-  'maxHandOffs',
-  'taskStateStore',
-  'maxIterations',
-  'onLimit',
-  'onLength',
-  'systemPrompt',
-  'toolChoice',
-  'model',
-  'temperature',
-  'maxTokens',
-  'responseFormat',
-  'providerOptions',
-  'toolConcurrency',
-  'modelSilenceMs',
-  'toolListTimeoutMs',
-  'toolTimeoutMs',
-  'toolFailureMode',
-  'abortGraceMs',
-  'leaseMs',
-  'storeDeadlineMs',
-  'maxResumes',
-  'retryPlan',
-  'shutdown',
-  'subAgentEvents',
-  'enableTracing',
-  'captureContent',
-  'redact',
-  'spanNames',
-  'logger',
-  'clock',
-  'generateId',
-]);
+export const knownOptions: ReadonlySet<string> = new Set(Object.keys(rules));
 
 /** Checks a configuration and fills in the defaults. Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function resolveConfig(config: AgentLoopConfig): ResolvedConfig {
@@ -119,9 +136,11 @@ export function resolveConfig(config: AgentLoopConfig): ResolvedConfig {
   // Not spread: objects made by it have a shape each, and the hot path reads this one everywhere.
   const resolved: ResolvedConfig = Object.assign({}, defaults, { hooks: noHooks }, given);
   checkParts(resolved);
-  checkNumbers(resolved);
-  checkChoices(resolved);
-  checkSeams(resolved);
+  for (const [name, rule] of Object.entries(rules)) {
+    const standard = typeof rule.cure === 'string' ? undefined : defaultOf(name);
+    checkOption(name, Reflect.get(resolved, name), standard === undefined ? rule : { ...rule, cure: standard });
+  }
+  checkRest(resolved);
   if (resolved.extensions.length > 0) addExtensions(resolved);
   return given.logger === undefined ? resolved : Object.assign(resolved, { logger: guardedLogger(resolved.logger) });
 }
@@ -186,11 +205,9 @@ const storeMethods: readonly (keyof TaskStateStore)[] = [
 
 /** Checks that something is a store. Errors: `INVALID_CONFIG`, naming the option and what is missing. */
 export function checkStore(name: string, store: unknown): asserts store is TaskStateStore {
-  const missing = storeMethods.filter(
-    (method) => !hasAll(store, [method]) || typeof Reflect.get(store, method) !== 'function',
-  );
+  const missing = storeMethods.filter((method) => !hasMethods(store, [method]));
   if (missing.length === 0) return;
-  if (['save', 'load', 'delete'].every((method) => hasAll(store, [method]))) {
+  if (hasMethods(store, ['save', 'load', 'delete'])) {
     throw invalidConfig(
       `${name} keeps states (save, load, delete), and turns are kept as journals`,
       `wrap it: ${name}: snapshotStateStore(store)`,
@@ -201,64 +218,18 @@ export function checkStore(name: string, store: unknown): asserts store is TaskS
   throw invalidConfig(`${name} must be a TaskStateStore${lacks}`, cure);
 }
 
-function checkNumbers(config: ResolvedConfig): void {
-  wholeNumber('maxIterations', config.maxIterations, 1);
-  wholeNumber('toolConcurrency', config.toolConcurrency, 1);
-  wholeNumber('maxResumes', config.maxResumes, 1);
-  wholeNumber('maxHandOffs', config.maxHandOffs, 0);
-  milliseconds('modelSilenceMs', config.modelSilenceMs, 0);
-  milliseconds('toolListTimeoutMs', config.toolListTimeoutMs, 0);
-  milliseconds('toolTimeoutMs', config.toolTimeoutMs, 0);
-  milliseconds('abortGraceMs', config.abortGraceMs, 0);
-  milliseconds('leaseMs', config.leaseMs, 100);
-  milliseconds('storeDeadlineMs', config.storeDeadlineMs, 0);
+function checkRest(config: ResolvedConfig): void {
   const flaw = settingsFlaw(config);
   if (flaw) throw invalidConfig(...flaw);
-}
-
-function checkChoices(config: ResolvedConfig): void {
-  oneOf('onLimit', config.onLimit, ['fail', 'summarize', 'stop']);
-  oneOf('onLength', config.onLength, ['fail', 'complete']);
-  oneOf('toolFailureMode', config.toolFailureMode, ['continue', 'fail']);
-  oneOf('subAgentEvents', config.subAgentEvents, ['all', 'records', 'none']);
-  if (config.spanNames !== undefined) oneOf('spanNames', config.spanNames, ['millrace', 'semconv']);
-  if (config.systemPrompt !== undefined && typeof config.systemPrompt !== 'string') {
-    throw invalidConfig(
-      `systemPrompt must be a string, not ${shownValue(config.systemPrompt)}`,
-      'leave it out for none',
-    );
-  }
-}
-
-/** What tests and services put in place of the system's. */
-function checkSeams(config: ResolvedConfig): void {
-  for (const name of ['enableTracing', 'captureContent'] as const) {
-    const flag = config[name];
-    if (flag !== undefined && typeof flag !== 'boolean') {
-      throw invalidConfig(`${name} must be true or false, not ${shownValue(flag)}`, leaveOut(name));
-    }
-  }
-  for (const name of ['redact', 'generateId', 'agents', 'argumentChecks'] as const) {
-    const given = config[name];
-    if (given === undefined || (given === null && name === 'argumentChecks') || typeof given === 'function') continue;
-    throw invalidConfig(`${name} must be a function, not ${shownValue(given)}`, 'or leave it out');
-  }
-  if (config.shutdown !== undefined && !hasAll(config.shutdown, ['aborted', 'addEventListener'])) {
-    throw invalidConfig(`shutdown must be an AbortSignal, not ${shownValue(config.shutdown)}`, 'or leave it out');
-  }
   const planFlaw = config.retryPlan === undefined ? undefined : retryPlanFlaw(config.retryPlan);
   if (planFlaw) throw invalidConfig(`retryPlan ${planFlaw}`, 'or leave it out');
-  methods('logger', config.logger, ['debug', 'info', 'warn', 'error']);
-  methods('clock', config.clock, ['now', 'schedule']);
+  checkMethods('logger', config.logger, ['debug', 'info', 'warn', 'error']);
+  checkMethods('clock', config.clock, ['now', 'schedule']);
 }
 
-function methods(name: 'logger' | 'clock', value: unknown, needed: readonly string[]): void {
-  if (hasAll(value, needed) && needed.every((method) => typeof Reflect.get(value, method) === 'function')) return;
-  throw invalidConfig(`${name} must have the methods ${needed.join(', ')}`, 'or leave it out');
-}
-
-function hasAll(value: unknown, names: readonly string[]): value is object {
-  return typeof value === 'object' && value !== null && names.every((name) => name in value);
+function checkMethods(name: 'logger' | 'clock', value: unknown, needed: readonly string[]): void {
+  if (!hasMethods(value, needed))
+    throw invalidConfig(`${name} must have the methods ${needed.join(', ')}`, 'or leave it out');
 }
 
 function withoutUndefined(config: AgentLoopConfig): AgentLoopConfig {
@@ -270,27 +241,12 @@ function withoutUndefined(config: AgentLoopConfig): AgentLoopConfig {
   return given;
 }
 
-function wholeNumber(name: keyof AgentLoopConfig, value: number, least: number): void {
-  if (Number.isSafeInteger(value) && value >= least) return;
-  throw invalidConfig(`${name} must be a whole number of at least ${least}, not ${shownValue(value)}`, leaveOut(name));
-}
-
-function milliseconds(name: keyof AgentLoopConfig, value: number, least: number): void {
-  if (Number.isFinite(value) && value >= least && value <= 2 ** 31 - 1) return;
-  throw invalidConfig(
-    `${name} must be milliseconds from ${least} to ${2 ** 31 - 1}, not ${shownValue(value)}`,
-    leaveOut(name),
-  );
-}
-
-function oneOf(name: keyof AgentLoopConfig, value: unknown, choices: readonly string[]): void {
-  if (choices.some((choice) => choice === value)) return;
-  throw invalidConfig(`${name} must be one of ${choices.join(', ')}, not ${shownValue(value)}`, leaveOut(name));
-}
-
-function leaveOut(name: keyof AgentLoopConfig): string {
+/** The cure for an option that has a default which can be written down. */
+function defaultOf(name: string): string | undefined {
   const standard = new Map<string, unknown>(Object.entries(defaults)).get(name);
-  return standard === undefined ? 'or leave it out' : `leave it out for the default of ${String(standard)}`;
+  return ['string', 'number', 'boolean'].includes(typeof standard)
+    ? `leave it out for the default of ${String(standard)}`
+    : undefined;
 }
 
 const hooks: ReadonlySet<string> = new Set(hookNames);
@@ -329,24 +285,21 @@ function checkName(at: string, name: unknown): void {
   throw invalidConfig(`${at} cannot be called ${shownValue(name)}`, cure);
 }
 
+/** Of an extension, besides its name and its hooks. */
+const memberRules: Readonly<Partial<Record<keyof Extension, OptionRule>>> = {
+  onError: { fits: (value) => value === 'fail' || value === 'continue', must: 'be "fail" or "continue"' },
+  timeoutMs: { ...milliseconds(0), must: 'be milliseconds from 0' },
+  limitUsage: aFunction,
+  partials: aFunction,
+};
+
 function checkMember(at: string, member: string, value: unknown): void {
   if (value === undefined || member === 'name') return;
-  switch (member) {
-    case 'onError':
-      if (value === 'fail' || value === 'continue') return;
-      throw invalidConfig(`${at}.onError must be "fail" or "continue", not ${shownValue(value)}`, 'or leave it out');
-    case 'timeoutMs':
-      if (typeof value === 'number' && value >= 0 && value <= 2 ** 31 - 1) return;
-      throw invalidConfig(`${at}.timeoutMs must be milliseconds from 0, not ${shownValue(value)}`, 'or leave it out');
-    case 'toolProviders':
-      if (Array.isArray(value)) return;
-      throw invalidConfig(`${at}.toolProviders must be an array`, 'or leave it out');
-    case 'limitUsage':
-    case 'partials':
-      if (typeof value === 'function') return;
-      throw invalidConfig(`${at}.${member} must be a function, not ${shownValue(value)}`, 'or leave it out');
-    default:
-      if (hooks.has(member) && typeof value === 'function') return;
-      throw invalidConfig(`${at}.${member} is no hook`, `the hooks are functions: ${hookNames.join(', ')}`);
+  const rule = new Map(Object.entries(memberRules)).get(member);
+  if (rule) return checkOption(`${at}.${member}`, value, rule);
+  if (member === 'toolProviders') {
+    if (!Array.isArray(value)) throw invalidConfig(`${at}.toolProviders must be an array`, 'or leave it out');
+  } else if (!hooks.has(member) || typeof value !== 'function') {
+    throw invalidConfig(`${at}.${member} is no hook`, `the hooks are functions: ${hookNames.join(', ')}`);
   }
 }

@@ -26,47 +26,52 @@ import {
   type TurnSettings,
 } from '../journal/index.ts';
 import { checkStore } from './config.ts';
-
-type Rule = readonly [fits: (value: unknown) => boolean, what: string];
+import {
+  aBoolean,
+  aName,
+  anAbortSignal,
+  anObject,
+  anything,
+  aString,
+  flawOf,
+  hasMethods,
+  type OptionRule,
+  type OptionRules,
+  wholeNumber,
+} from './option-rules.ts';
 
 /** The last place that a queue knows. */
 const lastPriority = 2 ** 21 - 1;
 
-const anyName: Rule = [(value) => typeof value === 'string' && value !== '', 'must be a non-empty string'];
-const anyObject: Rule = [isObject, 'must be an object'];
-
 type OfResumeOnly = 'answers' | 'onBusy' | 'from' | 'shutdown';
 type OfSubmitOnly = 'tenant' | 'priority' | 'notBefore';
 
-const rules: { readonly [Name in keyof StartOptions | OfResumeOnly | OfSubmitOnly]-?: Rule } = {
-  taskId: [isTaskId, 'must have 1 to 128 characters out of A-Z a-z 0-9 _ . : -'],
-  agentId: anyName,
-  contextId: anyName,
-  parentContext: [(value) => hasMethod(value, 'getValue'), 'must be a Context of @opentelemetry/api'],
-  authContext: anyObject,
-  context: [() => true, ''],
-  systemPrompt: [(value) => typeof value === 'string', 'must be a string'],
-  maxIterations: [(value) => Number.isSafeInteger(value) && Number(value) >= 1, 'must be a whole number of at least 1'],
-  metadata: anyObject,
-  retryPlan: [(value) => retryPlanFlaw(value) === undefined, 'must be { attempts, delayMs, maxDelayMs, on }'],
-  signal: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
-  shutdown: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
-  tenant: anyName,
-  notBefore: [(value) => Number.isSafeInteger(value) && Number(value) >= 0, 'must be milliseconds since 1970'],
-  priority: [
-    (value) => Number.isSafeInteger(value) && Number(value) >= 1 && Number(value) <= lastPriority,
-    `must be a whole number from 1 to ${lastPriority}`,
-  ],
-  detached: [(value) => typeof value === 'boolean', 'must be true or false'],
-  answers: anyObject,
-  from: [
-    (value) => typeof value === 'string' && /^\d+-\d+\.\d+$/.test(value),
-    'must be the cursor of an event, e.g. "12-1.2"',
-  ],
-  onBusy: [(value) => value === 'fail' || value === 'wait', 'must be "fail" or "wait"'],
+const rules: OptionRules<Record<keyof StartOptions | OfResumeOnly | OfSubmitOnly, unknown>> = {
+  taskId: { fits: isTaskId, must: 'have 1 to 128 characters out of A-Z a-z 0-9 _ . : -' },
+  agentId: aName,
+  contextId: aName,
+  parentContext: { fits: (value) => hasMethods(value, ['getValue']), must: 'be a Context of @opentelemetry/api' },
+  authContext: anObject,
+  context: anything,
+  systemPrompt: aString,
+  maxIterations: wholeNumber(1),
+  metadata: anObject,
+  retryPlan: { fits: (value) => retryPlanFlaw(value) === undefined, must: 'be { attempts, delayMs, maxDelayMs, on }' },
+  signal: anAbortSignal,
+  shutdown: anAbortSignal,
+  tenant: aName,
+  notBefore: { ...wholeNumber(0), must: 'be milliseconds since 1970' },
+  priority: wholeNumber(1, lastPriority),
+  detached: aBoolean,
+  answers: anObject,
+  from: {
+    fits: (value) => typeof value === 'string' && /^\d+-\d+\.\d+$/.test(value),
+    must: 'be the cursor of an event, e.g. "12-1.2"',
+  },
+  onBusy: { fits: (value) => value === 'fail' || value === 'wait', must: 'be "fail" or "wait"' },
 };
 
-const ruleOf: ReadonlyMap<string, Rule> = new Map(Object.entries(rules));
+const ruleOf: ReadonlyMap<string, OptionRule> = new Map(Object.entries(rules));
 
 const ofResume = [
   'contextId',
@@ -136,9 +141,8 @@ function check(options: object, known: readonly string[]): void {
   for (const [name, value] of Object.entries(options)) {
     const rule = known.includes(name) ? ruleOf.get(name) : undefined;
     if (!rule) throw invalid(`${name} is not an option here; the options are: ${known.join(', ')}`);
-    const [fits, what] = rule;
-    if (value !== undefined && !fits(value))
-      throw invalid(`${name} ${what}, not ${shownValue(value)}; or leave it out`);
+    const flaw = flawOf(name, value, rule);
+    if (flaw !== undefined) throw invalid(`${flaw}; or leave it out`);
   }
 }
 
@@ -150,15 +154,13 @@ function checkKnown(given: object, names: readonly string[], what: (name: string
 /** Errors: `INVALID_INPUT` for what cannot be the id of a task. */
 export function checkTaskId(taskId: string): void {
   if (!isTaskId(taskId))
-    throw invalid(`taskId ${rules.taskId[1]}, not ${shownValue(taskId)}; give the id that the turn was started with`);
+    throw invalid(
+      `taskId must ${rules.taskId.must}, not ${shownValue(taskId)}; give the id that the turn was started with`,
+    );
 }
 
 function isTaskId(value: unknown): boolean {
   return typeof value === 'string' && taskIdPattern.test(value);
-}
-
-function hasMethod(value: unknown, name: string): boolean {
-  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
 }
 
 /** Answers by the `id` of their questions, e.g. `{ '1:0': { approved: true } }`. */
@@ -323,16 +325,17 @@ export function checkForkOptions(options: ForkOptions): void {
 }
 
 function checkEdits(edits: ForkEdits): void {
-  if (!isObject(edits)) throw invalid(`edits must be an object, not ${shownValue(edits)}`);
+  const given: unknown = edits;
+  if (!isObject(given)) throw invalid(`edits must be an object, not ${shownValue(given)}`);
   checkKnown(edits, editNames, (name) => `edits.${name} is not an edit; the edits are`);
-  const { messages, append, answers = {}, arguments: given = {}, results = {}, settings = {} } = edits;
+  const { messages, append, answers = {}, arguments: byCall = {}, results = {}, settings = {} } = edits;
   if (messages !== undefined) checkMessages(messages);
   if (append !== undefined) checkMessages(append);
-  for (const [name, member] of Object.entries({ answers, arguments: given, results, settings })) {
+  for (const [name, member] of Object.entries({ answers, arguments: byCall, results, settings })) {
     if (!isObject(member)) throw invalid(`edits.${name} must be an object, not ${shownValue(member)}`);
   }
   for (const [iteration, content] of Object.entries(answers)) checkContent(content, `edits.answers[${iteration}]`);
-  for (const [callId, value] of Object.entries(given)) {
+  for (const [callId, value] of Object.entries(byCall)) {
     if (!isObject(value)) throw invalid(`edits.arguments["${callId}"] must be an object, not ${shownValue(value)}`);
   }
   for (const [callId, edit] of Object.entries(results)) checkResult(callId, edit);
@@ -346,9 +349,9 @@ function checkResult(callId: string, edit: unknown): void {
   const at = `results["${callId}"]`;
   if (!isObject(edit) || !('content' in edit)) throw invalid(`edits.${at} must be { content, success? }`);
   checkKnown(edit, resultNames, (name) => `edits.${at}.${name} is no member of a result; those are`);
-  checkContent(edit.content, `edits.${at}.content`);
-  if ('success' in edit && typeof edit.success !== 'boolean') {
-    throw invalid(`edits.${at}.success must be true or false, not ${shownValue(edit.success)}`);
+  checkContent(edit['content'], `edits.${at}.content`);
+  if ('success' in edit && typeof edit['success'] !== 'boolean') {
+    throw invalid(`edits.${at}.success must be true or false, not ${shownValue(edit['success'])}`);
   }
 }
 

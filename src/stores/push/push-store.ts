@@ -1,15 +1,5 @@
-import type { MaybePromise } from '../../core/contracts/index.ts';
-import {
-  type Check,
-  flaw,
-  having,
-  inside,
-  isObject,
-  number,
-  optional,
-  type StoreArguments,
-  text,
-} from '../check-arguments.ts';
+import { isObject, type MaybePromise } from '../../core/contracts/index.ts';
+import { type Check, flaw, having, inside, number, optional, type StoreArguments, text } from '../check-arguments.ts';
 
 /** Names a registration. */
 export interface PushKey {

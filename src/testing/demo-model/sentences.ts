@@ -1,4 +1,4 @@
-import { isObject } from '../model-server/chat-request.ts';
+import { isObject } from '../../core/contracts/index.ts';
 
 /** What a question is about. `other` leaves it to the words that the question shares with a tool. */
 type Topic = 'calculate' | 'time' | 'search' | 'list' | 'read' | 'other';

@@ -1,4 +1,4 @@
-import type { FinishReason, ToolChoice } from '../../core/contracts/index.ts';
+import { type FinishReason, isObject, type ToolChoice } from '../../core/contracts/index.ts';
 
 /** A tool as it stands in a request, without its `type`. */
 export interface OfferedTool {
@@ -72,10 +72,6 @@ export class ApiError extends Error {
     const type = this.status >= 500 ? 'server_error' : 'invalid_request_error';
     return { error: { message: this.message, type, param: this.param, code: null } };
   }
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Reads a request body. Errors with a 400 where it is not one that OpenAI's API would take. */

@@ -1,0 +1,87 @@
+import { invalidConfig, isObject, shownValue } from '../contracts/index.ts';
+
+/** What one option must be. Rooms keep a table of them by name; whether an option was given is not theirs to decide. */
+export interface OptionRule {
+  readonly fits: (value: unknown) => boolean;
+  /** How the sentence continues after the name of the option and `must`: `be a function`. */
+  readonly must: string;
+  /** What to do instead. Default: to leave the option out. */
+  readonly cure?: string | undefined;
+}
+
+/** A rule for each option. */
+export type OptionRules<Options> = { readonly [Name in keyof Options]-?: OptionRule };
+
+/** Longer than this no timer runs. */
+const longestMs = 2 ** 31 - 1;
+
+/** For options that are checked elsewhere. */
+export const anything: OptionRule = { fits: () => true, must: 'be anything' };
+export const aFunction: OptionRule = { fits: (value) => typeof value === 'function', must: 'be a function' };
+export const aBoolean: OptionRule = { fits: (value) => typeof value === 'boolean', must: 'be true or false' };
+export const aString: OptionRule = { fits: (value) => typeof value === 'string', must: 'be a string' };
+export const aName: OptionRule = {
+  fits: (value) => typeof value === 'string' && value !== '',
+  must: 'be a non-empty string',
+};
+export const anObject: OptionRule = { fits: isObject, must: 'be an object' };
+export const anArray: OptionRule = { fits: Array.isArray, must: 'be an array' };
+export const anAbortSignal: OptionRule = {
+  fits: (value) => isObject(value) && 'aborted' in value && hasMethods(value, ['addEventListener']),
+  must: 'be an AbortSignal',
+};
+
+/** An integer that a double holds exactly. */
+export function wholeNumber(least: number, most: number = Number.MAX_SAFE_INTEGER): OptionRule {
+  const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
+  return {
+    fits: (value) => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most,
+    must: `be a whole number ${range}`,
+  };
+}
+
+/** As `wholeNumber`, in the words of the rooms that count in integers. */
+export function integerFrom(least: number): OptionRule {
+  return { ...wholeNumber(least), must: `be an integer ≥ ${least}` };
+}
+
+/** What a timer can wait. */
+export function milliseconds(least: number): OptionRule {
+  return {
+    fits: (value) => typeof value === 'number' && value >= least && value <= longestMs,
+    must: `be milliseconds from ${least} to ${longestMs}`,
+  };
+}
+
+export function oneOf(...choices: readonly string[]): OptionRule {
+  return { fits: (value) => choices.some((choice) => choice === value), must: `be one of ${choices.join(', ')}` };
+}
+
+/** Whether it is an object with these methods. */
+export function hasMethods(value: unknown, names: readonly string[]): value is object {
+  return isObject(value) && names.every((name) => typeof Reflect.get(value, name) === 'function');
+}
+
+/** What is wrong with an option, as the first half of a sentence; `undefined` for nothing, and for an option that was left out. */
+export function flawOf(name: string, value: unknown, rule: OptionRule): string | undefined {
+  return value === undefined || rule.fits(value) ? undefined : `${name} must ${rule.must}, not ${shownValue(value)}`;
+}
+
+/** Errors: `INVALID_CONFIG`, naming the option, the value and the cure. */
+export function checkOption(name: string, value: unknown, rule: OptionRule): void {
+  const flaw = flawOf(name, value, rule);
+  if (flaw !== undefined) throw invalidConfig(flaw, rule.cure ?? 'or leave it out');
+}
+
+/** Checks the options that have a rule, in the order of the rules. `within` is what they are options of. Errors as `checkOption`. */
+export function checkOptions(options: object, rules: Readonly<Record<string, OptionRule>>, within?: string): void {
+  for (const [name, rule] of Object.entries(rules))
+    checkOption(within === undefined ? name : `${within}.${name}`, Reflect.get(options, name), rule);
+}
+
+/** Errors: `INVALID_CONFIG` for an option that there is not, naming those that there are. `of` is what they are options of. */
+export function checkNames(options: object, known: readonly string[], of: string): void {
+  const stray = Object.keys(options).find((name) => !known.includes(name));
+  if (stray !== undefined)
+    throw invalidConfig(`${stray} is not an option of ${of}`, `the options are: ${known.join(', ')}`);
+}
