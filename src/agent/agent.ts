@@ -3,7 +3,6 @@ import type { Observable } from 'rxjs';
 import {
   type AgentEvent,
   AgentLoopError,
-  type AgentSetup,
   type Message,
   type Tool,
   type ToolProvider,
@@ -42,7 +41,7 @@ import {
 import { type BetweenTurns, betweenTurnsOf } from './conversation.ts';
 import { closed, Lifecycle, TurnSpanContext, type UsageSummary, UsageTally } from './lifecycle.ts';
 import { RunningTurns } from './open-turns.ts';
-import { changedOptions, givesWay, type ResolvedAgent, resolveAgent, setupOf } from './resolve-agent.ts';
+import { changedOptions, givesWay, type ResolvedAgent, resolveAgent } from './resolve-agent.ts';
 import { type AgentInternals, TurnConfigs } from './turn-configs.ts';
 import { type CancelOutside, cancelOutside, TurnControls } from './turn-controls.ts';
 
@@ -380,16 +379,6 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const id = changes.name === undefined || this.options.id !== undefined ? { id: this.id } : {};
     const kept = changes.taskStateStore && givesWay(messageStore) ? {} : { messageStore };
     return this.#derive({ ...id, name, contextId, ...kept, ...changes }, internals);
-  }
-
-  /** @internal What it brings to a turn of a team. */
-  setupWith(dependencies: Dependencies): AgentSetup {
-    return setupOf(this.#resolved, dependencies);
-  }
-
-  /** @internal Whether dependencies of a turn make a difference. */
-  get toolsDepend(): boolean {
-    return this.#resolved.toolsDepend;
   }
 
   #spanOf(

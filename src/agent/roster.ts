@@ -16,6 +16,7 @@ import { Agent, agent } from './agent.ts';
 import type { AgentSettings, Dependencies, PromptFunction } from './agent-options.ts';
 import { agentToolName, agentTools } from './agent-tools.ts';
 import type { Opening, OpeningRequest } from './conversation.ts';
+import { setupOf } from './resolve-agent.ts';
 import { askRouting, type RoutingLimit, type RoutingRequest, type RoutingStrategy } from './routing.ts';
 import { conversationOnly, handOff, joinBy, parallelModel, parallelTools, takeTurns } from './strategies.ts';
 import { interceptors, type TeamOptions, teamView, turnOptionsOf } from './team-options.ts';
@@ -185,7 +186,7 @@ export class Roster {
 
   #agentsWith(dependencies: Dependencies | undefined): NonNullable<AgentLoopConfig['agents']> {
     if (dependencies === undefined) return (id) => this.#kept(id);
-    if (!this.all.some(({ toolsDepend }) => toolsDepend)) {
+    if (!this.all.some(({ resolved }) => resolved.toolsDepend)) {
       const message = `No agent of the team "${this.#shared.id}" has dependencies to override; make its tools a function of them: tools: (dependencies) => […].`;
       throw new AgentLoopError('INVALID_INPUT', message);
     }
@@ -204,7 +205,8 @@ export class Roster {
 
   /** What a member brings to a turn, with what the team and its strategy add. */
   #setupOf(id: string, dependencies: Dependencies): AgentSetup | undefined {
-    const own = this.#find(id)?.member.setupWith(dependencies);
+    const member = this.#find(id)?.member;
+    const own = member && setupOf(member.resolved, dependencies);
     if (!own) return undefined;
     const { routing, view, handOff: handsOff = false } = this.#team;
     const leads = isSupervised(routing) && routing.supervisor === id ? routing : undefined;

@@ -1,8 +1,9 @@
 import { startRedis } from '../stores/redis/redis-process.ts';
-import { type Mutation, mutations } from './mutations.ts';
+import { mutations } from './mutations.ts';
 import { type CampaignSum, runCampaign } from './parent/campaign.ts';
 import { ChildBundle } from './parent/child-bundle.ts';
 import { Nursery } from './parent/crash-child.ts';
+import type { Mutation } from './store-mutations.ts';
 
 export interface MutationRunOptions {
   readonly seed: number;

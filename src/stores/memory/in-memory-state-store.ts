@@ -1,4 +1,4 @@
-import { filter, Observable, type Subscriber } from 'rxjs';
+import { filter, Observable } from 'rxjs';
 import {
   AgentLoopError,
   type AppendOptions,
@@ -13,14 +13,12 @@ import {
   type StoreCheck,
   systemClock,
   type TaskQuery,
-  type TaskState,
   type TaskStateStore,
   type TaskSummary,
   type Under,
 } from '../../core/contracts/index.ts';
 import {
   foldRecords,
-  isTerminal,
   type JournalRecord,
   journalSchema,
   type PersistedLoopState,
@@ -29,30 +27,9 @@ import {
   toPersisted,
 } from '../../core/journal/index.ts';
 import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
-import { OpenAttempt } from '../deltas.ts';
 import { InMemoryMessageStore } from '../messages/table-message-store.ts';
-import {
-  assertTaskId,
-  busy,
-  checkAppend,
-  childrenIn,
-  ended,
-  fenced,
-  newerSchema,
-  notFound,
-  takesAtOnce,
-} from '../store-rules.ts';
-import {
-  byStatus,
-  dueTimeIn,
-  groupOf,
-  isDue,
-  isRunnable,
-  isWithin,
-  statusTimeIn,
-  summaryOfRecords,
-} from '../task-summary.ts';
-import { Broadcast } from './broadcast.ts';
+import { assertTaskId, busy, childrenIn, ended, fenced, newerSchema, notFound, takesAtOnce } from '../store-rules.ts';
+import { listedTasks, MemoryTask } from './memory-task.ts';
 
 export interface InMemoryStateStoreOptions {
   /** Replaced by tests. Leases run on it. Default: the system's. */
@@ -246,162 +223,4 @@ export class InMemoryStateStore implements TaskStateStore {
 /** A first seq below 1 is the journal's start. */
 function startOf(options: ReadOptions): number {
   return Math.max(1, options.from ?? 1);
-}
-
-/** The journal of one task, its head and its readers. Time is given by the caller, in milliseconds since 1970. */
-export class MemoryTask {
-  readonly started: Stamped<TurnStarted>;
-  readonly records: JournalRecord[];
-  status: TaskState = 'submitted';
-  /** Milliseconds since 1970. */
-  statusAt: number;
-  hasEnded = false;
-  owner: string | undefined;
-  epoch = 0;
-  expiresAt = 0;
-  /** The length of the lease. */
-  leaseMs = 0;
-  /** Where nobody has the lease: when the last owner prolonged it last that never gave it back. */
-  brokenAt: number | undefined;
-  /** The lease of the parent turn that this one was taken under last; stays when the lease is released. */
-  under: Under | undefined;
-  readonly commands = new CommandBox();
-  readonly #attempt = new OpenAttempt();
-  readonly #followers = new Broadcast<FollowSignal>();
-
-  constructor(started: Stamped<TurnStarted>) {
-    this.started = started;
-    this.statusAt = started.at;
-    this.records = [started];
-  }
-
-  isHeld(now: number): boolean {
-    // A lease that ends later than its length allows says nothing of its owner.
-    return this.owner !== undefined && now < this.expiresAt && this.expiresAt - now <= this.leaseMs;
-  }
-
-  /** When an owner that never gave its lease back prolonged it last. */
-  get abandonedAt(): number | null {
-    return this.owner === undefined ? (this.brokenAt ?? null) : this.expiresAt - this.leaseMs;
-  }
-
-  grant(lease: Lease, now: number): void {
-    this.brokenAt = undefined;
-    this.owner = lease.owner;
-    this.epoch = lease.epoch;
-    this.expiresAt = now + lease.leaseMs;
-    this.leaseMs = lease.leaseMs;
-    this.#attempt.close();
-  }
-
-  /** A lease that ends later than its length allows was taken before the clock was set back: it lasts its length from now. */
-  shorten(now: number): void {
-    this.expiresAt = Math.min(this.expiresAt, now + this.leaseMs);
-  }
-
-  isOwnedBy(lease: Lease): boolean {
-    return this.owner === lease.owner && this.epoch === lease.epoch;
-  }
-
-  /** The order of the checks is the contract's. */
-  append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions, now: number): void {
-    if (!this.isOwnedBy(lease)) throw fenced(lease);
-    if (!checkAppend({ seq: this.records.length, hasEnded: this.hasEnded }, lease, records)) return;
-    for (const record of records) {
-      this.records.push(record);
-      this.#attempt.apply(record);
-    }
-    this.status = options.status;
-    this.statusAt = statusTimeIn(records) ?? this.statusAt;
-    this.expiresAt = now + lease.leaseMs;
-    const last = records.at(-1);
-    this.hasEnded = last !== undefined && isTerminal(last);
-    if (this.#followers.size > 0) this.#show(records);
-  }
-
-  /** Drops what no reader may see: deltas of an older owner or of a closed attempt. */
-  publish(delta: Delta): void {
-    if (delta.epoch < this.epoch) return;
-    if (delta.type === 'llm' && !this.#attempt.accept(delta)) return;
-    if (this.#followers.size > 0) this.#followers.emit([{ type: 'delta', delta }]);
-  }
-
-  follow(subscriber: Subscriber<FollowSignal>, from: number): void {
-    const first: FollowSignal[] = this.records.slice(from - 1).map((record) => ({ type: 'record', record }));
-    const delta = this.#attempt.soFar();
-    if (delta !== undefined) first.push({ type: 'delta', delta });
-    this.#followers.join(subscriber, first);
-    if (this.hasEnded) this.#followers.complete();
-  }
-
-  /** The task was deleted: notifies its followers. The owner of the lease gets the error at its next append. */
-  drop(): void {
-    if (this.#followers.size > 0) this.#followers.error(notFound(this.started.taskId));
-  }
-
-  summary(now: number): TaskSummary {
-    return summaryOfRecords(this.records, { state: this.status, statusAt: this.statusAt, held: this.isHeld(now) });
-  }
-
-  #show(records: readonly JournalRecord[]): void {
-    this.#followers.emit(records.map((record) => ({ type: 'record', record })));
-    if (this.hasEnded) this.#followers.complete();
-  }
-}
-
-/** The tasks that a query asks for at a moment, in its order, out of all in the order of their creation. */
-export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: number): readonly MemoryTask[] {
-  const {
-    state,
-    contextId,
-    parentTaskId,
-    agentId,
-    byStatus: index,
-    roots = false,
-    runnable = false,
-    limit = 50,
-  } = query;
-  const found = [...tasks].filter((task) => {
-    const { status, started } = task;
-    return (
-      !(roots && started.parent) &&
-      !(runnable && (!isRunnable(status) || task.isHeld(now) || !isDue(query, dueTimeIn(task.records) ?? 0))) &&
-      (agentId === undefined || started.agentId === agentId) &&
-      (state === undefined || status === state) &&
-      (contextId === undefined || started.contextId === contextId) &&
-      (parentTaskId === undefined || started.parent?.taskId === parentTaskId) &&
-      (index === undefined || (groupOf(started.contextId) === index.group && isWithin(index, placeOf(task))))
-    );
-  });
-  if (index === undefined) return found.reverse().slice(0, limit);
-  return found.sort((a, b) => byStatus(placeOf(a), placeOf(b))).slice(0, limit);
-}
-
-function placeOf({ statusAt, started: { taskId } }: MemoryTask) {
-  return { statusAt, taskId };
-}
-
-/** The commands of one task, each id once, and who listens to them in this process. */
-export class CommandBox {
-  readonly #commands = new Map<string, Command>();
-  readonly #listeners = new Broadcast<Command>();
-
-  /** Whether it holds nothing and nobody listens. */
-  get isIdle(): boolean {
-    return this.#commands.size === 0 && this.#listeners.size === 0;
-  }
-
-  /** As `TaskStateStore.post`. */
-  post(command: Command, { most = Number.POSITIVE_INFINITY }: PostOptions = {}): Command | undefined {
-    const first = this.#commands.get(command.id);
-    if (first) return first;
-    if (this.#commands.size >= most) return undefined;
-    this.#commands.set(command.id, command);
-    this.#listeners.emit([command]);
-    return command;
-  }
-
-  listen(subscriber: Subscriber<Command>): void {
-    this.#listeners.join(subscriber, [...this.#commands.values()]);
-  }
 }

@@ -8,7 +8,7 @@ import {
   type TurnStarted,
   taskState,
 } from '../../core/journal/index.ts';
-import { MemoryTask } from '../memory/in-memory-state-store.ts';
+import { MemoryTask } from '../memory/memory-task.ts';
 import { checkAppend, fenced, notFound } from '../store-rules.ts';
 import { statusTimeIn } from '../task-summary.ts';
 import { lostIntents, type PlainStore, type SavedTurn, snapshotOf } from './snapshot.ts';

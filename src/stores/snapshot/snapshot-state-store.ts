@@ -25,7 +25,7 @@ import {
   toPersisted,
 } from '../../core/journal/index.ts';
 import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
-import { CommandBox, listedTasks } from '../memory/in-memory-state-store.ts';
+import { CommandBox, listedTasks } from '../memory/memory-task.ts';
 import { assertTaskId, busy, childrenIn, ended, fenced, notFound, parentIn, takesAtOnce } from '../store-rules.ts';
 import { LiveTask, taskOf } from './live-task.ts';
 import {
