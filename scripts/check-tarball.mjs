@@ -133,7 +133,7 @@ try {
     'zod',
     '@a2a-js/sdk',
     'express',
-    '@modelcontextprotocol/sdk',
+    '@modelcontextprotocol/client',
     '@modelcontextprotocol/server',
     '@modelcontextprotocol/node',
     '@modelcontextprotocol/server-everything',

@@ -32,20 +32,44 @@ const maxLength = 2_000;
 
 /** Tells failures of requests apart. */
 export function failureOf(thrown: unknown, { sdk, secrets }: FailureContext): Failure {
-  if (AgentLoopError.isInstance(thrown)) return ownFailure(thrown);
-  const { McpError, ErrorCode } = sdk.types;
-  if (thrown instanceof McpError) {
-    // Servers use the same codes for errors of their own.
-    if (thrown.code === ErrorCode.ConnectionClosed && thrown.message.endsWith(': Connection closed'))
-      return { kind: 'lost', what: 'went away before it answered' };
-    if (thrown.code === ErrorCode.RequestTimeout && thrown.message.endsWith(': Request timed out'))
-      return { kind: 'silent', what: 'did not answer in time' };
-    const said = secrets.redact(thrown.message.replace(/^MCP error -?\d+: /, '')).slice(0, maxLength);
-    return { kind: 'refused', what: `answered with an error: ${said}` };
+  const error = reasonOfConnect(thrown, sdk);
+  if (AgentLoopError.isInstance(error)) return ownFailure(error);
+  if (error instanceof sdk.ProtocolError) {
+    // The server no longer speaks the revision that it spoke before.
+    if (error.code === unsupportedRevision)
+      return { kind: 'session-lost', what: 'does not speak our protocol revision' };
+    return { kind: 'refused', what: `answered with an error: ${secrets.redact(error.message).slice(0, maxLength)}` };
   }
-  if (thrown instanceof sdk.StreamableHTTPError) return httpFailure(thrown.code);
-  if (isFlaw(thrown)) return { kind: 'refused', what: 'answered with what the protocol does not allow' };
-  return { kind: 'lost', what: `cannot be reached (${secrets.redact(reasonOf(thrown)).slice(0, maxLength)})` };
+  if (error instanceof sdk.InsufficientScopeError) return httpFailure(403);
+  if (error instanceof sdk.UnauthorizedError) return httpFailure(401);
+  if (error instanceof sdk.SdkHttpError) return httpFailure(error.status);
+  if (error instanceof sdk.SdkError) {
+    const known = sdkFailures[error.code];
+    if (known) return known;
+  }
+  if (isErrorLike(error) && error.name === 'SyntaxError') return notMcp;
+  if (isFlaw(error)) return notAllowed;
+  return { kind: 'lost', what: `cannot be reached (${secrets.redact(reasonOf(error)).slice(0, maxLength)})` };
+}
+
+const unsupportedRevision = -32_022;
+
+const notMcp: Failure = { kind: 'refused', what: 'answers with what is not MCP' };
+const notAllowed: Failure = { kind: 'refused', what: 'answered with what the protocol does not allow' };
+const sdkFailures: Readonly<Record<string, Failure>> = {
+  CONNECTION_CLOSED: { kind: 'lost', what: 'went away before it answered' },
+  REQUEST_TIMEOUT: { kind: 'silent', what: 'did not answer in time' },
+  INVALID_RESULT: notAllowed,
+  UNSUPPORTED_RESULT_TYPE: notAllowed,
+  ERA_NEGOTIATION_FAILED: { kind: 'refused', what: 'does not speak the protocol revision that is asked for' },
+  CLIENT_HTTP_UNEXPECTED_CONTENT: notMcp,
+};
+
+/** What kept a connection from being made, which the SDK wraps where it happens before the revision is known. */
+function reasonOfConnect(thrown: unknown, { SdkError, SdkHttpError }: ClientSdk): unknown {
+  if (!(thrown instanceof SdkError) || thrown instanceof SdkHttpError || thrown.code !== 'ERA_NEGOTIATION_FAILED')
+    return thrown;
+  return thrown.cause ?? thrown;
 }
 
 const codes: Partial<Record<FailureKind, ErrorCode>> = { silent: 'TOOL_TIMEOUT', 'too-large': 'TOOL_TOO_LARGE' };
@@ -66,11 +90,10 @@ function ownFailure({ code, message }: AgentLoopError): Failure {
   return { kind: code === 'TOOL_TIMEOUT' ? 'silent' : 'lost', what: message };
 }
 
-function httpFailure(status: number | undefined): Failure {
+function httpFailure(status: number): Failure {
   if (status === 404 || status === 400) return { kind: 'session-lost', what: `refused the request (HTTP ${status})` };
   if (status === 401 || status === 403)
     return { kind: 'refused', what: `does not accept our credentials (HTTP ${status})` };
-  if (status === undefined || status < 0) return { kind: 'refused', what: 'answers with what is not MCP' };
   return { kind: 'refused', what: `refused the request (HTTP ${status})` };
 }
 

@@ -1,4 +1,4 @@
-import type { CallToolResult, ContentBlock, ReadResourceResult } from '@modelcontextprotocol/sdk/types.js';
+import type { CallToolResult, ContentBlock, ReadResourceResult } from '@modelcontextprotocol/client';
 import type { Content, ContentPart, TextPart } from '../core/contracts/index.ts';
 
 /** What the model reads of a tool's result: one text where there is nothing else, else its parts in their order. */

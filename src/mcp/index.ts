@@ -5,6 +5,7 @@ export type {
   McpHttpOptions,
   McpNeedsApproval,
   McpProcessOptions,
+  McpProtocol,
   McpReconnectOptions,
   McpSamplingOptions,
   McpServerOptions,

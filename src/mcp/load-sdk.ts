@@ -1,14 +1,16 @@
 import { missingPackage } from '../core/contracts/index.ts';
 
-/** The parts of `@modelcontextprotocol/sdk` that a client needs. */
+/** What a client needs of `@modelcontextprotocol/client`. */
 export type ClientSdk = Awaited<ReturnType<typeof importClient>>;
 
 /** The parts that a server needs. */
 export type ServerSdk = Awaited<ReturnType<typeof importServer>>;
 
-/** Loads the client of the optional package. Rejects with `MISSING_PACKAGE` where that is not installed. */
+/** Loads the optional package of the client. Rejects with `MISSING_PACKAGE` where that is not installed. */
 export function loadClientSdk(): Promise<ClientSdk> {
-  return importClient().catch(missing);
+  return importClient().catch((cause: unknown) => {
+    throw missingPackage('@modelcontextprotocol/client', cause);
+  });
 }
 
 /** What HTTP needs besides. */
@@ -29,20 +31,22 @@ export function loadNodeSdk(): Promise<NodeSdk> {
 }
 
 async function importClient() {
-  const types = await import('@modelcontextprotocol/sdk/types.js');
-  const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
-  const { getDefaultEnvironment } = await import('@modelcontextprotocol/sdk/client/stdio.js');
-  const { ReadBuffer, serializeMessage } = await import('@modelcontextprotocol/sdk/shared/stdio.js');
-  const http = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
-  const { StreamableHTTPClientTransport, StreamableHTTPError } = http;
+  const client = await import('@modelcontextprotocol/client');
+  const { getDefaultEnvironment } = await import('@modelcontextprotocol/client/stdio');
+  const { Client, StreamableHTTPClientTransport, ProtocolError, SdkError, SdkHttpError } = client;
+  const { InsufficientScopeError, ReadBuffer, serializeMessage, specTypeSchemas, UnauthorizedError } = client;
   return {
     Client,
     StreamableHTTPClientTransport,
-    StreamableHTTPError,
-    getDefaultEnvironment,
+    ProtocolError,
+    SdkError,
+    SdkHttpError,
+    InsufficientScopeError,
+    UnauthorizedError,
     ReadBuffer,
     serializeMessage,
-    types,
+    specTypeSchemas,
+    getDefaultEnvironment,
   };
 }
 
@@ -79,8 +83,4 @@ async function importServer() {
 async function importNode() {
   const { NodeStreamableHTTPServerTransport, toNodeHandler, toWebRequest } = await import('@modelcontextprotocol/node');
   return { NodeStreamableHTTPServerTransport, toNodeHandler, toWebRequest };
-}
-
-function missing(cause: unknown): never {
-  throw missingPackage('@modelcontextprotocol/sdk', cause);
 }

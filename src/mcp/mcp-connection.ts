@@ -1,22 +1,27 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { pathToFileURL } from 'node:url';
-import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type {
   CallToolRequest,
   CallToolResult,
+  Client,
   ClientCapabilities,
   ElicitRequest,
   ElicitResult,
+  JSONRPCMessage,
+  McpSubscription,
+  PriorDiscovery,
   Tool,
-} from '@modelcontextprotocol/sdk/types.js';
-import { AgentLoopError, shownValue } from '../core/contracts/index.ts';
+  Transport,
+  VersionNegotiationOptions,
+} from '@modelcontextprotocol/client';
+import { AgentLoopError } from '../core/contracts/index.ts';
 import type { SecretWords } from './call-failure.ts';
 import type { ClientSdk } from './load-sdk.ts';
-import { isHttp, type McpServerOptions } from './mcp-options.ts';
+import { defaultProtocol, isHttp, type McpServerOptions } from './mcp-options.ts';
 import type { OpenCall } from './open-call.ts';
-import { answerSampling } from './sampling.ts';
+import { answerSampling, invalidRequest } from './sampling.ts';
+import { callAsTask } from './task-call.ts';
+import { type ListedTools, listTools } from './tool-list.ts';
 import { ChildTransport, httpTransport } from './transports.ts';
 
 interface ConnectionOptions {
@@ -26,6 +31,8 @@ interface ConnectionOptions {
   readonly connectTimeoutMs: number;
   /** How long a server may be silent. */
   readonly idleMs: number;
+  /** What is known of the server's revision, so that it need not be asked for. */
+  readonly prior: PriorDiscovery | undefined;
   readonly onToolsChanged: () => void;
   /** Called once, however the connection ended. */
   readonly onClosed: () => void;
@@ -33,6 +40,9 @@ interface ConnectionOptions {
 
 const longestPingMs = 5_000;
 const farewellMs = 1_000;
+const longestListenMs = 5_000;
+/** How long a process may be silent before it is taken for one that only speaks revisions before 2026-07-28. */
+const longestProbeMs = 5_000;
 /** The limits of calls are our own. The longest that a timer can be. */
 const noTimeout = 2_147_483_647;
 
@@ -49,13 +59,21 @@ export class McpConnection {
   #closed = false;
   #probe: Promise<void> | undefined;
   #flaw: string | undefined;
+  #subscription: McpSubscription | undefined;
+  readonly #taskProgress = new Map<string | number, OpenCall>();
+  #tasks = 0;
   /** Called when a call has settled or waits. */
   #onFewer: (() => void) | undefined;
 
   constructor(options: ConnectionOptions) {
     const { sdk, server } = options;
     this.#options = options;
-    this.client = new sdk.Client(clientInfo, { capabilities: capabilitiesOf(server) });
+    this.client = new sdk.Client(clientInfo, {
+      capabilities: capabilitiesOf(server),
+      versionNegotiation: negotiationOf(server, options.connectTimeoutMs),
+      // A question would keep the call open, and be lost with this process.
+      inputRequired: { autoFulfill: false },
+    });
     this.transport = isHttp(server)
       ? httpTransport({
           sdk,
@@ -65,6 +83,7 @@ export class McpConnection {
           onTooLarge: ({ message }) => this.#leaveFor(message),
         })
       : new ChildTransport(sdk, server);
+    this.transport.onmessage = (message) => this.#noteTaskProgress(message);
     this.#handleRequests();
     this.client.onclose = () => {
       const { flaw } = this;
@@ -75,9 +94,9 @@ export class McpConnection {
     };
   }
 
-  /** Starts the server where it is a process, and shakes hands. Rejects with what the SDK or the system says; nothing is left open then. */
+  /** Starts the server where it is a process, and agrees on a revision. Rejects with what the SDK or the system says; nothing is left open then. */
   async open(): Promise<void> {
-    const { connectTimeoutMs: timeout } = this.#options;
+    const { connectTimeoutMs: timeout, prior } = this.#options;
     let timer: NodeJS.Timeout | undefined;
     // The SDK sets no limit to the last message of a handshake.
     const late = new Promise<never>((_resolve, reject) => {
@@ -85,7 +104,7 @@ export class McpConnection {
       timer = setTimeout(() => reject(error), timeout);
     });
     try {
-      await Promise.race([this.client.connect(this.transport, { timeout }), late]);
+      await Promise.race([this.client.connect(this.transport, { timeout, ...(prior && { prior }) }), late]);
     } catch (error) {
       await this.transport.close().catch(() => {});
       throw error;
@@ -103,12 +122,25 @@ export class McpConnection {
     return this.#probe;
   }
 
-  /** The version that both sides agreed on. */
+  /** The revision that both sides agreed on. */
   get protocolVersion(): string | undefined {
-    const { transport } = this;
-    const knows =
-      transport instanceof ChildTransport || transport instanceof this.#options.sdk.StreamableHTTPClientTransport;
-    return knows ? transport.protocolVersion : undefined;
+    return this.client.getNegotiatedProtocolVersion();
+  }
+
+  /** Whether each request is complete in itself, without a session (2026-07-28 and later). */
+  get isModern(): boolean {
+    return this.client.getProtocolEra() === 'modern';
+  }
+
+  /** What the next connection need not ask for. */
+  get verdict(): PriorDiscovery {
+    const discover = this.client.getDiscoverResult();
+    return discover ? { kind: 'modern', discover } : { kind: 'legacy' };
+  }
+
+  /** Whether the server was a process that ended by itself. */
+  get hasExited(): boolean {
+    return this.transport instanceof ChildTransport && this.transport.hasExited;
   }
 
   /** The end of what a server that is a process has written to stderr. */
@@ -123,26 +155,48 @@ export class McpConnection {
 
   /** What the server has. */
   async listTools(): Promise<ListedTools> {
-    if (!this.client.getServerCapabilities()?.tools) return { tools: [], flawed: [] };
-    return listTools(this.client, { types: this.#options.sdk.types, timeout: this.#options.connectTimeoutMs });
+    if (!this.client.getServerCapabilities()?.tools) return { tools: [], flawed: [], ttlMs: undefined };
+    const { sdk, connectTimeoutMs: timeout, server } = this.#options;
+    const hasHeaders = this.isModern && isHttp(server);
+    return listTools(this.client, { schemas: sdk.specTypeSchemas, timeout, hasHeaders });
+  }
+
+  /** Whether the server tells of changes of its tools. Up to 2025-11-25 it is trusted to do so unasked. */
+  get tellsChanges(): boolean {
+    return !this.isModern || this.#subscription !== undefined;
+  }
+
+  /** Asks a server of 2026-07-28 to tell of changes of its tools, where it can. Never rejects. */
+  async listenForChanges(): Promise<void> {
+    const { tools } = this.client.getServerCapabilities() ?? {};
+    if (this.tellsChanges || tools?.listChanged !== true) return;
+    const { connectTimeoutMs, onToolsChanged } = this.#options;
+    try {
+      const timeout = Math.min(connectTimeoutMs, longestListenMs);
+      const subscription = await this.client.listen({ toolsListChanged: true }, { timeout });
+      this.#subscription = subscription;
+      void subscription.closed.then(() => {
+        this.#subscription = undefined;
+        onToolsChanged();
+      });
+    } catch {
+      // The tools are listed for each turn then.
+    }
   }
 
   /** Sends a tool call, as a task where the tool wants that. */
   async callTool(
     params: CallToolRequest['params'],
-    { call, signal, asTask }: { readonly call: OpenCall; readonly signal: AbortSignal; readonly asTask: boolean },
+    { call, signal, tool }: { readonly call: OpenCall; readonly signal: AbortSignal; readonly tool: Tool },
   ): Promise<CallToolResult> {
     const options = { signal, timeout: noTimeout, onprogress: call.progressed.bind(call) };
     this.#calls.add(call);
     try {
       const result = await this.#origin.run(call, () =>
-        asTask
-          ? this.#runTask(params, options)
-          : this.client.request(
-              { method: 'tools/call', params },
-              this.#options.sdk.types.CallToolResultSchema,
-              options,
-            ),
+        tool.execution?.taskSupport === 'required'
+          ? this.#callAsTask(params, { call, signal })
+          : // The SDK would check the output in this thread, without a limit of time.
+            this.client.callTool(params, { ...options, toolDefinition: { ...tool, outputSchema: undefined } }),
       );
       this.proven = true;
       return result;
@@ -152,30 +206,37 @@ export class McpConnection {
     }
   }
 
-  async #runTask(
+  async #callAsTask(
     params: CallToolRequest['params'],
-    options: RequestOptions & { readonly signal: AbortSignal },
+    { call, signal }: { readonly call: OpenCall; readonly signal: AbortSignal },
   ): Promise<CallToolResult> {
-    const { tasks } = this.client.experimental;
-    const { CallToolResultSchema } = this.#options.sdk.types;
-    const request = { method: 'tools/call' as const, params };
-    let taskId: string | undefined;
-    const cancel = () => {
-      if (taskId !== undefined) tasks.cancelTask(taskId).catch(() => {});
-    };
-    options.signal.addEventListener('abort', cancel, { once: true });
-    for await (const step of tasks.requestStream(request, CallToolResultSchema, { ...options, task: {} })) {
-      if (step.type === 'taskCreated') taskId = step.task.taskId;
-      if (step.type === 'result') return step.result;
-      if (step.type === 'error') throw step.error;
+    if (this.isModern)
+      throw new AgentLoopError('TOOL_FAILED', 'wants this tool to run as a task, which its protocol revision has not');
+    const progressToken = `task-${++this.#tasks}`;
+    this.#taskProgress.set(progressToken, call);
+    const request = { signal, timeout: noTimeout };
+    try {
+      const withToken = { ...params, _meta: { ...params._meta, progressToken } };
+      return await callAsTask(this.client, withToken, { schemas: this.#options.sdk.specTypeSchemas, request });
+    } finally {
+      this.#taskProgress.delete(progressToken);
     }
-    throw new AgentLoopError('TOOL_FAILED', 'ended the task without a result');
+  }
+
+  /** The SDK passes on the progress of a request until its response, and a task has its response at its beginning. */
+  #noteTaskProgress(message: JSONRPCMessage): void {
+    if (this.#taskProgress.size === 0 || !('method' in message) || message.method !== 'notifications/progress') return;
+    const { ProgressNotificationParams } = this.#options.sdk.specTypeSchemas;
+    const parsed = ProgressNotificationParams['~standard'].validate(message.params);
+    if (parsed.issues) return;
+    const { progressToken, ...progress } = parsed.value;
+    this.#taskProgress.get(progressToken)?.progressed(progress);
   }
 
   /** Finds out whether the server is still there, and closes the connection if it is not. Never rejects. */
   probe(): Promise<void> {
-    this.#probe ??= this.client
-      .ping({ timeout: Math.min(this.#options.idleMs, longestPingMs) })
+    const limit = { timeout: Math.min(this.#options.idleMs, longestPingMs) };
+    this.#probe ??= (this.isModern ? this.client.discover(limit) : this.client.ping(limit))
       .then(
         () => {},
         () => this.close(),
@@ -203,18 +264,17 @@ export class McpConnection {
 
   #handleRequests(): void {
     const { sdk, server, onToolsChanged } = this.#options;
-    const { types } = sdk;
-    this.client.setNotificationHandler(types.ToolListChangedNotificationSchema, onToolsChanged);
+    this.client.setNotificationHandler('notifications/tools/list_changed', onToolsChanged);
     if (server.elicitation !== false) {
-      this.client.setRequestHandler(types.ElicitRequestSchema, ({ params }, { signal }) =>
-        this.#elicit(params, signal),
+      this.client.setRequestHandler('elicitation/create', ({ params }, { mcpReq }) =>
+        this.#elicit(params, mcpReq.signal),
       );
     }
     const { sampling, roots } = server;
     if (sampling) {
-      this.client.setRequestHandler(types.CreateMessageRequestSchema, async ({ params }, { signal }) => {
+      this.client.setRequestHandler('sampling/createMessage', async ({ params }, { mcpReq: { signal } }) => {
         const call = await this.#callOf(signal);
-        if (!call) throw new types.McpError(types.ErrorCode.InvalidRequest, 'no tool call is running');
+        if (!call) throw new sdk.ProtocolError(invalidRequest, 'no tool call is running');
         return answerSampling(params, { sdk, sampling, call, signal: AbortSignal.any([signal, call.signal]) });
       });
     }
@@ -222,7 +282,7 @@ export class McpConnection {
       const list = {
         roots: roots.map((root) => ({ uri: root.startsWith('file:') ? root : pathToFileURL(root).href })),
       };
-      this.client.setRequestHandler(types.ListRootsRequestSchema, () => list);
+      this.client.setRequestHandler('roots/list', () => list);
     }
   }
 
@@ -264,7 +324,7 @@ export class McpConnection {
   #brokenOff(resumable: boolean): void {
     const call = this.#origin.getStore();
     if (!call || call.isSettled) return;
-    if (resumable) return void this.probe();
+    if (resumable && !this.isModern) return void this.probe();
     call.leave({ kind: 'lost', what: 'broke off its answer' });
   }
 }
@@ -279,58 +339,10 @@ function capabilitiesOf({ elicitation, sampling, roots }: McpServerOptions): Cli
   };
 }
 
-/** What a server answers where it is asked for its tools. */
-interface ListedTools {
-  readonly tools: readonly Tool[];
-  /** What stands among them and is no tool of the protocol. */
-  readonly flawed: readonly FlawedTool[];
-}
-
-interface FlawedTool {
-  /** Undefined where it says none. */
-  readonly name: string | undefined;
-  /** As the rest of a sentence. */
-  readonly why: string;
-}
-
-interface ListToolsOptions {
-  readonly types: ClientSdk['types'];
-  /** For each page. Milliseconds. */
-  readonly timeout: number;
-}
-
-const maxPages = 100;
-
-/** All pages of a server's tools. One that the protocol does not allow takes nothing from the others. */
-async function listTools(client: Client, { types, timeout }: ListToolsOptions): Promise<ListedTools> {
-  const tools: Tool[] = [];
-  const flawed: FlawedTool[] = [];
-  let cursor: string | undefined;
-  for (let page = 0; page < maxPages; page++) {
-    const request = { method: 'tools/list' as const, params: cursor === undefined ? {} : { cursor } };
-    const answer = await client.request(request, types.PaginatedResultSchema, { timeout });
-    for (const each of listIn(answer, types)) {
-      const parsed = types.ToolSchema.safeParse(each);
-      if (parsed.success) tools.push(parsed.data);
-      else flawed.push(flawOf(each, parsed.error.issues[0]?.path ?? []));
-    }
-    cursor = answer.nextCursor;
-    if (cursor === undefined) return { tools, flawed };
-  }
-  throw new AgentLoopError('TOOL_FAILED', `gives a list of tools that does not end after ${maxPages} pages`);
-}
-
-/** Throws the error of the SDK if the response has no tools. */
-function listIn(answer: Readonly<Record<string, unknown>>, types: ClientSdk['types']): readonly unknown[] {
-  const { tools } = answer;
-  return Array.isArray(tools) ? tools : types.ListToolsResultSchema.parse(answer).tools;
-}
-
-function flawOf(tool: unknown, path: readonly PropertyKey[]): FlawedTool {
-  if (typeof tool !== 'object' || tool === null) return { name: undefined, why: `it is ${shownValue(tool)}, no tool` };
-  const name: unknown = Reflect.get(tool, 'name');
-  return {
-    name: typeof name === 'string' ? name : undefined,
-    why: `the protocol does not allow its ${path.map(String).join('.')}`,
-  };
+/** Over HTTP a server that is silent is out of order; a process may be one that passes over what it does not know. */
+function negotiationOf(server: McpServerOptions, connectTimeoutMs: number): VersionNegotiationOptions {
+  const { protocol = defaultProtocol } = server;
+  const isSure = isHttp(server) || protocol !== 'auto';
+  const timeoutMs = isSure ? connectTimeoutMs : Math.min(longestProbeMs, connectTimeoutMs / 2);
+  return { mode: protocol === '2026-07-28' ? { pin: protocol } : protocol, probe: { timeoutMs } };
 }

@@ -55,7 +55,14 @@ export interface McpElicitationOptions {
   readonly holdMs?: number | undefined;
 }
 
+/** Which revisions of MCP to speak: the newest that both sides know, those before 2026-07-28 only, or 2026-07-28 only. */
+export type McpProtocol = 'auto' | 'legacy' | '2026-07-28';
+
+export const defaultProtocol: McpProtocol = 'legacy';
+
 interface McpServerSettings {
+  /** With `auto` the server is asked, and the answer is remembered for reconnects. Default `legacy`. */
+  readonly protocol?: McpProtocol | undefined;
   /** Whether a turn fails where this server cannot be reached when it starts. Default false: the turn goes without its tools. */
   readonly required?: boolean | undefined;
   /** In front of the tools' names. Default: the server's name and `__`; `''` for none. */
@@ -133,7 +140,9 @@ export interface McpReconnectOptions {
 const provider: OptionNames<McpToolsOptions> = { servers: true, name: true, reconnect: true, logger: true };
 const reconnect: OptionNames<McpReconnectOptions> = { initialMs: true, maxMs: true };
 const sampling: OptionNames<McpSamplingOptions> = { provider: true, model: true, maxTokens: true, maxRequests: true };
+const protocols: readonly unknown[] = [undefined, 'auto', 'legacy', '2026-07-28'] satisfies (McpProtocol | undefined)[];
 const shared = {
+  protocol: true,
   required: true,
   prefix: true,
   tools: true,
@@ -222,7 +231,9 @@ function checkProcess(owner: string, options: McpProcessOptions): void {
 }
 
 function checkShared(owner: string, options: McpServerOptions): void {
-  const { prefix, tools, roots, needsApproval, policy, elicitation } = options;
+  const { prefix, tools, roots, needsApproval, policy, elicitation, protocol } = options;
+  if (!protocols.includes(protocol))
+    throw invalid(`${owner}: protocol is ${shownValue(protocol)}; give "auto", "legacy" or "2026-07-28"`);
   for (const name of ['required', 'resources', 'trustAnnotations'] as const) {
     const value: unknown = options[name];
     if (value !== undefined && typeof value !== 'boolean')

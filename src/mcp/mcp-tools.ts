@@ -22,8 +22,8 @@ export interface McpTools extends ToolProvider {
 }
 
 /**
- * The tools of MCP servers over stdio and streamable HTTP, through the optional package `@modelcontextprotocol/sdk`: each by its server's name,
- * `__`, and its own. Nothing is started before the first turn, or `connect`; the connections are shared by all turns, and live until `close`,
+ * The tools of MCP servers over stdio and streamable HTTP, through the optional package `@modelcontextprotocol/client`: each by its
+ * server's name, `__`, and its own. It speaks the revisions 2024-10-07 to 2026-07-28 of the protocol. Nothing is started before the first turn, or `connect`; the connections are shared by all turns, and live until `close`,
  * which ends the processes too.
  *
  * A turn gets the tools that its servers have when it starts. A server that cannot be reached then is left out, told to the logger, and tried

@@ -1,4 +1,4 @@
-import type { CallToolResult, ElicitRequest, ElicitResult, Progress } from '@modelcontextprotocol/sdk/types.js';
+import type { CallToolResult, ElicitRequest, ElicitResult, Progress } from '@modelcontextprotocol/client';
 import type { ToolContext } from '../core/contracts/index.ts';
 import type { Failure } from './call-failure.ts';
 

@@ -3,7 +3,7 @@ import type {
   CreateMessageResult,
   SamplingMessage,
   SamplingMessageContentBlock,
-} from '@modelcontextprotocol/sdk/types.js';
+} from '@modelcontextprotocol/client';
 import { type Context, trace } from '@opentelemetry/api';
 import {
   type ContentPart,
@@ -24,6 +24,9 @@ import type { OpenCall } from './open-call.ts';
 
 const defaultMaxTokens = 1_024;
 const defaultMaxRequests = 5;
+/** Codes of JSON-RPC. */
+export const invalidRequest = -32_600;
+const internalError = -32_603;
 
 interface SamplingContext {
   readonly sdk: ClientSdk;
@@ -41,8 +44,7 @@ export async function answerSampling(
   params: CreateMessageRequest['params'],
   { sdk, sampling, call, signal }: SamplingContext,
 ): Promise<CreateMessageResult> {
-  const { McpError, ErrorCode } = sdk.types;
-  const refuse = (why: string) => new McpError(ErrorCode.InvalidRequest, why);
+  const refuse = (why: string) => new sdk.ProtocolError(invalidRequest, why);
   if (params.tools || params.toolChoice) throw refuse('this client gives the model no tools');
   const { maxRequests = defaultMaxRequests, maxTokens = defaultMaxTokens, provider, model } = sampling;
   if (call.sampled >= maxRequests) throw refuse(`a tool call may ask the model ${maxRequests} times`);
@@ -67,7 +69,7 @@ export async function answerSampling(
   } catch (error) {
     const usage = reported.sum ?? usageWithoutAnswer(request, 0, error);
     if (usage) context?.noteUsage(usage);
-    throw new McpError(ErrorCode.InternalError, 'the model did not answer');
+    throw new sdk.ProtocolError(internalError, 'the model did not answer');
   }
 }
 

@@ -1,10 +1,11 @@
+import type { PriorDiscovery } from '@modelcontextprotocol/client';
 import { type Attributes, type Context, trace } from '@opentelemetry/api';
 import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
 import { attribute } from '../observability/attributes.ts';
 import { type Failure, failureOf, SecretWords } from './call-failure.ts';
 import { type ClientSdk, loadClientSdk } from './load-sdk.ts';
 import { McpConnection } from './mcp-connection.ts';
-import { isHttp, type McpReconnectOptions, type McpServerOptions } from './mcp-options.ts';
+import { defaultProtocol, isHttp, type McpReconnectOptions, type McpServerOptions } from './mcp-options.ts';
 
 export interface ServerLinkOptions {
   readonly name: string;
@@ -18,6 +19,8 @@ export const defaultIdleMs = 60_000;
 const defaultConnectMs = 30_000;
 /** What a server says of its failing start: characters of its stderr. */
 const maxStderr = 500;
+/** How long a server's revision is remembered. Milliseconds. */
+const verdictMs = 600_000;
 
 /**
  * One server, and the way to it: connects when somebody needs that, again where the connection was lost, and not too often where the server
@@ -38,6 +41,8 @@ export class ServerLink {
   #retryAt = 0;
   #lastError: AgentLoopError | undefined;
   #closed = false;
+  /** The revision of the last connection. */
+  #verdict: { readonly prior: PriorDiscovery; readonly until: number } | undefined;
 
   constructor(options: ServerLinkOptions) {
     this.#options = options;
@@ -75,6 +80,8 @@ export class ServerLink {
   /** Does what the connection needs after that: it is closed, or looked after, or nothing. */
   attendTo({ kind }: Failure, connection: McpConnection): void {
     if (kind === 'silent') void connection.probe();
+    // An answer that does not suit may come of another revision than the one that is remembered.
+    if (kind === 'session-lost' || !connection.proven) this.#verdict = undefined;
     if (kind === 'lost' || kind === 'session-lost') this.drop(connection);
   }
 
@@ -109,27 +116,56 @@ export class ServerLink {
     }
     this.#sdk ??= await loadClientSdk();
     this.#assertOpen();
+    const made = await this.#opened(this.#prior);
+    if (this.#closed) await made.close();
+    this.#assertOpen();
+    if (made.isClosed) throw this.#unusable('ended', made.stderrTail);
+    this.#connection = made;
+    this.#verdict ??= { prior: made.verdict, until: Date.now() + verdictMs };
+    this.#options.onToolsChanged();
+    return made;
+  }
+
+  /** Where a process ends as it is asked for its revision, it is started once more, and spoken to as before 2026-07-28. */
+  async #opened(prior: PriorDiscovery | undefined): Promise<McpConnection> {
+    const made = this.#made(prior);
+    this.#opening = made;
+    try {
+      await made.open();
+      return made;
+    } catch (thrown) {
+      this.#verdict = undefined;
+      const { protocol = defaultProtocol } = this.server;
+      if (made.hasExited && made.flaw === undefined && prior === undefined && protocol === 'auto' && !this.#closed)
+        return this.#opened({ kind: 'legacy' });
+      const { what } = made.hasExited ? exited : this.failureOf(thrown);
+      throw this.#unusable(made.flaw ?? what, made.stderrTail);
+    }
+  }
+
+  #made(prior: PriorDiscovery | undefined): McpConnection {
     const { server, secrets } = this;
     const { timeoutMs: idleMs = defaultIdleMs, connectTimeoutMs = defaultConnectMs } = server;
+    if (!this.#sdk) throw new AgentLoopError('INTERNAL', 'The MCP SDK is not loaded.');
     const made: McpConnection = new McpConnection({
       sdk: this.#sdk,
       server,
       secrets,
       idleMs,
       connectTimeoutMs,
+      prior,
       onToolsChanged: this.#options.onToolsChanged,
       onClosed: () => this.#lost(made),
     });
-    this.#opening = made;
-    await made.open().catch((thrown: unknown) => {
-      throw this.#unusable(made.flaw ?? this.failureOf(thrown).what, made.stderrTail);
-    });
-    if (this.#closed) await made.close();
-    this.#assertOpen();
-    if (made.isClosed) throw this.#unusable('ended', made.stderrTail);
-    this.#connection = made;
-    this.#options.onToolsChanged();
     return made;
+  }
+
+  /** What is remembered of the server's revision. A process that is started again may be another version: one that is asked answers at once. */
+  get #prior(): PriorDiscovery | undefined {
+    if (this.#verdict && this.#verdict.until < Date.now()) this.#verdict = undefined;
+    const prior = this.#verdict?.prior;
+    if (prior?.kind === 'modern' && !isHttp(this.server)) this.#verdict = undefined;
+    return this.#verdict?.prior;
   }
 
   #lost(connection: McpConnection): void {
@@ -153,6 +189,8 @@ export class ServerLink {
     return error;
   }
 }
+
+const exited: Failure = { kind: 'lost', what: 'went away before it answered' };
 
 interface NotedRequest {
   readonly method: string;

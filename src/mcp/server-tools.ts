@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
-import type { Tool } from '@modelcontextprotocol/sdk/types.js';
+import type { RequestOptions, Tool } from '@modelcontextprotocol/client';
 import {
   type Content,
   type JSONSchema,
@@ -32,6 +31,8 @@ export class ServerTools {
   /** Grows with each change that the server tells. */
   #version = 0;
   #listedVersion = -1;
+  /** Until when the list counts, where the server does not tell of changes. */
+  #validUntil = 0;
   #listing: Promise<readonly ServerTool[]> | undefined;
 
   constructor(options: ServerToolsOptions) {
@@ -56,7 +57,7 @@ export class ServerTools {
   /** The tools of now. Rejects, in words for the user, where the server cannot be reached. */
   current(): readonly ServerTool[] | Promise<readonly ServerTool[]> {
     const { connection } = this.#link;
-    if (connection && !connection.probing && this.#listedVersion === this.#version) return this.#tools;
+    if (connection && !connection.probing && this.#isValid(connection)) return this.#tools;
     this.#listing ??= this.#list().finally(() => {
       this.#listing = undefined;
     });
@@ -70,8 +71,9 @@ export class ServerTools {
 
   async #list(): Promise<readonly ServerTool[]> {
     const connection = await this.#link.connected();
+    if (this.#isValid(connection)) return this.#tools;
+    await connection.listenForChanges();
     const version = this.#version;
-    if (version === this.#listedVersion) return this.#tools;
     const listed = await this.#listed(connection);
     const tools: ServerTool[] = [];
     for (const tool of listed) {
@@ -85,10 +87,16 @@ export class ServerTools {
     return this.#tools;
   }
 
+  #isValid(connection: McpConnection): boolean {
+    if (this.#listedVersion !== this.#version) return false;
+    return connection.tellsChanges || Date.now() < this.#validUntil;
+  }
+
   async #listed(connection: McpConnection): Promise<readonly Tool[]> {
     const { tools: wanted } = this.#options.server;
     try {
-      const { tools, flawed } = await connection.listTools();
+      const { tools, flawed, ttlMs = 0 } = await connection.listTools();
+      this.#validUntil = Date.now() + ttlMs;
       const isWanted = (name: string | undefined) => !wanted || (name !== undefined && wanted.includes(name));
       for (const { name, why } of flawed) if (isWanted(name)) this.#leaveOut(name ?? 'a tool without a name', why);
       const missing = wanted?.filter((name) => ![...tools, ...flawed].some((tool) => tool.name === name)) ?? [];
@@ -103,7 +111,7 @@ export class ServerTools {
 
   async #made(tool: Tool): Promise<ServerTool> {
     const { server, name: serverName } = this.#options;
-    const { name, title, description, annotations = {}, outputSchema, execution } = tool;
+    const { name, title, description, annotations = {}, outputSchema } = tool;
     const words = { ...(title !== undefined && { title }), ...(description !== undefined && { description }) };
     const info: McpToolInfo = { server: serverName, name, ...words, annotations: hintsOf(annotations) };
     const parameters: JSONSchema = tool.inputSchema;
@@ -120,7 +128,7 @@ export class ServerTools {
       ...policyOfTool(info, server),
     };
     const checkOutput = outputSchema && foreignSchemaChecker(outputSchema, `the output of ${owner}`);
-    const target = { name, checkOutput, asTask: execution?.taskSupport === 'required' };
+    const target = { tool, checkOutput };
     return { definition, execute: (context) => this.#calls.run(target, context) };
   }
 
@@ -186,7 +194,8 @@ const lists: ResourceTool = {
   },
   method: 'resources/list',
   async ask({ client }, { cursor }, options) {
-    const { resources, nextCursor } = await client.listResources(cursor === undefined ? {} : { cursor }, options);
+    const request = { method: 'resources/list' as const, params: cursor === undefined ? {} : { cursor } };
+    const { resources, nextCursor } = await client.request(request, options);
     const templates = cursor === undefined ? await templatesOf(client, options) : [];
     const shown = resources.map(({ uri, name, description, mimeType }) => ({ uri, name, description, mimeType }));
     return JSON.stringify({ resources: shown, ...(templates.length > 0 && { templates }), nextCursor });
@@ -202,7 +211,8 @@ const reads: ResourceTool = {
     required: ['uri'],
   },
   method: 'resources/read',
-  ask: async ({ client }, { uri = '' }, options) => contentOfResource(await client.readResource({ uri }, options)),
+  ask: async ({ client }, { uri = '' }, options) =>
+    contentOfResource(await client.request({ method: 'resources/read', params: { uri } }, options)),
 };
 
 function resourceTool(link: ServerLink, prefix: string, tool: ResourceTool): ServerTool {
@@ -250,7 +260,7 @@ async function asked(link: ServerLink, { method, ask }: ResourceTool, context: T
 /** A server without templates may answer that it knows no such method. */
 async function templatesOf(client: McpConnection['client'], options: RequestOptions): Promise<readonly object[]> {
   try {
-    const { resourceTemplates } = await client.listResourceTemplates({}, options);
+    const { resourceTemplates } = await client.request({ method: 'resources/templates/list', params: {} }, options);
     return resourceTemplates.map(({ uriTemplate, name, description }) => ({ uriTemplate, name, description }));
   } catch {
     return [];

@@ -1,4 +1,4 @@
-import type { CallToolRequest, CallToolResult, ElicitRequest, ElicitResult } from '@modelcontextprotocol/sdk/types.js';
+import type { CallToolRequest, CallToolResult, ElicitRequest, ElicitResult, Tool } from '@modelcontextprotocol/client';
 import {
   AgentLoopError,
   type ArgumentChecker,
@@ -17,10 +17,9 @@ import { defaultIdleMs, noteRequest, type ServerLink } from './server-link.ts';
 
 /** A tool at its server. */
 interface ToolTarget {
-  readonly name: string;
+  readonly tool: Tool;
   /** By the schema that the tool promises for its output. */
   readonly checkOutput: ArgumentChecker | undefined;
-  readonly asTask: boolean;
 }
 
 const defaultTotalMs = 600_000;
@@ -75,12 +74,12 @@ export class ToolCalls {
   }
 
   async #send(
-    { name, asTask }: ToolTarget,
+    { tool }: ToolTarget,
     context: ToolContext,
     { call, signal }: { readonly call: OpenCall; readonly signal: AbortSignal },
   ): Promise<CallToolResult> {
     const params: CallToolRequest['params'] = {
-      name,
+      name: tool.name,
       arguments: argumentsOf(context.arguments),
       _meta: { 'millrace/idempotency-key': context.idempotencyKey, ...carrierFromContext(context.traceContext) },
     };
@@ -89,7 +88,7 @@ export class ToolCalls {
       const connection = await call.outside(() => this.#link.connected());
       noteRequest(context.traceContext, { method: 'tools/call', link: this.#link, connection });
       try {
-        return await connection.callTool(params, { call, signal, asTask });
+        return await connection.callTool(params, { call, signal, tool });
       } catch (thrown) {
         const failure = call.left ?? this.#link.failureOf(thrown);
         this.#link.attendTo(failure, connection);
@@ -155,7 +154,7 @@ function argumentsOf(given: unknown): Record<string, unknown> {
 /** A schema that cannot be compiled promises nothing that could be checked. */
 async function outputFlaw(
   { structuredContent }: CallToolResult,
-  { checkOutput, name }: ToolTarget,
+  { checkOutput, tool: { name } }: ToolTarget,
 ): Promise<string | undefined> {
   if (checkOutput === undefined) return undefined;
   if (structuredContent === undefined) return `gave no structured content, which "${name}" promises`;

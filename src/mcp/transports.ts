@@ -1,8 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { ReadBuffer } from '@modelcontextprotocol/sdk/shared/stdio.js';
-import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import type {
+  FetchLike,
+  JSONRPCMessage,
+  ReadBuffer,
+  StreamableHTTPClientTransport,
+  Transport,
+} from '@modelcontextprotocol/client';
 import { AgentLoopError, inTime, systemClock } from '../core/contracts/index.ts';
 import { boundedResponse } from '../core/model-call/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
@@ -53,8 +56,10 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
       if (init?.method === 'GET' && init.signal?.aborted) return new Response(null, { status: 405 });
       throw error;
     });
-    const bounded = boundedResponse(response, init?.method === 'GET' ? eventLimits : limits, tooLarge);
-    return isToolCall(init?.body) ? watched(bounded, options.onStreamEnd) : bounded;
+    const asked = requestIn(init?.body);
+    const isOpenEnded = init?.method === 'GET' || asked?.method === 'subscriptions/listen';
+    const bounded = boundedResponse(response, isOpenEnded ? eventLimits : limits, tooLarge);
+    return asked?.isToolCall ? watched(bounded, options.onStreamEnd) : bounded;
   };
   return new sdk.StreamableHTTPClientTransport(new URL(server.url), { fetch: send, reconnectionOptions });
 }
@@ -73,12 +78,18 @@ async function headersOf({ headers, connectTimeoutMs: ms = 30_000 }: McpHttpOpti
   return inTime(headers, { ms, clock: systemClock, late });
 }
 
-/** A call that the server makes a task of has its answer elsewhere. */
-function isToolCall(body: unknown): boolean {
-  if (typeof body !== 'string') return false;
+interface AskedRequest {
+  readonly method: unknown;
+  /** One whose answer comes on its own stream: that of a task does not. */
+  readonly isToolCall: boolean;
+}
+
+function requestIn(body: unknown): AskedRequest | undefined {
+  if (typeof body !== 'string' || !body.startsWith('{')) return undefined;
   const message: unknown = JSON.parse(body);
-  if (!isRecord(message) || message['method'] !== 'tools/call') return false;
-  return !isRecord(message['params']) || message['params']['task'] === undefined;
+  if (!isRecord(message)) return undefined;
+  const { method, params } = message;
+  return { method, isToolCall: method === 'tools/call' && !(isRecord(params) && params['task'] !== undefined) };
 }
 
 /** The same response, with a callback at its end. */
@@ -131,9 +142,12 @@ export class ChildTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
-  protocolVersion: string | undefined;
   /** Why we left the process. */
   flaw: string | undefined;
+  /** Whether the process ended before we closed it. */
+  hasExited = false;
+  /** By this and `pid` the SDK knows that a process is spoken to, where silence says something of the revision. */
+  readonly stderr = null;
   readonly #sdk: ClientSdk;
   readonly #options: McpProcessOptions;
   readonly #buffer: ReadBuffer;
@@ -142,6 +156,7 @@ export class ChildTransport implements Transport {
   #delivering = false;
   #over: Promise<void> | undefined;
   #closed = false;
+  #closing = false;
 
   constructor(sdk: ClientSdk, options: McpProcessOptions) {
     this.#sdk = sdk;
@@ -158,8 +173,8 @@ export class ChildTransport implements Transport {
     return this.#stderr;
   }
 
-  setProtocolVersion(version: string): void {
-    this.protocolVersion = version;
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
   }
 
   /** Resolves once the process runs; rejects where it cannot be started. */
@@ -181,6 +196,7 @@ export class ChildTransport implements Transport {
           ended();
         });
         child.once('exit', () => {
+          this.hasExited = !this.#closing;
           const rest = setTimeout(() => this.#hangUp(), restMs);
           child.once('close', () => {
             clearTimeout(rest);
@@ -208,6 +224,7 @@ export class ChildTransport implements Transport {
   /** Closes stdin, then sends SIGTERM, then SIGKILL, to all that the process started, each where the one before did not help. */
   async close(): Promise<void> {
     const child = this.#child;
+    this.#closing = true;
     if (!child) return;
     child.stdin?.end();
     if (child.pid !== undefined && isGroupAlive(child.pid))

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-const { LEDGER, STUBBORN, HOLD, SECRET = 'none' } = process.env;
+const { LEDGER, STUBBORN, HOLD, BEFORE, SECRET = 'none' } = process.env;
 const note = (line) => LEDGER && appendFileSync(LEDGER, `${line}\n`);
 const write = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 const text = (value) => ({
@@ -192,6 +192,10 @@ async function answer({ id, method, params = {}, result, error }) {
     return note(`cancelled ${params.requestId}`);
   }
   if (id === undefined || silent) return;
+  if (method === 'server/discover' && BEFORE) {
+    note('asked for its revisions');
+    return BEFORE === 'exit' ? process.exit(1) : undefined;
+  }
   try {
     write({ id, result: await methods[method](params, id) });
   } catch (thrown) {
