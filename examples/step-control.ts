@@ -21,7 +21,7 @@ const supervisor: Extension = {
   async afterIteration(step) {
     console.log(`step ${step.iteration}: ${step.calls.length} calls, finished: ${step.finished}`);
     if (step.iteration !== 1) return undefined;
-    const { text, usage } = await branch(step, {
+    const { text } = await branch(step, {
       config: critic,
       messages: [{ role: 'user', content: 'What is missing?' }],
     });
@@ -29,7 +29,6 @@ const supervisor: Extension = {
       messages: [{ role: 'user', content: `A critic says: ${text}` }],
       settings: { temperature: 0 },
       tools: { remove: ['search'] },
-      usage,
     };
   },
 };

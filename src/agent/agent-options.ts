@@ -4,11 +4,13 @@ import {
   AgentLoopError,
   type CallSettings,
   checkMessages,
+  type Extension,
   type HookContext,
   type LLMProvider,
   type Message,
   type MessageStore,
   type StartOptions,
+  type StepOf,
   shownValue,
   type Tool,
   type ValueExtension,
@@ -53,9 +55,12 @@ export type OutputOf<S extends OutputSchema> = S extends StandardSchemaV1
   ? StandardSchemaV1.InferOutput<S>
   : FromJsonSchema<S>;
 
-/** The options of an agent, except for its tools. */
-export interface AgentSettings<S extends OutputSchema = OutputSchema>
-  extends Omit<AgentLoopConfig, 'agentId' | 'agents' | 'maxHandOffs' | 'llmProvider' | 'model' | 'systemPrompt'> {
+/** The options of an agent, except for its tools. `E`: its extensions. */
+export interface AgentSettings<S extends OutputSchema = OutputSchema, E extends Extension<never> = Extension>
+  extends Omit<
+    AgentLoopConfig,
+    'agentId' | 'agents' | 'maxHandOffs' | 'llmProvider' | 'model' | 'systemPrompt' | 'extensions'
+  > {
   /** Names the agent in records, events and spans. Default: `name`, else a random id. A turn is resumed by an agent of the same id. */
   readonly id?: string | undefined;
   /** A name for people and for other agents. Default: `id`. */
@@ -104,6 +109,8 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema>
   readonly output?: Omit<StructuredOutputOptions<S>, 'forceFinish'> | undefined;
   /** Short for `output: { schema }`. */
   readonly outputSchema?: S | undefined;
+  /** Hooks around the loop of its turns, called in this order. Default: none. */
+  readonly extensions?: readonly E[] | undefined;
   /** Whether `agent.usage` sums the usage of its turns. Default: true. */
   readonly enableUsageTracking?: boolean | undefined;
 }
@@ -127,13 +134,16 @@ export type AgentOptions<
   S extends OutputSchema = OutputSchema,
   C = unknown,
   X extends Tool<unknown, C> = Tool<unknown, C>,
-> = AgentSettings<S> & (GivenTools<C, X> | DependentTools<D, C, X>);
+  E extends Extension<never> = Extension,
+> = AgentSettings<S, E> & (GivenTools<C, X> | DependentTools<D, C, X>);
 
-/** What options are inferred from besides: the value of an extension, and whether there are tools of other sources. */
-export interface InferredOptions<V, P> {
-  readonly extensions?: readonly ValueExtension<V>[] | undefined;
+/** Whether an agent has tools of other sources, by which their names are not known. */
+export interface OtherTools<P> {
   readonly toolProviders?: P | undefined;
 }
+
+/** An extension of an agent with these tools: the value that it gives is inferred, the tools are those of the options. */
+export type AgentExtension<V, X extends Tool, P> = ValueExtension<V, NoInfer<StepOf<KnownTools<X, P>>>>;
 
 /** The value of turns: of an output schema, else of an extension; `undefined` where there is neither. */
 export type ValueOfTurns<S extends OutputSchema, V> = [S] extends [never] ? V : OutputOf<S>;

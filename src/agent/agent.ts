@@ -25,15 +25,16 @@ import { assertContextId } from '../stores/messages/stored-messages.ts';
 import { type AgentNotice, type AgentState, checkListener, type NoticeOf } from './agent-events.ts';
 import {
   type AgentChanges,
+  type AgentExtension,
   type AgentOptions,
   type AgentResumeOptions,
   type AgentRetryOptions,
   type AgentSettings,
   type AgentTurnOptions,
   type Dependencies,
-  type InferredOptions,
   type KnownTools,
   messagesOf,
+  type OtherTools,
   type OutputOf,
   type TurnInput,
   type ValueOfTurns,
@@ -53,7 +54,7 @@ export type AgentFactory<C> = <
   V = undefined,
   P extends readonly ToolProvider[] | undefined = undefined,
 >(
-  options: AgentOptions<D, S, C, X> & InferredOptions<V, P>,
+  options: AgentOptions<D, S, C, X, AgentExtension<V, X, P>> & OtherTools<P>,
 ) => Agent<ValueOfTurns<S, V>, C, KnownTools<X, P>>;
 
 /**
@@ -73,7 +74,7 @@ export function agent<
   V = undefined,
   P extends readonly ToolProvider[] | undefined = undefined,
 >(
-  options: AgentOptions<D, S, unknown, X> & InferredOptions<V, P>,
+  options: AgentOptions<D, S, unknown, X, AgentExtension<V, X, P>> & OtherTools<P>,
 ): Agent<ValueOfTurns<S, V>, unknown, KnownTools<X, P>>;
 export function agent(...given: readonly [] | readonly [AgentOptions]): Agent | ((options: AgentOptions) => Agent) {
   return given.length === 0 ? checkedAgent : checkedAgent(given[0]);

@@ -4,6 +4,7 @@ import {
   type AgentEvent,
   agent,
   contentParts,
+  type Extension,
   inParallel,
   inSequence,
   limits,
@@ -20,7 +21,7 @@ import {
   type ValueExtension,
 } from 'millrace';
 import { scriptedLLM } from 'millrace/testing';
-import type { ContentOf, JsonContent, Recorded } from 'millrace/types';
+import type { ContentOf, JsonContent, Recorded, StepOf, StepResult } from 'millrace/types';
 import { z } from 'zod';
 import { same } from '../same-type.ts';
 
@@ -147,6 +148,97 @@ it('U-13 tools whose names are not known leave the events as they are', () => {
   const asAgent: Agent = ada();
   const turn: Turn = ada().startTurn('Go.');
   expect([asAgent.id, turn.state]).toEqual(['ada', undefined]);
+});
+
+type Known = typeof weather | typeof greet;
+
+/** What an extension makes of the results of a step, by the names of their tools. */
+function celsiusIn({ results }: Pick<StepOf<Known>, 'results'>): readonly number[] {
+  return results.flatMap((result) => {
+    if (result.toolName !== 'weather') return [];
+    if (!result.success) {
+      expect(same<typeof result.arguments, unknown>(true)).toBe(true);
+      return [];
+    }
+    // @ts-expect-error: there is no such argument.
+    expect(result.arguments.town).toBeUndefined();
+    expect(result.arguments.city).toBe('Oslo');
+    return [parseContent(result.content).celsius];
+  });
+}
+
+it('U-13 calls and results of a step have the types of the tools that the extension is declared with', async () => {
+  const seen: unknown[] = [];
+  const watching: Extension<StepOf<Known>> = {
+    name: 'watching',
+    afterIteration(step) {
+      for (const { toolName } of step.calls) {
+        // @ts-expect-error: no tool has that name.
+        expect(toolName === 'wether').toBe(false);
+        seen.push(toolName);
+      }
+      seen.push(...celsiusIn(step));
+    },
+  };
+  const one = agent({
+    provider: scriptedLLM([{ toolCalls: calls }, { text: 'Done.' }]),
+    tools: [weather, greet],
+    extensions: [watching],
+  });
+  expect(same<typeof one, Agent<undefined, unknown, Known>>(true)).toBe(true);
+  await one.run('Go.');
+  expect(seen).toEqual(['weather', 'greet', 4]);
+  const plain = agent({ provider: scriptedLLM([]), tools: [greet] });
+  // @ts-expect-error: the agent has tools that the extension does not know.
+  const other = () => agent({ provider: scriptedLLM([]), tools: [weather], extensions: [onlyGreets] });
+  expect([plain.id, typeof other]).toEqual([plain.id, 'function']);
+});
+
+const onlyGreets: Extension<StepOf<typeof greet>> = {
+  name: 'only-greets',
+  afterIteration: ({ results }) => void results.map(({ toolName }) => toolName),
+};
+
+it('U-13 a step of an extension in the options of an agent has the types of the agent’s tools', async () => {
+  const seen: unknown[] = [];
+  const one = agent({
+    provider: scriptedLLM([{ toolCalls: calls }, { text: 'Done.' }]),
+    tools: [weather, greet],
+    extensions: [
+      {
+        name: 'watching',
+        afterIteration(step) {
+          expect(same<typeof step, StepOf<Known>>(true)).toBe(true);
+          seen.push(...celsiusIn(step));
+        },
+      },
+    ],
+  });
+  expect(same<typeof one, Agent<undefined, unknown, Known>>(true)).toBe(true);
+  await one.run('Go.');
+  expect(seen).toEqual([4]);
+});
+
+it('U-13 a step is of any tools where their names are not known', () => {
+  const provider: ToolProvider = { getTools: () => [], executeTool: () => Promise.reject(new Error('none')) };
+  const mixed = agent({
+    provider: scriptedLLM([]),
+    tools: [weather],
+    toolProviders: [provider],
+    extensions: [
+      {
+        name: 'watching',
+        afterIteration(step) {
+          expect(same<(typeof step.results)[number], StepResult>(true)).toBe(true);
+          expect(same<(typeof step.calls)[number]['toolName'], string>(true)).toBe(true);
+        },
+      },
+    ],
+  });
+  expect(same<ToolOf<typeof mixed>, Tool>(true)).toBe(true);
+  const plain: Extension = { name: 'plain', afterIteration: ({ results }) => void results.length };
+  const typed: Extension<StepOf<Known>> = plain;
+  expect(typed.name).toBe('plain');
 });
 
 it('U-13 the content of a result has the type that the tool returns, as its JSON', () => {

@@ -162,14 +162,16 @@ export type ToolEvent<X extends Tool> =
     ? ToolStartEvent | ToolCompleteEvent
     : EventsOf<X> | ToolStartEvent<EngineToolName> | ToolCompleteEvent<EngineToolName>;
 
-type EngineToolName =
+/** Tools that the engine brings. */
+export type EngineToolName =
   | '__finish__'
   | 'hand_off'
   | 'read_tool_output'
   | `${'create' | 'update' | 'read'}_artifact`
   | 'list_artifacts';
 
-type NameOf<X extends Tool> = X['definition']['function']['name'];
+/** The name of a tool. */
+export type NameOf<X extends Tool> = X['definition']['function']['name'];
 
 type EventsOf<X extends Tool> =
   X extends Tool<infer Args, infer _, infer Name, infer Result>

@@ -4,11 +4,11 @@ import type { AgentChoice, EmittedEvent, Finish, TurnOverrides } from '../journa
 import type { Approval, RecordedCall, ToolResultRecord } from '../journal/records.ts';
 import type { LoopState, TurnOutcome } from '../journal/state.ts';
 import type { ErrorCode } from './errors.ts';
-import type { AgentEvent } from './events.ts';
+import type { AgentEvent, ContentOf, EngineToolName, NameOf, Recorded } from './events.ts';
 import type { Clock } from './host.ts';
 import type { AgentUsage, Content, Message, ToolCall, Usage } from './messages.ts';
 import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from './provider.ts';
-import type { AuthContext, ToolDefinition, ToolListContext, ToolProvider } from './tool.ts';
+import type { AuthContext, Tool, ToolDefinition, ToolListContext, ToolProvider } from './tool.ts';
 
 /** What a hook may return: nothing, its answer, or a promise of either. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks is a function without a return
@@ -192,13 +192,47 @@ export interface ToolOutcomeChange
   readonly result?: ToolAnswer;
 }
 
+/** A call of an iteration that is over, as the model made it. */
+export interface StepCall<Name extends string = string> extends RecordedCall {
+  readonly toolName: Name;
+}
+
+/** The result of a call of an iteration that is over. */
+export interface StepResult<Name extends string = string, Args = unknown, C extends Content = Content>
+  extends ToolResultRecord {
+  readonly toolName: Name;
+  /** What the tool was called with; of a call that was refused what the model sent. */
+  readonly arguments: Args;
+  readonly content: C;
+}
+
+/** The results of calls, discriminated by `toolName` and `success` as the events of calls are: see `ToolEvent`. */
+export type StepResultOf<X extends Tool> =
+  string extends NameOf<X> ? StepResult : ResultsOf<X> | StepResult<EngineToolName>;
+
+type ResultsOf<X extends Tool> =
+  X extends Tool<infer Args, infer _, infer Name, infer Result>
+    ? StepSuccess<Name, Recorded<Args>, ContentOf<Result>> | StepFailure<Name>
+    : never;
+
+/** The result of a call that its tool answered. */
+export interface StepSuccess<Name extends string, Args, C extends Content> extends StepResult<Name, Args, C> {
+  readonly success: true;
+}
+
+/** The result of a call that failed. One that was refused has the arguments as the model sent them, which may be of any type. */
+export interface StepFailure<Name extends string> extends StepResult<Name> {
+  readonly success: false;
+}
+
 /** An iteration that is over. */
-export interface IterationStep extends HookContext {
+export interface IterationStep<Call extends StepCall = StepCall, Result extends StepResult = StepResult>
+  extends HookContext {
   readonly text: string;
   readonly response: LoopState['lastResponse'];
-  readonly calls: readonly RecordedCall[];
+  readonly calls: readonly Call[];
   /** In call order. */
-  readonly results: readonly ToolResultRecord[];
+  readonly results: readonly Result[];
   /** What the iteration's call was made with; where another process made it, what the turn's settings say. */
   readonly settings: CallSettings;
   /** What the iteration's call was offered. */
@@ -208,6 +242,9 @@ export interface IterationStep extends HookContext {
   /** How, where it does. */
   readonly finish: Finish | undefined;
 }
+
+/** An iteration of an agent with these tools: its calls and results are typed by them. */
+export type StepOf<X extends Tool> = IterationStep<StepCall<NameOf<X> | EngineToolName>, StepResultOf<X>>;
 
 export interface StepChange extends TurnChange {
   /** Contents of results by call id, in place of what the tools gave. */
@@ -257,7 +294,7 @@ export type ApprovalDecision =
   | Approval;
 
 /** An extension that ends turns with a value: `V` is its type, which `agent` reads. There is no such member. */
-export interface ValueExtension<V> extends Extension {
+export interface ValueExtension<V, Step extends IterationStep = IterationStep> extends Extension<Step> {
   readonly '~value'?: V;
 }
 
@@ -269,8 +306,11 @@ export interface ValueExtension<V> extends Extension {
  *
  * If a hook throws, returns an invalid answer, or does not settle within `timeoutMs`, `internal:extension-error` is emitted, and `onError`
  * decides whether the turn fails.
+ *
+ * `Step`: what `afterIteration` receives. In the options of an `agent` its calls and results have the types of the agent's tools; elsewhere write
+ * `Extension<StepOf<typeof search | typeof fetch>>`.
  */
-export interface Extension {
+export interface Extension<Step extends IterationStep = IterationStep> {
   /** Names the extension in errors and in its records: letters, digits, `-`, `_` and `.`. */
   readonly name: string;
   /** `'fail'` (default): the turn fails with `EXTENSION_FAILED`. `'continue'`: it continues as if the hook had returned nothing. */
@@ -317,7 +357,7 @@ export interface Extension {
   /** Called after the last response, before `afterIteration` and before the turn completes; may make it continue. */
   readonly beforeFinish?: (finish: TurnFinish) => HookAnswer<FinishChange>;
   /** Called after each iteration, once every call has its result; `finished` is true after the last one. */
-  readonly afterIteration?: (step: IterationStep) => HookAnswer<StepChange>;
+  readonly afterIteration?: (step: Step) => HookAnswer<StepChange>;
   /** Called once at every end: before the record of the end if the turn completes, after it otherwise. */
   readonly afterTurn?: (end: TurnEnd) => HookAnswer<EndChange>;
   /**

@@ -8,6 +8,8 @@ import {
   type LLMCallParams,
   type LLMProvider,
   type LLMResponse,
+  type StepCall,
+  type StepResult,
   type ToolCall,
   type ToolCallOutcome,
   type ToolCallRequest,
@@ -22,7 +24,6 @@ import {
   type Finish,
   type LoopState,
   type PendingToolCall,
-  type RecordedCall,
   type ToolResultRecord,
   type TurnDone,
   type TurnOutcome,
@@ -150,12 +151,15 @@ class AskedStep extends AskedHook implements IterationStep {
     return textOf(this.response?.message.content);
   }
 
-  get calls(): readonly RecordedCall[] {
-    return this.response?.calls ?? [];
+  get calls(): readonly StepCall[] {
+    return this.response?.calls.map((each) => ({ ...each, toolName: each.call.function.name })) ?? [];
   }
 
-  get results(): readonly ToolResultRecord[] {
-    return this.state.closedCalls.flatMap(({ result }) => result ?? []);
+  get results(): readonly StepResult[] {
+    return this.state.closedCalls.flatMap(({ call, intent, result }) => {
+      if (!result) return [];
+      return { ...result, toolName: call.function.name, arguments: intent ? intent.arguments : result.arguments };
+    });
   }
 
   get offered(): readonly ToolDefinition['function'][] {

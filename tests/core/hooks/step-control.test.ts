@@ -132,7 +132,14 @@ describe('the step in afterIteration', () => {
     expect(step?.results.map(({ content }) => content)).toEqual(['slow', 'quick']);
     const results = records.filter((record) => record.type === 'tool.result');
     expect(results.map(({ content }) => content)).toEqual(['quick', 'slow']);
-    expect(step?.results).toEqual([...results].reverse());
+    expect(step?.calls).toEqual([
+      { ...step?.response?.calls[0], toolName: 'slow' },
+      { ...step?.response?.calls[1], toolName: 'quick' },
+    ]);
+    expect(step?.results).toEqual([
+      { ...results[1], toolName: 'slow', arguments: {} },
+      { ...results[0], toolName: 'quick', arguments: {} },
+    ]);
   });
 
   it('S3-18 comes once behind both results, and the next model call waits for it', async () => {
