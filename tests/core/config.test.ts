@@ -214,6 +214,7 @@ describe('the configuration', () => {
     });
     expect(Math.abs(clock.now() - Date.now())).toBeLessThan(1_000);
     expect(generateId()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    expect(new Set(Array.from({ length: 1_000 }, generateId)).size).toBe(1_000);
     expect(logger.error('nobody hears')).toBeUndefined();
   });
 

@@ -119,8 +119,8 @@ export function pairedMessages(messages: readonly Message[]): readonly Message[]
 /** Whether the calls and results of an array that grows belong together. Looks at each message once, as long as it is asked of ever longer parts. */
 export class Pairing {
   readonly #messages: readonly Message[];
-  /** Calls that have no result yet. */
-  readonly #open = new Set<string>();
+  /** Calls that have no result yet; none before the first call. */
+  #open: Set<string> | undefined;
   #seen = 0;
   #isBroken = false;
 
@@ -132,17 +132,18 @@ export class Pairing {
   isWhole(length: number): boolean {
     if (length < this.#seen) return false;
     while (this.#seen < length && !this.#isBroken) this.#look(this.#messages[this.#seen++] as Message);
-    return !this.#isBroken && this.#open.size === 0;
+    return !this.#isBroken && !this.#open?.size;
   }
 
   #look(message: Message): void {
     if (message.role === 'tool') {
-      if (!this.#open.delete(message.toolCallId)) this.#isBroken = true;
+      if (!this.#open?.delete(message.toolCallId)) this.#isBroken = true;
       return;
     }
     if (message.role === 'system' || message.role === 'developer') return;
-    if (this.#open.size > 0) this.#isBroken = true;
+    if (this.#open?.size) this.#isBroken = true;
     if (message.role !== 'assistant' || !message.toolCalls) return;
+    this.#open ??= new Set();
     for (const { id } of message.toolCalls) this.#open.add(id);
     if (this.#open.size < message.toolCalls.length) this.#isBroken = true;
   }

@@ -183,7 +183,7 @@ export interface ToolListContext {
 }
 
 /**
- * A source of tools. `getTools` is called once per turn, and again on resume. `executeTool` runs one call; a throw or a rejection becomes an
+ * A source of tools. `getTools` is called once per turn, and again on resume; a definition that changes has to be a new object. `executeTool` runs one call; a throw or a rejection becomes an
  * error result for the model. Both may return a value instead of a promise, which is cheaper.
  */
 export interface ToolProvider {

@@ -203,23 +203,11 @@ export class CommitDraft {
     this.#stamper = stamper;
   }
 
-  /** Adds a record that was made for this append: its stamp is written into it, for a copy would cost more than all else here. */
-  add(record: TurnRecord): void {
-    this.#add(record, false);
-  }
-
-  /** As `add` for each. Intents that follow one another make one state, for each change of a state copies it. */
-  addAll(records: readonly TurnRecord[]): void {
-    let follows = false;
-    for (const record of records) {
-      const isIntent = record.type === 'tool.intent';
-      this.#add(record, isIntent && follows);
-      follows = isIntent;
-    }
-  }
-
-  /** `extendsState`: the state so far was made for this append, and nobody has seen it. */
-  #add(record: TurnRecord, extendsState: boolean): void {
+  /**
+   * Adds a record that was made for this append: its stamp is written into it, for a copy would cost more than all else here.
+   * `extendsState`: the state so far was made for this append, and nobody has seen it, so that the record is folded into it.
+   */
+  add(record: TurnRecord, extendsState = false): void {
     const before = this.after;
     const stamped: { -readonly [Name in keyof RecordStamp]?: RecordStamp[Name] } & TurnRecord = record;
     stamped.seq = before.seq + 1;
@@ -227,8 +215,19 @@ export class CommitDraft {
     stamped.epoch = this.#stamper.epoch;
     stamped.at = this.#at;
     this.steps.push({ before, record: stamped as JournalRecord });
-    if (extendsState) foldInto(before, stamped as JournalRecord);
-    else this.after = applyRecord(before, stamped as JournalRecord);
+    const after = extendsState ? before : new LoopState(before);
+    foldInto(after, stamped as JournalRecord);
+    this.after = after;
+  }
+
+  /** As `add` for each. Intents that follow one another make one state, for each change of a state copies it. */
+  addAll(records: readonly TurnRecord[]): void {
+    let follows = false;
+    for (const record of records) {
+      const isIntent = record.type === 'tool.intent';
+      this.add(record, isIntent && follows);
+      follows = isIntent;
+    }
   }
 
   /** The append; `barrier` if the engine waits for it before it continues, `durable` as in a commit. */

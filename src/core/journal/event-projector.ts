@@ -1,6 +1,6 @@
 import { defer, mergeMap, type OperatorFunction } from 'rxjs';
 import { type ArtifactChunk, isArtifactChunk } from '../contracts/context-stores.ts';
-import type { AgentEvent, ArtifactUpdateEvent } from '../contracts/events.ts';
+import type { AgentEvent } from '../contracts/events.ts';
 import { type Commit, replayOf, type Signal, type Step, type StreamChunk } from './commit.ts';
 import { artifactId, isoTime, Projection, type ProjectionOptions } from './projection.ts';
 import { kindOf } from './record-table.ts';
@@ -58,7 +58,9 @@ export class EventProjector {
   projectDelta(delta: Exclude<Signal, Commit>): AgentEvent | undefined {
     switch (delta.type) {
       case 'text':
-        return delta.text === '' ? undefined : this.#text(delta.text);
+        if (delta.text === '') return undefined;
+        this.#shown.add(delta.text);
+        return this.#textEvent(delta.text, this.#shown.length > delta.text.length);
       case 'reasoning':
         return {
           kind: 'internal:reasoning-delta',
@@ -158,12 +160,6 @@ export class EventProjector {
     };
   }
 
-  #text(text: string): AgentEvent {
-    const append = !this.#shown.isEmpty;
-    this.#shown.add(text);
-    return this.#textEvent(text, append);
-  }
-
   #textEvent(text: string, append: boolean): AgentEvent {
     return {
       kind: 'artifact-update',
@@ -171,14 +167,10 @@ export class EventProjector {
       contextId: this.#contextId,
       agentId: this.#agentId,
       timestamp: isoTime(this.#options.now()),
-      artifact: this.#artifact(text),
+      artifact: { artifactId: this.#artifactId, parts: [{ kind: 'text', text }] },
       append,
       lastChunk: false,
     };
-  }
-
-  #artifact(text: string): ArtifactUpdateEvent['artifact'] {
-    return { artifactId: this.#artifactId, parts: [{ kind: 'text', text }] };
   }
 
   #toolCall(delta: Extract<StreamChunk, { type: 'tool-call' }>): AgentEvent {

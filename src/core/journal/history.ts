@@ -25,14 +25,16 @@ export class History implements Iterable<Message> {
   }
 
   static #of(log: Message[], times: number[]): History {
-    return new History(log, indexOf(log, times), log.some(isInstruction));
+    return new History(log, { calls: undefined, pairing: undefined, times }, log.some(isInstruction));
   }
 
   /** `at`: when the message came, in milliseconds since 1970. */
   append(message: Message, at = 0): History {
     const isNewest = this.#log.length === this.length;
     const log = isNewest ? this.#log : this.#log.slice(0, this.length);
-    const index = isNewest ? this.#index : indexOf(log, this.#index.times.slice(0, this.length));
+    const index = isNewest
+      ? this.#index
+      : { calls: undefined, pairing: undefined, times: this.#index.times.slice(0, this.length) };
     log.push(message);
     index.times.push(at);
     return new History(log, index, this.hasInstructions || isInstruction(message));
@@ -46,11 +48,13 @@ export class History implements Iterable<Message> {
 
   /** Whether a tool call with that id is among its messages. Each message is looked at once for all versions. */
   hasCall(id: string): boolean {
+    this.#index.calls ??= new CallIndex(this.#log);
     return this.#index.calls.placeOf(id) < this.length;
   }
 
   /** True if each call is followed by its results, and each result has its call. False may also mean: not known for this version. */
   get isPaired(): boolean {
+    this.#index.pairing ??= new Pairing(this.#log);
     return this.#index.pairing.isWhole(this.length);
   }
 
@@ -73,16 +77,12 @@ export class History implements Iterable<Message> {
   }
 }
 
-/** What all versions of a log know of its messages. */
+/** What all versions of a log know of its messages. The indexes are made when they are asked first. */
 interface LogIndex {
-  readonly calls: CallIndex;
-  readonly pairing: Pairing;
+  calls: CallIndex | undefined;
+  pairing: Pairing | undefined;
   /** When each message came, in milliseconds since 1970. */
   readonly times: number[];
-}
-
-function indexOf(log: readonly Message[], times: number[]): LogIndex {
-  return { calls: new CallIndex(log), pairing: new Pairing(log), times };
 }
 
 /** Where the ids of tool calls stand first in a log that grows. */

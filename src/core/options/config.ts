@@ -55,6 +55,32 @@ export interface ResolvedConfig extends AgentLoopConfig {
   readonly generateId: () => string;
 }
 
+const idBytes = 16;
+/** Random bytes for the next ids. */
+const pool = Buffer.allocUnsafeSlow(256 * idBytes);
+const idText = Buffer.allocUnsafeSlow(36);
+const hexDigits = Buffer.from('0123456789abcdef', 'latin1');
+const dash = 0x2d;
+let poolAt = pool.length;
+
+/** A random UUID (version 4) as a flat string. `crypto.randomUUID` gives a rope of twenty pieces, which a turn would hold until somebody reads it. */
+function randomId(): string {
+  if (poolAt === pool.length) {
+    crypto.getRandomValues(pool);
+    poolAt = 0;
+  }
+  pool[poolAt + 6] = (pool.readUInt8(poolAt + 6) & 0x0f) | 0x40;
+  pool[poolAt + 8] = (pool.readUInt8(poolAt + 8) & 0x3f) | 0x80;
+  let to = 0;
+  for (const byte of pool.subarray(poolAt, poolAt + idBytes)) {
+    if (to === 8 || to === 13 || to === 18 || to === 23) idText[to++] = dash;
+    idText[to++] = hexDigits[byte >> 4] as number;
+    idText[to++] = hexDigits[byte & 15] as number;
+  }
+  poolAt += idBytes;
+  return idText.toString('latin1');
+}
+
 /** Of a configuration without a logger. */
 export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -78,7 +104,7 @@ const defaults = {
   enableTracing: true,
   logger: silentLogger,
   clock: systemClock,
-  generateId: () => crypto.randomUUID(),
+  generateId: randomId,
 };
 
 /** The options, and what each must be. Those with `anything` have a check of their own in `resolveConfig`. */

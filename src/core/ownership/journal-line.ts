@@ -80,8 +80,10 @@ class JournalLine extends Stage<Signal> {
 
   protected override take(signal: Signal): void {
     const { journal: target } = this.#deps;
-    if (target === undefined) this.#pass(signal);
-    else if (signal.type === 'commit') this.#takeCommit(signal);
+    if (signal.type === 'commit') {
+      if (target) this.#takeCommit(signal);
+      else this.#pass(signal);
+    } else if (target === undefined) this.to.next(signal);
     else this.#takeDelta(signal, target);
   }
 
@@ -196,8 +198,7 @@ class JournalLine extends Stage<Signal> {
     this.to.next(signal);
   }
 
-  #pass(signal: Signal): void {
-    if (signal.type !== 'commit') return this.to.next(signal);
+  #pass(signal: Commit): void {
     this.#iteration = signal.after.iteration;
     this.#attempt = signal.after.attempt;
     this.to.next(signal);

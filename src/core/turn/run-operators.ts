@@ -281,7 +281,8 @@ class TurnTap extends Stage<Signal> {
   #lost = false;
 
   constructor(deps: RunDeps, span: Span, to: Sink<Signal>) {
-    super(to);
+    // A span that records nothing needs no state.
+    super(to, span.isRecording());
     this.#deps = deps;
     this.#span = span;
   }

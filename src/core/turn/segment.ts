@@ -21,7 +21,7 @@ import type { ModelCallDeps } from '../model-call/usage.ts';
 import { type ResolvedConfig, resolveConfig } from '../options/index.ts';
 import { DirectSubscriber, switchOnce } from '../streams/index.ts';
 import { checkToolsOfOpenCalls } from '../tool-call/tool-plan.ts';
-import { collectTools, noTools, providerName, ToolSet } from '../tool-call/tool-set.ts';
+import { listTools, noTools, providerName, type ToolSet } from '../tool-call/tool-set.ts';
 import { runLoop } from './loop.ts';
 import type { RunDeps } from './run-operators.ts';
 
@@ -136,8 +136,8 @@ function loopSegment(deps: RunDeps, traceContext: Context, resumed: boolean): (s
       if (onlyCloses(deps, state)) return run(noTools, out);
       const { turn, authContext, context } = deps;
       const waiting = new Set<ToolProvider>();
-      const tools = collectTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
-      if (!(tools instanceof Promise)) return run(new ToolSet(tools), out);
+      const tools = listTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
+      if (!(tools instanceof Promise)) return run(tools, out);
       const runLater = switchOnce((listed: ToolSet) => new Observable<Signal>((to) => run(listed, to)));
       toolsInTime(deps, { tools, waiting, resumed }).pipe(runLater).subscribe(out);
     });
@@ -150,7 +150,7 @@ function onlyCloses({ scope, drain, config }: RunDeps, { resumes }: LoopState): 
 }
 
 interface ListedTools {
-  readonly tools: Extract<ReturnType<typeof collectTools>, Promise<unknown>>;
+  readonly tools: Promise<ToolSet>;
   /** Providers that have not answered yet. */
   readonly waiting: ReadonlySet<ToolProvider>;
   readonly resumed: boolean;
@@ -167,7 +167,7 @@ function toolsInTime(deps: RunDeps, { tools, waiting, resumed }: ListedTools): O
     const { toolListTimeoutMs: ms, clock } = deps.config;
     if (ms > 0) subscriber.add(clock.schedule(ms, () => fail(lateTools(waiting, ms))));
     for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
-    tools.then((all) => give(new ToolSet(all))).catch(fail);
+    tools.then(give).catch(fail);
   });
 }
 

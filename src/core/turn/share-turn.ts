@@ -153,7 +153,9 @@ class Share implements SharedTurn, Observer<Signal> {
     const { projector } = this.#options;
     if (signal.type !== 'commit') {
       const event = projector.projectDelta(signal);
-      if (event) this.#emit(event);
+      if (!event) return;
+      for (const subscriber of this.#liveSubscribers) subscriber.next(event);
+      for (const subscriber of this.#subscribers) subscriber.next(event);
       return;
     }
     this.state = signal.after;
@@ -161,12 +163,14 @@ class Share implements SharedTurn, Observer<Signal> {
     this.cause ??= signal.cause;
     if (signal.endedBefore) this.endedBefore = true;
     for (const { record } of signal.steps) this.#records.push(record);
-    for (const event of projector.project(signal)) this.#emit(event);
+    this.#emit(projector.project(signal));
   }
 
-  #emit(event: AgentEvent): void {
-    for (const subscriber of this.#liveSubscribers) subscriber.next(event);
-    for (const subscriber of this.#subscribers) subscriber.next(event);
+  #emit(events: readonly AgentEvent[]): void {
+    for (const event of events) {
+      for (const subscriber of this.#liveSubscribers) subscriber.next(event);
+      for (const subscriber of this.#subscribers) subscriber.next(event);
+    }
   }
 
   #close(end: End): void {

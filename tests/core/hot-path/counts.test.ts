@@ -27,31 +27,31 @@ describe('calls of functions', () => {
   }, 120_000);
 
   it('W-01 are few in an iteration with one tool', () => {
-    expect(cost.iteration.own).toBeLessThanOrEqual(458);
+    expect(cost.iteration.own).toBeLessThanOrEqual(444);
     expect(cost.iteration.rxjs).toBeLessThanOrEqual(78);
   });
 
   it('W-03 are few in a turn with one model call, and for the loop that runs it', () => {
-    expect(cost.turn.own).toBeLessThanOrEqual(489);
+    expect(cost.turn.own).toBeLessThanOrEqual(464);
     expect(cost.turn.rxjs).toBeLessThanOrEqual(113);
     expect(cost.loop.own + cost.loop.rxjs).toBeLessThanOrEqual(49);
   });
 
   it('W-04 are few for one more call of an answer, however many there are', () => {
-    expect(cost.call.own).toBeLessThanOrEqual(195);
+    expect(cost.call.own).toBeLessThanOrEqual(191);
     expect(cost.call.rxjs).toBeLessThanOrEqual(47);
     expect(cost.callOfMany).toEqual(cost.call);
   });
 
   it('W-06 are few for a text delta', () => {
-    expect(Math.round(cost.delta.own)).toBeLessThanOrEqual(29);
+    expect(Math.round(cost.delta.own)).toBeLessThanOrEqual(24);
     expect(Math.round(cost.delta.rxjs)).toBeLessThanOrEqual(4);
   });
 
   it('W-07 are few more with a store in memory', () => {
-    expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(94);
+    expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(92);
     expect(cost.storedIteration.rxjs - cost.iteration.rxjs).toBeLessThanOrEqual(6);
-    expect(cost.storedTurn.own - cost.turn.own).toBeLessThanOrEqual(234);
+    expect(cost.storedTurn.own - cost.turn.own).toBeLessThanOrEqual(231);
     expect(cost.storedTurn.rxjs - cost.turn.rxjs).toBeLessThanOrEqual(67);
   });
 
@@ -98,7 +98,7 @@ describe('bytes allocated', () => {
   });
 
   it('W-03 are few for a turn', () => {
-    expect(bytes.turn.bytes).toBeLessThanOrEqual(42_000);
+    expect(bytes.turn.bytes).toBeLessThanOrEqual(39_000);
   });
 });
 
@@ -109,8 +109,8 @@ describe('bytes held', () => {
   }, 60_000);
 
   it('W-05 are few for a turn that waits for its model', () => {
-    expect(live.turn).toBeLessThanOrEqual(11_000);
-    expect(live.storedTurn).toBeLessThanOrEqual(14_500);
+    expect(live.turn).toBeLessThanOrEqual(9_800);
+    expect(live.storedTurn).toBeLessThanOrEqual(13_300);
   });
 
   it('W-13 are at most 2.5 for each byte of an open answer', () => {

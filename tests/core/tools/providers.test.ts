@@ -62,6 +62,50 @@ describe('tool providers', () => {
     expect(runs).toEqual(['call_1_0', 'call_2_0']);
   });
 
+  it('are offered as they list their tools for this turn, also where they listed others for the turn before', async () => {
+    const named = (name: string): ToolDefinition => ({ ...definition, function: { ...definition.function, name } });
+    const [find, hunt] = [named('find'), named('hunt')];
+    const listed = [[definition], [definition], [definition, find], [hunt, find], [find, hunt], [find]];
+    let turns = 0;
+    const { provider } = asked(() => listed[turns++] ?? []);
+    const model = bench.model([...listed, []].map(() => ({ text: 'Done.' })));
+    const loop = new AgentLoop(bench.config(model, { toolProviders: [provider] }));
+    for (const _ of [...listed, []]) await loop.startTurn(question).result();
+    const names = model.calls.map(({ tools = [] }) => tools.map((each) => each.function.name));
+    expect(names).toEqual([
+      ['search'],
+      ['search'],
+      ['search', 'find'],
+      ['hunt', 'find'],
+      ['find', 'hunt'],
+      ['find'],
+      [],
+    ]);
+  });
+
+  it('that an extension adds to one turn are unknown in the next turn of the loop', async () => {
+    const extra = plainTools({ extra: () => 'ran' });
+    const model = bench.model([
+      { toolCalls: [{ name: 'search', arguments: { q: 'a' } }] },
+      { toolCalls: [{ name: 'extra' }] },
+      { text: 'Done.' },
+      { toolCalls: [{ name: 'extra' }] },
+      { text: 'Done.' },
+    ]);
+    const extensions = [
+      {
+        name: 'adder',
+        afterIteration: ({ taskId, iteration }: { readonly taskId: string; readonly iteration: number }) =>
+          taskId === 'one' && iteration === 1 ? { tools: { add: [extra] } } : undefined,
+      },
+    ];
+    const loop = new AgentLoop(bench.config(model, { toolProviders: [asked().provider], extensions }));
+    await loop.startTurn(question, { taskId: 'one' }).result();
+    await loop.startTurn(question, { taskId: 'two' }).result();
+    const results = model.calls.map(({ messages }) => messages.at(-1)?.content);
+    expect([results[2], results[4]]).toEqual(['ran', expect.stringMatching(/tool "extra" is not known/)]);
+  });
+
   it('S1-48 run each call of theirs once', async () => {
     const [first, second] = [
       asked(),
