@@ -2,7 +2,8 @@ import type { JournalRecord } from 'millrace';
 import { isTerminal } from 'millrace/internals';
 import { violationsOf } from '../crash/invariants.ts';
 import type { Deed } from '../crash/workload/world.ts';
-import { type Faults, isInOutage } from './faults.ts';
+import { dispatchedTwice, wakeUpsLost } from './dispatch.ts';
+import { bornAgain, type Faults, isInOutage } from './faults.ts';
 import type { LoadDeed } from './ledger.ts';
 import { type LoadTurn, loadPlan } from './turns.ts';
 
@@ -13,6 +14,7 @@ export interface Remains {
   readonly deeds: readonly LoadDeed[];
   readonly faults: Faults;
   readonly leaseMs: number;
+  readonly lockMs: number;
   /** Turns that run at the same time, over all workers. */
   readonly places: number;
 }
@@ -21,8 +23,8 @@ export interface Findings {
   readonly violations: readonly string[];
   /** From each kill to the new owner of each turn that the process had, in milliseconds, sorted. */
   readonly takeovers: readonly number[];
-  /** Takeovers while Redis was away, which have no bound. */
-  readonly unbounded: number;
+  /** Of the takeovers: those in which Redis was away. Their time counts from when it was back. */
+  readonly inOutage: number;
   /** How often a worker stood still for longer than half a lease. */
   readonly stalls: number;
   /** For how long a turn of each tenant waited for its first model call, median, in milliseconds. */
@@ -37,7 +39,7 @@ interface Act {
 
 /** Compares journals and ledgers with what a fleet promises. `boundMs`: of takeovers. */
 export function findingsOf(remains: Remains, boundMs: number): Findings {
-  const { turns, journals, deeds, faults, leaseMs } = remains;
+  const { turns, journals, deeds, faults, leaseMs, lockMs, places } = remains;
   const stalls = deeds.flatMap((deed) => (deed.type === 'stalled' && deed.ms > leaseMs / 2 ? [deed] : []));
   const paused = new Set([
     ...faults.workers.flatMap(({ pid, resumedAt }) => (resumedAt === undefined ? [] : [pid])),
@@ -46,30 +48,39 @@ export function findingsOf(remains: Remains, boundMs: number): Findings {
   const ofTask = byTask(deeds);
   const violations: string[] = [];
   const takeovers: number[] = [];
-  let unbounded = 0;
+  let inOutage = 0;
   for (const { taskId, seed } of turns) {
     const records = journals.get(taskId) ?? [];
     const own = ofTask.get(taskId) ?? [];
-    violations.push(...violationsOf({ taskId, plan: loadPlan(seed), records, deeds: own.filter(isDeed), paused }));
+    violations.push(
+      ...violationsOf({ taskId, plan: loadPlan(seed, lockMs), records, deeds: own.filter(isDeed), paused }),
+    );
     if (!records.some(isTerminal)) continue;
     const acts = actsOf(own);
-    const lost = takeoversOf(records, acts, faults);
+    const lost = takeoversOf(records, own, faults);
     for (const { from, to } of lost) {
       if (to === undefined) violations.push(`${taskId}: a turn whose worker died is resumed: it was not`);
-      else if (isInOutage(faults, from, to)) unbounded++;
       else {
-        takeovers.push(to - from);
-        if (to - from > boundMs)
-          violations.push(`${taskId}: a takeover takes at most ${boundMs} ms: it took ${to - from} ms`);
+        const ms = to - bornAgain(faults, from, to);
+        if (isInOutage(faults, from, to)) inOutage++;
+        else takeovers.push(ms);
+        if (ms > boundMs) violations.push(`${taskId}: a takeover takes at most ${boundMs} ms: it took ${ms} ms`);
       }
     }
     for (const when of unexplained(records, acts, remains, stalls))
       violations.push(`${taskId}: a turn changes its owner only where that died: it was resumed ${when}`);
     violations.push(...observedWrong(taskId, records, own));
+    violations.push(...wakeUpsLost({ taskId, records, deeds: own }, faults, boundMs));
   }
+  const all = turns.map(({ taskId }) => ({
+    taskId,
+    records: journals.get(taskId) ?? [],
+    deeds: ofTask.get(taskId) ?? [],
+  }));
+  violations.push(...dispatchedTwice(all, faults, places));
   const { broken, waits } = sharesOf(remains, ofTask);
   violations.push(...broken);
-  return { violations, takeovers: takeovers.sort((a, b) => a - b), unbounded, stalls: stalls.length, waits };
+  return { violations, takeovers: takeovers.sort((a, b) => a - b), inOutage, stalls: stalls.length, waits };
 }
 
 function byTask(deeds: readonly LoadDeed[]): ReadonlyMap<string, readonly LoadDeed[]> {
@@ -93,15 +104,25 @@ function actsOf(deeds: readonly LoadDeed[]): readonly Act[] {
 }
 
 /** For each worker that was killed or stopped while it had the turn: from then until the turn was resumed. */
-function takeoversOf(records: readonly JournalRecord[], acts: readonly Act[], { workers }: Faults) {
+function takeoversOf(records: readonly JournalRecord[], deeds: readonly LoadDeed[], { workers }: Faults) {
+  const acts = actsOf(deeds);
+  const taken = deeds.flatMap((deed) => (deed.type === 'took' ? [deed] : []));
   const endedAt = records.find(isTerminal)?.at ?? Number.POSITIVE_INFINITY;
   return workers.flatMap(({ pid, at: from, resumedAt }) => {
     if (endedAt <= from) return [];
+    // Nobody has a turn that waits for its answer.
+    if (records.findLast(({ at }) => at <= from)?.type === 'turn.suspended') return [];
     // One that was stopped may have been told to go on before anybody wanted its turns.
     if (acts.findLast(({ at }) => at <= from)?.pid !== pid) return [];
     const to = records.find(({ type, at }) => type === 'turn.resumed' && at >= from)?.at;
     const isStill = to === undefined && resumedAt !== undefined && endedAt >= resumedAt;
-    return isStill ? [] : [{ from, to }];
+    if (isStill) return [];
+    // The next ones may have died with its job, too, while they waited for the lease.
+    const lostAgain = workers.filter((next) => {
+      const isNext = next.at > from && next.at <= (to ?? next.at);
+      return isNext && taken.some((took) => took.pid === next.pid && took.at >= from && took.at <= next.at);
+    });
+    return [{ from: Math.max(from, ...lostAgain.map(({ at }) => at)), to }];
   });
 }
 
@@ -114,7 +135,7 @@ function unexplained(
 ): readonly string[] {
   return records.flatMap(({ type, at }, index) => {
     const before = records[index - 1];
-    if (type !== 'turn.resumed' || before === undefined) return [];
+    if (type !== 'turn.resumed' || before === undefined || isAnswered(before)) return [];
     const from = before.at;
     const ownedFrom = records.slice(0, index).findLast((record) => record.type === 'turn.resumed')?.at ?? 0;
     // The new owner may call its model in the millisecond of its record.
@@ -130,6 +151,11 @@ function unexplained(
       ? []
       : [`${at - from} ms after its last record, of process ${pid}`];
   });
+}
+
+/** Whoever answers a turn that is suspended lets anybody resume it. */
+function isAnswered({ type }: JournalRecord): boolean {
+  return type === 'turn.suspended' || type === 'turn.answered';
 }
 
 /** An observer sees every event once and in order, and one end. Turns that nobody observed have no events. */

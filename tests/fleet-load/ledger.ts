@@ -7,6 +7,12 @@ export type LoadDeed =
   | Deed
   /** The queue has taken a turn. `before`: how many it had taken by then. */
   | { readonly type: 'submitted'; readonly task: string; readonly from: number; readonly at: number }
+  /** The queue has taken the answer to a question of the turn. */
+  | { readonly type: 'answered'; readonly task: string; readonly at: number }
+  /** A worker has the job of a turn, and asks for the lease. */
+  | { readonly type: 'took'; readonly task: string; readonly pid: number; readonly at: number }
+  /** A worker had the job of a turn, and is done with it. */
+  | { readonly type: 'run'; readonly task: string; readonly outcome: string; readonly at: number }
   /** An observer got an event, and the end of its stream. */
   | { readonly type: 'seen'; readonly task: string; readonly cursor: string; readonly kind: string }
   | { readonly type: 'closed'; readonly task: string }
@@ -57,11 +63,10 @@ export class Ledger implements World {
   }
 }
 
-/** What all processes of a role noted, or all of all. */
+/** What all processes of a role noted, or all of all. A line that its process did not come to write whole is left out. */
 export function readLedgers(folder: string, role = ''): readonly LoadDeed[] {
   return readdirSync(folder)
     .filter((name) => name.startsWith(role) && name.endsWith('.jsonl'))
-    .flatMap((name) => readFileSync(join(folder, name), 'utf8').split('\n'))
-    .filter((line) => line !== '')
+    .flatMap((name) => readFileSync(join(folder, name), 'utf8').split('\n').slice(0, -1))
     .map((line) => JSON.parse(line));
 }

@@ -23,9 +23,12 @@ export interface LoadResult extends Findings {
 }
 
 const name = 'load';
+const agentId = 'ada';
 /** No turn made its last model call for so long: the run is stuck. */
 const stuckMs = 60_000;
 const endingMs = 30_000;
+/** Rarely, so that what only a sweep brings back is late. */
+const sweepMs = (lockMs: number) => Math.max(10_000, Math.min(4 * lockMs, 50_000));
 /** Two clocks, a busy machine. */
 const toleranceMs = 1_000;
 
@@ -52,7 +55,7 @@ class Load {
   readonly #processes: LoadProcess[] = [];
   readonly #workers: LoadProcess[] = [];
   readonly #broken: string[] = [];
-  readonly #faults: Faults = { workers: [], outages: [] };
+  readonly #faults: Faults = { workers: [], locks: [], outages: [] };
   readonly #last = new Set<string>();
   readonly #counts = { gateway: 0, observer: 0 };
   readonly #redis = { commands: 0, received: 0, sent: 0, cpuMs: 0 };
@@ -64,7 +67,13 @@ class Load {
     this.#program = program;
     this.#servers = servers;
     this.#random = new Random(seed);
-    const worker = { concurrency, lockMs, leaseMs: lockMs / 2, stalledCheckMs: lockMs / 4, sweepEveryMs: 10_000 };
+    const worker = {
+      concurrency,
+      lockMs,
+      leaseMs: lockMs / 2,
+      stalledCheckMs: lockMs / 4,
+      sweepEveryMs: sweepMs(lockMs),
+    };
     const { url: redis } = servers.redis;
     this.#order = { redis, postgres: servers.postgres?.url, name, folder, turns, seed, observed, worker };
   }
@@ -96,6 +105,7 @@ class Load {
       deeds: readLedgers(this.#order.folder),
       faults: this.#faults,
       leaseMs,
+      lockMs,
       places: workers * this.#options.concurrency,
     };
     const findings = findingsOf(remains, lockMs + 2 * stalledCheckMs + toleranceMs);
@@ -107,6 +117,7 @@ class Load {
   #start(role: Role): LoadProcess {
     const take = (report: Report) => {
       if (report.type === 'last') this.#last.add(report.taskId);
+      if (report.type === 'long' && this.#options.killEveryMs > 0) this.#loseLock(report.taskId);
       if (report.type === 'count' && role !== 'worker') this.#counts[role] = report.count;
     };
     const lost = (why: string) => {
@@ -164,6 +175,15 @@ class Load {
     await sleep(lockMs * 1.5);
     this.#faults.workers.push({ pid: worker.pid, at, resumedAt: Date.now() });
     worker.resume();
+  }
+
+  /** Deletes the lock of a turn's job, while its worker holds the lease. */
+  #loseLock(taskId: string): void {
+    this.#faults.locks.push({ taskId, at: Date.now() });
+    const script = `local id = redis.call('GET', KEYS[1]) return id and redis.call('DEL', ARGV[1] .. id .. ':lock')`;
+    const queue = `{${name}}:${agentId}:`;
+    // Where Redis is away the lock stays.
+    this.#servers.redis.cliLater('EVAL', script, '1', `${queue}de:${taskId}`, queue).catch(() => {});
   }
 
   async #restartRedis(): Promise<void> {

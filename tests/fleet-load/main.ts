@@ -1,7 +1,7 @@
 // Turns of a fleet at once while its processes and Redis die. What it does and tells is in README.md.
 import { ChildBundle } from '../crash/parent/child-bundle.ts';
 import { type LoadResult, runLoad } from './load.ts';
-import { mutations } from './mutations.ts';
+import { runMutations } from './mutation-run.ts';
 import { type CommandLine, optionsOf, usage } from './options.ts';
 import { tableOf } from './table.ts';
 
@@ -9,7 +9,8 @@ const options = given();
 console.log(
   `seed ${options.seed}: ${options.turns} turns, ${options.workers} workers, journals in ${options.store}, a kill every ${options.killEveryMs} ms`,
 );
-const bundle = new ChildBundle(mutations[options.mutation ?? ''], 'tests/fleet-load/child.ts');
+if (options.planted.length > 0) process.exit((await runMutations(options, options.planted)) ? 0 : 1);
+const bundle = new ChildBundle([], 'tests/fleet-load/child.ts');
 const result: LoadResult = await runLoad(options, bundle.path).finally(() => bundle.remove());
 console.log(tableOf(options, result));
 for (const violation of result.violations.slice(0, 50)) console.log(`VIOLATION ${violation}`);

@@ -16,12 +16,12 @@ export interface LoadOptions {
 }
 
 export interface CommandLine extends LoadOptions {
-  /** The bug that is planted, if any: the run has to find it. */
-  readonly mutation: string | undefined;
+  /** The bugs that are planted one after the other, if any: each run has to find its own. */
+  readonly planted: readonly string[];
 }
 
 export const usage = `Usage: npm run test:fleet -- [--turns N] [--workers N] [--store redis|postgres] [--seed N] [--kill-every MS]
-         [--observed N] [--concurrency N] [--lock MS] [--mutation ${Object.keys(mutations).join('|')}]`;
+         [--observed N] [--concurrency N] [--lock MS] [--mutations] [--mutation ${Object.keys(mutations).join('|')}]`;
 
 /** What the command line says. Errors: a sentence that says what is wrong with it. */
 export function optionsOf(args: readonly string[]): CommandLine {
@@ -37,12 +37,13 @@ export function optionsOf(args: readonly string[]): CommandLine {
       observed: text,
       concurrency: text,
       lock: text,
-      mutation: text,
+      mutation: { type: 'string', multiple: true },
+      mutations: { type: 'boolean' },
     },
   });
-  const { store = 'redis', mutation } = values;
-  if (mutation !== undefined && !(mutation in mutations))
-    throw new Error(`--mutation is ${mutation}; known are ${Object.keys(mutations).join(', ')}.`);
+  const { store = 'redis', mutation = [] } = values;
+  const stray = mutation.find((name) => !Object.hasOwn(mutations, name));
+  if (stray !== undefined) throw new Error(`--mutation is ${stray}; known are ${Object.keys(mutations).join(', ')}.`);
   if (store !== 'redis' && store !== 'postgres') throw new Error(`--store is ${store}; known are redis, postgres.`);
   const turns = numberOf('turns', values.turns, 11) ?? 500;
   return {
@@ -54,7 +55,7 @@ export function optionsOf(args: readonly string[]): CommandLine {
     observed: Math.min(turns, numberOf('observed', values.observed, 0) ?? 100),
     concurrency: numberOf('concurrency', values.concurrency, 1) ?? 10,
     lockMs: numberOf('lock', values.lock, 1_000) ?? 4_000,
-    mutation,
+    planted: values.mutations ? Object.keys(mutations) : mutation,
   };
 }
 

@@ -22,6 +22,8 @@ export type Report =
   | { readonly type: 'ready' }
   /** The model is called for the last time in this turn. */
   | { readonly type: 'last'; readonly taskId: string }
+  /** A tool runs that takes as long as the lock of the turn's job lasts. */
+  | { readonly type: 'long'; readonly taskId: string }
   /** So many are submitted, or observed to their end. */
   | { readonly type: 'count'; readonly count: number }
   | { readonly type: 'cpu'; readonly ms: number };

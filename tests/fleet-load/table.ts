@@ -10,8 +10,11 @@ export function tableOf({ turns }: LoadOptions, result: LoadResult): string {
     ['seconds', (ms / 1_000).toFixed(1)],
     ['turns/s', ((turns * 1_000) / ms).toFixed(1)],
     ['kills', result.kills],
-    ['takeovers', `${takeovers.length}, and ${result.unbounded} while Redis was away`],
-    ['takeover ms', `${takeovers[0] ?? '-'} / ${medianOf(takeovers)} / ${takeovers.at(-1) ?? '-'} (min, median, max)`],
+    ['takeovers', `${takeovers.length}, and ${result.inOutage} while Redis was away`],
+    [
+      'takeover ms',
+      `${takeovers[0] ?? '-'} / ${medianOf(takeovers)} / ${takeovers.at(-1) ?? '-'} (min, median, max), p95 ${takeovers[Math.floor(takeovers.length * 0.95)] ?? '-'}`,
+    ],
     ['first model call after ms', `${waits.large} large, ${waits.small} small tenant (median)`],
     ['CPU ms/turn', `${each(result.cpuMs, 2)} all processes, ${each(redis.cpuMs, 2)} Redis`],
     ['Redis commands/turn', each(redis.commands)],
