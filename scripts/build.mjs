@@ -93,12 +93,13 @@ function withLua({ onLoad }) {
   });
 }
 
-/** In place of src/stores/own-stores.ts, which imports the stores. */
+/** In place of src/stores/own-stores.ts, which imports the stores: for each of its imports, one that loads the entry of that name when it is needed. */
 function withOwnStores({ onLoad }) {
   onLoad({ filter: /[\\/]own-stores\.ts$/ }, ({ path }) => {
     const member = (name) =>
       `${name}() { try { return require("millrace/${name}"); } catch { return loadPackage("millrace/${name}"); } }`;
-    const contents = `import { loadPackage } from './load-package.ts';\nexport const ownStores = { ${member('lmdb')}, ${member('postgres')}, ${member('redis')} };\n`;
+    const names = [...readFileSync(path, 'utf8').matchAll(/^import \* as (\w+) from/gm)].map(([, name]) => name);
+    const contents = `import { loadPackage } from './load-package.ts';\nexport const ownStores = { ${names.map(member).join(', ')} };\n`;
     return { contents, loader: 'js', resolveDir: dirname(path) };
   });
 }

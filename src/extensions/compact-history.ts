@@ -34,7 +34,7 @@ import {
   summarizerOf,
   tokenLimit,
 } from './context/compaction-options.ts';
-import { summarize } from './context/summarize.ts';
+import { type SummaryRequest, summarize } from './context/summarize.ts';
 import { headAndTail } from './context/trim-tool-outputs.ts';
 import { messageTokens, requestOverhead, TurnTokens } from './context/turn-tokens.ts';
 
@@ -278,16 +278,12 @@ export async function compactConversation(
   return compacted && { compaction: compacted.compaction, usage: compacted.usage };
 }
 
-interface CompactionWork {
+interface CompactionWork extends SummaryRequest {
   readonly options: CompactionOptions;
   readonly inUse: ModelInUse;
   /** Of the next request, as it would be. */
   readonly tokens: number;
   readonly countTokens: TokenCounter;
-  readonly signal?: AbortSignal | undefined;
-  readonly traceContext?: Context | undefined;
-  /** Told what calls took of which no summary came. */
-  readonly noteUsage?: ((usage: Usage) => void) | undefined;
 }
 
 interface Compacted {

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { agent, InMemoryStateStore, tool } from 'millrace';
-import { a2aServer } from 'millrace/a2a';
+import { describe, expect, it } from '@jest/globals';
+import { agent, tool } from 'millrace';
 import { scriptedLLM } from 'millrace/testing';
 import { reach } from './reach.ts';
+import { servedAgent } from './served-agent.ts';
 
 /** JSON that is read at any depth, but cannot be written at this one. */
 const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`;
@@ -35,16 +35,7 @@ describe('JSON of a model that nests too deep', () => {
 });
 
 describe('a request that nests too deep', () => {
-  const taskStateStore = new InMemoryStateStore();
-  const served = agent({ id: 'served', description: 'Answers.', provider: scriptedLLM([]), taskStateStore });
-  let url: string;
-  let close: () => Promise<void>;
-  beforeAll(async () => {
-    const server = await a2aServer({ agent: served, grpc: { port: 0 } });
-    ({ url } = await server.listen({ port: 0 }));
-    close = () => server.close();
-  });
-  afterAll(() => close());
+  const server = servedAgent();
 
   const old = (member: string) =>
     `{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"x"}],${member}}`;
@@ -58,13 +49,13 @@ describe('a request that nests too deep', () => {
     ['HTTP+JSON', '0.3', '/a2a/rest/v1/message:send', `{"message":${old(`"other":${nested(20_000)}`)}}`],
   ])('H-19 is the fault of its client: %s %s', async (_binding, version, path, body) => {
     const headers = { 'content-type': 'application/json', 'a2a-version': version };
-    const response = await fetch(new URL(path, url), { method: 'POST', headers, body });
+    const response = await fetch(new URL(path, server.url), { method: 'POST', headers, body });
     expect(response.status).toBe(400);
     expect(await response.text()).toContain('The request nests deeper than 500 levels.');
   });
 
   it('H-19 is the fault of its client: GRPC 1.0', async () => {
-    const { client, options } = await reach(url, ['GRPC', '1.0']);
+    const { client, options } = await reach(server.url, ['GRPC', '1.0']);
     const message = {
       messageId: 'm',
       role: 1,

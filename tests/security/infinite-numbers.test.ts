@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { agent, eagerTools, InMemoryStateStore, LocalToolProvider, tool } from 'millrace';
-import { a2aServer } from 'millrace/a2a';
+import { describe, expect, it } from '@jest/globals';
+import { agent, eagerTools, LocalToolProvider, tool } from 'millrace';
 import { scriptedLLM } from 'millrace/testing';
 import { reach } from './reach.ts';
+import { servedAgent } from './served-agent.ts';
 
 // JSON has no number that is not finite, but JSON.parse makes one of these; written again, it is null.
 const infinite = ['1e999', '-1E+0400', '9'.repeat(400), '0.5e310'];
@@ -53,16 +53,7 @@ describe('arguments of a model with a number that is not finite', () => {
 });
 
 describe('a message of a client with a number that is not finite', () => {
-  const taskStateStore = new InMemoryStateStore();
-  const served = agent({ id: 'served', description: 'Answers.', provider: scriptedLLM([]), taskStateStore });
-  let url: string;
-  let close: () => Promise<void>;
-  beforeAll(async () => {
-    const server = await a2aServer({ agent: served, grpc: { port: 0 } });
-    ({ url } = await server.listen({ port: 0 }));
-    close = () => server.close();
-  });
-  afterAll(() => close());
+  const server = servedAgent();
 
   const old = '{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"data","data":{"n":1e999}}]}';
   const now = '{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}],"metadata":{"n":[-1e999]}}';
@@ -76,14 +67,14 @@ describe('a message of a client with a number that is not finite', () => {
     ['HTTP+JSON', '1.0', '/a2a/rest/message:send', `{"message":${now}}`, 400],
   ])('is the fault of its client, and starts no task: %s %s', async (_binding, version, path, body, status) => {
     const headers = { 'content-type': 'application/json', 'a2a-version': version };
-    const response = await fetch(new URL(path, url), { method: 'POST', headers, body });
+    const response = await fetch(new URL(path, server.url), { method: 'POST', headers, body });
     expect(response.status).toBe(status);
     expect(await response.text()).toContain(refusal);
-    expect(taskStateStore.list()).toEqual([]);
+    expect(server.store.list()).toEqual([]);
   });
 
   it('is the fault of its client, and starts no task: GRPC 1.0', async () => {
-    const { client, options } = await reach(url, ['GRPC', '1.0']);
+    const { client, options } = await reach(server.url, ['GRPC', '1.0']);
     const part = { metadata: undefined, filename: '', mediaType: '' };
     const content = { $case: 'data' as const, value: { n: Number.NaN } };
     const message = { messageId: 'm', role: 1, contextId: '', taskId: '', extensions: [], referenceTaskIds: [] };
@@ -97,6 +88,6 @@ describe('a message of a client with a number that is not finite', () => {
       options,
     );
     await expect(sent).rejects.toThrow(/not finite|INVALID_ARGUMENT/);
-    expect(taskStateStore.list()).toEqual([]);
+    expect(server.store.list()).toEqual([]);
   });
 });
