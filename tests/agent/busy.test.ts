@@ -31,6 +31,22 @@ describe('a busy agent', () => {
     await expect(ada.run('3')).resolves.toMatchObject({ text: 'Three.' });
   });
 
+  it('stays busy with a turn that was started twice under one id, when a reader of the second leaves', async () => {
+    const held = gate();
+    const ada = on.agent([{ gate: held.opened, text: 'One.' }]);
+    const first = watch(ada.startTurn('1', { taskId: 't' }));
+    await first.until('internal:llm-call');
+    const second = watch(ada.startTurn('1', { taskId: 't' }));
+    await second.until('internal:llm-call');
+    second.leave();
+    await new Promise(setImmediate);
+    expect([ada.isBusy(), ada.state]).toEqual([true, 'busy']);
+    expect(() => ada.startTurn('2')).toThrow(expect.objectContaining({ code: 'AGENT_BUSY' }));
+    held.open();
+    await first.ended;
+    expect([ada.isBusy(), ada.state]).toEqual([false, 'ready']);
+  });
+
   it('fails a turn that was made before the other one started', async () => {
     const held = gate();
     const messageStore = on.messages();

@@ -1,8 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
-import { doneTool, guardrails, type HookContext, tool, toolPermissions, withoutCalls } from 'millrace';
+import {
+  doneTool,
+  type Extension,
+  guardrails,
+  type HookContext,
+  inSequence,
+  tool,
+  toolPermissions,
+  withoutCalls,
+} from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import { gate } from 'millrace/testing';
 import type { AgentSettings } from 'millrace/types';
+import { z } from 'zod';
 import { ofKind, textsOf, watch } from '../core/watch-events.ts';
 import { says, user } from './agent-bench.ts';
 import { answer, handing, lastOf, teamBench } from './team-bench.ts';
@@ -255,6 +265,60 @@ describe('a turn that is handed over', () => {
       taskStateStore: store,
     });
     await expect((await again.resume(taskId)).result()).resolves.toMatchObject({ text: 'B once more.', agentId: 'b' });
+  });
+
+  it('begins with the next agent in a fork that was cut after the hand-off: what that one did first is not copied', async () => {
+    const { store } = on.bench;
+    const begun: string[] = [];
+    const greeting: Extension = {
+      name: 'greeting',
+      beforeTurn({ taskId, agentId }) {
+        begun.push(`${taskId} ${agentId}`);
+        return { messages: [user(`You are in ${taskId}.`)] };
+      },
+    };
+    const of = (first: Parameters<typeof player>[1], b: ReturnType<typeof player>) =>
+      made([player('a', first), b], { handOff: true, taskStateStore: store });
+    await of([handing('b')], player('b', answer('B.'), { extensions: [greeting] })).ask('1', { taskId: 't' });
+    await AgentLoop.fork('t', { store, at: 1, taskId: 'f' });
+    const b = player('b', answer('B once more.'), { extensions: [greeting] });
+    await expect((await of([], b).resume('f')).result()).resolves.toMatchObject({ text: 'B once more.' });
+    expect(begun).toEqual(['t b', 'f b']);
+    expect(lastOf(b)?.filter(({ role }) => role === 'user')).toEqual([user('1'), user('You are in f.')]);
+  });
+
+  it('continues at the next agent of a sequence in a fork that was cut after the answer of the first one', async () => {
+    const { store } = on.bench;
+    const of = (first: Parameters<typeof player>[1], next: Parameters<typeof player>[1]) =>
+      made([player('a', first), player('b', next)], { routing: inSequence(['a', 'b']), taskStateStore: store });
+    await of(answer('A.'), answer('B.')).ask('1', { taskId: 't' });
+    const { taskId } = await AgentLoop.fork('t', { store, at: 1 });
+    const again = of([], answer('B once more.'));
+    await expect((await again.resume(taskId)).result()).resolves.toMatchObject({ text: 'B once more.', agentId: 'b' });
+    expect(store.read(taskId).filter(({ type }) => type === 'agent.changed')).toHaveLength(
+      store.read('t').filter(({ type }) => type === 'agent.changed').length,
+    );
+  });
+
+  it('remembers what was said before a guardrail refused the answer of a turn', async () => {
+    const polite = guardrails({
+      output: [{ name: 'polite', check: (text) => (text.includes('rude') ? { block: 'it is rude' } : undefined) }],
+    });
+    const messageStore = on.messages();
+    const b = player('b', [{ toolCalls: [{ name: 'count' }] }, { text: 'A rude answer.' }, { text: 'Two.' }], {
+      extensions: [polite],
+      tools: [tool({ name: 'count', description: 'Counts.', parameters: z.object({}), execute: () => '2' })],
+    });
+    const one = made([b], { messageStore });
+    await expect(one.ask('How many?')).rejects.toMatchObject({ code: 'GUARDRAIL' });
+    const { messages } = messageStore.load('c');
+    expect(messages.slice(0, 3)).toMatchObject([
+      user('How many?'),
+      { role: 'assistant' },
+      { role: 'tool', content: '2' },
+    ]);
+    await expect(one.ask('And politely?')).resolves.toMatchObject({ text: 'Two.' });
+    expect(lastOf(b)?.slice(0, messages.length)).toEqual(messages);
   });
 
   it('asks the input guardrails of an agent about what the user says now, and remembers nothing that they refuse', async () => {
