@@ -183,8 +183,6 @@ export class JobRunner {
   async #isOver(taskId: string, state: LoopState | undefined): Promise<void> {
     const { queue, agent } = this.#options;
     if (state?.outcome) this.#tell(taskId, state.outcome.state);
-    const tenant = state?.turn.settings.tenant;
-    if (tenant !== undefined) await queue.counts.settle(tenant, taskId);
     const isComplete = state?.isComplete === true;
     const summary = isComplete ? undefined : await queue.store.describe(taskId);
     if (summary && !summary.held && (summary.state === 'working' || summary.state === 'submitted'))

@@ -15,8 +15,6 @@ export interface WorkerStatus {
 
 /** How long a producer may take between its place and its job. */
 const placeMs = 10_000;
-/** What is left of a turn that nobody settled, such as one that was deleted. */
-const forgottenAfterMs = 86_400_000;
 /** A worker that says nothing for that long is gone. */
 const silentMs = 30_000;
 
@@ -36,12 +34,6 @@ if count >= tonumber(ARGV[2]) and not redis.call('ZSCORE', KEYS[1], ARGV[3]) the
 redis.call('ZADD', KEYS[1], ARGV[4], ARGV[3])
 return 1`;
 
-/** KEYS: the turns of a tenant that are not settled. ARGV: now, the task, before when what is there is forgotten. How many there are. */
-const countIn = `
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[3])
-redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])
-return redis.call('ZCARD', KEYS[1])`;
-
 /** KEYS: the running turns of a tenant. ARGV: now, the most, the task, until when it counts as running. 1: it may run. */
 const enter = `
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1])
@@ -50,7 +42,7 @@ redis.call('ZADD', KEYS[1], ARGV[4], ARGV[3])
 return 1`;
 
 /**
- * What the processes of a fleet count together, in the Redis of the queue: places below `maxOutstanding`, turns of tenants, who sweeps, which
+ * What the processes of a fleet count together, in the Redis of the queue: places below `maxOutstanding`, running turns of tenants, who sweeps, which
  * workers there are. All of it may be lost, and comes back by itself. Without Redis there is none of it.
  */
 export class SharedCounts {
@@ -78,18 +70,6 @@ export class SharedCounts {
 
   async leavePlace(agentId: string, taskId: string): Promise<void> {
     if (this.isThere) await this.#send('ZREM', this.#places(agentId), taskId);
-  }
-
-  /** How many turns of a tenant are outstanding, with this one. */
-  async countIn(tenant: string, taskId: string): Promise<number> {
-    if (!this.isThere) return 1;
-    const now = this.#now();
-    return Number(await this.#evaluate(countIn, [this.#outstanding(tenant)], [now, taskId, now - forgottenAfterMs]));
-  }
-
-  /** A turn of a tenant is no longer outstanding. */
-  async settle(tenant: string, taskId: string): Promise<void> {
-    if (this.isThere) await this.#send('ZREM', this.#outstanding(tenant), taskId);
   }
 
   /** Whether one more turn of a tenant may run; it counts until then, unless it is renewed. A turn that counts already may. */
@@ -139,10 +119,6 @@ export class SharedCounts {
 
   #places(agentId: string): string {
     return this.#connections.key('places', agentId);
-  }
-
-  #outstanding(tenant: string): string {
-    return this.#connections.key('outstanding', tenant);
   }
 
   #running(tenant: string): string {

@@ -16,6 +16,7 @@ import type { Answers } from '../core/options/index.ts';
 import type { SubmitOptions } from '../core/turn/index.ts';
 import { QueueConnections, type TurnJob } from './connection.ts';
 import { type DeadTurn, DeadTurns, type DeadTurnsQuery } from './dead-turns.ts';
+import { FairShares } from './fair-shares.ts';
 import { type FleetHealth, healthOf } from './health.ts';
 import { checkDelay, checkQueueOptions, checkSchedule, type SchedulePlan, type TurnQueueOptions } from './options.ts';
 import { SharedCounts } from './shared-counts.ts';
@@ -101,6 +102,7 @@ export class FleetQueue implements TurnQueue {
   readonly counts: SharedCounts;
   readonly clock: Clock;
   readonly deadTurns: DeadTurns;
+  readonly #shares: FairShares;
   readonly #producers = new Map<string, AgentLoop>();
 
   constructor(options: TurnQueueOptions) {
@@ -110,6 +112,7 @@ export class FleetQueue implements TurnQueue {
     this.clock = clock;
     this.connections = new QueueConnections(connection, name);
     this.counts = new SharedCounts(this.connections, () => clock.now());
+    this.#shares = new FairShares(this.connections);
     this.deadTurns = new DeadTurns({ store: options.store, connections: this.connections, counts: this.counts, clock });
   }
 
@@ -145,8 +148,7 @@ export class FleetQueue implements TurnQueue {
     const { contextId } = task;
     const places = this.#places;
     if (given.contextId !== undefined && places) await places.begin(contextId, taskId);
-    const counted = tenant === undefined ? 1 : await this.counts.countIn(tenant, taskId);
-    const priority = given.priority ?? Math.max(1, counted);
+    const priority = given.priority ?? (tenant === undefined ? 1 : await this.#shares.priorityOf(agentId, tenant));
     await this.add(agentId, taskId, { priority, delayMs });
     return { taskId, contextId };
   }
@@ -167,7 +169,7 @@ export class FleetQueue implements TurnQueue {
     const summary = await this.store.describe(taskId);
     if (!summary) return;
     await this.wakeNext(summary.contextId, this.#places);
-    // A worker settles what is counted of it, also where its job is delayed.
+    // A worker ends its job, also where that is delayed.
     await this.enqueue(summary, true);
   }
 
