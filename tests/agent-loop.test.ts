@@ -67,8 +67,9 @@ describe('a turn', () => {
     const model = bench.model([{ text: 'One.' }, { text: 'Two.' }]);
     const loop = new AgentLoop(bench.config(model));
     await loop.startTurn(question).result();
-    await loop.startTurn([]).result();
-    expect(model.calls[1]?.messages).toEqual([]);
+    const other = [{ role: 'user' as const, content: 'And now?' }];
+    await loop.startTurn(other).result();
+    expect(model.calls[1]?.messages).toEqual(other);
   });
 
   it('S1-04 knows no message store: the option is refused by name', () => {

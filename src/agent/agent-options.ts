@@ -3,7 +3,7 @@ import {
   type AgentLoopConfig,
   AgentLoopError,
   type CallSettings,
-  checkMessages,
+  checkInput,
   type Extension,
   type HookContext,
   type LLMProvider,
@@ -191,11 +191,7 @@ export function messagesOf(input: TurnInput): readonly Message[] {
   }
   const messages: readonly Message[] =
     typeof input === 'string' ? [{ role: 'user', content: input }] : isList(input) ? input : [input];
-  checkMessages(messages);
-  if (messages.length === 0) {
-    const what = 'a turn is given at least one message, not an empty array';
-    throw new AgentLoopError('INVALID_INPUT', `${what}; to continue a turn write resume(taskId).`);
-  }
+  checkInput(messages);
   return messages;
 }
 

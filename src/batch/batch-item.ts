@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { AgentLoopError, checkMessages, type Message, messageOf, shownValue } from '../core/contracts/index.ts';
+import { AgentLoopError, checkInput, type Message, messageOf, shownValue } from '../core/contracts/index.ts';
 import type { BatchItem } from './batch-options.ts';
 
 /** An item of a batch, checked, with its key. */
@@ -54,8 +54,7 @@ function messagesOf({ prompt, messages }: BatchItem, place: string): readonly Me
     throw invalid(`${place}: prompt must be a string with text, not ${shownValue(prompt)}`);
   }
   try {
-    if (!Array.isArray(messages) || messages.length === 0) throw new TypeError('messages must be an array of messages');
-    checkMessages(messages);
+    checkInput(messages);
   } catch (error) {
     throw new AgentLoopError('INVALID_INPUT', `${place}: ${messageOf(error)}`, { cause: error });
   }

@@ -3,7 +3,7 @@ import { AgentLoop } from '../agent-loop.ts';
 import {
   AgentLoopError,
   type Clock,
-  checkMessages,
+  checkInput,
   isSuspended,
   type LLMProvider,
   type Message,
@@ -175,7 +175,7 @@ export class FleetQueue implements TurnQueue {
 
   async schedule(id: string, plan: SchedulePlan, turn: TurnTemplate): Promise<void> {
     checkSchedule(id, plan);
-    checkMessages(turn.messages);
+    checkInput(turn.messages);
     const queue = this.connections.queueOf(turn.agentId);
     const { every, pattern, tz } = plan;
     const repeat = every === undefined ? { pattern, ...(tz !== undefined && { tz }) } : { every };

@@ -224,7 +224,7 @@ class Stage {
       return AgentLoop.resume(taskId, config, withAdmission({ answers }, resumptionOf(this.#recording, run)));
     }
     const options: StartOptions = { taskId, contextId, agentId, ...settings, ...(metadata ? { metadata } : {}) };
-    return new AgentLoop(config).startTurn(messages, options);
+    return new AgentLoop(config).startTurn(messages, withAdmission(options, { before: (run$) => run$ }));
   }
 
   #configOf(run: ReplayRun): AgentLoopConfig {

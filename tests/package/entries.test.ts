@@ -88,7 +88,7 @@ describe('the entries of the build', () => {
       await refused('postgres', () => new PostgresStateStore({ postgres: 'redis://127.0.0.1:1' }));
       await refused('redis', () => new RedisStateStore({ redis: 'redis://127.0.0.1:1', ttl: 0 }));
       await refused('s3', () => new S3ArtifactStore({}));
-      const turn = new AgentLoop({ agentId: 'a', llmProvider: scriptedLLM([{ text: 'Hi.' }]) }).startTurn([]);
+      const turn = new AgentLoop({ agentId: 'a', llmProvider: scriptedLLM([{ text: 'Hi.' }]) }).startTurn([{ role: 'user', content: 'Hi.' }]);
       found.turn = turn instanceof Observable;
       await turn.result();
       found.operators = typeof operatorTurn === 'function';

@@ -118,6 +118,7 @@ export {
   type ContentPart,
   checkChangedMessages,
   checkContent,
+  checkInput,
   checkMessages,
   type FilePart,
   type ImagePart,

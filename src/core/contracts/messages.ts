@@ -175,6 +175,13 @@ export function checkMessages(messages: readonly Message[]): void {
   for (const [index, message] of messages.entries()) checkMessage(message, `messages[${index}]`);
 }
 
+/** Checks the messages of a turn: at least one. Errors: as `checkMessages`, and `INVALID_INPUT` for an empty array. */
+export function checkInput(messages: readonly Message[]): void {
+  checkMessages(messages);
+  if (messages.length > 0) return;
+  throw invalid('a turn is given at least one message, not an empty array; to continue a turn write resume(taskId)');
+}
+
 /**
  * Checks messages that take the place of others which were checked. Those that stand where they stood, from the front or from the end, are
  * passed over: a view of a long history costs what is changed in it. Errors: as `checkMessages`.

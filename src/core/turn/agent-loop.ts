@@ -5,6 +5,7 @@ import {
   type AgentLoopConfig,
   AgentLoopError,
   type Clock,
+  checkInput,
   checkMessages,
   type Message,
   type StartOptions,
@@ -86,7 +87,7 @@ export class AgentLoop {
   /**
    * One turn, from the caller's messages to the final answer. Nothing runs before the turn is subscribed to, unless it is `detached`.
    * With a `taskId` that the store knows it attaches to the turn there is: it resumes one that nobody runs, and watches one that another
-   * process runs, to take it over once its lease ends. Errors: `INVALID_INPUT` and `EXTENSION_FAILED` (`beforeMessage`) at once; those of the turn
+   * process runs, to take it over once its lease ends. Errors: `INVALID_INPUT`, also for an empty array, and `EXTENSION_FAILED` (`beforeMessage`) at once; those of the turn
    * through the turn.
    */
   startTurn(messages: readonly Message[], options: StartOptions = {}): Turn {
@@ -94,9 +95,12 @@ export class AgentLoop {
     const config = parent ? childConfig(this.#config, parent) : this.#config;
     checkMessages(messages);
     checkStartOptions(options);
+    const admission = admissionOf(options);
+    // A turn that is admitted has its messages from an agent, which has looked at them, or of a journal: version 0.1 allowed none.
+    if (messages.length === 0 && !admission) checkInput(messages);
     const start = turnStart(config, messages, options);
     const { taskId, contextId } = start;
-    const { before } = admissionOf(options) ?? {};
+    const { before } = admission ?? {};
     const execution = (request: RunRequest) => {
       const run = () => startRun(request, { start, contextId: options.contextId });
       return before ? before(defer(run)) : run();
@@ -107,7 +111,7 @@ export class AgentLoop {
   /**
    * Creates the journal of a turn and runs nothing: whoever resumes the task first, in any process, begins it. The journal has the messages,
    * the settings, the metadata, the retry plan, and the span of the caller, to which the first run links. Idempotent: with a `taskId` that
-   * the store knows nothing is written, and `created` is false. Errors: `INVALID_INPUT`; `EXTENSION_FAILED` (`beforeMessage`);
+   * the store knows nothing is written, and `created` is false. Errors: `INVALID_INPUT`, also for an empty array; `EXTENSION_FAILED` (`beforeMessage`);
    * `INVALID_CONFIG` without a store; `CONFLICT` where the task has other messages, or another agent or context; `FULL`, `UNAVAILABLE`.
    */
   async submit(messages: readonly Message[], options: SubmitOptions = {}): Promise<SubmittedTask> {
@@ -118,7 +122,7 @@ export class AgentLoop {
         'AgentLoop.submit needs taskStateStore: nobody else could run the turn.',
       );
     }
-    checkMessages(messages);
+    checkInput(messages);
     checkSubmitOptions(options);
     const { contextId, parentContext = activeContext.active() } = options;
     const start = turnStart(this.#config, messages, options);
