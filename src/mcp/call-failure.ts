@@ -14,6 +14,8 @@ type FailureKind =
   | 'silent'
   /** It sent more than it may. */
   | 'too-large'
+  /** It does not accept the state that it gave before, any more. */
+  | 'stale-state'
   /** We left. */
   | 'canceled';
 
@@ -38,7 +40,9 @@ export function failureOf(thrown: unknown, { sdk, secrets }: FailureContext): Fa
     // The server no longer speaks the revision that it spoke before.
     if (error.code === unsupportedRevision)
       return { kind: 'session-lost', what: 'does not speak our protocol revision' };
-    return { kind: 'refused', what: `answered with an error: ${secrets.redact(error.message).slice(0, maxLength)}` };
+    const isStale = error.code === invalidParams && reasonIn(error.data) === 'invalid_request_state';
+    const kind = isStale ? 'stale-state' : 'refused';
+    return { kind, what: `answered with an error: ${secrets.redact(error.message).slice(0, maxLength)}` };
   }
   if (error instanceof sdk.InsufficientScopeError) return httpFailure(403);
   if (error instanceof sdk.UnauthorizedError) return httpFailure(401);
@@ -53,6 +57,11 @@ export function failureOf(thrown: unknown, { sdk, secrets }: FailureContext): Fa
 }
 
 const unsupportedRevision = -32_022;
+const invalidParams = -32_602;
+
+function reasonIn(data: unknown): unknown {
+  return typeof data === 'object' && data !== null ? Reflect.get(data, 'reason') : undefined;
+}
 
 const notMcp: Failure = { kind: 'refused', what: 'answers with what is not MCP' };
 const notAllowed: Failure = { kind: 'refused', what: 'answered with what the protocol does not allow' };
@@ -79,7 +88,7 @@ export function toolError(server: string, { kind, what }: Failure, began: boolea
   if (kind === 'canceled') return new AgentLoopError('CANCELED', `The call of the MCP server "${server}" was left.`);
   const doubtful = began && (kind === 'silent' || kind === 'lost' || kind === 'too-large');
   const message = `the MCP server "${server}" ${what}${doubtful ? '; the call may or may not have taken effect' : ''}`;
-  const isFinal = kind === 'refused' || kind === 'too-large';
+  const isFinal = kind === 'refused' || kind === 'too-large' || kind === 'stale-state';
   return new AgentLoopError(codes[kind] ?? 'TOOL_FAILED', message, { retryable: !isFinal });
 }
 

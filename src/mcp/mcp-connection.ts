@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { pathToFileURL } from 'node:url';
 import type {
   CallToolRequest,
   CallToolResult,
@@ -18,7 +17,8 @@ import { AgentLoopError } from '../core/contracts/index.ts';
 import type { SecretWords } from './call-failure.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import { defaultProtocol, isHttp, type McpServerOptions } from './mcp-options.ts';
-import type { OpenCall } from './open-call.ts';
+import type { CallResult, OpenCall } from './open-call.ts';
+import { rootsOf } from './question-rounds.ts';
 import { answerSampling, invalidRequest } from './sampling.ts';
 import { callAsTask } from './task-call.ts';
 import { type ListedTools, listTools } from './tool-list.ts';
@@ -188,15 +188,18 @@ export class McpConnection {
   async callTool(
     params: CallToolRequest['params'],
     { call, signal, tool }: { readonly call: OpenCall; readonly signal: AbortSignal; readonly tool: Tool },
-  ): Promise<CallToolResult> {
-    const options = { signal, timeout: noTimeout, onprogress: call.progressed.bind(call) };
+  ): Promise<CallResult> {
+    const onprogress = call.progressed.bind(call);
+    const options = { signal, timeout: noTimeout, onprogress, allowInputRequired: true };
     this.#calls.add(call);
     try {
-      const result = await this.#origin.run(call, () =>
-        tool.execution?.taskSupport === 'required'
-          ? this.#callAsTask(params, { call, signal })
-          : // The SDK would check the output in this thread, without a limit of time.
-            this.client.callTool(params, { ...options, toolDefinition: { ...tool, outputSchema: undefined } }),
+      const result = await this.#origin.run(
+        call,
+        (): Promise<CallResult> =>
+          tool.execution?.taskSupport === 'required'
+            ? this.#callAsTask(params, { call, signal })
+            : // The SDK would check the output in this thread, without a limit of time.
+              this.client.callTool(params, { ...options, toolDefinition: { ...tool, outputSchema: undefined } }),
       );
       this.proven = true;
       return result;
@@ -279,9 +282,7 @@ export class McpConnection {
       });
     }
     if (roots) {
-      const list = {
-        roots: roots.map((root) => ({ uri: root.startsWith('file:') ? root : pathToFileURL(root).href })),
-      };
+      const list = rootsOf(roots);
       this.client.setRequestHandler('roots/list', () => list);
     }
   }

@@ -58,10 +58,10 @@ export interface McpElicitationOptions {
 /** Which revisions of MCP to speak: the newest that both sides know, those before 2026-07-28 only, or 2026-07-28 only. */
 export type McpProtocol = 'auto' | 'legacy' | '2026-07-28';
 
-export const defaultProtocol: McpProtocol = 'legacy';
+export const defaultProtocol: McpProtocol = 'auto';
 
 interface McpServerSettings {
-  /** With `auto` the server is asked, and the answer is remembered for reconnects. Default `legacy`. */
+  /** Default `auto`: the server is asked, and the answer is remembered for reconnects. */
   readonly protocol?: McpProtocol | undefined;
   /** Whether a turn fails where this server cannot be reached when it starts. Default false: the turn goes without its tools. */
   readonly required?: boolean | undefined;

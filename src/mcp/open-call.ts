@@ -1,4 +1,10 @@
-import type { CallToolResult, ElicitRequest, ElicitResult, Progress } from '@modelcontextprotocol/client';
+import type {
+  CallToolResult,
+  ElicitRequest,
+  ElicitResult,
+  InputRequiredResult,
+  Progress,
+} from '@modelcontextprotocol/client';
 import type { ToolContext } from '../core/contracts/index.ts';
 import type { Failure } from './call-failure.ts';
 
@@ -8,9 +14,16 @@ interface Elicitation {
   readonly answer: (result: ElicitResult) => void;
 }
 
+/** What a server answers: the result of the tool, or, since 2026-07-28, what it has to know first. */
+export type CallResult = CallToolResult | InputRequiredResult;
+
+export function isInputRequired(result: CallResult): result is InputRequiredResult {
+  return Reflect.get(result, 'resultType') === 'input_required';
+}
+
 /** What a call comes to next. */
 type CallStep =
-  | { readonly type: 'result'; readonly result: CallToolResult }
+  | { readonly type: 'result'; readonly result: CallResult }
   /** What `send` rejected with. */
   | { readonly type: 'failed'; readonly error: unknown }
   /** We did not wait for the server. */
@@ -21,7 +34,7 @@ interface OpenCallOptions {
   readonly idleMs: number;
   readonly totalMs: number;
   /** Sends the request; aborting the signal tells the server that nobody waits any more. */
-  readonly send: (call: OpenCall, signal: AbortSignal) => Promise<CallToolResult>;
+  readonly send: (call: OpenCall, signal: AbortSignal) => Promise<CallResult>;
 }
 
 /**

@@ -20,7 +20,6 @@ import { turnTracing } from '../observability/spans/tracing-options.ts';
 import { partOf } from './content-parts.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { McpSamplingOptions } from './mcp-options.ts';
-import type { OpenCall } from './open-call.ts';
 
 const defaultMaxTokens = 1_024;
 const defaultMaxRequests = 5;
@@ -28,11 +27,20 @@ const defaultMaxRequests = 5;
 export const invalidRequest = -32_600;
 const internalError = -32_603;
 
+/** What a tool call is for the model calls that its server asks for. */
+export interface SamplingCall {
+  /** How many there were. */
+  sampled: number;
+  readonly context: ToolContext | undefined;
+  /** Runs work that the server waits for, outside of the limits of time. */
+  outside<T>(work: () => Promise<T>): Promise<T>;
+}
+
 interface SamplingContext {
   readonly sdk: ClientSdk;
   readonly sampling: McpSamplingOptions;
   /** The tool call that caused it. */
-  readonly call: OpenCall;
+  readonly call: SamplingCall;
   readonly signal: AbortSignal;
 }
 

@@ -51,6 +51,12 @@ export class ServerLink {
     this.secrets = new SecretWords(options.server);
   }
 
+  /** The SDK, loaded once. Rejects with `MISSING_PACKAGE`. */
+  async sdk(): Promise<ClientSdk> {
+    this.#sdk ??= await loadClientSdk();
+    return this.#sdk;
+  }
+
   /** The connection there is. */
   get connection(): McpConnection | undefined {
     return this.#connection;
@@ -114,9 +120,9 @@ export class ServerLink {
       const message = `${this.#lastError.message}; the next try is in ${Math.ceil(waitMs / 1_000)} s`;
       throw new AgentLoopError('TOOL_FAILED', message, { retryable: true, cause: this.#lastError });
     }
-    this.#sdk ??= await loadClientSdk();
+    const sdk = await this.sdk();
     this.#assertOpen();
-    const made = await this.#opened(this.#prior);
+    const made = await this.#opened(sdk, this.#prior);
     if (this.#closed) await made.close();
     this.#assertOpen();
     if (made.isClosed) throw this.#unusable('ended', made.stderrTail);
@@ -127,8 +133,8 @@ export class ServerLink {
   }
 
   /** Where a process ends as it is asked for its revision, it is started once more, and spoken to as before 2026-07-28. */
-  async #opened(prior: PriorDiscovery | undefined): Promise<McpConnection> {
-    const made = this.#made(prior);
+  async #opened(sdk: ClientSdk, prior: PriorDiscovery | undefined): Promise<McpConnection> {
+    const made = this.#made(sdk, prior);
     this.#opening = made;
     try {
       await made.open();
@@ -137,18 +143,17 @@ export class ServerLink {
       this.#verdict = undefined;
       const { protocol = defaultProtocol } = this.server;
       if (made.hasExited && made.flaw === undefined && prior === undefined && protocol === 'auto' && !this.#closed)
-        return this.#opened({ kind: 'legacy' });
+        return this.#opened(sdk, { kind: 'legacy' });
       const { what } = made.hasExited ? exited : this.failureOf(thrown);
       throw this.#unusable(made.flaw ?? what, made.stderrTail);
     }
   }
 
-  #made(prior: PriorDiscovery | undefined): McpConnection {
+  #made(sdk: ClientSdk, prior: PriorDiscovery | undefined): McpConnection {
     const { server, secrets } = this;
     const { timeoutMs: idleMs = defaultIdleMs, connectTimeoutMs = defaultConnectMs } = server;
-    if (!this.#sdk) throw new AgentLoopError('INTERNAL', 'The MCP SDK is not loaded.');
     const made: McpConnection = new McpConnection({
-      sdk: this.#sdk,
+      sdk,
       server,
       secrets,
       idleMs,

@@ -1,18 +1,18 @@
-import type { CallToolRequest, CallToolResult, ElicitRequest, ElicitResult, Tool } from '@modelcontextprotocol/client';
+import type { CallToolRequest, CallToolResult, Tool } from '@modelcontextprotocol/client';
 import {
   AgentLoopError,
   type ArgumentChecker,
-  type JSONSchema,
   messageOf,
   type ToolContext,
   type ToolResult,
   textOf,
 } from '../core/contracts/index.ts';
 import { carrierFromContext } from '../observability/trace-carrier.ts';
-import { foreignSchemaChecker } from '../tools/schema-checks.ts';
-import { toolError } from './call-failure.ts';
+import { askUser } from './ask-user.ts';
+import { type Failure, toolError } from './call-failure.ts';
 import { contentOf, withTexts } from './content-parts.ts';
-import { OpenCall } from './open-call.ts';
+import { type CallResult, isInputRequired, OpenCall } from './open-call.ts';
+import { keptRound, QuestionRounds, type RoundParams } from './question-rounds.ts';
 import { defaultIdleMs, noteRequest, type ServerLink } from './server-link.ts';
 
 /** A tool at its server. */
@@ -20,6 +20,23 @@ interface ToolTarget {
   readonly tool: Tool;
   /** By the schema that the tool promises for its output. */
   readonly checkOutput: ArgumentChecker | undefined;
+}
+
+interface SendOptions {
+  readonly call: OpenCall;
+  readonly signal: AbortSignal;
+  /** What was answered to the questions of the request before. */
+  readonly params: RoundParams | undefined;
+}
+
+/** A server no longer accepts the state of a call that it asked within. */
+class StaleState extends Error {
+  readonly error: AgentLoopError;
+
+  constructor(error: AgentLoopError) {
+    super(error.message);
+    this.error = error;
+  }
 }
 
 const defaultTotalMs = 600_000;
@@ -39,15 +56,38 @@ export class ToolCalls {
     this.#link = link;
   }
 
-  /** One attempt. Rejects with the tool error, in words for the model, or with what `ask` throws. */
+  /**
+   * One attempt. Rejects with the tool error, in words for the model, or with what `ask` throws. Before 2026-07-28 a question leaves the call
+   * open; since then it ends the request, and the request is sent again with the answers, in any process.
+   */
   async run(target: ToolTarget, context: ToolContext): Promise<ToolResult> {
-    const call = this.#taken(context.idempotencyKey) ?? this.#start(target, context);
+    const { name, server } = this.#link;
+    const rounds = new QuestionRounds({ name, server, sdk: await this.#link.sdk(), context });
+    const kept = keptRound(context.kept);
+    let params = kept && (await rounds.resume(kept));
+    for (;;) {
+      try {
+        const result = await this.#answered(target, context, params);
+        if (!isInputRequired(result)) return await this.#resultOf(result, target, context);
+        params = await rounds.answer(result);
+      } catch (thrown) {
+        if (!(thrown instanceof StaleState)) throw thrown;
+        if (!rounds.restart()) throw thrown.error;
+        params = undefined;
+      }
+    }
+  }
+
+  /** The answer of one request. */
+  async #answered(target: ToolTarget, context: ToolContext, params: RoundParams | undefined): Promise<CallResult> {
+    const held = params ? undefined : this.#taken(context.idempotencyKey);
+    const call = held ?? this.#start(target, context, params);
     const leave = () => call.leave({ kind: 'canceled', what: 'was left' });
     if (context.signal.aborted) leave();
     context.signal.addEventListener('abort', leave, { once: true });
     call.attend(context);
     try {
-      return await this.#resultOf(await this.#attended(call, context), target, context);
+      return await this.#attended(call, context);
     } finally {
       call.attend(undefined);
       context.signal.removeEventListener('abort', leave);
@@ -67,17 +107,17 @@ export class ToolCalls {
     return call;
   }
 
-  #start(target: ToolTarget, context: ToolContext): OpenCall {
+  #start(target: ToolTarget, context: ToolContext, params: RoundParams | undefined): OpenCall {
     const { timeoutMs: idleMs = defaultIdleMs, maxTimeMs: totalMs = defaultTotalMs } = this.#link.server;
-    const send = (call: OpenCall, signal: AbortSignal) => this.#send(target, context, { call, signal });
+    const send = (call: OpenCall, signal: AbortSignal) => this.#send(target, context, { call, signal, params });
     return new OpenCall({ idleMs, totalMs, send });
   }
 
   async #send(
     { tool }: ToolTarget,
     context: ToolContext,
-    { call, signal }: { readonly call: OpenCall; readonly signal: AbortSignal },
-  ): Promise<CallToolResult> {
+    { call, signal, params: answers }: SendOptions,
+  ): Promise<CallResult> {
     const params: CallToolRequest['params'] = {
       name: tool.name,
       arguments: argumentsOf(context.arguments),
@@ -88,19 +128,27 @@ export class ToolCalls {
       const connection = await call.outside(() => this.#link.connected());
       noteRequest(context.traceContext, { method: 'tools/call', link: this.#link, connection });
       try {
-        return await connection.callTool(params, { call, signal, tool });
+        return await connection.callTool(connection.isModern ? { ...params, ...answers } : params, {
+          call,
+          signal,
+          tool,
+        });
       } catch (thrown) {
         const failure = call.left ?? this.#link.failureOf(thrown);
         this.#link.attendTo(failure, connection);
         // Nothing was done: the server does not know the session. One that we have not used before is not worth another try.
-        if (failure.kind !== 'session-lost' || again || !connection.proven)
-          throw toolError(this.#link.name, failure, true);
+        if (failure.kind !== 'session-lost' || again || !connection.proven) throw this.#errorOf(failure, answers);
       }
     }
   }
 
+  #errorOf(failure: Failure, answers: RoundParams | undefined): Error {
+    const error = toolError(this.#link.name, failure, true);
+    return failure.kind === 'stale-state' && answers ? new StaleState(error) : error;
+  }
+
   /** The end of a call, with all that its server asks on the way answered. */
-  async #attended(call: OpenCall, context: ToolContext): Promise<CallToolResult> {
+  async #attended(call: OpenCall, context: ToolContext): Promise<CallResult> {
     for (let before = 0; before < call.answered; before++) context.ask({ prompt: 'asked before' });
     for (;;) {
       const step = await call.next();
@@ -165,93 +213,4 @@ async function outputFlaw(
     if (AgentLoopError.isInstance(thrown) && thrown.code === 'INVALID_CONFIG') return undefined;
     return `gave structured content that cannot be checked: ${messageOf(thrown)}`;
   }
-}
-
-/**
- * Asks the user of the turn a server's question, and returns the answer: what `elicitation/create` expects, `{ action, content }`, or
- * the content alone. An answer that does not match the server's schema is asked for again. Throws without an answer, as `ask` does.
- * `onAnswer` is called for each answer that is taken.
- */
-async function askUser(
-  params: ElicitRequest['params'],
-  {
-    server,
-    context,
-    onAnswer,
-  }: { readonly server: string; readonly context: ToolContext; readonly onAnswer: () => void },
-): Promise<ElicitResult> {
-  const check = checkerOf(params);
-  let problem = '';
-  for (;;) {
-    const prompt = `${params.message}${problem}`;
-    const answer = context.ask({
-      kind: isUrl(params) ? 'auth' : 'input',
-      prompt,
-      data: { server, ...shownOf(params) },
-    });
-    onAnswer();
-    const result = resultOf(answer, params);
-    const flaw = result.action === 'accept' && check ? await check(result.content ?? {}) : undefined;
-    if (flaw === undefined) return result;
-    problem = ` (the last answer did not fit: ${flaw})`;
-  }
-}
-
-function isUrl(params: ElicitRequest['params']): params is Extract<ElicitRequest['params'], { mode: 'url' }> {
-  return params.mode === 'url';
-}
-
-/** What an answer needs to know. */
-function shownOf(params: ElicitRequest['params']): object {
-  if (isUrl(params)) return { mode: 'url', url: params.url };
-  return { mode: 'form', requestedSchema: params.requestedSchema };
-}
-
-type Check = (content: unknown) => Promise<string | undefined>;
-
-/** None for what holds no form, and for a form that cannot be checked: the server checks what it gets. */
-function checkerOf(params: ElicitRequest['params']): Check | undefined {
-  if (isUrl(params)) return undefined;
-  const schema: JSONSchema = params.requestedSchema;
-  const checker = foreignSchemaChecker(schema, 'the question of an MCP server');
-  return async (content) => {
-    try {
-      const checked = await checker(content);
-      return checked.ok ? undefined : checked.message.replaceAll('arguments', 'content');
-    } catch {
-      return undefined;
-    }
-  };
-}
-
-/** `{ action, content }` as it is; else the content of a form, or of its one field, or whether somebody went to the address. */
-function resultOf(answer: unknown, params: ElicitRequest['params']): ElicitResult {
-  if (isUrl(params) && answer === false) return { action: 'decline' };
-  if (!isRecord(answer)) {
-    const [field = 'value'] = isUrl(params) ? [] : Object.keys(params.requestedSchema.properties);
-    return { action: 'accept', content: isUrl(params) ? {} : fieldsOf({ [field]: answer }) };
-  }
-  const { action } = answer;
-  if (action === 'decline' || action === 'cancel') return { action };
-  const given = action === 'accept' ? answer['content'] : answer;
-  return { action: 'accept', content: isRecord(given) ? fieldsOf(given) : {} };
-}
-
-function fieldsOf(given: Readonly<Record<string, unknown>>): NonNullable<ElicitResult['content']> {
-  return Object.fromEntries(
-    Object.entries(given).map(([name, value]) => [name, isTextList(value) ? value : scalar(value)]),
-  );
-}
-
-function scalar(value: unknown): string | number | boolean {
-  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value;
-  return JSON.stringify(value);
-}
-
-function isTextList(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((each) => typeof each === 'string');
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -244,7 +244,8 @@ function answered(conductor: Conductor, context: ToolContext, calls: readonly Re
 function askUpTo(context: ToolContext, seq: number, calls: readonly RecordedCallRun[]): void {
   const run = calls.find(({ recorded }) => recorded.callId === context.callId);
   const questions = run?.asked.filter((record) => record.seq <= seq && isOwnQuestion(record.question)) ?? [];
-  for (const { question } of questions) context.ask(asOptions(question));
+  for (const { question, private: kept } of questions)
+    context.ask({ ...asOptions(question), ...(kept === undefined ? {} : { private: kept }) });
 }
 
 function asOptions({ kind, prompt, data, child }: Question): AskOptions {

@@ -107,7 +107,7 @@ describe('a server that does not speak the revision that is asked for', () => {
 
 describe('a process that does not answer what it does not know', () => {
   it.each(['exit', 'silent'])('P-05 but does this: %s, is used all the same, and asked once only', async (BEFORE) => {
-    const odd = oddServer({ env: { BEFORE }, connectTimeoutMs: 3_000, protocol: 'auto' });
+    const odd = oddServer({ env: { BEFORE }, connectTimeoutMs: 3_000 });
     open.push(odd.tools);
     expect((await odd.call('echo', { text: 'first' })).content).toBe('first');
     await thrownBy(() => odd.call('die'));

@@ -230,7 +230,8 @@ describe('what others asked of a turn is asked again', () => {
   it('answers: with the resume, while the turn runs, and from another process', async () => {
     const tools: Readonly<Record<string, PlainTool>> = {
       guarded: { needsApproval: true, execute: () => 'done' },
-      asks: (context) => `${String(context.ask({ prompt: 'Which?' }))} ${String(context.ask({ prompt: 'How many?' }))}`,
+      asks: (context) =>
+        `${String(context.ask({ prompt: 'Which?', private: [1] }))} ${String(context.ask({ prompt: 'How many?' }))}`,
     };
     const { turn, toolProviders } = inBatch(tools);
     const watcher = watch(turn);

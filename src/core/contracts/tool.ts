@@ -75,6 +75,11 @@ export interface AskOptions {
   readonly prompt?: string | undefined;
   /** JSON, for whoever answers. */
   readonly data?: unknown;
+  /**
+   * JSON for the tool itself, which nobody is shown who answers: journaled beside the question, and returned as `kept` of the context once
+   * it is answered. In no event, span or answer to a client.
+   */
+  readonly private?: unknown;
 }
 
 /** What a client gives for a call that it ran: what the tool returned, or why it failed, in words for the model. */
@@ -154,6 +159,8 @@ export interface ToolContext<C = unknown> {
    * `INVALID_INPUT` for what is not JSON.
    */
   readonly ask: (question: AskOptions) => unknown;
+  /** The `private` value of the last question of this call that was answered; `undefined` if there is none. */
+  readonly kept?: unknown;
   /** Emits an `internal:tool-progress` event, or an `artifact-update` for an `ArtifactChunk`. Never journaled. */
   readonly progress: (update: unknown) => void;
   /**

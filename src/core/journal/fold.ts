@@ -176,17 +176,27 @@ export function ask(draft: Draft, record: Stamped<TurnAsked>): void {
   addUsage(draft, record);
   const intent = question.kind === 'in-doubt' ? pending.intent : undefined;
   const childUsage = addUsed(pending.childUsage, record.usageBy ?? []);
-  draft.calls = draft.calls.with(callIndex(pending.callId), { ...pending, intent, question, childUsage });
+  draft.calls = draft.calls.with(callIndex(pending.callId), {
+    ...pending,
+    intent,
+    question,
+    childUsage,
+    ...keptOf(record.private),
+  });
+}
+
+function keptOf(kept: unknown): { readonly kept?: unknown } {
+  return kept === undefined ? {} : { kept };
 }
 
 /** A suspended turn keeps waiting while questions are open, though it can be resumed with the answers so far. */
 export function answer(draft: Draft, record: Stamped<TurnAnswered>): void {
   const pending = openCall(draft, record, record.callId);
-  const { question, attempts } = pending;
+  const { question, attempts, kept, ...rest } = pending;
   if (question?.id !== record.questionId) throw poison(record, `there is no open question "${record.questionId}"`);
-  const given = { question, answer: record.answer, attempts };
+  const given = { question, answer: record.answer, attempts, ...keptOf(kept) };
   const answers = [...pending.answers, given];
-  draft.calls = draft.calls.with(callIndex(pending.callId), { ...pending, question: undefined, answers });
+  draft.calls = draft.calls.with(callIndex(pending.callId), { ...rest, attempts, question: undefined, answers });
   draft.answers = [...draft.answers, given];
   draft.resumes = 0;
   noteCommand(draft, record.command);

@@ -196,7 +196,7 @@ const own: RecordTable = {
     withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
   'turn.asked': {
-    members: { question: 'object', usage: 'object?', usageBy: 'list?' },
+    members: { question: 'object', private: 'any?', usage: 'object?', usageBy: 'list?' },
     inner: {
       question: {
         members: {

@@ -214,6 +214,8 @@ export interface Approval {
 export interface TurnAsked {
   readonly type: 'turn.asked';
   readonly question: Question;
+  /** JSON that the tool gets back with the answer, and nobody else sees. */
+  readonly private?: unknown;
   /** Of model calls that the tool made before it asked. */
   readonly usage?: Usage;
   /** The part of `usage` that other agents used, by agent and model. */

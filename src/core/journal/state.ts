@@ -53,6 +53,8 @@ export interface TurnIdentity {
 export interface GivenAnswer {
   readonly question: Question;
   readonly answer: unknown;
+  /** What the tool keeps for itself with the question. */
+  readonly kept?: unknown;
   /** How often the call had been started when it was asked. */
   readonly attempts: number;
 }
@@ -70,6 +72,8 @@ export interface PendingToolCall {
   readonly intent: Stamped<ToolIntent> | undefined;
   /** What it waits for. */
   readonly question: Question | undefined;
+  /** What its tool keeps for itself with that question. */
+  readonly kept?: unknown;
   /** What it was answered, in order. */
   readonly answers: readonly GivenAnswer[];
   /** The child turn that it runs as, once it was started. */

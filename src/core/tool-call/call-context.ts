@@ -77,6 +77,7 @@ export class CallContext implements ToolContext {
   readonly #answers: readonly GivenAnswer[];
   #questions = 0;
   #asked: Question | undefined;
+  #private: unknown;
   #usage: Usage | undefined;
 
   constructor(deps: ToolCallDeps, options: ToolContextOptions) {
@@ -107,6 +108,10 @@ export class CallContext implements ToolContext {
   /** Made when it is read, so that a call which asks nothing costs nothing. */
   get ask(): (question: AskOptions) => unknown {
     return (question) => this.#ask(question);
+  }
+
+  get kept(): unknown {
+    return this.#answers.filter((each) => isTools(each.question)).at(-1)?.kept;
   }
 
   get progress(): (update: unknown) => void {
@@ -146,6 +151,11 @@ export class CallContext implements ToolContext {
     return this.#asked;
   }
 
+  /** What the tool keeps for itself with that question, for its record. */
+  get private(): { readonly private?: unknown } {
+    return this.#private === undefined ? {} : { private: this.#private };
+  }
+
   get signal(): AbortSignal {
     return this.#options.owner.scope.signal;
   }
@@ -158,14 +168,15 @@ export class CallContext implements ToolContext {
         `Tool "${call.function.name}" asks with no question; give { prompt: "…" }.`,
       );
     }
-    const { kind = 'input', prompt, data } = asked;
+    const { kind = 'input', prompt, data, private: kept } = asked;
     if (!this.#asked) {
       const index = this.#questions++;
       const given = this.#answers.filter((each) => isTools(each.question))[index];
       if (given) return given.answer;
       const id = nextQuestionId({ callId, answers: this.#answers });
       const question = { id, callId, kind, toolName: call.function.name };
-      checkQuestion(question, { prompt, data });
+      checkQuestion(question, { prompt, data, kept });
+      this.#private = kept;
       const child = taskAskedFor(asked, this.#options.started.intent?.child);
       this.#asked = {
         ...question,
@@ -188,7 +199,7 @@ function isTools({ kind }: Question): boolean {
 
 function checkQuestion(
   question: Question,
-  { prompt, data }: { readonly prompt: unknown; readonly data: unknown },
+  { prompt, data, kept }: { readonly prompt: unknown; readonly data: unknown; readonly kept: unknown },
 ): void {
   const fail = (what: string) => {
     throw new AgentLoopError('INVALID_INPUT', `Tool "${question.toolName}" asks with ${what}.`);
@@ -197,4 +208,6 @@ function checkQuestion(
   if (prompt !== undefined && typeof prompt !== 'string') fail('a prompt that is not a string');
   if (data !== undefined && asJson(data) === undefined)
     fail('data that is not JSON; give text, numbers, lists or plain objects');
+  if (kept !== undefined && asJson(kept) === undefined)
+    fail('a private value that is not JSON; give text, numbers, lists or plain objects');
 }

@@ -195,7 +195,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     if (asked && !this.#isAborted) {
       this.#abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
       this.#end(record);
-      this.#out.next({ type: 'turn.asked', question: asked, ...usage });
+      this.#out.next({ type: 'turn.asked', question: asked, ...this.#context.private, ...usage });
       return this.#out.complete();
     }
     const stopped = asked

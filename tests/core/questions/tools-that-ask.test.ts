@@ -40,6 +40,31 @@ describe('a tool that asks', () => {
     expect(seen).toEqual([1, 2, 3]);
   });
 
+  it('gets back what it keeps for itself with a question, which nobody else sees', async () => {
+    const kept: unknown[] = [];
+    const book: PlainTool = (context) => {
+      kept.push(context.kept);
+      const city = context.ask({ prompt: 'Where to?', private: { state: 'sesame-one' } });
+      const day = context.ask({ prompt: 'When?', private: { state: 'sesame-two' } });
+      return `booked ${city} on ${day}`;
+    };
+    const first = await waiting({ book });
+    expect(first.result.questions).toEqual([
+      { id: '1:0', callId: '1:0', kind: 'input', toolName: 'book', prompt: 'Where to?' },
+    ]);
+    const second = resumedWithoutModel({ '1:0': 'Rome' }, { book });
+    const events = watch(second);
+    const asked = await second.result();
+    const { turn } = resumed({ '1:0.2': 'Monday' }, { book });
+    const ended = await turn.result();
+    expect(kept).toEqual([undefined, { state: 'sesame-one' }, { state: 'sesame-two' }]);
+    expect(JSON.stringify([events.events, first.result, asked, ended])).not.toContain('sesame');
+    expect(bench.store.read('t').filter(({ type }) => type === 'turn.asked')).toMatchObject([
+      { private: { state: 'sesame-one' } },
+      { private: { state: 'sesame-two' } },
+    ]);
+  });
+
   it('asks also where it swallows what ask throws', async () => {
     const { result } = await waiting({
       quiet: ({ ask }) => {
@@ -80,12 +105,15 @@ describe('a tool that asks', () => {
     expect(bench.store.list()).toMatchObject([{ state: 'auth-required' }]);
   });
 
-  it('is told what is wrong with a question', async () => {
-    const toolProviders = [plainTools({ odd: (context) => context.ask({ data: 1n }) })];
+  it.each([
+    [{ data: 1n }, 'data that is not JSON'],
+    [{ private: 1n }, 'a private value that is not JSON'],
+  ])('is told what is wrong with a question: %o', async (asked, words) => {
+    const toolProviders = [plainTools({ odd: (context) => context.ask(asked) })];
     const model = bench.model([...calls('odd'), { text: 'Done.' }]);
     await new AgentLoop(bench.config(model, { toolProviders })).startTurn(question).result();
     expect(model.calls[1]?.messages.at(-1)).toMatchObject({
-      content: expect.stringContaining('data that is not JSON'),
+      content: expect.stringContaining(words),
     });
   });
 });

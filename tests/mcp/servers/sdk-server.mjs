@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import { z } from 'zod';
 
 const [version, way] = process.argv.slice(2);
-const { LEDGER, LEGACY = 'stateless', PORT = '0' } = process.env;
+const { LEDGER, LEGACY = 'stateless', PORT = '0', STATE_KEY = 'k'.repeat(32), TTL = '600' } = process.env;
 const note = (line) => LEDGER && appendFileSync(LEDGER, `${line}\n`);
 const text = (said) => ({ content: [{ type: 'text', text: said }] });
 const info = { name: 'sdk-server', version };
@@ -42,6 +42,55 @@ function addTools(server) {
   });
 }
 
+/** Questions of 2026-07-28: each round ends the request. */
+function addQuestions(server, { inputRequired, acceptedContent, inputResponse }, codec) {
+  const nameForm = { type: 'object', properties: { name: { type: 'string', minLength: 2 } }, required: ['name'] };
+  const colours = { type: 'string', enum: ['red', 'green'], default: 'green' };
+  const colourForm = { type: 'object', properties: { colour: colours, shade: { type: 'string', default: 'dark' } } };
+  server.registerTool('ask_twice', {}, async (ctx) => {
+    const { round = 0, name } = ctx.mcpReq.requestState() ?? {};
+    const { inputResponses } = ctx.mcpReq;
+    note(`ask_twice round ${round} ${JSON.stringify(inputResponses ?? {})}`);
+    if (round === 2) return text(JSON.stringify({ name, ...acceptedContent(inputResponses, 'colour') }));
+    const asked =
+      round === 0
+        ? { name: inputRequired.elicit({ message: 'Who are you?', requestedSchema: nameForm }) }
+        : { colour: inputRequired.elicit({ message: 'Which colour?', requestedSchema: colourForm }) };
+    const state = { round: round + 1, name: acceptedContent(inputResponses, 'name')?.name };
+    return inputRequired({ inputRequests: asked, requestState: await codec.mint(state) });
+  });
+  server.registerTool('ask_all', {}, (ctx) => {
+    const { inputResponses } = ctx.mcpReq;
+    note(`ask_all ${inputResponses === undefined ? 'begins' : 'answered'}`);
+    if (inputResponses !== undefined) {
+      const first = acceptedContent(inputResponses, 'first')?.name;
+      const second = inputResponse(inputResponses, 'second').action;
+      const { content } = inputResponse(inputResponses, 'model').result;
+      const { roots } = inputResponse(inputResponses, 'folders');
+      return text(JSON.stringify({ first, second, said: content.text, roots: roots.length }));
+    }
+    const messages = [{ role: 'user', content: { type: 'text', text: 'Which animal?' } }];
+    return inputRequired({
+      inputRequests: {
+        model: inputRequired.createMessage({ messages, maxTokens: 5 }),
+        first: inputRequired.elicit({ message: 'First?', requestedSchema: nameForm }),
+        folders: inputRequired.listRoots(),
+        second: inputRequired.elicit({ message: 'Second?', requestedSchema: nameForm }),
+      },
+    });
+  });
+  server.registerTool('endless', {}, async () => {
+    note('endless');
+    return inputRequired({ requestState: await codec.mint({ round: 1 }) });
+  });
+  server.registerTool('sign_in', {}, (ctx) => {
+    const answer = inputResponse(ctx.mcpReq.inputResponses, 'page');
+    if (answer.kind === 'elicit') return text(answer.action);
+    const page = inputRequired.elicitUrl({ message: 'Sign in', url: 'https://bank.test/login' });
+    return inputRequired({ inputRequests: { page } });
+  });
+}
+
 async function make() {
   if (version === 'v1') {
     const { McpServer } = await import('@modelcontextprotocol/sdk/server/mcp.js');
@@ -49,9 +98,15 @@ async function make() {
     addTools(server);
     return server;
   }
-  const { McpServer } = await import('@modelcontextprotocol/server');
-  const server = new McpServer(info);
+  const sdk = await import('@modelcontextprotocol/server');
+  const codec = sdk.createRequestStateCodec({ key: STATE_KEY, ttlSeconds: Number(TTL) });
+  const verify = (state, ctx) => {
+    note(`state ${state}`);
+    return codec.verify(state, ctx);
+  };
+  const server = new sdk.McpServer(info, { requestState: { verify } });
   addTools(server);
+  addQuestions(server, sdk, codec);
   return server;
 }
 
