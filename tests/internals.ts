@@ -82,7 +82,6 @@ export { Workspace, type WorkspaceOptions } from '../src/cli/tools/workspace.ts'
 export type { TurnFlags } from '../src/cli/turn-flags.ts';
 export { loadAgent, loadTools } from '../src/cli/user-modules.ts';
 export { messageOf, missingPackage } from '../src/core/contracts/errors.ts';
-export { isExtensionEvent } from '../src/core/contracts/events.ts';
 export { guardedLogger } from '../src/core/contracts/host.ts';
 export {
   addUsage,

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { AgentLoopError, checkInput, type Message, messageOf, shownValue } from '../core/contracts/index.ts';
+import { AgentLoopError, checkInput, isObject, type Message, messageOf, shownValue } from '../core/contracts/index.ts';
 import type { BatchItem } from './batch-options.ts';
 
 /** An item of a batch, checked, with its key. */
@@ -39,7 +39,7 @@ export class ItemCheck {
     if (before !== undefined)
       throw invalid(`${before} and ${place} have the same key "${key}"; a key names one item of a batch`);
     this.#places.set(key, place);
-    if (metadata !== undefined && (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)))
+    if (metadata !== undefined && !isObject(metadata))
       throw invalid(`${place}: metadata must be an object, not ${shownValue(metadata)}`);
     const messages = messagesOf(item, place);
     return { key, messages, metadata, input: hash(JSON.stringify(messages)).slice(0, 16), place };

@@ -1,4 +1,11 @@
-import { AgentLoopError, checkMessages, type Message, messageOf, shownValue } from '../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  checkMessages,
+  isObject,
+  type Message,
+  messageOf,
+  shownValue,
+} from '../core/contracts/index.ts';
 import type { BatchItem } from './batch-options.ts';
 import { textLines } from './text-lines.ts';
 
@@ -44,8 +51,7 @@ function itemOf(text: string, place: Place): BatchItem {
   const { number: line } = place;
   const given = parsed(text, place);
   if (typeof given === 'string') return { prompt: given, line };
-  if (typeof given !== 'object' || given === null || Array.isArray(given))
-    throw invalid(place, `must be an object { key, prompt } or a string, not ${shownValue(given)}`);
+  if (!isObject(given)) throw invalid(place, `must be an object { key, prompt } or a string, not ${shownValue(given)}`);
   const fields = new Map<string, unknown>(Object.entries(given));
   const stray = [...fields.keys()].find((field) => !known.includes(field));
   if (stray !== undefined)
@@ -78,8 +84,7 @@ function keyIn(key: unknown, place: Place): { readonly key?: string } {
 
 function metadataIn(metadata: unknown, place: Place): Pick<BatchItem, 'metadata'> {
   if (metadata === undefined) return {};
-  if (typeof metadata === 'object' && metadata !== null && !Array.isArray(metadata))
-    return { metadata: Object.fromEntries(Object.entries(metadata)) };
+  if (isObject(metadata)) return { metadata: Object.fromEntries(Object.entries(metadata)) };
   throw invalid(place, `metadata must be an object, not ${shownValue(metadata)}`);
 }
 

@@ -1,3 +1,4 @@
+import { isObject } from '../core/contracts/index.ts';
 import { innermostQuestion, type Question } from '../core/journal/index.ts';
 import { answerFlaw } from '../core/options/index.ts';
 import type { Answers } from './arguments.ts';
@@ -184,7 +185,7 @@ export function questionBlock(
 function* textsOf({ prompt, data }: Question): Generator<string> {
   if (prompt !== undefined) yield prompt;
   if (data === undefined) return;
-  if (typeof data !== 'object' || data === null || Array.isArray(data)) return yield jsonOf(data);
+  if (!isObject(data)) return yield jsonOf(data);
   for (const [name, value] of Object.entries(data)) yield `${name}: ${jsonOf(value)}`;
 }
 

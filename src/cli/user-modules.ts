@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { isNativeError } from 'node:util/types';
 import type { Agent } from '../agent/agent.ts';
 import type { AgentOptions, AgentSettings } from '../agent/agent-options.ts';
-import { type AgentLoopError, messageOf, nameOf, type ToolProvider } from '../core/contracts/index.ts';
+import { type AgentLoopError, isObject, messageOf, nameOf, type ToolProvider } from '../core/contracts/index.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { assertToolOptions } from '../tools/tool-options.ts';
@@ -91,7 +91,7 @@ function isAgent(value: unknown): value is Agent {
 
 /** The options themselves are checked where the agent is made. */
 function isOptions(value: unknown): value is AgentOptions {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && 'provider' in value;
+  return isObject(value) && 'provider' in value;
 }
 
 /** A file that the command line names, and what it is for: `tools file`, `agent file`. */

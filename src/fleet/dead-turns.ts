@@ -8,8 +8,7 @@ import {
 import { retryTask } from '../core/turn/index.ts';
 import { isRunnable } from '../stores/task-summary.ts';
 import type { QueueConnections, TurnJob } from './connection.ts';
-import { knownAgents } from './known-agents.ts';
-import type { SharedCounts } from './shared-counts.ts';
+import { knownAgents, type SharedCounts } from './shared-counts.ts';
 
 /** A turn that nothing runs any more unless somebody sees to it. */
 export interface DeadTurn {

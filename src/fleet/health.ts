@@ -2,8 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, TaskStateStore } from '../core/contracts/index.ts';
 import type { QueueConnections } from './connection.ts';
 import type { DeadTurns } from './dead-turns.ts';
-import { knownAgents } from './known-agents.ts';
-import type { SharedCounts, WorkerStatus } from './shared-counts.ts';
+import { knownAgents, type SharedCounts, type WorkerStatus } from './shared-counts.ts';
 
 export interface QueueCounts {
   /** Jobs that a worker may take. */

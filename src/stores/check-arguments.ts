@@ -287,7 +287,7 @@ const maxMetadataLength = 1024 * 1024;
 
 /** Metadata as JSON. Errors: `INVALID_INPUT` for anything but an object, values that JSON changes, and too large ones. */
 export function encodeMetadata(metadata: object): string {
-  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) {
+  if (!isObject(metadata)) {
     throw invalidInput(`metadata must be an object, not ${shownValue(metadata)}.`);
   }
   const text = encodeJson(metadata, 'metadata');
@@ -320,7 +320,7 @@ export function assertKnownOptions<Options extends object>(
 ): void {
   const given: unknown = options;
   const list = Object.keys(names).join(', ');
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+  if (!isObject(given)) {
     throw invalidOptions(`${owner} takes an object of options, not ${shownValue(given)}; the options are: ${list}.`);
   }
   const stray = Object.keys(given).find((name) => !Object.hasOwn(names, name));

@@ -27,8 +27,8 @@ import type {
 } from './postgres/postgres-side-stores.ts';
 import type { PostgresStateStore, PostgresStateStoreOptions } from './postgres/postgres-state-store.ts';
 import type { RedisArtifactStore, RedisArtifactStoreOptions } from './redis/redis-artifact-store.ts';
-import type { RedisCacheStore, RedisCacheStoreOptions } from './redis/redis-cache-store.ts';
 import type { RedisMessageStore, RedisMessageStoreOptions } from './redis/redis-message-store.ts';
+import type { RedisCacheStore, RedisCacheStoreOptions } from './redis/redis-side-stores.ts';
 import type { RedisStateStore, RedisStateStoreOptions } from './redis/redis-state-store.ts';
 
 /** `type` says which store; the rest are the options of that store. */

@@ -2,7 +2,7 @@
 export { journalSchema } from '../core/journal/index.ts';
 export { checkArguments, type StoreArguments, stateStoreArguments } from './check-arguments.ts';
 export { OpenAttempt } from './deltas.ts';
-export { Broadcast } from './memory/broadcast.ts';
+export { Broadcast } from './memory/memory-task.ts';
 export {
   busy,
   checkAppend,

@@ -313,10 +313,6 @@ export type AgentEvent<X extends Tool = Tool> =
   | SubAgentEvent
   | ExtensionErrorEvent;
 
-export function isExtensionEvent(event: AgentEvent): event is ExtensionEvent {
-  return event.kind.startsWith('internal:x.');
-}
-
 /** A2A's task states. */
 export type TaskState =
   | 'submitted'

@@ -1,5 +1,5 @@
 import { AgentLoopError } from './errors.ts';
-import { shownValue } from './values.ts';
+import { isObject, shownValue } from './values.ts';
 
 /** A piece of text. */
 export interface TextPart {
@@ -217,7 +217,7 @@ function checkMembers(message: Message, at: string): void {
   if (createdAt !== undefined && !(typeof createdAt === 'string' && !Number.isNaN(Date.parse(createdAt)))) {
     throw invalid(`${at}.createdAt must be a time of ISO 8601, not ${shownValue(createdAt)}`);
   }
-  if (metadata !== undefined && (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata))) {
+  if (metadata !== undefined && !isObject(metadata)) {
     throw invalid(`${at}.metadata must be an object, not ${shownValue(metadata)}`);
   }
   if (message.role === 'tool' && !statuses.has(message.status)) {

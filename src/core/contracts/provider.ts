@@ -187,8 +187,7 @@ const names: ReadonlySet<string> = new Set<keyof RetryPlan>(['attempts', 'delayM
 
 /** What is wrong with a plan, in words that end with what it must be; `undefined` for nothing. */
 export function retryPlanFlaw(plan: unknown): string | undefined {
-  if (typeof plan !== 'object' || plan === null || Array.isArray(plan))
-    return `must be an object { attempts, delayMs, maxDelayMs, on }, not ${shownValue(plan)}`;
+  if (!isObject(plan)) return `must be an object { attempts, delayMs, maxDelayMs, on }, not ${shownValue(plan)}`;
   const stray = Object.keys(plan).find((name) => !names.has(name));
   if (stray !== undefined) return `has the unknown property ${stray}; allowed: ${[...names].join(', ')}`;
   const given = new Map<string, unknown>(Object.entries(plan));

@@ -1,4 +1,4 @@
-import type { AgentLoopError, Extension } from '../contracts/index.ts';
+import { type AgentLoopError, type Extension, isObject } from '../contracts/index.ts';
 import type { DecisionPoint, ExtensionError, LoopState, RecordedHook } from '../journal/index.ts';
 import type { LastCall } from '../model-call/view.ts';
 
@@ -138,7 +138,7 @@ export function hookLists(extensions: readonly Extension[]): HookLists {
 export function checkAnswer<Name extends AskedHookName>(hook: Name, given: unknown): asserts given is AnswerOf<Name> {
   const { answer, flag, misfit }: HookRow<AskedHookName> = hookTable[hook];
   if (typeof given === 'boolean' && flag) return;
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+  if (!isObject(given)) {
     const kind = Array.isArray(given) ? 'a list' : typeof given;
     throw new TypeError(misfit === plain.misfit ? `it answered ${kind}, ${misfit}` : `${misfit}; not ${kind}`);
   }

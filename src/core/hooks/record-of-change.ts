@@ -4,6 +4,7 @@ import {
   type Content,
   checkContent,
   checkMessages,
+  isObject,
   type Message,
   noUsage,
   type StepChange,
@@ -136,8 +137,7 @@ function checkedEvents(events: readonly EmittedEvent[] | undefined): readonly Em
 }
 
 function checkedEvent(event: EmittedEvent, at: string): EmittedEvent {
-  if (typeof event !== 'object' || event === null || Array.isArray(event))
-    throw new TypeError(`${at} must be { name, payload, label }, not ${shownValue(event)}`);
+  if (!isObject(event)) throw new TypeError(`${at} must be { name, payload, label }, not ${shownValue(event)}`);
   const stray = Object.keys(event).find((member) => !Object.hasOwn(eventMembers, member));
   if (stray !== undefined)
     throw new TypeError(`${at} has "${stray}", which is unknown; give ${Object.keys(eventMembers).join(', ')}`);

@@ -5,6 +5,7 @@ import {
   type HookContext,
   type IterationChange,
   type IterationView,
+  isObject,
   type JSONSchema,
   type LLMCapabilities,
   type Message,
@@ -106,7 +107,7 @@ export function outputWire(schema: OutputSchema, given: JSONSchema | undefined, 
 
 /** A schema with `properties` and no type is left to the tool, which says what it lacks. */
 function needsWrap(schema: unknown): schema is JSONSchema {
-  if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return false;
+  if (!isObject(schema)) return false;
   return Reflect.get(schema, 'type') !== 'object' && !('properties' in schema);
 }
 

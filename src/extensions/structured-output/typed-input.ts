@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { AgentLoopError, type JSONSchema, type UserMessage } from '../../core/contracts/index.ts';
+import { AgentLoopError, isObject, type JSONSchema, type UserMessage } from '../../core/contracts/index.ts';
 import { assertGiven, assertOptions, aText, type OptionKind } from '../../providers/policies/policy-options.ts';
 import { jsonSchemaChecker } from '../../tools/schema-checks.ts';
 import { type FromJsonSchema, isStandardSchema, standardChecker } from '../../tools/tool-options.ts';
@@ -46,7 +46,7 @@ export function typedInput(options: TypedInputOptions<InputSchema>): TypedInput<
 }
 
 const aSchema: OptionKind = {
-  isValid: (value) => isStandardSchema(value) || (typeof value === 'object' && value !== null && !Array.isArray(value)),
+  isValid: (value) => isStandardSchema(value) || isObject(value),
   words: 'a Standard Schema or a JSON Schema',
 };
 

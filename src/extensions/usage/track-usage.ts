@@ -2,6 +2,7 @@ import {
   addUsage,
   type Extension,
   type HookContext,
+  isObject,
   type LLMCallParams,
   type LLMProvider,
   type Usage,
@@ -98,7 +99,7 @@ function knownUsage(data: unknown): UsageByModel {
 }
 
 function isUsageByModel(data: unknown): data is UsageByModel {
-  return typeof data === 'object' && data !== null && !Array.isArray(data);
+  return isObject(data);
 }
 
 /** The calls of each turn that no record tells of yet. */

@@ -1,4 +1,4 @@
-import { AgentLoopError, invalidConfig, messageOf, shownValue } from '../../core/contracts/index.ts';
+import { AgentLoopError, invalidConfig, isObject, messageOf, shownValue } from '../../core/contracts/index.ts';
 import { installedPackage } from '../load-package.ts';
 
 /** What a store connects with, in the words of `pg`. Other options of `pg` are passed on. */
@@ -51,7 +51,7 @@ interface PgModule {
 
 /** Refuses what is nothing to connect with: `INVALID_CONFIG`. No message has the URL, which may hold a password. */
 export function assertPostgresTarget(name: string, target: unknown): asserts target is PostgresTarget {
-  if (typeof target === 'object' && target !== null && !Array.isArray(target)) return;
+  if (isObject(target)) return;
   if (typeof target !== 'string' || target === '') {
     throw invalidConfig(`${name} is ${shownValue(target)}`, 'give a URL or options of pg');
   }

@@ -9,7 +9,7 @@ import {
   type JournalRecord,
   replay,
 } from 'millrace';
-import { AgentLoop, isExtensionEvent } from 'millrace/internals';
+import { AgentLoop } from 'millrace/internals';
 import { gate, type ScriptedLLMStep } from 'millrace/testing';
 import type { EmittedEvent } from 'millrace/types';
 import { question } from '../dead-turn.ts';
@@ -22,6 +22,7 @@ const look: ScriptedLLMStep = { toolCalls: [{ name: 'look' }] };
 const done: ScriptedLLMStep = { text: 'Done.' };
 const toolProviders = [plainTools({ look: () => 'a tree' })];
 
+const isExtensionEvent = (event: AgentEvent): event is ExtensionEvent => event.kind.startsWith('internal:x.');
 /** The events of extensions, in order. */
 const shownIn = (events: readonly AgentEvent[]) => events.filter(isExtensionEvent);
 const shortOf = ({ kind, iteration, payload }: ExtensionEvent) => [kind, iteration, payload];

@@ -1,4 +1,4 @@
-import { AgentLoopError, type JSONSchema, jsonFlaw } from '../../../core/contracts/index.ts';
+import { AgentLoopError, isObject, type JSONSchema, jsonFlaw } from '../../../core/contracts/index.ts';
 
 /** The name of an entry of a list. */
 export const itemName = 'item';
@@ -207,5 +207,5 @@ function listIn(value: unknown): readonly unknown[] {
 }
 
 function isSchema(value: unknown): value is JSONSchema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject(value);
 }
