@@ -209,7 +209,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: children,
-        from: 'restOf(this.#result ?? this.#child?.usageBy ?? [], this.#recorded);',
+        from: 'restOf(this.#result ?? this.#child?.usageBy ?? [], recorded);',
         to: '(this.#result ?? this.#child?.usageBy ?? []);',
       },
     ],
@@ -282,7 +282,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/core/journal/fold.ts',
-        from: 'draft.changes = { ...noChanges, data, decided: others };',
+        from: 'draft.changes = { ...noChanges, data, decided: others, ...(branches && { branches }) };',
         to: 'draft.changes = { ...draft.changes, data, decided: others };',
       },
     ],
