@@ -131,7 +131,7 @@ export function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): vo
   if (child) draft.openChildren = draft.openChildren.filter(({ taskId }) => taskId !== child.taskId);
   const calls = draft.calls.with(callIndex(callId), ended);
   draft.toolCalls++;
-  addUsage(draft, record);
+  if (record.usage) addUsage(draft, record);
   draft.resumes = 0;
   draft.calls = calls;
   draft.openCalls--;

@@ -45,7 +45,8 @@ export class ModelSilence {
   /** Calls `onSilence` once nothing was heard for the whole time. */
   start(onSilence: (error: AgentLoopError) => void): void {
     this.#onSilence = onSilence;
-    this.#resume();
+    this.#heard = false;
+    if (this.#suspended === 0) this.#arm();
   }
 
   /** A chunk has come. */
@@ -65,7 +66,8 @@ export class ModelSilence {
 
   end(): void {
     this.#onSilence = undefined;
-    this.#stop();
+    this.#cancel?.();
+    this.#cancel = undefined;
   }
 
   #resume(): void {

@@ -152,6 +152,11 @@ const rules: OptionRules<AgentLoopConfig> = {
 /** The names of all options. */
 export const knownOptions: ReadonlySet<string> = new Set(Object.keys(rules));
 
+/** Each rule with what to do instead; without a cure of its own it names the default. */
+const rulesWithCures: readonly (readonly [name: string, rule: OptionRule])[] = Object.entries(rules).map(
+  ([name, rule]) => [name, { ...rule, cure: rule.cure ?? defaultOf(name) }],
+);
+
 /** Checks a configuration and fills in the defaults. Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function resolveConfig(config: AgentLoopConfig): ResolvedConfig {
   const given = withoutUndefined(config);
@@ -162,10 +167,9 @@ export function resolveConfig(config: AgentLoopConfig): ResolvedConfig {
   // Not spread: objects made by it have a shape each, and the hot path reads this one everywhere.
   const resolved: ResolvedConfig = Object.assign({}, defaults, { hooks: noHooks }, given);
   checkParts(resolved);
-  for (const [name, rule] of Object.entries(rules)) {
-    const standard = typeof rule.cure === 'string' ? undefined : defaultOf(name);
-    checkOption(name, Reflect.get(resolved, name), standard === undefined ? rule : { ...rule, cure: standard });
-  }
+  // What is absent needs no check: defaults fit.
+  for (const [name, rule] of rulesWithCures)
+    if (Object.hasOwn(given, name)) checkOption(name, Reflect.get(given, name), rule);
   checkRest(resolved);
   if (resolved.extensions.length > 0) addExtensions(resolved);
   return given.logger === undefined ? resolved : Object.assign(resolved, { logger: guardedLogger(resolved.logger) });

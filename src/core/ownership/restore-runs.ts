@@ -1,4 +1,6 @@
+import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
 import { type RestoreOptions, restoreSpans } from '../../observability/spans/restore-spans.ts';
+import { turnSpanOf } from '../../observability/spans/run-spans.ts';
 import { type TracingOptions, turnTracing } from '../../observability/spans/tracing-options.ts';
 import type { Clock, Lease, TaskStateStore, TaskSummary } from '../contracts/index.ts';
 import {
@@ -12,10 +14,11 @@ import {
   type LoopState,
   ready,
   replayOf,
+  type TraceLink,
   type TurnIdentity,
 } from '../journal/index.ts';
 import type { ResolvedConfig } from '../options/index.ts';
-import { listedChildren } from './child-turns.ts';
+import { listedChildren, type ParentTurn } from './child-turns.ts';
 
 interface RestoredRuns {
   /** Whether the last of the runs has its spans. */
@@ -136,4 +139,45 @@ class ChildRuns {
       return undefined;
     }
   }
+}
+
+/** Where a run is started. */
+interface RunOrigin {
+  readonly parentContext: Context;
+  /** For a child turn. */
+  readonly parent?: ParentTurn | undefined;
+}
+
+/** The reference to the span of a run that is recorded in the journal. */
+export function linkOf(context: SpanContext, origin: RunOrigin): TraceLink | undefined {
+  if (!trace.isSpanContextValid(context)) return undefined;
+  const { traceId, spanId, traceFlags } = context;
+  const above = trace.getSpanContext(origin.parentContext);
+  const agentTurn = turnSpanOf(origin.parentContext);
+  const parentSpanId = lastingId(agentTurn ? agentTurn.parent : above, origin);
+  return {
+    traceId,
+    spanId,
+    ...((traceFlags & TraceFlags.SAMPLED) === 0 && { sampled: false as const }),
+    ...(parentSpanId !== undefined && { parentSpanId }),
+    ...(above && agentTurn && { agentTurn: { spanId: above.spanId, agentName: agentTurn.agentName } }),
+  };
+}
+
+const ofCall = /^\d+:\d+$/;
+
+/**
+ * The id of the parent span of a turn, if that span survives a crash of this process: another process exports it, or it is the span of a call, which
+ * the process that resumes the parent turn writes. A span of the caller in this process is lost with it.
+ */
+function lastingId(context: SpanContext | undefined, { parent }: RunOrigin): string | undefined {
+  if (!context || !trace.isSpanContextValid(context)) return undefined;
+  return context.isRemote || (parent && ofCall.test(parent.link.callId)) ? context.spanId : undefined;
+}
+
+/** The link of a run's span to that of the run before it. */
+export function linksTo(link: TraceLink | undefined): readonly Link[] {
+  if (!link || link.sampled === false) return [];
+  const { traceId, spanId } = link;
+  return [{ context: { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: true } }];
 }

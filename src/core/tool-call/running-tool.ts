@@ -5,12 +5,10 @@ import { cancelSpan, exceptionOf } from '../../observability/spans/tracing-optio
 import {
   type AgentEvent,
   AgentLoopError,
-  type Content,
   DoneSignal,
   isPromiseLike,
   messageOf,
   nameOf,
-  type ReachedLimit,
   TaskComplete,
   type ToolError,
   type ToolResult,
@@ -33,7 +31,7 @@ import { type ChangedOutcome, changeOutcome } from './ask-call.ts';
 import { CallContext, type CallOwner, type CallTurn } from './call-context.ts';
 import type { Deadlines, Limited } from './call-limits.ts';
 import type { StartedCall } from './tool-plan.ts';
-import type { ToolCallDeps } from './tool-results.ts';
+import { completed, isCanceled, isToolResult, limited, sizeFlaw, type ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 
 /** What one call of a batch needs to run. */
@@ -363,11 +361,6 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   }
 }
 
-/** A call that ends the turn has succeeded. */
-function completed({ error: _, ...outcome }: ToolResultRecord, { message }: TaskComplete): ToolResultRecord {
-  return { ...outcome, content: message, success: true };
-}
-
 /** Says of a failed call which one it is and what it threw; what a tool returns as its failure is content. */
 function logFailure(
   { turn, config, tracing }: ToolCallDeps,
@@ -381,36 +374,7 @@ function logFailure(
   config.logger.warn('tool call failed', { ...fields, ...cause });
 }
 
-/** The result of a call that was cancelled because a limit of the turn is reached. */
-function limited(record: ToolResultRecord, reached: ReachedLimit | undefined): ToolResultRecord {
-  if (!reached) return record;
-  const { code, message, reason = code.toLowerCase(), fails } = reached;
-  const error = { code, reason, message };
-  const result = { ...record, content: `Tool error: ${message}`, success: false, error };
-  return fails ? { ...result, fails: { code, message, reason } } : result;
-}
-
-const maxResultBytes = 8 * 1024 * 1024;
-
-/** Says that a result is too large for the journal. */
-function sizeFlaw(content: Content): ToolError | undefined {
-  const length = typeof content === 'string' ? content.length : undefined;
-  if (length !== undefined && length * 3 <= maxResultBytes) return undefined;
-  const bytes = Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
-  if (bytes <= maxResultBytes) return undefined;
-  return toolError('too_large', { bytes, maxBytes: maxResultBytes });
-}
-
 /** What a child turn had written that stopped at its token limit. */
 function partialText(error: unknown): string {
   return error instanceof TurnError && error.code === 'LENGTH' ? error.result.text : '';
-}
-
-function isCanceled(result: ToolResultRecord): boolean {
-  return result.error?.code === 'CANCELED' || result.error?.code === 'TOOL_ABANDONED';
-}
-
-function isToolResult(answer: ToolResult): boolean {
-  const content: unknown = answer?.content;
-  return typeof content === 'string' || Array.isArray(content);
 }

@@ -3,7 +3,7 @@ import { isObservable, type Subscriber, Subscription } from 'rxjs';
 import { noteQuestion, startToolsSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, toolError } from '../contracts/index.ts';
-import { agentChange, recordBranches } from '../hooks/record-of-change.ts';
+import { agentChange } from '../hooks/record-of-change.ts';
 import {
   CommitDraft,
   type ExtensionRecord,
@@ -11,7 +11,6 @@ import {
   openCallIndex,
   openQuestions,
   type PendingToolCall,
-  type Signal,
   type ToolResultRecord,
   type TurnAnswered,
   type TurnAsked,
@@ -20,15 +19,22 @@ import { failed } from '../model-call/response.ts';
 import { leftReason } from '../ownership/child-turns.ts';
 import { takeReply } from '../ownership/inbox.ts';
 import type { AbortListener, AbortScope } from '../streams/index.ts';
-import { CallChecks, Deadlines } from './call-limits.ts';
-import { CallPipe, enterLine, type PipedBatch, type PlacedCall } from './call-pipe.ts';
+import { Deadlines } from './call-limits.ts';
+import {
+  type BatchOwner,
+  CallLine,
+  CallPipe,
+  type CheckOwner,
+  noStarts,
+  type PipedBatch,
+  type PlacedCall,
+} from './call-pipe.ts';
 import { RunningTool, type ToolSignal } from './running-tool.ts';
 import {
-  decideCall,
   isSequential,
   openCalls,
-  type PlannedRecord,
   planWithoutPlace,
+  recordBranchesOf,
   type Settled,
   type StartedCall,
   settleDoubt,
@@ -36,14 +42,6 @@ import {
   unknownOutcome,
 } from './tool-plan.ts';
 import { failureBy, refusedCall, type ToolCallDeps } from './tool-results.ts';
-
-/** Who has a batch run. */
-export interface BatchOwner {
-  give(signal: Signal): void;
-  /** The last that is heard of the batch, as `end`. */
-  fail(error: unknown): void;
-  end(): void;
-}
 
 interface ToolBatchOptions {
   /** The state with the open batch. */
@@ -55,8 +53,6 @@ interface ToolBatchOptions {
   readonly traceContext: Context;
 }
 
-const noStarts: readonly StartedCall[] = [];
-
 /**
  * Runs the calls of one response: `calls$.pipe(mergeMap(runCall, toolConcurrency))`.
  *
@@ -64,7 +60,7 @@ const noStarts: readonly StartedCall[] = [];
  * next call synchronously, so the intent of that call is in one append with the result. A call with a place waits in `#line`
  * until the next append; it starts once that append is durable. Only what needs no place is planned beside the pipe, from the state.
  */
-export class MergedBatch implements PipedBatch, AbortListener {
+export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   readonly #deps: ToolCallDeps;
   readonly #owner: BatchOwner;
   /** `tools.execute`. */
@@ -76,10 +72,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
   readonly #pipe: CallPipe;
   /** Tools that are asked about calls in doubt without a place. */
   #asked: Subscription | undefined;
-  /** Calls that have a place and are not busy, in call order. */
-  readonly #line: PlacedCall[] = [];
-  /** Calls that run, are being checked, or are in doubt; without a place where a check or an answer did not wait for one. */
-  readonly #busy = new Map<string, PlacedCall | undefined>();
+  readonly #line: CallLine;
   /** Calls in doubt that have a place and that nobody has asked about yet. */
   readonly #doubts: PlacedCall[] = [];
   /** Calls whose doubt is over: they run again. */
@@ -88,13 +81,9 @@ export class MergedBatch implements PipedBatch, AbortListener {
   #ready: StartedCall[] = [];
   /** Of the calls that run. */
   #deadlines: Deadlines | undefined;
-  /** Checks that have not answered. A cancel does not wait for them. */
-  #checking: CallChecks | undefined;
   /** Whether the process shuts down, and the batch knows. */
   #draining: boolean;
   #state: LoopState;
-  /** The call that runs alone, where one does. */
-  #alone: string | undefined;
   #pumping = false;
   /** Appends with questions that nobody has seen yet. */
   #unseen = 0;
@@ -110,6 +99,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     this.#span = traced.span;
     this.#traceContext = traced.traceContext;
     if (this.#span.isRecording()) for (const question of openQuestions(state)) noteQuestion(this.#span, question);
+    this.#line = new CallLine(deps, { traceContext: this.#traceContext, owner: this });
     this.#scope = deps.scope.child();
     this.#scope.listen(this);
     this.#draining = !deps.drain.listen(this);
@@ -128,7 +118,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     for (const index of openCalls(this.#state)) this.#pipe.next(index);
     if (this.#deps.inbox.hasReplies) this.#takeReplies();
     if (this.#doubts.length > 0) this.#settleDoubts();
-    if (this.#busy.size < this.#state.calls.length) this.#write();
+    if (this.#line.busy.size < this.#state.calls.length) this.#write();
     this.#pumping = false;
     this.#pump();
   }
@@ -161,17 +151,14 @@ export class MergedBatch implements PipedBatch, AbortListener {
     if (!pending) return place.complete();
     const { callId, intent, result, question } = pending;
     const placed = { callId, index, place };
-    if (!intent || result || question || this.#busy.has(callId) || this.#repeats?.has(callId))
-      return enterLine(this.#line, placed);
-    this.#busy.set(callId, placed);
+    if (!intent || result || question || this.#line.busy.has(callId) || this.#repeats?.has(callId))
+      return this.#line.enter(placed);
+    this.#line.busy.set(callId, placed);
     if (intent.epoch !== this.#deps.epoch) this.#doubts.push(placed);
-    else this.#admit(startedCall(pending, intent));
-  }
-
-  /** A call whose intent is durable by now. */
-  #admit(started: StartedCall): void {
-    if (isSequential(this.#deps, started.call)) this.#alone = started.callId;
-    this.#ready.push(started);
+    else {
+      if (isSequential(this.#deps, pending.call)) this.#line.alone = callId;
+      this.#ready.push(startedCall(pending, intent));
+    }
   }
 
   /**
@@ -190,7 +177,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     if (next > 0) this.#ready = this.#ready.slice(next);
     this.#pumping = false;
     if (this.#ready.length > 0) return this.#deps.leaseHold?.afterRenewal(() => this.#pump());
-    if (this.#busy.size > 0 || this.#unseen > 0) return;
+    if (this.#line.busy.size > 0 || this.#unseen > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
     if (this.#failure && !this.#state.outcome) this.#owner.fail(this.#failure);
     else this.#owner.end();
@@ -203,7 +190,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   #close(canceled: boolean): void {
     this.#ended = true;
-    this.#pipe.end(this.#busy.size > 0 || this.#line.length > 0);
+    this.#pipe.end(this.#line.hasPlaces);
     this.#asked?.unsubscribe();
     this.#deadlines?.stop();
     this.#scope.release();
@@ -216,9 +203,8 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   #start(started: StartedCall): void {
     const tool = this.#deps.tools.byName.get(started.call.function.name);
-    const placed = this.#busy.get(started.callId);
-    if (this.#stopping || !tool || !placed)
-      return this.#settle(refusedCall(started.callId, toolError('never_started')));
+    const placed = this.#line.busy.get(started.callId);
+    if (this.#stopping || !tool || !placed) return this.settle(refusedCall(started.callId, toolError('never_started')));
     this.#deadlines ??= new Deadlines(this.#deps.config.clock);
     const run = { started, tool, scope: this.#scope, deadlines: this.#deadlines, turn: this };
     new RunningTool(this.#deps, run, { out: placed.place, parent: this.#traceContext }).start();
@@ -226,9 +212,9 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   take(signal: ToolSignal): void {
     if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#owner.give(signal);
-    else if (signal.type === 'tool-outcome') this.#settle(signal.result, signal.records, signal.thrown);
+    else if (signal.type === 'tool-outcome') this.settle(signal.result, signal.records, signal.thrown);
     else if (signal.type === 'tool-left') this.#leave(signal.callId);
-    else this.#settle(signal);
+    else this.settle(signal);
   }
 
   failed(error: unknown): void {
@@ -247,11 +233,8 @@ export class MergedBatch implements PipedBatch, AbortListener {
   }
 
   #takeReplies(): void {
-    for (let record = this.#reply(); record; record = this.#reply()) this.#answered(record);
-  }
-
-  #reply(): TurnAnswered | undefined {
-    return takeReply(this.#deps, this.#state);
+    for (let record = takeReply(this.#deps, this.#state); record; record = takeReply(this.#deps, this.#state))
+      this.#answered(record);
   }
 
   /** A call has its answer: it gets a place again. One in doubt is settled by the answer, and needs no place for that. */
@@ -262,7 +245,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const inDoubt = asked?.intent !== undefined;
     // Extensions are asked again, as they are where another process continues with the answer.
     if (asked) this.#deps.unstartedCalls.update(asked.call, { checked: undefined });
-    if (inDoubt) this.#busy.set(callId, undefined);
+    if (inDoubt) this.#line.busy.set(callId, undefined);
     else this.#pipe.next(index);
     this.#write(record);
     const pending = this.#state.calls.at(index);
@@ -271,34 +254,26 @@ export class MergedBatch implements PipedBatch, AbortListener {
   }
 
   #stopChecking(reason: unknown): void {
-    for (const callId of this.#checking?.leave(reason) ?? []) this.#busy.delete(callId);
+    this.#line.leaveChecks(reason);
     if (!this.#failure) this.#pump();
   }
 
   /** A call is left to the next owner of the turn. Nothing starts in its place: the process shuts down. */
   #leave(callId: string): void {
     if (this.#ended) return;
-    this.#free(callId);
+    this.#line.free(callId);
     this.#pump();
   }
 
   /** A call has its result, or asks: `mergeMap` passes its place to the next. */
-  #settle(record: ToolResultRecord | TurnAsked, changes: readonly ExtensionRecord[] = [], thrown?: unknown): void {
+  settle(record: ToolResultRecord | TurnAsked, changes: readonly ExtensionRecord[] = [], thrown?: unknown): void {
     if (this.#ended) return;
     const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
     // Others may settle by the abort: the batch does not end with them, for this call is still busy.
     if (record.type === 'tool.result' && this.#fail(record, thrown)) this.#scope.abort(this.#failure);
-    this.#free(callId);
+    this.#line.free(callId);
     this.#write(record, ...changes);
     this.#pump();
-  }
-
-  /** `mergeMap` passes the place of the call to the next. */
-  #free(callId: string): void {
-    const placed = this.#busy.get(callId);
-    this.#busy.delete(callId);
-    if (this.#alone === callId) this.#alone = undefined;
-    placed?.place.complete();
   }
 
   /** Notes how the turn fails with a result, where it does and nothing else has ended it before. */
@@ -319,7 +294,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
   #write(...records: readonly (ToolResultRecord | TurnAsked | TurnAnswered | ExtensionRecord)[]): void {
     const draft = new CommitDraft(this.#deps, this.#state);
     for (const record of records) {
-      this.#recordBranches(draft, record);
+      recordBranchesOf(this.#deps, draft, record);
       draft.add(record);
     }
     const starts = this.#stopping || draft.after.phase !== 'tools' ? noStarts : this.#plan(draft);
@@ -358,86 +333,26 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const { records, checks, mayStart } = planWithoutPlace(
       this.#deps,
       { state: draft.after, traceContext: this.#traceContext },
-      this.#busy,
+      this.#line.busy,
     );
-    for (const { pending, done } of checks) this.#awaitCheck(pending, done);
+    for (const { pending, done } of checks) this.#line.awaitCheck(pending, done);
     const planned = [...records];
-    const starts = mayStart ? this.#takeUp(draft.after, planned) : noStarts;
+    const starts = mayStart ? this.#line.takeUp(draft.after, planned) : noStarts;
     for (const record of planned) if (record.type === 'tool.result') this.#fail(record);
     const kept = this.#failure ? planned.filter(({ type }) => type === 'tool.result') : planned;
-    for (const record of kept) this.#recordBranches(draft, record);
+    for (const record of kept) recordBranchesOf(this.#deps, draft, record);
     draft.addAll(kept);
     if (!this.#failure) return starts;
-    for (const { callId } of starts) this.#busy.delete(callId);
+    for (const { callId } of starts) this.#line.busy.delete(callId);
     return noStarts;
   }
 
-  /** What child turns of the hooks used that were asked about the call of a record, before that record. */
-  #recordBranches(draft: CommitDraft, record: PlannedRecord | TurnAnswered | ExtensionRecord): void {
-    const callId = record.type === 'turn.asked' ? record.question.callId : record.callId;
-    if (callId !== undefined) recordBranches(draft, this.#deps.unstartedCalls.takeBranches(callId));
-  }
-
-  /** Decides about the calls in the line, in call order; a `sequential` one waits, and all after it, until it is alone. */
-  #takeUp(state: LoopState, planned: PlannedRecord[]): readonly StartedCall[] {
-    const starts: StartedCall[] = [];
-    const traceContext = this.#traceContext;
-    for (let placed = this.#line[0]; placed && this.#alone === undefined; placed = this.#line[0]) {
-      const { callId, index, place } = placed;
-      const pending = state.calls.at(index);
-      if (!pending || pending.result || pending.question) {
-        this.#line.shift();
-        place.complete();
-        continue;
-      }
-      if (this.#busy.has(callId)) {
-        this.#line.shift();
-        if (this.#busy.get(callId)) place.complete();
-        else this.#busy.set(callId, placed);
-        continue;
-      }
-      const decided = decideCall(this.#deps, { pending, state, traceContext });
-      if (decided instanceof Promise) {
-        this.#line.shift();
-        this.#awaitCheck(pending, decided, placed);
-        continue;
-      }
-      if (decided?.type !== 'tool.intent') {
-        this.#line.shift();
-        if (decided) planned.push(decided);
-        place.complete();
-        continue;
-      }
-      const alone = isSequential(this.#deps, pending.call);
-      if (alone && this.#busy.size > 0) break;
-      this.#line.shift();
-      this.#busy.set(callId, placed);
-      if (alone) this.#alone = callId;
-      planned.push(decided);
-      starts.push(startedCall(pending, decided));
-    }
-    return starts;
-  }
-
-  #awaitCheck(pending: PendingToolCall, done: Promise<unknown>, placed?: PlacedCall): void {
-    const { callId } = pending;
-    this.#busy.set(callId, placed);
-    const checking = this.#checking ?? new CallChecks(this.#deps, (refused) => this.#settle(refused));
-    this.#checking = checking;
-    checking.add(pending);
-    void done.then(() => {
-      if (!checking.has(callId)) return;
-      checking.end(callId);
-      this.#decideAgain(callId);
-    });
-  }
-
   /** A call is not busy any more, and has no result: it is decided about again, in the place that it has. */
-  #decideAgain(callId: string): void {
+  decideAgain(callId: string): void {
     if (this.#ended) return;
-    const placed = this.#busy.get(callId);
-    this.#busy.delete(callId);
-    if (placed) enterLine(this.#line, placed);
+    const placed = this.#line.busy.get(callId);
+    this.#line.busy.delete(callId);
+    if (placed) this.#line.enter(placed);
     this.#write();
     this.#pump();
   }
@@ -460,7 +375,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     });
     if (!isObservable(settled)) return this.#doubtSettled(pending, settled);
     const run = settled.subscribe((answer) => this.#doubtSettled(pending, answer));
-    const { place } = this.#busy.get(callId) ?? {};
+    const { place } = this.#line.busy.get(callId) ?? {};
     if (place) return place.add(run);
     this.#asked ??= new Subscription();
     this.#asked.add(run);
@@ -469,14 +384,15 @@ export class MergedBatch implements PipedBatch, AbortListener {
   #doubtSettled(pending: PendingToolCall, settled: Settled): void {
     if (settled === 'run') return this.#repeat(pending.callId);
     const mayAsk = settled.type === 'tool.result' || !this.#failure;
-    this.#settle(mayAsk ? settled : unknownOutcome(pending));
+    this.settle(mayAsk ? settled : unknownOutcome(pending));
   }
 
   /** A call in doubt has not taken effect. One that was settled without a place gets one as an answered call does. */
   #repeat(callId: string): void {
     this.#repeats ??= new Set();
     this.#repeats.add(callId);
-    if (this.#busy.has(callId) && !this.#busy.get(callId)) this.#pipe.next(openCallIndex(this.#state, callId));
-    this.#decideAgain(callId);
+    if (this.#line.busy.has(callId) && !this.#line.busy.get(callId))
+      this.#pipe.next(openCallIndex(this.#state, callId));
+    this.decideAgain(callId);
   }
 }

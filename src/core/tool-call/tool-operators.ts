@@ -1,9 +1,9 @@
 import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber, Subscription } from 'rxjs';
 import type { LoopState, Signal } from '../journal/index.ts';
-import type { CallPipe } from './call-pipe.ts';
+import type { BatchOwner, CallPipe } from './call-pipe.ts';
 import { loadChecks } from './check-call.ts';
-import { type BatchOwner, MergedBatch } from './tool-batch.ts';
+import { MergedBatch } from './tool-batch.ts';
 import type { ToolCallDeps } from './tool-results.ts';
 
 /**

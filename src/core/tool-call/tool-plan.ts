@@ -8,7 +8,10 @@ import {
   type ToolCall,
   toolError,
 } from '../contracts/index.ts';
+import { recordBranches } from '../hooks/record-of-change.ts';
 import {
+  type CommitDraft,
+  type ExtensionRecord,
   type GivenAnswer,
   type LoopState,
   nextQuestionId,
@@ -16,6 +19,7 @@ import {
   type ToolIntent,
   type ToolProgress,
   type ToolResultRecord,
+  type TurnAnswered,
   type TurnAsked,
 } from '../journal/index.ts';
 import { isReconciled } from '../options/index.ts';
@@ -224,6 +228,16 @@ export function openCalls({ calls }: LoopState): readonly number[] {
     if (!result && !question) (intent ? started : others).push(index);
   }
   return others.length === 0 ? started : [...started, ...others];
+}
+
+/** Records what child turns of the hooks used that were asked about the call of a record, before that record. */
+export function recordBranchesOf(
+  { unstartedCalls }: ToolCallDeps,
+  draft: CommitDraft,
+  record: PlannedRecord | TurnAnswered | ExtensionRecord,
+): void {
+  const callId = record.type === 'turn.asked' ? record.question.callId : record.callId;
+  if (callId !== undefined) recordBranches(draft, unstartedCalls.takeBranches(callId));
 }
 
 /** What becomes of a call in doubt: `'run'` it again, its result, or a question. */

@@ -1,4 +1,15 @@
-import { type ErrorCode, type ToolAnswer, type ToolCall, type ToolError, textOf } from '../contracts/index.ts';
+import {
+  type Content,
+  type ErrorCode,
+  type ReachedLimit,
+  type TaskComplete,
+  type ToolAnswer,
+  type ToolCall,
+  type ToolError,
+  type ToolResult,
+  textOf,
+  toolError,
+} from '../contracts/index.ts';
 import type { HookDeps } from '../hooks/hook-context.ts';
 import type { UnrecordedBranch } from '../hooks/record-of-change.ts';
 import type { ToolResultRecord } from '../journal/index.ts';
@@ -153,4 +164,40 @@ export function failureBy(
 /** Whether a call has failed; one that was not approved, or that was not needed any more, has not. */
 export function hasFailed({ success, error }: ToolResultRecord): boolean {
   return !success && !(error && unharmful.has(error.code));
+}
+
+/** A call that ends the turn has succeeded. */
+export function completed({ error: _, ...outcome }: ToolResultRecord, { message }: TaskComplete): ToolResultRecord {
+  return { ...outcome, content: message, success: true };
+}
+
+/** The result of a call that was cancelled because a limit of the turn is reached. */
+export function limited(record: ToolResultRecord, reached: ReachedLimit | undefined): ToolResultRecord {
+  if (!reached) return record;
+  const { code, message, reason = code.toLowerCase(), fails } = reached;
+  const error = { code, reason, message };
+  const result = { ...record, content: `Tool error: ${message}`, success: false, error };
+  return fails ? { ...result, fails: { code, message, reason } } : result;
+}
+
+const maxResultBytes = 8 * 1024 * 1024;
+
+/** Says that a result is too large for the journal. */
+export function sizeFlaw(content: Content): ToolError | undefined {
+  const length = typeof content === 'string' ? content.length : undefined;
+  if (length !== undefined && length * 3 <= maxResultBytes) return undefined;
+  const bytes = Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
+  if (bytes <= maxResultBytes) return undefined;
+  return toolError('too_large', { bytes, maxBytes: maxResultBytes });
+}
+
+/** Whether a call was stopped. */
+export function isCanceled(result: ToolResultRecord): boolean {
+  return result.error?.code === 'CANCELED' || result.error?.code === 'TOOL_ABANDONED';
+}
+
+/** Whether a tool answered in the form of a result. */
+export function isToolResult(answer: ToolResult): boolean {
+  const content: unknown = answer?.content;
+  return typeof content === 'string' || Array.isArray(content);
 }

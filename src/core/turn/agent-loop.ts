@@ -29,11 +29,10 @@ import {
 import { childConfig, type ParentTurn, parentTurnOf } from '../ownership/child-turns.ts';
 import { Inbox, incomingMessage } from '../ownership/inbox.ts';
 import { AbortScope } from '../streams/index.ts';
-import { type ForkedTask, forkTask } from './fork-task.ts';
+import { type ForkedTask, forkTask, type SubmitOptions, type SubmittedTask, submitTask } from './create-task.ts';
 import { admissionOf } from './open-turn.ts';
 import { retryTask } from './retry-task.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
-import { type SubmitOptions, type SubmittedTask, submitTask } from './submit-task.ts';
 import { type AnswerOptions, answerTask, type CancelOptions, cancelTask } from './task-commands.ts';
 import { Turn } from './turn.ts';
 

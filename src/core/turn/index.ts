@@ -9,7 +9,7 @@ export {
   type ResumeOptions,
   type RetryTurnOptions,
 } from './agent-loop.ts';
-export type { ForkedTask } from './fork-task.ts';
+export type { ForkedTask, SubmitOptions, SubmittedTask } from './create-task.ts';
 export { loopIterations } from './loop.ts';
 export { catchIterationError, completeIteration, startIterationSpan } from './model-step.ts';
 export {
@@ -22,7 +22,6 @@ export {
 } from './open-turn.ts';
 export { retryTask } from './retry-task.ts';
 export { catchTurnError, tapAfterTurn } from './run-operators.ts';
-export type { SubmitOptions, SubmittedTask } from './submit-task.ts';
 export type { AnswerOptions, CancelOptions } from './task-commands.ts';
 export type { Turn } from './turn.ts';
 export type { DiscardedText, TextOptions, TurnStream } from './turn-text.ts';

@@ -119,7 +119,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     this.#deps.drain.forget(this);
     clearImmediate(this.#yield);
     this.#asking = undefined;
-    this.#stopWaiting();
+    if (this.#wake) this.#stopWaiting();
     this.#iteration?.leave();
   }
 

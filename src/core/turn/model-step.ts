@@ -13,8 +13,9 @@ import { type CallParams, callParams, type PreparedCall, prepareLLMCall } from '
 import { noResponse, responseFlaw } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
+import type { BatchOwner } from '../tool-call/call-pipe.ts';
 import { CallPipe } from '../tool-call/call-pipe.ts';
-import { type BatchOwner, MergedBatch } from '../tool-call/tool-batch.ts';
+import { MergedBatch } from '../tool-call/tool-batch.ts';
 import { executeTools } from '../tool-call/tool-operators.ts';
 import type { NextStep } from './next-step.ts';
 

@@ -2,7 +2,6 @@ import { AgentLoopError, messageOf, type RetryPlan, retryDefaults, textOf } from
 import type { StepHook } from '../hooks/hook-table.ts';
 import { agentChange, isIterationOpen } from '../hooks/record-of-change.ts';
 import {
-  type CallDetails,
   changedOptions,
   type Finish,
   type LlmDone,
@@ -156,11 +155,8 @@ function call(deps: ModelCallDeps, state: LoopState, iteration: number, attempt:
     return { do: 'call', start: { type: 'llm.start', iteration, attempt, summary: true } };
   }
   const start = callStart(state, { iteration, attempt }, deps.tools.after(state.changes.tools));
-  return { do: 'call', start: withOptions(start, changedOptions(deps, state, undefined)) };
-}
-
-function withOptions(start: LlmStart, options: CallDetails | undefined): LlmStart {
-  return options ? { ...start, options } : start;
+  const options = changedOptions(deps, state, undefined);
+  return { do: 'call', start: options ? { ...start, options } : start };
 }
 
 /** The record of a call's start. The offered tools are recorded only if they differ from those of the last call. */
@@ -169,7 +165,8 @@ function callStart(
   { iteration, attempt }: Pick<LlmStart, 'iteration' | 'attempt'>,
   { functions }: Offer,
 ): LlmStart {
-  if (sameTools(functions, availableTools)) return { type: 'llm.start', iteration, attempt };
+  if (functions === availableTools || sameTools(functions, availableTools))
+    return { type: 'llm.start', iteration, attempt };
   return { type: 'llm.start', iteration, attempt, tools: functions };
 }
 
@@ -180,11 +177,12 @@ export function callWith(
   { start, view }: { readonly start: LlmStart; readonly view: PreparedView },
 ): CallStep {
   const offered = start.summary ? start : callStart(state, start, view.offer);
-  return { do: 'call', start: withOptions(offered, changedOptions(deps, state, view.settings)), view };
+  const options = changedOptions(deps, state, view.settings);
+  return { do: 'call', start: options ? { ...offered, options } : offered, view };
 }
 
 function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools']): boolean {
-  if (a === b || b === neverOffered) return a === b;
+  if (b === neverOffered) return false;
   return a.length === b.length && a.every((tool, index) => tool === b[index]);
 }
 

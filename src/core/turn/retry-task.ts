@@ -12,7 +12,7 @@ import {
   type ToolResultRecord,
   type TurnStarted,
 } from '../journal/index.ts';
-import { writeTask } from './fork-task.ts';
+import { writeTask } from './create-task.ts';
 import { childOf } from './task-commands.ts';
 
 interface RetryTaskOptions {

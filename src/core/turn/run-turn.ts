@@ -1,11 +1,6 @@
-import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
+import type { Context, SpanContext } from '@opentelemetry/api';
 import { concat, defer, from, ignoreElements, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
-import {
-  type PlannedSpan,
-  planExecuteSpan,
-  startExecuteSpan,
-  turnSpanOf,
-} from '../../observability/spans/run-spans.ts';
+import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../../observability/spans/run-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../../observability/spans/tracing-options.ts';
 import type { AuthContext, Lease, TaskStateStore } from '../contracts/index.ts';
 import type { HookDeps } from '../hooks/hook-context.ts';
@@ -20,7 +15,6 @@ import {
   type Signal,
   type Stamped,
   type Submission,
-  type TraceLink,
   type TurnIdentity,
   type TurnStarted,
 } from '../journal/index.ts';
@@ -30,7 +24,7 @@ import { belowParent, type ParentTurn, reachedLimit, TurnNode } from '../ownersh
 import type { Inbox } from '../ownership/inbox.ts';
 import { journal } from '../ownership/journal-line.ts';
 import { keepLease, LeaseHold, releaseLease } from '../ownership/lease.ts';
-import { restoreRuns } from '../ownership/restore-runs.ts';
+import { linkOf, linksTo, restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope, type FusibleOperator, fuse, switchOnce } from '../streams/index.ts';
 import { UnstartedCalls } from '../tool-call/tool-results.ts';
 import { type Admission, type Opening, type OpenOptions, type Own, openNewTurn, openOldTurn } from './open-turn.ts';
@@ -353,39 +347,6 @@ function resumeCommit(deps: RunDeps, state: LoopState, { request, resumed, trace
     ...(resumed?.queued && lostAt === undefined && { queued: true as const }),
   };
   return commitOf(deps, state, [record, ...recordsOfAnswers(state, request.answers ?? {})]);
-}
-
-/** The reference to the span of a run that is recorded in the journal. */
-function linkOf(context: SpanContext, request: RunRequest): TraceLink | undefined {
-  if (!trace.isSpanContextValid(context)) return undefined;
-  const { traceId, spanId, traceFlags } = context;
-  const above = trace.getSpanContext(request.parentContext);
-  const agentTurn = turnSpanOf(request.parentContext);
-  const parentSpanId = lastingId(agentTurn ? agentTurn.parent : above, request);
-  return {
-    traceId,
-    spanId,
-    ...((traceFlags & TraceFlags.SAMPLED) === 0 && { sampled: false as const }),
-    ...(parentSpanId !== undefined && { parentSpanId }),
-    ...(above && agentTurn && { agentTurn: { spanId: above.spanId, agentName: agentTurn.agentName } }),
-  };
-}
-
-const ofCall = /^\d+:\d+$/;
-
-/**
- * The id of the parent span of a turn, if that span survives a crash of this process: another process exports it, or it is the span of a call, which
- * the process that resumes the parent turn writes. A span of the caller in this process is lost with it.
- */
-function lastingId(context: SpanContext | undefined, { parent }: RunRequest): string | undefined {
-  if (!context || !trace.isSpanContextValid(context)) return undefined;
-  return context.isRemote || (parent && ofCall.test(parent.link.callId)) ? context.spanId : undefined;
-}
-
-function linksTo(link: TraceLink | undefined): readonly Link[] {
-  if (!link || link.sampled === false) return [];
-  const { traceId, spanId } = link;
-  return [{ context: { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: true } }];
 }
 
 function openOptions(
