@@ -17,6 +17,7 @@ import {
   type VersionOptions,
 } from '../../core/contracts/index.ts';
 import { artifactStoreArguments, checkArguments } from '../check-arguments.ts';
+import { InTurn } from '../in-turn.ts';
 import {
   artifactExists,
   artifactQueryOf,
@@ -301,25 +302,6 @@ export class VersionedArtifactStore<Found extends FoundVersion, Draft extends Ar
 
   #now(): string {
     return new Date(this.#clock.now()).toISOString();
-  }
-}
-
-/** Runs what is about the same key one after the other. */
-export class InTurn {
-  readonly #last = new Map<string, Promise<unknown>>();
-
-  run<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const before = this.#last.get(key) ?? Promise.resolve();
-    const result = before.then(work);
-    const settled = result.then(
-      () => {},
-      () => {},
-    );
-    this.#last.set(key, settled);
-    void settled.then(() => {
-      if (this.#last.get(key) === settled) this.#last.delete(key);
-    });
-    return result;
   }
 }
 

@@ -13,11 +13,11 @@ import { fileNameOf, idOfFileName } from '../artifacts/folder-files.ts';
 import {
   type ArtifactBackend,
   type FoundVersion,
-  InTurn,
   type NextVersion,
   VersionedArtifactStore,
 } from '../artifacts/versioned-artifact-store.ts';
 import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
+import { InTurn } from '../in-turn.ts';
 import { isMissingKey, S3Bucket, S3Draft, type S3Target, s3Error } from './s3-bucket.ts';
 
 export interface S3ArtifactStoreOptions {

@@ -25,6 +25,7 @@ import {
   toPersisted,
 } from '../../core/journal/index.ts';
 import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
+import { InTurn } from '../in-turn.ts';
 import { CommandBox, listedTasks } from '../memory/memory-task.ts';
 import { assertTaskId, busy, childrenIn, ended, fenced, notFound, parentIn, takesAtOnce } from '../store-rules.ts';
 import { LiveTask, taskOf } from './live-task.ts';
@@ -91,7 +92,7 @@ class SnapshotStateStore implements TaskStateStore {
   readonly #live = new Map<string, LiveTask>();
   readonly #commands = new Map<string, CommandBox>();
   /** By task: what has to be over before it is created, taken or deleted. */
-  readonly #underWay = new Map<string, Promise<unknown>>();
+  readonly #underWay = new InTurn();
 
   constructor(plain: PlainStore, clock: Clock, pollMs: number) {
     this.#plain = plain;
@@ -104,7 +105,7 @@ class SnapshotStateStore implements TaskStateStore {
     started: Stamped<TurnStarted>,
   ): Promise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }> {
     assertTaskId(taskId);
-    return this.#inTurn(taskId, async () => {
+    return this.#underWay.run(taskId, async () => {
       const there = await this.#plain.load(taskId);
       if (there) return { created: false, started: there.started };
       const { state, records } = readSnapshot(taskId, { journal: [started] });
@@ -114,7 +115,7 @@ class SnapshotStateStore implements TaskStateStore {
   }
 
   async acquire(taskId: string, owner: string, leaseMs: number, under?: Under): Promise<Lease> {
-    return this.#inTurn(taskId, async () => {
+    return this.#underWay.run(taskId, async () => {
       const now = this.#clock.now();
       const before = this.#running(taskId);
       if (before?.state.isComplete) throw ended(taskId);
@@ -153,7 +154,7 @@ class SnapshotStateStore implements TaskStateStore {
 
   /** Another process that runs the task notices at its next save or renewal. Also true where the last owner gave the task back. */
   async breakLease(taskId: string): Promise<boolean> {
-    return this.#inTurn(taskId, async () => {
+    return this.#underWay.run(taskId, async () => {
       const running = this.#running(taskId);
       await running?.verify();
       if (running) this.#forget(taskId, running);
@@ -228,7 +229,7 @@ class SnapshotStateStore implements TaskStateStore {
     const saved = await this.#plain.uncheckedRecords(taskId);
     if (parent !== undefined && parentIn(saved) !== parent) return;
     for (const child of childrenIn([...saved, ...running])) await this.#delete(child, taskId, begun);
-    await this.#inTurn(taskId, async () => {
+    await this.#underWay.run(taskId, async () => {
       await this.#plain.delete(taskId);
       const task = this.#live.get(taskId);
       if (task) this.#forget(taskId, task);
@@ -288,21 +289,6 @@ class SnapshotStateStore implements TaskStateStore {
     const box = this.#commands.get(taskId) ?? new CommandBox();
     this.#commands.set(taskId, box);
     return box;
-  }
-
-  async #inTurn<T>(taskId: string, job: () => Promise<T>): Promise<T> {
-    const before = this.#underWay.get(taskId);
-    const result = (async () => {
-      await before;
-      return job();
-    })();
-    const over = result.catch(() => {});
-    this.#underWay.set(taskId, over);
-    try {
-      return await result;
-    } finally {
-      if (this.#underWay.get(taskId) === over) this.#underWay.delete(taskId);
-    }
   }
 }
 
