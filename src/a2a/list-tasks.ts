@@ -20,7 +20,7 @@ type Place = Pick<TaskSummary, 'statusAt' | 'taskId'>;
 
 /**
  * A page of the caller's tasks, the one whose status changed last first. Journals are read of tasks that run, which may wait for somebody
- * all the same, and where history or artifacts are asked for: without, a task has its status without a message. Errors: RequestMalformed,
+ * all the same, of tasks that failed, which may have been rejected, and where history or artifacts are asked for: without, a task has its status without a message. Errors: RequestMalformed,
  * naming the parameter.
  */
 export async function listTasks(tasks: CallerTasks, params: ListTasksRequest): Promise<ListTasksResponse> {
@@ -91,7 +91,7 @@ function queryOf({ scope }: CallerTasks, { contextId, status, statusTimestampAft
     },
     roots: true,
     ...(contextId !== '' && { contextId: scope.contextIn(contextId) }),
-    ...(state && { state }),
+    ...(state && { state: state === 'rejected' ? ('failed' as const) : state }),
   };
 }
 
@@ -109,7 +109,9 @@ async function shownTask(
   const { historyLength = 0, includeArtifacts = false } = params;
   const isWhole = asksForWhole(params);
   const { taskId, contextId, state, statusAt } = summary;
-  const view = isWhole || state === 'working' ? await tasks.read(taskId) : undefined;
+  // What the store knows as failed may have been rejected.
+  const isOpen = state === 'working' || state === 'failed';
+  const view = isWhole || isOpen ? await tasks.read(taskId) : undefined;
   if (isWhole) return view && tasks.shown(view, { historyLength, artifacts: includeArtifacts });
   return {
     id: taskId,

@@ -16,6 +16,7 @@ import { shownContext } from './scope.ts';
 import {
   artifact,
   cursorAfter,
+  failedState,
   failureMessage,
   finalMessage,
   isTerminalState,
@@ -166,7 +167,11 @@ function statusUpdate(event: StatusUpdateEvent, value: unknown): StreamResponse 
       value: {
         taskId,
         contextId: shownContext(contextId),
-        status: { state: wireState(status.state), message: messageOf(event, value), timestamp: status.timestamp },
+        status: {
+          state: wireState(error ? failedState(error) : status.state),
+          message: messageOf(event, value),
+          timestamp: status.timestamp,
+        },
         metadata: turnMetadata({ cursor, reason, code: error?.code }),
       },
     },
@@ -175,7 +180,7 @@ function statusUpdate(event: StatusUpdateEvent, value: unknown): StreamResponse 
 
 function messageOf(event: StatusUpdateEvent, value: unknown) {
   const { status, error, questions = [] } = event;
-  if (error) return failureMessage(event, error.code);
+  if (error) return failureMessage(event, error);
   if (status.state === 'completed') return finalMessage(event, partsText(status.message?.parts), value);
   return questionMessage(event, questions);
 }

@@ -61,14 +61,25 @@ function statusOf({ records, state }: TurnView): TaskStatus {
 
 /** As the updates tell it: a question makes the task wait though other calls still run, and a started turn works. */
 export function shownState(state: LoopState): TaskState {
+  if (state.outcome?.error) return failedState(state.outcome.error);
   const questions = openQuestions(state);
   return state.outcome || questions.length === 0 ? taskState(state) : waitingState(questions);
+}
+
+interface Failed {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/** An extension may have rejected the turn, which for the engine has failed. */
+export function failedState({ code }: Pick<Failed, 'code'>): TaskState {
+  return code === 'REJECTED' ? 'rejected' : 'failed';
 }
 
 function statusMessage(state: LoopState): Message | undefined {
   const { turn, outcome, finalMessage: text = '', value } = state;
   if (outcome?.state === 'completed') return finalMessage(turn, text, value);
-  if (outcome?.error) return failureMessage(turn, outcome.error.code);
+  if (outcome?.error) return failureMessage(turn, outcome.error);
   if (outcome?.state === 'canceled') return undefined;
   return questionMessage(turn, openQuestions(state));
 }
@@ -280,9 +291,13 @@ function wordsOf({ kind, toolName, prompt }: Question): string {
   }
 }
 
-/** The message of a failed task for clients. Error messages of the engine may name servers and are not sent. */
-export function failureMessage(task: TaskNames, code: ErrorCode): Message {
-  return agentMessage(task, finalId(task.taskId), [textPart(failureWords(code))]);
+/**
+ * The message of a failed task for clients. Error messages of the engine may name servers and are not sent; that of a rejection is written for
+ * clients.
+ */
+export function failureMessage(task: TaskNames, { code, message }: Failed): Message {
+  const words = code === 'REJECTED' ? message : failureWords(code);
+  return agentMessage(task, finalId(task.taskId), [textPart(words)]);
 }
 
 function failureWords(code: ErrorCode): string {

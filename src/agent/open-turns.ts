@@ -65,9 +65,9 @@ function timesOf(messages: readonly Message[], { history, updatedAt }: LoopState
   return messages.map((message) => new Date(times.get(message) ?? updatedAt).toISOString());
 }
 
-/** Input that a guardrail refused is not remembered: it would be refused again in every later turn. */
+/** Input that a guardrail or `beforeTurn` refused is not remembered: it would be refused again in every later turn. */
 function isBlocked({ error, iteration }: LoopState): boolean {
-  return error?.code === 'GUARDRAIL' && iteration === 0;
+  return (error?.code === 'GUARDRAIL' || error?.code === 'REJECTED') && iteration === 0;
 }
 
 function isEnd(message: Message): boolean {

@@ -176,6 +176,7 @@ export const extensionCodes: ReadonlySet<ErrorCode> = new Set([
   'EXTENSION_FAILED',
   'LIMIT',
   'GUARDRAIL',
+  'REJECTED',
   'PARSE_ERROR',
 ]);
 

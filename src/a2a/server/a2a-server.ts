@@ -107,6 +107,8 @@ export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, Handler
   readonly publicUrl?: string | undefined;
   /** Offers gRPC on a port of its own; needs `@grpc/grpc-js` and `@bufbuild/protobuf`. Default: not offered. */
   readonly grpc?: GrpcOptions | undefined;
+  /** Whether clients of A2A 0.3 are served too. Without, they are answered `VersionNotSupported`, as requests without a version are. Default true. */
+  readonly legacy?: boolean | undefined;
   /** The largest body of a request. Bytes; default 4 MiB. */
   readonly maxBodyBytes?: number | undefined;
   /** How long a request may take to arrive, on a port of `listen`; its connection is closed then. Milliseconds; default 60,000. */
@@ -159,6 +161,7 @@ const optionNames: OptionNames<A2AServerOptions> = {
   push: true,
   publicUrl: true,
   grpc: true,
+  legacy: true,
   queue: true,
   contextOf: true,
   limits: true,
@@ -207,6 +210,8 @@ export function assertServerOptions(options: A2AServerOptions): void {
   if (publicUrl !== undefined && !/^https?:$/.test(URL.canParse(publicUrl) ? new URL(publicUrl).protocol : '')) {
     throw invalidConfig('publicUrl is not an http or https address', 'give the one that clients use');
   }
+  const { legacy = true } = options;
+  if (typeof legacy !== 'boolean') throw invalidConfig(`legacy is ${shownValue(legacy)}`, 'write true or false');
   assertNumbers(options, { from: 0, names: ['heartbeatMs', 'recoverEveryMs', 'closeMs', 'trustedProxies'] });
   assertNumbers(options, {
     from: 1,

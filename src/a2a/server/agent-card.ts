@@ -101,11 +101,12 @@ function skillOf(skill: Pick<AgentSkill, 'id' | 'name' | 'description' | 'tags'>
 /** The same addresses in both versions: newer ones first, since a client takes the first that it knows. */
 function interfacesAt(
   urls: Readonly<Record<'JSONRPC' | 'HTTP+JSON', string>> & { readonly GRPC?: string },
+  versions: readonly string[],
 ): readonly AgentInterface[] {
   const bindings = Object.entries(urls).flatMap(([protocolBinding, url]) =>
     url === undefined ? [] : [{ protocolBinding, url }],
   );
-  return [A2A_PROTOCOL_VERSION, '0.3'].flatMap((protocolVersion) =>
+  return versions.flatMap((protocolVersion) =>
     bindings.map((binding) => ({ ...binding, tenant: '', protocolVersion })),
   );
 }
@@ -118,6 +119,7 @@ interface AgentCardsOptions {
   readonly push?: object | undefined;
   readonly toolEvents?: boolean | undefined;
   readonly extensionEvents?: readonly string[] | undefined;
+  readonly legacy?: boolean | undefined;
 }
 
 /** The cards of the agent; they say where it is reached, which is known once it listens. */
@@ -144,7 +146,7 @@ export class AgentCards {
   }
 
   async open(at: { readonly url: string; readonly grpcAddress?: string }): Promise<void> {
-    const { agent, auth, card = {}, push, signing, toolEvents = false, extensionEvents } = this.#options;
+    const { agent, auth, card = {}, push, signing, toolEvents = false, extensionEvents, legacy = true } = this.#options;
     const clientTools = agent.toolProviders.some((provider) => provider instanceof A2AClientTools);
     const request: CardRequest = {
       agent,
@@ -152,11 +154,14 @@ export class AgentCards {
       auth,
       pushNotifications: push !== undefined,
       extensions: agentExtensions({ clientTools, toolEvents, extensionEvents }),
-      interfaces: interfacesAt({
-        JSONRPC: `${at.url}${jsonRpcPath}`,
-        'HTTP+JSON': `${at.url}${restPath}`,
-        ...(at.grpcAddress !== undefined && { GRPC: at.grpcAddress }),
-      }),
+      interfaces: interfacesAt(
+        {
+          JSONRPC: `${at.url}${jsonRpcPath}`,
+          'HTTP+JSON': `${at.url}${restPath}`,
+          ...(at.grpcAddress !== undefined && { GRPC: at.grpcAddress }),
+        },
+        legacy ? [A2A_PROTOCOL_VERSION, '0.3'] : [A2A_PROTOCOL_VERSION],
+      ),
     };
     const plain = agentCard(request);
     const extended = await extendedAgentCard(plain, request);

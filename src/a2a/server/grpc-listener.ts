@@ -26,6 +26,8 @@ interface GrpcListenOptions {
   readonly maxCalls: number;
   /** How often a connection is pinged. Milliseconds; 0: never. */
   readonly heartbeatMs: number;
+  /** Whether A2A 0.3 is served too. */
+  readonly legacy: boolean;
 }
 
 export interface GrpcListener {
@@ -58,7 +60,7 @@ export async function startGrpc(options: GrpcListenOptions): Promise<GrpcListene
     userBuilder: async (call: Call) => callerOf(call.metadata),
   };
   server.addService(tolerant(A2AService), readable(grpcService(serviceOptions)));
-  server.addService(tolerant(LegacyA2AService), readable(legacyGrpcService(serviceOptions)));
+  if (options.legacy) server.addService(tolerant(LegacyA2AService), readable(legacyGrpcService(serviceOptions)));
   const target = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   const bound = await new Promise<number>((resolve, reject) => {
     server.bindAsync(target, grpc.ServerCredentials.createInsecure(), (cause, found) => {

@@ -16,7 +16,7 @@ import { type Admission, admit, admitMessage, answerRefused, type ServerPhase } 
 import { type AgentCards, jsonRpcPath, restPath } from './agent-card.ts';
 import { callerOf, jsonRpcContext } from './caller.ts';
 import { jsonRpcRoute } from './json-rpc-route.ts';
-import { protocolVersion } from './refusal.ts';
+import { isLegacy, protocolVersion } from './refusal.ts';
 import { jsonBody, requestShape } from './request-body.ts';
 
 interface HttpAppOptions {
@@ -29,18 +29,20 @@ interface HttpAppOptions {
   /** Public keys of what the server signs. */
   readonly publicKeys: object | undefined;
   readonly clock: Clock;
+  /** Whether A2A 0.3 is served too. */
+  readonly legacy: boolean;
 }
 
 /** The server as an application of Express: both bindings in both versions, the card, and health. */
 export function httpApp(options: HttpAppOptions): Express {
-  const { handler, cards, admission, store, maxBodyBytes, clock } = options;
+  const { handler, cards, admission, store, maxBodyBytes, clock, legacy } = options;
   const { phase, logger } = admission;
   const app = express();
   app.disable('x-powered-by');
   app.set('trust proxy', options.trustedProxies);
   app.use(healthRoutes({ store, phase, clock }));
   app.use(requestLog(logger, clock), protocolVersion);
-  app.use([...cardPaths], cardRoute(cards));
+  app.use([...cardPaths], cardRoute(cards, legacy));
   if (options.publicKeys)
     app.get('/.well-known/jwks.json', (_request, response) => void response.json(options.publicKeys));
   app.use(
@@ -63,7 +65,7 @@ export function httpApp(options: HttpAppOptions): Express {
     restHandler({
       requestHandler: handler,
       userBuilder: async (request) => callerOf(request),
-      legacyCompat: { enabled: true },
+      legacyCompat: { enabled: legacy },
     }),
   );
   app.use((_request, response) => void response.status(404).json({ error: 'There is nothing here.' }));
@@ -83,17 +85,20 @@ const cardPaths = ['/.well-known/agent-card.json', '/.well-known/agent.json'];
 const maxAgeSeconds = 300;
 
 /**
- * Serves the card in the form of the version that is asked for: without one that is 0.3, which names the addresses of 1.0 too. A
- * signature is over the card of 1.0, so that of 0.3 has none. Caches may keep it for five minutes.
+ * Serves the card in the form of the version that is asked for: without one that is 0.3, which has what clients of 1.0 read too. A
+ * signature is over the card of 1.0, so that of 0.3 has none. Caches may keep it for five minutes. `legacy`: whether there is one of 0.3.
  */
-function cardRoute(cards: AgentCards): RequestHandler {
+function cardRoute(cards: AgentCards, legacy: boolean): RequestHandler {
   const router = Router();
   router.use((_request, response, next) => {
     if (cards.isOpen) next();
     else response.status(503).set('Retry-After', '1').json({ error: 'The server starts.' });
   });
   const unsigned = async () => ({ ...cards.card, signatures: [] });
-  router.use(legacyAgentCardRouter({ agentCardProvider: unsigned, cache: { maxAge: maxAgeSeconds } }));
+  if (legacy) {
+    router.use(bothVersions(cards));
+    router.use(legacyAgentCardRouter({ agentCardProvider: unsigned, cache: { maxAge: maxAgeSeconds } }));
+  }
   router.get('/', (request: Request, response: Response) => {
     const text = JSON.stringify(AgentCard.toJSON(cards.card));
     const etag = `W/"${createHash('sha256').update(text).digest('hex').slice(0, 16)}"`;
@@ -102,6 +107,28 @@ function cardRoute(cards: AgentCards): RequestHandler {
     else response.type('application/json').send(text);
   });
   return router;
+}
+
+/** The package leaves these members of 1.0 out of the card of 0.3, beside the addresses of 1.0. */
+function bothVersions(cards: AgentCards): RequestHandler {
+  return (request, response, next) => {
+    const { securityRequirements, capabilities } = Object(AgentCard.toJSON(cards.card));
+    const send = response.send.bind(response);
+    response.send = (body: unknown) => {
+      response.send = send;
+      if (!isLegacy(request.header('a2a-version')) || typeof body !== 'string') return send(body);
+      const card = Object(JSON.parse(body));
+      const { extendedAgentCard = false } = Object(capabilities);
+      return send(
+        JSON.stringify({
+          ...card,
+          capabilities: { ...card.capabilities, extendedAgentCard },
+          ...(securityRequirements && { securityRequirements }),
+        }),
+      );
+    };
+    next();
+  };
 }
 
 interface HealthOptions {

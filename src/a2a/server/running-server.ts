@@ -205,11 +205,12 @@ class RunningServer implements A2AServer {
   }
 
   async #listenGrpc(host: string): Promise<string | undefined> {
-    const { grpc, maxBodyBytes = mostBytes, heartbeatMs = silentMs, maxStreams = 100, maxTurns = 100 } = this.#options;
+    const { grpc, maxBodyBytes = mostBytes, heartbeatMs = silentMs, legacy = true } = this.#options;
+    const { maxStreams = 100, maxTurns = 100 } = this.#options;
     if (!grpc) return undefined;
     const [handler, admission] = [this.#handler, this.#admission];
     const maxCalls = maxStreams + maxTurns + shortCalls;
-    this.#grpc = await startGrpc({ ...grpc, host, handler, admission, maxBodyBytes, maxCalls, heartbeatMs });
+    this.#grpc = await startGrpc({ ...grpc, host, handler, admission, maxBodyBytes, maxCalls, heartbeatMs, legacy });
     return grpc.publicAddress ?? `${shownHost(host)}:${this.#grpc.port}`;
   }
 
@@ -230,7 +231,7 @@ class RunningServer implements A2AServer {
   }
 
   #newApp(): Express {
-    const { push, maxBodyBytes = mostBytes, trustedProxies = 0 } = this.#options;
+    const { push, maxBodyBytes = mostBytes, trustedProxies = 0, legacy = true } = this.#options;
     return httpApp({
       handler: this.#handler,
       cards: this.#cards,
@@ -238,6 +239,7 @@ class RunningServer implements A2AServer {
       store: this.#store,
       maxBodyBytes,
       trustedProxies,
+      legacy,
       publicKeys: push?.signing && publicKeys(push.signing),
       clock: this.#clock,
     });

@@ -16,6 +16,7 @@ export const errorCodes = [
   'LIMIT',
   'PARSE_ERROR',
   'GUARDRAIL',
+  'REJECTED',
   // Tools.
   'TOOL_NOT_FOUND',
   'TOOL_ARGUMENTS',

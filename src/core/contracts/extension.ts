@@ -39,6 +39,7 @@ export interface HookContext extends ToolListContext {
 
 /** Why a turn shall fail. */
 export interface Failure {
+  /** `REJECTED` refuses the turn: clients of A2A are shown the state `rejected` and the message. They are shown no other message. */
   readonly code: ErrorCode;
   /** One sentence that names the thing and the cure. */
   readonly message: string;
