@@ -46,6 +46,7 @@ const parts = {
   'a2a-python-1': () => findPythonSdk('1.3.0', process.env.A2A_PYTHON_1),
   'a2a-python-0.3': () => findPythonSdk('0.3.26', process.env.A2A_PYTHON_03),
   mcp: () => packageOf('@modelcontextprotocol/server-everything'),
+  'mcp-conformance': findConformance,
 };
 
 async function findLiteLLM() {
@@ -73,6 +74,19 @@ async function findPythonSdk(version, python) {
   const bin = python ?? join(await installed(`a2a-sdk-${version}`, packages, given), 'python');
   const script = "import uvicorn; from importlib.metadata import version; print(version('a2a-sdk'))";
   return { version: await output(bin, '-c', script), bin };
+}
+
+/** The suite needs a newer Node.js than we do, so it is no package of ours. */
+async function findConformance() {
+  const folder = join(root, 'tests/conformance');
+  const suite = join(folder, 'node_modules/@modelcontextprotocol/conformance');
+  if (!existsSync(suite)) {
+    const flags = ['--no-package-lock', '--no-audit', '--no-fund', '--silent'];
+    await run('npm', ['install', '--prefix', folder, ...flags], { cwd: folder, timeout: 120_000 });
+  }
+  await output('npx', '-y', '-p', 'node@22', 'node', '--version');
+  const { version } = JSON.parse(readFileSync(join(suite, 'package.json'), 'utf8'));
+  return { version, bin: join(suite, 'dist/index.js') };
 }
 
 /** The programs of packages of PyPI, in a virtual environment that the next run finds again. */

@@ -19,6 +19,11 @@ export class ChildPrograms {
     symlinkSync(join(process.cwd(), 'src/stores/redis/lua'), join(this.#folder, 'lua'));
   }
 
+  /** The bundle of a program that somebody else starts. */
+  bundleOf(program: string): string {
+    return this.#bundle(program);
+  }
+
   start(program: string, ...args: readonly string[]): ChildProcess {
     const child = fork(this.#bundle(program), args, { execArgv: [], stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
     this.#children.add(child);
