@@ -40,13 +40,15 @@ export async function turnOfCall(call: TurnOfCall): Promise<CallToolResult | Inp
   const { agent } = served;
   const shared = { parentContext: contextFromCarrier(client.meta), signal: client.signal };
   const known = call.contextId === undefined ? {} : { contextId: call.contextId };
+  const ownId = waiting?.taskId ?? crypto.randomUUID();
   const progress = new TurnProgress(client, waiting?.cursor);
   // A retry that comes twice finds the turn running; both get the result.
   const resumed = () => ({ ...shared, ...known, onBusy: 'wait' as const, from: progress.cursor });
+  let turn: Turn | undefined;
   try {
-    let turn = waiting
+    turn = waiting
       ? agent.resume(waiting.taskId, resumed())
-      : agent.startTurn(message, { ...shared, contextId: call.contextId ?? crypto.randomUUID() });
+      : agent.startTurn(message, { ...shared, taskId: ownId, contextId: call.contextId ?? ownId });
     for (;;) {
       const result = await ending(turn, progress);
       if (!isSuspended(result.status)) return answerOf(result, call.hasOutput);
@@ -60,6 +62,8 @@ export async function turnOfCall(call: TurnOfCall): Promise<CallToolResult | Inp
     return failure(thrown);
   } finally {
     progress.close();
+    // Nobody can name the conversation of a call that named none.
+    if (call.contextId === undefined) void turn?.settled.then(() => served.ownMessages?.delete(ownId));
   }
 }
 

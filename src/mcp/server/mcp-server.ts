@@ -98,6 +98,9 @@ export function mcpServer(settings: McpServerSettings): McpServer {
   };
 }
 
+/** Ended turns of a server without a store: a retry of a call gets its result again. */
+const keptResults = 1_000;
+
 function checked(settings: McpServerSettings): ServedAgent {
   assertKnownOptions('mcpServer', settings, names);
   const { agent, toolName, maxTurns = 32, answerTimeoutMs = 600_000 } = settings;
@@ -117,9 +120,19 @@ function checked(settings: McpServerSettings): ServedAgent {
   const { keepUnanswered = hasStore } = settings;
   if (typeof keepUnanswered !== 'boolean')
     throw invalidConfig(`mcpServer: keepUnanswered is ${shownValue(keepUnanswered)}`, 'give true or false');
-  const askable = hasStore ? agent : agent.with({ taskStateStore: new InMemoryStateStore() });
+  const own = hasStore ? undefined : new InMemoryStateStore({ maxEndedTasks: keptResults });
   const stateKey = randomBytes(32);
-  return { agent: askable, toolName: name, keepUnanswered, answerTimeoutMs, stateKey, maxTurns, turns: 0 };
+  const askable = own ? agent.with({ taskStateStore: own }) : agent;
+  return {
+    agent: askable,
+    ownMessages: own?.messages,
+    toolName: name,
+    keepUnanswered,
+    answerTimeoutMs,
+    stateKey,
+    maxTurns,
+    turns: 0,
+  };
 }
 
 async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams, closing: AbortSignal): Promise<void> {

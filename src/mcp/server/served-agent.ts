@@ -1,11 +1,14 @@
 import type { Tool } from '@modelcontextprotocol/server';
 import type { Agent } from '../../agent/agent.ts';
 import type { AgentSettings } from '../../agent/agent-options.ts';
+import type { MessageStore } from '../../core/contracts/index.ts';
 
 /** An agent, how it is served, and how many of its turns run. */
 export interface ServedAgent {
   readonly agent: Agent;
   readonly toolName: string;
+  /** The conversations in memory of an agent without a store of its own. */
+  readonly ownMessages: MessageStore | undefined;
   /** Whether turns that nobody answered stay. */
   readonly keepUnanswered: boolean;
   readonly answerTimeoutMs: number;
