@@ -49,7 +49,7 @@ const life: Life = {
 const world: World = {
   note(deed) {
     ledger.note(deed);
-    if (deed.type === 'start' && isLongCall(seedOf(deed.task), deed.callId))
+    if (deed.type === 'start' && isLongCall(seedOf(deed.task), deed.callId, lockMs))
       report({ type: 'long', taskId: deed.task });
   },
   deeds: () => ledger.deeds(),

@@ -35,7 +35,9 @@ export function dispatchedTwice(turns: readonly TurnRemains[], faults: Faults, p
     const resumed = records.filter(({ type }) => type === 'turn.resumed').length;
     const answers = deeds.filter(({ type }) => type === 'answered').length;
     const locks = faults.locks.filter((lock) => lock.taskId === taskId).length;
-    return runs > 1 + resumed + 2 * answers + 2 * locks;
+    const pids = new Set(deeds.flatMap((deed) => (deed.type === 'took' ? [deed.pid] : [])));
+    const lost = faults.workers.filter(({ pid }) => pids.has(pid)).length;
+    return runs > 1 + resumed + 2 * answers + 2 * locks + lost;
   });
   const most = places + Math.ceil(turns.length / 20);
   if (again.length <= most) return [];

@@ -26,7 +26,8 @@ export class Ledger implements World {
   #next: Promise<void> | undefined;
 
   constructor(folder: string, role: string) {
-    this.#file = openSync(join(folder, `${role}-${process.pid}.jsonl`), 'a');
+    // Ledgers are read in the order of their names: that of processes of one role, one after the other, is the order of time.
+    this.#file = openSync(join(folder, `${role}-${Date.now()}-${process.pid}.jsonl`), 'a');
   }
 
   note(deed: LoadDeed): void {

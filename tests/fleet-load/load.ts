@@ -17,6 +17,7 @@ import { turnsOf } from './turns.ts';
 export interface LoadResult extends Findings {
   readonly ms: number;
   readonly kills: number;
+  readonly observerKills: number;
   readonly cpuMs: number;
   readonly redis: RedisCounts;
   readonly storedBytes: number;
@@ -60,6 +61,7 @@ class Load {
   readonly #counts = { gateway: 0, observer: 0 };
   readonly #redis = { commands: 0, received: 0, sent: 0, cpuMs: 0 };
   #kills = 0;
+  #observerKills = 0;
 
   constructor(options: LoadOptions, program: string, folder: string, servers: Servers) {
     const { turns, seed, observed, concurrency, lockMs } = options;
@@ -111,7 +113,16 @@ class Load {
     const findings = findingsOf(remains, lockMs + 2 * stalledCheckMs + toleranceMs);
     const violations = [...this.#broken, ...findings.violations];
     const cpuMs = this.#processes.reduce((sum, each) => sum + each.cpuMs, 0);
-    return { ...findings, violations, ms, kills: this.#kills, cpuMs, redis: this.#redis, storedBytes: stored };
+    return {
+      ...findings,
+      violations,
+      ms,
+      kills: this.#kills,
+      observerKills: this.#observerKills,
+      cpuMs,
+      redis: this.#redis,
+      storedBytes: stored,
+    };
   }
 
   #start(role: Role): LoadProcess {
@@ -205,6 +216,7 @@ class Load {
     const all = role === 'gateway' ? this.#options.turns : this.#options.observed;
     while (this.#counts[role] < all / 2 && !this.#isOver) await sleep(5);
     await process.kill();
+    if (role === 'observer') this.#observerKills++;
     this.#start(role);
   }
 

@@ -15,7 +15,7 @@ export function tableOf({ turns }: LoadOptions, result: LoadResult): string {
       'takeover ms',
       `${takeovers[0] ?? '-'} / ${medianOf(takeovers)} / ${takeovers.at(-1) ?? '-'} (min, median, max), p95 ${takeovers[Math.floor(takeovers.length * 0.95)] ?? '-'}`,
     ],
-    ['first model call after ms', `${waits.large} large, ${waits.small} small tenant (median)`],
+    ['taken after ms', `${waits.large} large, ${waits.small} small tenant (median)`],
     ['CPU ms/turn', `${each(result.cpuMs, 2)} all processes, ${each(redis.cpuMs, 2)} Redis`],
     ['Redis commands/turn', each(redis.commands)],
     ['Redis bytes/turn', `${each(redis.received)} received, ${each(redis.sent)} sent`],

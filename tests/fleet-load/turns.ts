@@ -27,9 +27,12 @@ export function seedOf(taskId: string): number {
   return Number(taskId.slice('turn-'.length));
 }
 
+/** With longer locks it would never end before its worker is killed. */
+const longestMs = 5_000;
+
 /** A turn with a tool that runs as long as the lock of its job lasts, which the job loses meanwhile: five of the first 203, and of each thousand. */
-export function isLong(seed: number): boolean {
-  return seed % 1_000 <= 203 && seed % 50 === 3;
+function isLong(seed: number, lockMs: number): boolean {
+  return lockMs <= longestMs && seed % 1_000 <= 203 && seed % 50 === 3;
 }
 
 /** A turn that suspends until somebody approves a call: one of ten. */
@@ -37,12 +40,12 @@ export function asks(seed: number): boolean {
   return seed % 10 === 1;
 }
 
-/** Three iterations of two tools, one of which must not run twice. `longMs`: of the tool of a long turn. */
-export function loadPlan(seed: number, longMs: number): Plan {
+/** Three iterations of two tools, one of which must not run twice. `lockMs`: of the workers. */
+export function loadPlan(seed: number, lockMs: number): Plan {
   return [0, 1, 2].map((iteration) => {
     const isMiddle = iteration === 1;
     const second = asks(seed) && isMiddle ? 'sign' : iteration === 2 ? 'look' : 'put';
-    const ms = isLong(seed) && isMiddle ? longMs : 10 + ((seed + iteration) % 5) * 10;
+    const ms = isLong(seed, lockMs) && isMiddle ? lockMs : 10 + ((seed + iteration) % 5) * 10;
     return [
       { tool: isMiddle ? 'wire' : 'pay', arguments: JSON.stringify({ ms: 10 + ((seed + iteration) % 7) * 5 }) },
       { tool: second, arguments: JSON.stringify({ ms }) },
@@ -51,6 +54,6 @@ export function loadPlan(seed: number, longMs: number): Plan {
 }
 
 /** Whether it is the tool of a long turn that takes so long. */
-export function isLongCall(seed: number, callId: string): boolean {
-  return isLong(seed) && callId === '2:1';
+export function isLongCall(seed: number, callId: string, lockMs: number): boolean {
+  return isLong(seed, lockMs) && callId === '2:1';
 }

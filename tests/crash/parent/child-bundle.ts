@@ -55,6 +55,7 @@ export class ChildBundle {
       'src',
       'tests/crash',
       'tests/fleet-load',
+      'tests/fleet',
       'tests/internals.ts',
       'tsconfig.json',
       'package.json',
