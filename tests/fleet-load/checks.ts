@@ -41,6 +41,7 @@ interface Act {
 export function findingsOf(remains: Remains, boundMs: number): Findings {
   const { turns, journals, deeds, faults, leaseMs, lockMs, places } = remains;
   const stalls = deeds.flatMap((deed) => (deed.type === 'stalled' && deed.ms > leaseMs / 2 ? [deed] : []));
+  const stood = deeds.filter(({ type }) => type === 'stalled');
   const paused = new Set([
     ...faults.workers.flatMap(({ pid, resumedAt }) => (resumedAt === undefined ? [] : [pid])),
     ...stalls.map(({ pid }) => pid),
@@ -59,14 +60,11 @@ export function findingsOf(remains: Remains, boundMs: number): Findings {
     const acts = actsOf(own);
     const lost = takeoversOf(records, own, faults);
     for (const { from, to } of lost) {
-      if (to === undefined) violations.push(`${taskId}: a turn whose worker died is resumed: it was not`);
-      else {
-        const ms = to - bornAgain(faults, from, to);
-        if (isInOutage(faults, from, to)) inOutage++;
-        else takeovers.push(ms);
-        const most = boundMs + longestStall(deeds, from, to);
-        if (ms > most) violations.push(`${taskId}: a takeover takes at most ${most} ms: it took ${ms} ms`);
-      }
+      const ms = to - bornAgain(faults, from, to);
+      if (isInOutage(faults, from, to)) inOutage++;
+      else takeovers.push(ms);
+      const most = boundMs + longestStall(stood, from, to);
+      if (ms > most) violations.push(`${taskId}: a takeover takes at most ${most} ms: it took ${ms} ms`);
     }
     for (const when of unexplained(records, acts, remains, stalls))
       violations.push(`${taskId}: a turn changes its owner only where that died: it was resumed ${when}`);
@@ -85,8 +83,8 @@ export function findingsOf(remains: Remains, boundMs: number): Findings {
 }
 
 /** What stood still could not take anything over. */
-function longestStall(deeds: readonly LoadDeed[], from: number, to: number): number {
-  const within = deeds.flatMap((deed) =>
+function longestStall(stood: readonly LoadDeed[], from: number, to: number): number {
+  const within = stood.flatMap((deed) =>
     deed.type === 'stalled' && deed.at >= from && deed.at - deed.ms <= to ? [deed.ms] : [],
   );
   return Math.max(0, ...within);
@@ -117,18 +115,18 @@ function takeoversOf(records: readonly JournalRecord[], deeds: readonly LoadDeed
   const acts = actsOf(deeds);
   const taken = deeds.flatMap((deed) => (deed.type === 'took' ? [deed] : []));
   const endedAt = records.find(isTerminal)?.at ?? Number.POSITIVE_INFINITY;
-  return workers.flatMap(({ pid, at: from, resumedAt }) => {
+  return workers.flatMap(({ pid, at: from }) => {
     if (endedAt <= from) return [];
     // Nobody has a turn that waits for its answer.
-    if (records.findLast(({ at }) => at <= from)?.type === 'turn.suspended') return [];
-    // One that was stopped may have been told to go on before anybody wanted its turns.
+    const last = records.findLast(({ at }) => at <= from);
+    if (last && isAnswered(last)) return [];
     if (acts.findLast(({ at }) => at <= from)?.pid !== pid) return [];
-    const to = records.find(({ type, at }) => type === 'turn.resumed' && at >= from)?.at;
-    const isStill = to === undefined && resumedAt !== undefined && endedAt >= resumedAt;
-    if (isStill) return [];
+    // A turn of one epoch was not taken over: what its owner had sent ended it, or the owner itself, which was stopped and continued.
+    const to = records.find(({ epoch, at }) => epoch !== last?.epoch && at >= from)?.at;
+    if (to === undefined) return [];
     // The next ones may have died with its job, too, while they waited for the lease.
     const lostAgain = workers.filter((next) => {
-      const isNext = next.at > from && next.at <= (to ?? next.at);
+      const isNext = next.at > from && next.at <= to;
       return isNext && taken.some((took) => took.pid === next.pid && took.at >= from && took.at <= next.at);
     });
     return [{ from: Math.max(from, ...lostAgain.map(({ at }) => at)), to }];

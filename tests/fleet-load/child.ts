@@ -161,7 +161,11 @@ async function observe(): Promise<void> {
   const open = turns.slice(0, order.observed).filter(({ taskId }) => !closed.has(taskId));
   await Promise.all(
     open.map(async ({ taskId }) => {
-      while (!(await seenToEnd(taskId, cursors)) || !(await isOver(taskId))) await sleep(100);
+      // A stream also ends where the turn suspends: the last one begins when the turn is over.
+      for (let isLast = false; ; isLast = await isOver(taskId)) {
+        if ((await seenToEnd(taskId, cursors)) && isLast) break;
+        await sleep(100);
+      }
       ledger.note({ type: 'closed', task: taskId });
       closed.add(taskId);
       report({ type: 'count', count: closed.size });
@@ -169,7 +173,6 @@ async function observe(): Promise<void> {
   );
 }
 
-/** A stream also ends where the turn suspends. */
 async function isOver(taskId: string): Promise<boolean> {
   try {
     return (await store.read(taskId)).some(isTerminal);
