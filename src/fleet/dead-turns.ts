@@ -41,6 +41,8 @@ interface DeadTurnsOptions {
 /** Jobs that failed, which are looked at. */
 const mostFailedJobs = 1_000;
 const longestId = 128;
+/** What of the dead is looked at. */
+const everything = { jobs: mostFailedJobs, turns: Number.POSITIVE_INFINITY };
 
 /** The list is that of the store: jobs that failed are forgotten at some time, and only add why an open turn is not run. */
 export class DeadTurns {
@@ -61,10 +63,10 @@ export class DeadTurns {
     return found;
   }
 
-  /** How many there are, up to a number. */
+  /** How many there are, up to a number, among the newest: four times as many failed turns as that, and as many failed jobs, are looked at. */
   async count(most: number): Promise<number> {
     let count = 0;
-    for await (const _ of this.#all()) if (++count >= most) break;
+    for await (const _ of this.#all({ jobs: most, turns: 4 * most })) if (++count >= most) break;
     return count;
   }
 
@@ -87,8 +89,11 @@ export class DeadTurns {
     return newTaskId;
   }
 
-  async *#all(): AsyncGenerator<{ readonly summary: TaskSummary; readonly reason?: string | undefined }> {
-    for (const [taskId, reason] of await this.#failedJobs()) {
+  async *#all({ jobs, turns } = everything): AsyncGenerator<{
+    readonly summary: TaskSummary;
+    readonly reason?: string | undefined;
+  }> {
+    for (const [taskId, reason] of await this.#failedJobs(jobs)) {
       const summary = await this.#options.store.describe(taskId);
       if (summary && isRunnable(summary.state) && !summary.held) yield { summary, reason };
     }
@@ -100,15 +105,15 @@ export class DeadTurns {
         seen.add(summary.taskId);
         if (!(await this.#options.store.describe(await revivedId(summary.taskId)))) yield { summary };
       }
-      if (failed.length < limit) return;
+      if (failed.length < limit || limit >= turns) return;
     }
   }
 
-  async #failedJobs(): Promise<ReadonlyMap<string, string | undefined>> {
+  async #failedJobs(most: number): Promise<ReadonlyMap<string, string | undefined>> {
     const { connections } = this.#options;
     const { agentIds } = await knownAgents(this.#options);
     const failed = await Promise.all(
-      [...agentIds].map((id) => connections.ask(() => connections.queueOf(id).getFailed(0, mostFailedJobs))),
+      [...agentIds].map((id) => connections.ask(() => connections.queueOf(id).getFailed(0, most - 1))),
     );
     return new Map(failed.flat().flatMap((job) => (isTurnJob(job?.data) ? [[job.data.taskId, job.failedReason]] : [])));
   }

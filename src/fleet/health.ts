@@ -15,7 +15,7 @@ export interface QueueCounts {
 export interface FleetHealth extends QueueCounts {
   /** Of the job that waits longest, in milliseconds; 0 where none waits. Of a long queue, the longest of its first and last fifty. */
   readonly oldestWaitingMs: number;
-  /** Turns that failed or that no worker can run; 100 means 100 or more. */
+  /** Turns that failed or that no worker can run; 100 means 100 or more. Of those that failed, the newest 400 are looked at. */
   readonly dead: number;
   readonly agents: Readonly<Record<string, QueueCounts>>;
   /** Empty where the queue is in PostgreSQL. */

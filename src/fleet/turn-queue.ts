@@ -95,8 +95,17 @@ export interface JobOptions {
 const attempts = 10;
 const keptFailures = 10_000;
 
+/** The same in all copies of the package. */
+const mark = Symbol.for('millrace.FleetQueue');
+
+/** Whether another copy of the package made it, where it is not of this one. */
+export function isOfAnotherCopy(queue: unknown): boolean {
+  return typeof queue === 'object' && queue !== null && mark in queue;
+}
+
 /** What workers use of a queue besides. */
 export class FleetQueue implements TurnQueue {
+  readonly [mark] = true;
   readonly options: TurnQueueOptions;
   readonly connections: QueueConnections;
   readonly counts: SharedCounts;

@@ -8,7 +8,7 @@ import { prometheusText, type WorkerCounters } from './health.ts';
 import { checkWorkerOptions, type WorkerTimes } from './options.ts';
 import { JobRunner, type QueuedTurn, type TurnGifts } from './run-job.ts';
 import { Sweep } from './sweep.ts';
-import { FleetQueue, type TurnQueue } from './turn-queue.ts';
+import { FleetQueue, isOfAnotherCopy, type TurnQueue } from './turn-queue.ts';
 
 export interface WorkerOptions {
   /** Made by `turnQueue`. Its store keeps the turns of the agents. */
@@ -104,8 +104,7 @@ class FleetWorker implements TurnWorker {
   constructor(options: WorkerOptions) {
     checkNames(options, optionNames, 'worker');
     const { queue, agents, tenantConcurrency, logger } = options;
-    if (!(queue instanceof FleetQueue))
-      throw invalidConfig(`queue is ${shownValue(queue)}`, 'give turnQueue({ connection, store })');
+    if (!(queue instanceof FleetQueue)) throw notOurs(queue);
     this.#times = checkWorkerOptions(options);
     if (tenantConcurrency && !queue.counts.isThere)
       throw invalidConfig('tenantConcurrency needs a queue on Redis', 'leave it out, or keep the jobs in Redis');
@@ -285,6 +284,16 @@ class FleetWorker implements TurnWorker {
     const at = this.#queue.clock.now();
     this.#queue.counts.tell({ id: this.#id, version, agents, running, draining, at }).catch(() => {});
   }
+}
+
+/** A worker and its queue share what no public method gives; the copies of a package do not. */
+function notOurs(queue: unknown): Error {
+  return isOfAnotherCopy(queue)
+    ? invalidConfig(
+        'queue was made by another copy of millrace, such as one in a bundle beside the installed package',
+        'import turnQueue, worker and agent from the same copy (npm ls millrace lists those that are installed)',
+      )
+    : invalidConfig(`queue is ${shownValue(queue)}`, 'give turnQueue({ connection, store })');
 }
 
 /** The agent with what the worker decides: where its turns are, how long they are held, and what tools get when it drains. */

@@ -73,6 +73,13 @@ describeRedis('a fleet whose queue is full, and one that is given what it cannot
     }
   });
 
+  it('a worker refuses a queue of another copy of the package, and says what to do', () => {
+    const other = Object.create({ ...on.queue(), [Symbol.for('millrace.FleetQueue')]: true });
+    expect(() => worker({ queue: other, agents: [answering()] })).toThrow(
+      'queue was made by another copy of millrace, such as one in a bundle beside the installed package',
+    );
+  });
+
   it('starting a turn again is no new turn, also where the queue is full', async () => {
     const queue = on.queue({ maxOutstanding: 1 });
     const first = await queue.start(user('1'), { agentId: 'ada', taskId: 't' });
