@@ -42,9 +42,9 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
         to: 'if (!question) (intent ? started : others).push(index);',
       },
       {
-        file: batch,
-        from: 'if (!pending || pending.result || pending.question) {',
-        to: 'if (!pending || pending.question) {',
+        file: 'src/core/tool-call/call-pipe.ts',
+        from: 'const isOver = !pending || pending.result !== undefined || pending.question !== undefined;',
+        to: 'const isOver = !pending || pending.question !== undefined;',
       },
     ],
   },
