@@ -10,6 +10,7 @@ import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { modelServer } from '../cli/commands/model-servers.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
 import { Command } from '../e2e/command.ts';
+import { ModernWire } from '../mcp/server/modern-wire.ts';
 
 const dist = fileURLToPath(new URL('../../dist/', import.meta.url));
 const odd = fileURLToPath(new URL('../mcp/servers/odd-server.mjs', import.meta.url));
@@ -70,6 +71,74 @@ describe('millrace mcp', () => {
     await client.close();
     command.child.kill('SIGINT');
     expect(await command.ended).toMatchObject({ exitCode: 0, stdout: `the module is loaded\n${url}\n` });
+  });
+
+  it('P-10 takes the answer to a question of a process that was killed, and again after a second kill', async () => {
+    const file = join(folder, 'durable.mjs');
+    const from = (path: string) => JSON.stringify(pathToFileURL(join(dist, path)).href);
+    writeFileSync(
+      file,
+      `import { agent, tool } from ${from('index.js')};
+      import { scriptedLLM } from ${from('testing/index.js')};
+      const step = ({ messages }) => messages.at(-1).role === 'tool'
+        ? { text: 'It said: ' + messages.at(-1).content }
+        : { toolCalls: [{ name: 'file_it' }] };
+      export default agent({
+        name: 'the clerk',
+        provider: scriptedLLM([step, step, step]),
+        tools: [tool({
+          name: 'file_it', description: 'Files.', parameters: { type: 'object' }, needsApproval: true, onInDoubt: 'retry',
+          async execute() {
+            if (process.env.HANG) { console.error('the tool runs'); await new Promise(() => {}); }
+            return 'filed';
+          },
+        })],
+      });`,
+    );
+    const args = [
+      'mcp',
+      '--agent',
+      file,
+      '--port',
+      '0',
+      '--store',
+      `lmdb:${join(folder, 'turns')}`,
+      '--lease-ms',
+      '500',
+    ];
+    const start = async (env: Record<string, string> = {}) => {
+      const key = { MILLRACE_MCP_STATE_KEY: 'a key that has more than 32 bytes in it' };
+      const command = new Command(args, { env: { ...key, ...env } });
+      await command.shows('Ctrl-C stops it');
+      return { command, wire: new ModernWire(/http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(command.shown)?.[0] ?? '') };
+    };
+    const kill = async ({ child, ended }: Command) => {
+      child.kill('SIGKILL');
+      await ended;
+    };
+    const first = await start();
+    const asked = await first.wire.call({ arguments: { message: 'File it.' } });
+    await kill(first.command);
+    const [id = ''] = Object.keys(asked.result?.inputRequests ?? {});
+    const retry = {
+      arguments: { message: 'File it.' },
+      inputResponses: { [id]: { action: 'accept' as const, content: { approved: true } } },
+      requestState: asked.result?.requestState,
+    };
+    const second = await start({ HANG: '1' });
+    const lost = second.wire.call(retry).catch(() => 'lost');
+    await second.command.shows('the tool runs');
+    await kill(second.command);
+    expect(await lost).toBe('lost');
+    const third = await start();
+    expect((await third.wire.call(retry)).result).toMatchObject({ content: [{ text: 'It said: filed' }] });
+    third.command.child.kill('SIGINT');
+    expect(await third.command.ended).toMatchObject({ exitCode: 0 });
+  });
+
+  it('refuses a key for states that can be guessed', async () => {
+    const end = await runInProcess(['mcp'], { env: { MILLRACE_MCP_STATE_KEY: 'short' } });
+    expect(end).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/MILLRACE_MCP_STATE_KEY is too short/) });
   });
 
   it.each([

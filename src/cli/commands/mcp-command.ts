@@ -23,7 +23,9 @@ Examples:
   $ millrace mcp --agent ./clerk.mjs --port 8808     over HTTP, for clients of this machine
 
 An agent file exports an agent: export default agent({ name: 'clerk', … }). Without one the agent is made of the model and the tools of the other
-options.`;
+options.
+
+With MILLRACE_MCP_STATE_KEY, at least 32 random bytes, and a --store that lasts, another process with the same key can receive the answers to a question.`;
 
 /** Adds `millrace mcp`: an agent as an MCP server, until its client leaves or it is interrupted. */
 export function addMcpCommand(program: Command, host: CommandHost): void {
@@ -48,12 +50,15 @@ async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
   const { terminal } = host;
   checkServeFlags(flags);
   const key = keyOf(flags, terminal);
+  const stateKey = terminal.env['MILLRACE_MCP_STATE_KEY'] || undefined;
+  if (stateKey !== undefined && Buffer.byteLength(stateKey) < 32)
+    throw invalidConfig('MILLRACE_MCP_STATE_KEY is too short; give at least 32 bytes');
   // What an MCP client starts may stand in any folder, so nothing is written there unless somebody says so.
   const settings = storeSettings({ store: flags.store ?? terminal.env['MILLRACE_STORE'] ?? 'memory' }, terminal.env);
   const stdout = flags.port === undefined ? takeStdout(host.stdout) : undefined;
   await withServed({ flags, settings, structured: false, host }, async ({ agent, stores, interruption }) => {
     const { mcpServer } = await import('../../mcp/server/mcp-server.ts');
-    const server = mcpServer({ agent, keepUnanswered: stores.journals.durable });
+    const server = mcpServer({ agent, keepUnanswered: stores.journals.durable, stateKey });
     interruption.signal.addEventListener('abort', () => void server.close(), { once: true });
     if (interruption.exitCode !== undefined) throw new Interrupted(interruption.exitCode);
     if (stdout) await server.serve({ stdin: host.stdin, stdout });

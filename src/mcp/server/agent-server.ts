@@ -92,6 +92,7 @@ async function answer(
   const endStream = () => endOfStream(call);
   if (call.streamsCalls) signal.addEventListener('abort', endStream, { once: true });
   const client = clientOf(call);
+  if (waiting) served.waiting.remove(waiting.taskId);
   served.turns++;
   try {
     return await calls.track(
@@ -134,7 +135,11 @@ function asksInCall({ served }: Call, client: CallingClient): TurnOfCall['ask'] 
 }
 
 /** The call ends with the questions. The client repeats it with the answers, in any process that has the key. */
-function asksByResult({ sdk, context, states }: Call, client: CallingClient, bound: unknown): TurnOfCall['ask'] {
+function asksByResult(
+  { sdk, served, context, states }: Call,
+  client: CallingClient,
+  bound: unknown,
+): TurnOfCall['ask'] {
   const given = new Map<string, ElicitResult>();
   for (const [id, response] of Object.entries(context.mcpReq.inputResponses ?? {})) {
     const result = parsedAs(sdk.specTypeSchemas.ElicitResult, response);
@@ -148,6 +153,7 @@ function asksByResult({ sdk, context, states }: Call, client: CallingClient, bou
     const inputRequests = inputRequestsFor(questions, client.capabilities);
     if (inputRequests === undefined || client.signal.aborted) return undefined;
     const requestState = await states.write(waiting, bound, context);
+    served.waiting.add(waiting.taskId);
     return { result: { resultType: 'input_required', inputRequests, requestState } };
   };
 }

@@ -128,6 +128,8 @@ function askingOf(question: Question, { elicitation }: ClientCapabilities): Aski
   if (kind === 'client-tool') return form(resultForm, ({ action, content }) => clientAnswer(action, content));
   const wanted = formIn(data);
   if (wanted) return form(wanted, (result) => (result.action === 'cancel' ? undefined : result));
+  const choices = choicesIn(data);
+  if (choices) return form(choiceForm(choices), ({ action, content }) => choiceOf(choices, action, content));
   return form(text, ({ action, content }) => (action === 'accept' ? content?.['answer'] : undefined));
 }
 
@@ -188,6 +190,27 @@ function clientAnswer(action: ElicitResult['action'], content: ElicitResult['con
 }
 
 const text: Form = { type: 'object', properties: { answer: { type: 'string' } }, required: ['answer'] };
+
+function choiceForm(choices: readonly string[]): Form {
+  return { type: 'object', properties: { answer: { type: 'string', enum: [...choices] } }, required: ['answer'] };
+}
+
+function choiceOf(
+  choices: readonly string[],
+  action: ElicitResult['action'],
+  content: ElicitResult['content'],
+): string | undefined {
+  return action === 'accept' ? choices.find((each) => each === content?.['answer']) : undefined;
+}
+
+/** What a question lets its user choose from. */
+function choicesIn(data: unknown): readonly string[] | undefined {
+  if (typeof data !== 'object' || data === null || !('choices' in data) || !Array.isArray(data.choices))
+    return undefined;
+  const choices: readonly unknown[] = data.choices;
+  const texts = choices.filter((each) => typeof each === 'string');
+  return texts.length > 0 && texts.length === choices.length ? [...new Set(texts)] : undefined;
+}
 
 /** The form of a question that an MCP server asked the agent. */
 function formIn(data: unknown): Form | undefined {

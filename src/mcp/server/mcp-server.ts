@@ -3,13 +3,14 @@ import type { Readable, Writable } from 'node:stream';
 import type { Agent } from '../../agent/agent.ts';
 import { agentToolName } from '../../agent/agent-tools.ts';
 import { AgentLoopError, invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { assertKnownOptions } from '../../stores/check-arguments.ts';
+import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
 import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts';
 import { loadNodeSdk, loadServerSdk, type ServerSdk } from '../load-sdk.ts';
 import { agentServer, OpenCalls } from './agent-server.ts';
 import { checkListening, type Listening, type ListenOptions, listen } from './http-listener.ts';
 import { RequestStates } from './request-state.ts';
 import type { ServedAgent } from './served-agent.ts';
+import { WaitingTurns } from './waiting-turns.ts';
 
 export interface McpServerSettings {
   /** Whose turns the tool runs. */
@@ -25,6 +26,11 @@ export interface McpServerSettings {
   readonly keepUnanswered?: boolean | undefined;
   /** How long the user of a client may take to answer a question. Milliseconds; default 600,000. */
   readonly answerTimeoutMs?: number | undefined;
+  /**
+   * Signs what clients of 2026-07-28 keep of a turn that waits for answers: at least 32 bytes, the same in each process that may receive the
+   * answers. Default: a random one, so that only this server takes them.
+   */
+  readonly stateKey?: string | Uint8Array | undefined;
 }
 
 export interface StdioStreams {
@@ -51,7 +57,14 @@ export interface McpServer {
   close(): Promise<void>;
 }
 
-const names = { agent: true, toolName: true, maxTurns: true, keepUnanswered: true, answerTimeoutMs: true } as const;
+const names: OptionNames<McpServerSettings> = {
+  agent: true,
+  toolName: true,
+  maxTurns: true,
+  keepUnanswered: true,
+  answerTimeoutMs: true,
+  stateKey: true,
+};
 
 /**
  * Offers an agent as an MCP server with one tool, through the optional packages
@@ -94,6 +107,7 @@ export function mcpServer(settings: McpServerSettings): McpServer {
     async close() {
       closing.abort();
       await Promise.allSettled(open);
+      await served.waiting.close();
     },
   };
 }
@@ -121,8 +135,9 @@ function checked(settings: McpServerSettings): ServedAgent {
   if (typeof keepUnanswered !== 'boolean')
     throw invalidConfig(`mcpServer: keepUnanswered is ${shownValue(keepUnanswered)}`, 'give true or false');
   const own = hasStore ? undefined : new InMemoryStateStore({ maxEndedTasks: keptResults });
-  const stateKey = randomBytes(32);
+  const stateKey = checkedKey(settings.stateKey) ?? randomBytes(32);
   const askable = own ? agent.with({ taskStateStore: own }) : agent;
+  const waiting = new WaitingTurns({ agent: askable, keepUnanswered, answerTimeoutMs });
   return {
     agent: askable,
     ownMessages: own?.messages,
@@ -130,9 +145,17 @@ function checked(settings: McpServerSettings): ServedAgent {
     keepUnanswered,
     answerTimeoutMs,
     stateKey,
+    waiting,
     maxTurns,
     turns: 0,
   };
+}
+
+function checkedKey(key: McpServerSettings['stateKey']): McpServerSettings['stateKey'] {
+  if (key === undefined) return undefined;
+  const isKey = typeof key === 'string' || key instanceof Uint8Array;
+  if (isKey && Buffer.byteLength(key) >= 32) return key;
+  throw invalidConfig('mcpServer: stateKey is too short, or no string', 'give a random one of at least 32 bytes');
 }
 
 async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams, closing: AbortSignal): Promise<void> {

@@ -2,6 +2,7 @@ import type { Tool } from '@modelcontextprotocol/server';
 import type { Agent } from '../../agent/agent.ts';
 import type { AgentSettings } from '../../agent/agent-options.ts';
 import type { MessageStore } from '../../core/contracts/index.ts';
+import type { WaitingTurns } from './waiting-turns.ts';
 
 /** An agent, how it is served, and how many of its turns run. */
 export interface ServedAgent {
@@ -14,6 +15,7 @@ export interface ServedAgent {
   readonly answerTimeoutMs: number;
   /** Signs what clients keep of turns that wait. */
   readonly stateKey: string | Uint8Array;
+  readonly waiting: WaitingTurns;
   readonly maxTurns: number;
   turns: number;
 }
