@@ -53,6 +53,17 @@ for (const [part, transport] of servers) {
       expect((await server.seen()).received).toHaveLength(before + turns);
     });
 
+    it('P-12 shows every word of 15 turns of 200 words that are written 10 ms apart', async () => {
+      const far = await connect();
+      const all = Array.from({ length: 15 }, async (_, turn) => {
+        const running = far.startTurn('steady 200', { contextId: `steady-${turn}` });
+        const reader = watch(running);
+        const { text } = await running.result();
+        return [text, ...Object.values(textsOf(reader.events))];
+      });
+      for (const texts of await Promise.all(all)) expect(texts).toEqual([wordsOf(200), wordsOf(200)]);
+    });
+
     it('shows every word once where the stream breaks in the middle, and the next one too', async () => {
       const far = await connect();
       const before = (await server.seen()).received.length;

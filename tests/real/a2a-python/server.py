@@ -1,6 +1,7 @@
 """Serves an agent of the official Python SDK, version 1.x or 0.3.x, whichever is installed: `server.py JSONRPC|HTTP+JSON port port-of-the-card`.
 
-What a message says is what the agent does: `words <count> <seed>` writes words with varying delays, `hang` never ends,
+What a message says is what the agent does: `words <count> <seed>` writes words with varying delays,
+`steady <count>` one every 10 ms, `hang` never ends,
 `forget` returns without an end, `say` answers with a message, `ask` asks and then repeats the answer.
 """
 
@@ -61,6 +62,11 @@ class Scripted(AgentExecutor):
         await updater.start_work()
         if command == 'words':
             await write(updater, int(arguments[0]), random.Random(arguments[1]))
+            await updater.complete()
+        elif command == 'steady':
+            for index in range(int(arguments[0])):
+                await updater.add_artifact([text_part(f'w{index} ')], artifact_id='a', append=index > 0)
+                await asyncio.sleep(0.01)
             await updater.complete()
         elif command == 'hang':
             await updater.add_artifact([text_part('Half')], artifact_id='a')
