@@ -87,7 +87,7 @@ describe('millrace mcp', () => {
         name: 'the clerk',
         provider: scriptedLLM([step, step, step]),
         tools: [tool({
-          name: 'file_it', description: 'Files.', parameters: { type: 'object' }, needsApproval: true, onInDoubt: 'retry',
+          name: 'file_it', description: 'Files.', parameters: { type: 'object' }, needsApproval: true, idempotent: true, onInDoubt: 'retry',
           async execute() {
             if (process.env.HANG) { console.error('the tool runs'); await new Promise(() => {}); }
             return 'filed';
