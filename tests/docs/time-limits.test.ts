@@ -84,7 +84,7 @@ const places: Readonly<Record<string, readonly Place[]>> = {
   ),
   'Redis: an answer; of `RedisCacheStore`': [
     ...at('stores/redis/redis-connection.ts', 'silenceMs'),
-    ...at('stores/redis/redis-cache-store.ts', 'cacheSilenceMs'),
+    ...at('stores/redis/redis-side-stores.ts', 'cacheSilenceMs'),
   ],
   'Redis: the replicas of a `strict` append': at('stores/redis/redis-options.ts', 'replicaTimeoutMs'),
   'LMDB: a write that another process holds up; the same when it closes': at(
