@@ -202,7 +202,7 @@ describe('a request', () => {
       fc.constantFrom(user('Hi.'), { role: 'assistant' as const, content: 'Hi.' }),
       fc.constant<Message>({ role: 'developer', content: 'Be brief.' }),
     );
-    const messages = fc.array(message, { maxLength: 8 });
+    const messages = fc.array(message, { minLength: 1, maxLength: 8 });
     await fc.assert(
       fc.asyncProperty(messages, fc.array(fc.nat(12), { maxLength: 8 }), async (given, picks) => {
         const picking: Extension = {
