@@ -122,7 +122,7 @@ export class CallLine {
     for (const callId of this.#checks?.leave(reason) ?? []) this.busy.delete(callId);
   }
 
-  /** A call that has its result or asks gives its place up; one that became busy without a place gets this one. */
+  /** Frees the place of a call that has its result or asks; one that became busy without a place gets this one. */
   #passBy(placed: PlacedCall, isOver: boolean): void {
     if (isOver || this.busy.get(placed.callId)) placed.place.complete();
     else this.busy.set(placed.callId, placed);
