@@ -33,8 +33,9 @@ interface ChatPlace extends Omit<TaskPlace, 'taskId'> {
 }
 
 function optionsOf({ store, flags }: Omit<TaskPlace, 'taskId'>): readonly string[] {
-  const { tools, mcp = [], baseUrl, model, apiKeyEnv } = flags;
+  const { agent, tools, mcp = [], baseUrl, model, apiKeyEnv } = flags;
   const options: readonly (readonly [name: string, value: string | undefined])[] = [
+    ['--agent', agent],
     ['--tools', tools],
     ...mcp.map((server) => ['--mcp', server] as const),
     ['--base-url', baseUrl === undefined ? undefined : shownUrl(baseUrl)],

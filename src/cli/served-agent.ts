@@ -149,6 +149,14 @@ export interface AgentFlags extends ModelFlags {
 
 /** Refuses flags that nothing would read. Errors: `INVALID_CONFIG`. */
 export function checkServeFlags(flags: AgentFlags): void {
+  checkAgentFlag(flags);
+  if (flags.tools !== undefined && flags.workspace !== undefined) {
+    throw invalidConfig('--tools replaces the built-in tools, so --workspace has no effect; leave one of them out');
+  }
+}
+
+/** Refuses flags beside `--agent` that it replaces. Errors: `INVALID_CONFIG`. */
+export function checkAgentFlag(flags: AgentFlags): void {
   const ofModel = (['baseUrl', 'model', 'apiKeyEnv', 'tools', 'mcp', 'system', 'workspace'] as const).filter(
     (name) => flags[name] !== undefined,
   );
@@ -156,9 +164,6 @@ export function checkServeFlags(flags: AgentFlags): void {
     throw invalidConfig(
       '--agent brings its model, its tools and its prompt; leave --base-url, --model, --api-key-env, --tools, --mcp, --system and --workspace out',
     );
-  }
-  if (flags.tools !== undefined && flags.workspace !== undefined) {
-    throw invalidConfig('--tools replaces the built-in tools, so --workspace has no effect; leave one of them out');
   }
 }
 

@@ -20,7 +20,7 @@ import { note, type Terminal } from './terminal.ts';
 import type { WorkspaceOptions } from './tools/workspace.ts';
 import { openTrace, type TraceView, wantsExport } from './trace-view.ts';
 import type { TurnFlags } from './turn-flags.ts';
-import { loadTools } from './user-modules.ts';
+import { loadAgent, loadTools } from './user-modules.ts';
 
 /** All that turns of the command line need, ready to run. */
 export interface Session {
@@ -59,6 +59,7 @@ interface SessionOptions {
  */
 export async function openSession(options: SessionOptions): Promise<Session> {
   const { flags, terminal, traced } = options;
+  if (flags.agent !== undefined) return sessionOf(flags.agent, options);
   const ownTools =
     options.tools ?? (await toolsOf(flags.tools, { root: process.cwd(), hidden: storeFiles(options.store) }));
   const { agent } = await import('../agent/agent.ts');
@@ -100,6 +101,37 @@ export async function openSession(options: SessionOptions): Promise<Session> {
       trace,
       close,
     };
+  } catch (thrown) {
+    await close();
+    throw thrown;
+  }
+}
+
+/** Runs turns of the agent of a file, with its own model and tools. */
+async function sessionOf(
+  file: string,
+  { flags, terminal, traced, store: settings, shutdown }: SessionOptions,
+): Promise<Session> {
+  const trace = traced ? await openTrace(flags, terminal.env) : undefined;
+  const store = await openStore(settings);
+  let agent: Agent | undefined;
+  const close = async () => {
+    await agent?.close();
+    await store.close();
+    const sentence = await trace?.close();
+    if (sentence !== undefined) note(terminal, sentence);
+  };
+  try {
+    for (const warning of await storeWarnings(store)) note(terminal, warning);
+    const { leaseMs = defaultLeaseMs } = flags;
+    const loaded = await loadAgent(file, {
+      taskStateStore: store.store,
+      leaseMs,
+      enableTracing: traced,
+      logger: queueLogger(terminal, { store: settings, flags }),
+    });
+    agent = shutdown ? loaded.with({ shutdown }) : loaded;
+    return { agent, store, tools: [], modelLabel: loaded.name, modelUrl: '', trace, close };
   } catch (thrown) {
     await close();
     throw thrown;

@@ -6,6 +6,8 @@ import type { TraceFlags } from './trace-view.ts';
 
 /** What the command line says about turns, new and resumed ones. */
 export interface TurnFlags extends ModelFlags, StoreFlags, TraceFlags {
+  /** A module whose default export is an agent, of turns that exist. */
+  readonly agent?: string;
   /** A file of tools, in place of the built-in ones. */
   readonly tools?: string;
   /** MCP servers: commands, addresses, files. */
@@ -48,6 +50,14 @@ export function addModelFlags(command: Command): Command {
       'an MCP server whose tools are added: a command, an https address, or a JSON file of them; repeatable',
       collect,
     );
+}
+
+/** Adds the option that names the agent of a turn that exists. */
+export function addAgentFlag(command: Command): Command {
+  return command.option(
+    '--agent <file>',
+    'an ES module whose default export is the agent of the turn, or the options of one, in place of a model and tools',
+  );
 }
 
 /** Adds the options of an agent that others reach. */

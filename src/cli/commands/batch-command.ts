@@ -143,11 +143,8 @@ function tell(last: BatchProgress, { file, flags, host }: BatchRequest, { store,
   const { settings } = store;
   screen.summarize(last, flags.out);
   for (const taskId of screen.suspended.slice(0, 5)) {
-    const cure =
-      flags.agent === undefined
-        ? `answer it with "${resumeCommand({ taskId, store: settings, flags })}"`
-        : 'answer it with AgentLoop.answer';
-    note(terminal, `turn ${taskId} waits for an answer; ${cure}, then start the batch again`);
+    const answer = resumeCommand({ taskId, store: settings, flags });
+    note(terminal, `turn ${taskId} waits for an answer; answer it with "${answer}", then start the batch again`);
   }
   const again = (more: readonly string[] = []) => quotedCommand(file, flags, { store, more });
   if (last.state === 'stopped') note(terminal, `stopped; continue with "${again()}"`);

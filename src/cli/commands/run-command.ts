@@ -6,9 +6,17 @@ import { type Answers, collect, idArgument, parseAnswers } from '../arguments.ts
 import { type CommandHost, newId } from '../command-host.ts';
 import { turnSettings, watchCommand, whyOpen } from '../next-commands.ts';
 import { playTurn } from '../play-turn.ts';
+import { checkAgentFlag } from '../served-agent.ts';
 import { type OpenedSession, openTurnOf, type Session, withSession } from '../session.ts';
 import { note } from '../terminal.ts';
-import { addContextFlag, addNewTurnFlags, addTurnFlags, type NewTurnFlags, type TurnFlags } from '../turn-flags.ts';
+import {
+  addAgentFlag,
+  addContextFlag,
+  addNewTurnFlags,
+  addTurnFlags,
+  type NewTurnFlags,
+  type TurnFlags,
+} from '../turn-flags.ts';
 
 interface RunFlags extends NewTurnFlags {
   readonly task?: string;
@@ -102,12 +110,15 @@ reported to the model as unknown.
 Examples:
   $ millrace resume k7m2q9xtbd
   $ millrace resume k7m2q9xtbd --answer '1:0={"approved":true}'
+  $ millrace resume k7m2q9xtbd --agent ./agent.mjs
 
 Exit codes: 0 completed, 1 failed, 2 usage, 3 waits for an answer, 130 interrupted, 143 terminated.`;
 
 /** Adds `millrace resume`: resumes a turn of another process. */
 export function addResumeCommand(program: Command, host: CommandHost): void {
-  addTurnFlags(program.command('resume').argument('<task>', 'the id of the task, as run and tasks print it'))
+  addAgentFlag(
+    addTurnFlags(program.command('resume').argument('<task>', 'the id of the task, as run and tasks print it')),
+  )
     .summary('resume a turn that was interrupted or waits for an answer')
     .description('Resume a turn that was interrupted, suspended or forked, in this process.')
     .option('--answer <call=json>', 'answers a question, e.g. 1:0=\'{"approved":true}\'; repeatable', collect)
@@ -126,7 +137,9 @@ Exit codes: 0 completed, 1 failed, 2 usage, 3 waits for an answer, 130 interrupt
 
 /** Adds `millrace retry`: continues a turn that failed, as a new one. */
 export function addRetryCommand(program: Command, host: CommandHost): void {
-  addTurnFlags(program.command('retry').argument('<task>', 'the id of the task that failed or was cancelled'))
+  addAgentFlag(
+    addTurnFlags(program.command('retry').argument('<task>', 'the id of the task that failed or was cancelled')),
+  )
     .summary('continue a failed turn as a new one')
     .description(
       'Continue a turn that failed or was cancelled from its last good record, as a new turn that names the old one.',
@@ -138,6 +151,7 @@ export function addRetryCommand(program: Command, host: CommandHost): void {
 }
 
 async function retry(taskId: string, flags: RetryFlags, host: CommandHost): Promise<void> {
+  checkAgentFlag(flags);
   await withSession({ flags, host, existing: true }, async ({ session, interruption, signal }) => {
     const turn = session.agent.retry(taskId, { signal, taskId: flags.task ?? newId() });
     await playTurn(turn, { session, flags, host, interruption, signal });
@@ -146,6 +160,7 @@ async function retry(taskId: string, flags: RetryFlags, host: CommandHost): Prom
 
 async function resume(taskId: string, flags: ResumeFlags, host: CommandHost): Promise<void> {
   const answers = parseAnswers(flags.answer ?? []);
+  checkAgentFlag(flags);
   await withSession({ flags, host, existing: true }, async (opened) => {
     const { session, interruption, signal } = opened;
     // Answers go to the process that runs the turn; without any, this one waits for its lease.

@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
+import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type ModelServerOptions, startModelServer } from 'millrace/testing';
 import { keysIn, linesIn, temporaryFolder } from '../../batch/echoing.ts';
@@ -33,6 +34,8 @@ async function bench(lines: string, options: ModelServerOptions = {}): Promise<B
   const args = ['batch', prompts, '--out', out, '--base-url', model.baseUrl, '--model', 'demo', ...store];
   return { folder, out, prompts, model, args };
 }
+
+const asking = fileURLToPath(new URL('asking-agent.mjs', import.meta.url));
 
 const hello = (count: number) => Array.from({ length: count }, (_, index) => `Say ${index + 1}.\n`).join('');
 const refusal = { status: 401, body: { error: { message: 'no such key' } } };
@@ -136,6 +139,22 @@ describe('millrace batch', () => {
     );
     const { exitCode } = await runInProcess(['batch', prompts, '--agent', file, '--out', out]);
     expect([exitCode, linesIn(out)]).toEqual([0, [expect.objectContaining({ text: 'From the file.' })]]);
+  });
+
+  it('prints the command that answers a turn of the agent of a file; started again, it takes the result', async () => {
+    const { folder, out, prompts } = await bench('Refund.\n');
+    const args = ['batch', prompts, '--out', out, '--agent', asking, '--store', `lmdb:${join(folder, 'store')}`];
+    const { stderr } = await runInProcess(args);
+    expect(linesIn(out)).toMatchObject([{ status: 'suspended' }]);
+    const [, command = ''] = /answer it with "millrace (.*)", then start the batch again$/m.exec(stderr) ?? [];
+    expect(command).toContain(`--agent ${asking}`);
+    const answered = await runInProcess([...command.split(' '), '--answer', '1:0={"approved":true}']);
+    expect([answered.exitCode, answered.stdout.trim()]).toEqual([0, 'So: refunded']);
+    const again = await runInProcess(args);
+    expect(again.exitCode).toBe(0);
+    expect(linesIn(out)).toMatchObject([{ status: 'completed', text: 'So: refunded' }]);
+    const both = await runInProcess([...command.split(' '), '--model', 'demo']);
+    expect([both.exitCode, both.stderr]).toEqual([2, expect.stringContaining('--agent brings its model')]);
   });
 
   it('draws a bar on a terminal, and takes it away', async () => {
