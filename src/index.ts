@@ -1,6 +1,6 @@
-export { agent } from './agent/agent.ts';
 export { finalOnly } from './agent/agent-events.ts';
 export { agentTools } from './agent/agent-tools.ts';
+export { agent } from './agent/make-agent.ts';
 export { byRole, byRule, inParallel, inSequence, router, supervisor } from './agent/routing.ts';
 export { team } from './agent/team.ts';
 export { withoutCalls } from './agent/team-options.ts';

@@ -1,6 +1,6 @@
 /** All types of `millrace`. The root exports those that programs name often; the others appear in signatures only. */
 
-export type { Agent, AgentFactory } from './agent/agent.ts';
+export type { Agent } from './agent/agent.ts';
 export type {
   AgentNotice,
   AgentState,
@@ -30,6 +30,8 @@ export type {
 } from './agent/agent-options.ts';
 export type { AgentToolsOptions } from './agent/agent-tools.ts';
 export type { UsageSummary } from './agent/lifecycle.ts';
+export type { AgentFactory } from './agent/make-agent.ts';
+export type { AgentObserveOptions, RecoverOptions, TasksOptions } from './agent/recovery.ts';
 export type {
   AgentRef,
   Answered,

@@ -3,7 +3,10 @@ import type { Observable } from 'rxjs';
 import {
   type AgentEvent,
   AgentLoopError,
+  invalidConfig,
   type Message,
+  systemClock,
+  type TaskSummary,
   type Tool,
   type ToolProvider,
   type Usage,
@@ -18,6 +21,7 @@ import {
   type SubmitOptions,
   type SubmittedTask,
   type Turn,
+  type TurnStream,
   withAdmission,
 } from '../core/turn/index.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
@@ -25,74 +29,22 @@ import { assertContextId } from '../stores/messages/stored-messages.ts';
 import { type AgentNotice, type AgentState, checkListener, type NoticeOf } from './agent-events.ts';
 import {
   type AgentChanges,
-  type AgentExtension,
-  type AgentOptions,
   type AgentResumeOptions,
   type AgentRetryOptions,
   type AgentSettings,
   type AgentTurnOptions,
-  type Dependencies,
   type KnownTools,
   messagesOf,
-  type OtherTools,
   type OutputOf,
   type TurnInput,
-  type ValueOfTurns,
 } from './agent-options.ts';
 import { type BetweenTurns, betweenTurnsOf } from './conversation.ts';
 import { closed, Lifecycle, TurnSpanContext, type UsageSummary, UsageTally } from './lifecycle.ts';
 import { RunningTurns } from './open-turns.ts';
-import { changedOptions, givesWay, type ResolvedAgent, resolveAgent } from './resolve-agent.ts';
+import { type AgentObserveOptions, type RecoverOptions, Recovery, type TasksOptions } from './recovery.ts';
+import { givesWay, type ResolvedAgent } from './resolve-agent.ts';
 import { type AgentInternals, TurnConfigs } from './turn-configs.ts';
 import { type CancelOutside, cancelOutside, TurnControls } from './turn-controls.ts';
-
-/** `agent`, with the type of `context`. */
-export type AgentFactory<C> = <
-  D extends Dependencies = Dependencies,
-  const S extends OutputSchema = never,
-  X extends Tool<unknown, C> = never,
-  V = undefined,
-  P extends readonly ToolProvider[] | undefined = undefined,
->(
-  options: AgentOptions<D, S, C, X, AgentExtension<V, X, P>> & OtherTools<P>,
-) => Agent<ValueOfTurns<S, V>, C, KnownTools<X, P>>;
-
-/**
- * Makes an agent. Calls no provider, store or tool; what becomes of the options object later changes nothing. Errors: `INVALID_CONFIG`,
- * naming the option and the cure.
- *
- * The value of its turns has the type of its output schema, or of the extension that gives one (`ValueExtension`); without either it is `undefined`.
- * Events of tool calls are typed by tool name: of tools that `tool` made, where the agent has no `toolProviders`.
- *
- * `agent<Context>()` gives this function for agents whose turns are given a `context` of that type, which tools made by `tool<Context>()` get.
- */
-export function agent<C>(): AgentFactory<C>;
-export function agent<
-  D extends Dependencies = Dependencies,
-  const S extends OutputSchema = never,
-  X extends Tool = never,
-  V = undefined,
-  P extends readonly ToolProvider[] | undefined = undefined,
->(
-  options: AgentOptions<D, S, unknown, X, AgentExtension<V, X, P>> & OtherTools<P>,
-): Agent<ValueOfTurns<S, V>, unknown, KnownTools<X, P>>;
-export function agent(...given: readonly [] | readonly [AgentOptions]): Agent | ((options: AgentOptions) => Agent) {
-  return given.length === 0 ? checkedAgent : checkedAgent(given[0]);
-}
-
-function checkedAgent(options: AgentOptions): Agent {
-  checkOption('the options of an agent', options, { ...anObject, cure: 'write agent({ name, provider })' });
-  return madeOf(options, {}, {});
-}
-
-function madeOf<D extends Dependencies>(
-  options: AgentOptions<D>,
-  changes: AgentChanges,
-  internals: AgentInternals,
-): Agent {
-  const all = changedOptions(options, changes);
-  return Agent.made(resolveAgent(all), internals, (more, shared) => madeOf(all, more, { ...internals, ...shared }));
-}
 
 type Derive = (changes: AgentChanges, internals: AgentInternals) => Agent;
 
@@ -120,6 +72,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   /** Absent where contexts are not compacted. */
   readonly #between: BetweenTurns | undefined;
   readonly #configs: TurnConfigs;
+  #recovery: Recovery | undefined;
 
   private constructor(resolved: ResolvedAgent, internals: AgentInternals, derive: Derive) {
     this.id = resolved.id;
@@ -249,7 +202,11 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
    * there, and `SHUTDOWN` once the agent is closed.
    */
   resume(taskId: string, options?: AgentResumeOptions<C>): Turn<T, X>;
-  resume(taskId: string, options: AgentResumeOptions<C> = {}): Turn {
+  resume(taskId: string, options: AgentResumeOptions = {}): Turn {
+    return this.#resumed(taskId, options);
+  }
+
+  #resumed(taskId: string, options: AgentResumeOptions): Turn {
     this.#life.open();
     const paused =
       this.#configs.config.taskStateStore || parentTurnOf(options) ? undefined : this.#running.get(taskId)?.turn;
@@ -303,6 +260,29 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.#controls.cancel(taskId, reason);
   }
 
+  /**
+   * Watches a turn of this agent in any process, as `AgentLoop.observe` does; with `recover` it also continues one whose owner is gone. Errors:
+   * as there, and `INVALID_CONFIG` without a `taskStateStore`.
+   */
+  observe(taskId: string, options?: AgentObserveOptions<C>): TurnStream<AgentEvent<X>>;
+  observe(taskId: string, options: AgentObserveOptions = {}): TurnStream<AgentEvent> {
+    return this.recovery.observe(taskId, options);
+  }
+
+  /** The turns of a context that this agent started, the newest first, without their child turns. Errors: as `observe`. */
+  async tasks(contextId: string = this.contextId, options: TasksOptions = {}): Promise<readonly TaskSummary[]> {
+    return this.recovery.tasks(contextId, options);
+  }
+
+  /**
+   * Continues turns of this agent that nobody runs, those of one context in the order in which they came, and cancels child turns whose parent
+   * turn has ended. Turns that another process takes first are left to it. Call it at start and periodically. Gives how many turns were taken.
+   * Errors: `UNAVAILABLE`; `INVALID_CONFIG` without a `taskStateStore`.
+   */
+  async recover(options: RecoverOptions = {}): Promise<number> {
+    return this.recovery.recover(options);
+  }
+
   /** Takes no more turns, cancels those that run here, and resolves once they are over. */
   async close(): Promise<void> {
     const running = this.#running.all();
@@ -345,6 +325,17 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   /** @internal For a resume that is lost with `AGENT_BUSY` where another turn of the context is before it. */
   get inOrder(): Admission {
     return this.#configs.inOrder;
+  }
+
+  /** @internal */
+  get recovery(): Recovery {
+    const { taskStateStore: store, clock = systemClock, storeDeadlineMs = 30_000, logger } = this.#configs.config;
+    if (!store) throw invalidConfig(`agent "${this.id}" has no taskStateStore`, 'give one, such as a LmdbStateStore');
+    const runsHere = (taskId: string) => this.#running.get(taskId) !== undefined;
+    const resume = (taskId: string, options: AgentResumeOptions) => this.#resumed(taskId, options);
+    const stores = { store, clock, storeDeadlineMs, logger };
+    this.#recovery ??= new Recovery({ ...stores, agentId: this.id, runsHere, resume });
+    return this.#recovery;
   }
 
   /** @internal */

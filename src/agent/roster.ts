@@ -12,10 +12,11 @@ import {
   textOf,
 } from '../core/contracts/index.ts';
 import type { AgentChoice } from '../core/journal/index.ts';
-import { Agent, agent } from './agent.ts';
+import { Agent } from './agent.ts';
 import type { AgentSettings, Dependencies, PromptFunction } from './agent-options.ts';
 import { agentToolName, agentTools } from './agent-tools.ts';
 import type { Opening, OpeningRequest } from './conversation.ts';
+import { agent } from './make-agent.ts';
 import { setupOf } from './resolve-agent.ts';
 import { askRouting, type RoutingLimit, type RoutingRequest, type RoutingStrategy } from './routing.ts';
 import { conversationOnly, handOff, joinBy, parallelModel, parallelTools, takeTurns } from './strategies.ts';

@@ -95,7 +95,7 @@ async function servedAgent({
   }
   const settings = modelSettings(flags, terminal.env);
   for (const warning of settings.warnings) note(terminal, warning);
-  const { agent } = await import('../agent/agent.ts');
+  const { agent } = await import('../agent/make-agent.ts');
   const hidden = storeFiles(stores.journals.settings);
   const tools = await toolsOf(
     flags.tools,

@@ -62,7 +62,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   if (flags.agent !== undefined) return sessionOf(flags.agent, options);
   const ownTools =
     options.tools ?? (await toolsOf(flags.tools, { root: process.cwd(), hidden: storeFiles(options.store) }));
-  const { agent } = await import('../agent/agent.ts');
+  const { agent } = await import('../agent/make-agent.ts');
   const trace = traced ? await openTrace(flags, terminal.env) : undefined;
   const store = await openStore(options.store);
   const model = await connectModel(options.model, options.standInDelayMs);

@@ -70,7 +70,7 @@ export async function loadAgent(file: string, defaults: Partial<AgentSettings> =
     throw invalidFile(named, 'exports a function by default; export its result: export default agent({ … })');
   if (!isOptions(exported))
     throw invalidFile(named, 'must have an agent as its default export: export default agent({ … })');
-  const { agent } = await import('../agent/agent.ts');
+  const { agent } = await import('../agent/make-agent.ts');
   try {
     return agent({ ...defaults, ...exported });
   } catch (thrown) {

@@ -28,7 +28,7 @@ export function attemptDiscarded(reason: string): OwnEvent {
 }
 
 export function toolCallDelta(): OwnEvent {
-  return { ...base, kind: 'internal:tool-call-delta', iteration: 1, index: 0, arguments: '{' };
+  return { ...base, kind: 'internal:tool-call-delta', iteration: 1, callId: '1:0', index: 0, arguments: '{' };
 }
 
 export function llmResponse(totalTokens: number, iteration = 1, text = ''): OwnEvent {

@@ -27,6 +27,7 @@ function fragment(piece: string, index: number, toolName?: string): AgentEvent {
     kind: 'internal:tool-call-delta',
     ...base,
     iteration: 1,
+    callId: `1:${index}`,
     index,
     arguments: piece,
     ...(toolName ? { toolName } : {}),

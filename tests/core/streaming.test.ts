@@ -82,6 +82,7 @@ describe('a streamed answer', () => {
     for (const [index, start] of starts.entries()) {
       const fragments = deltas.filter((delta) => delta.index === index);
       expect(JSON.parse(fragments.map((delta) => delta.arguments).join(''))).toEqual(start.arguments);
+      expect(new Set(fragments.map((delta) => delta.callId))).toEqual(new Set([start.callId]));
     }
     const lastDelta = watcher.events.findLastIndex(({ kind }) => kind === 'internal:tool-call-delta');
     expect(watcher.events.findIndex(({ kind }) => kind === 'internal:tool-start')).toBeGreaterThan(lastDelta);

@@ -1,6 +1,7 @@
 import type { AgentCard } from '@a2a-js/sdk';
-import { type Agent, agent } from '../../agent/agent.ts';
+import type { Agent } from '../../agent/agent.ts';
 import { agentToolName } from '../../agent/agent-tools.ts';
+import { agent } from '../../agent/make-agent.ts';
 import { type CancelOutside, withCancelOutside } from '../../agent/turn-controls.ts';
 import { type Clock, type Extension, isSuspended, systemClock } from '../../core/contracts/index.ts';
 import { foldRecords, type LoopState, type TurnOutcome } from '../../core/journal/index.ts';

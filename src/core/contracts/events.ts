@@ -121,6 +121,8 @@ export interface ReasoningDeltaEvent extends IterationEventBase {
 }
 export interface ToolCallDeltaEvent extends IterationEventBase {
   readonly kind: 'internal:tool-call-delta';
+  /** `<iteration>:<index>`: the call is announced by `internal:llm-response` with it, unless the attempt is discarded. */
+  readonly callId: string;
   readonly index: number;
   readonly toolName?: string;
   /** A fragment of the arguments' JSON text. */

@@ -181,6 +181,7 @@ export class EventProjector {
       agentId: this.#agentId,
       timestamp: isoTime(this.#options.now()),
       iteration: this.#iteration,
+      callId: `${this.#iteration}:${delta.index}`,
       index: delta.index,
       arguments: delta.arguments ?? '',
       ...(delta.name ? { toolName: delta.name } : {}),

@@ -4,16 +4,14 @@ import {
   type AgentEvent,
   type AgentLoopConfig,
   AgentLoopError,
-  type Clock,
   checkInput,
   checkMessages,
   type Message,
   type StartOptions,
-  systemClock,
   type TaskStateStore,
   type ToolListContext,
 } from '../contracts/index.ts';
-import { eventsAfter, observeTree, observeTurn, projectEvents, type Signal, seqOf } from '../journal/index.ts';
+import type { Signal } from '../journal/index.ts';
 import {
   type Answers,
   checkResumeOptions,
@@ -30,11 +28,13 @@ import { childConfig, type ParentTurn, parentTurnOf } from '../ownership/child-t
 import { Inbox, incomingMessage } from '../ownership/inbox.ts';
 import { AbortScope } from '../streams/index.ts';
 import { type ForkedTask, forkTask, type SubmitOptions, type SubmittedTask, submitTask } from './create-task.ts';
+import { type ObserveOptions, observeEvents } from './observe-events.ts';
 import { admissionOf } from './open-turn.ts';
 import { retryTask } from './retry-task.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import { type AnswerOptions, answerTask, type CancelOptions, cancelTask } from './task-commands.ts';
 import { Turn } from './turn.ts';
+import type { TurnStream } from './turn-text.ts';
 
 /** Options of a resume. All other settings of the turn are in its journal. */
 export interface ResumeOptions
@@ -58,21 +58,6 @@ export interface RetryTurnOptions
     StartOptions,
     'taskId' | 'contextId' | 'authContext' | 'context' | 'parentContext' | 'signal' | 'detached'
   > {}
-
-export interface ObserveOptions {
-  readonly store: TaskStateStore;
-  /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
-  readonly from?: string | undefined;
-  /**
-   * Shows the events of child turns too, at any depth, as `internal:sub-agent`, as the process shows them that runs the turn. Those of a
-   * child turn that was open at `from` come from its beginning: `(event.taskId, event.cursor)` of the wrapped event tells what is known.
-   * Default false.
-   */
-  readonly descendants?: boolean | undefined;
-  /** How long to wait for a store that does not answer. Milliseconds; default 30,000. */
-  readonly storeDeadlineMs?: number | undefined;
-  readonly clock?: Clock | undefined;
-}
 
 /** Runs turns: the model is called, the tools it asks for run, the results go back, until the model is done. */
 export class AgentLoop {
@@ -186,17 +171,11 @@ export class AgentLoop {
   /**
    * Watches a turn of any process: the events of its records from `from` on, the text of an open model call, then what happens.
    * Completes when the turn ends or suspends. Errors: `NOT_FOUND`, `UNAVAILABLE`. Unsubscribing leaves the turn alone. Memory: the fold of
-   * the turn, with `descendants` also that of each open child turn.
+   * the turn, with `descendants` also that of each open child turn. Also for `for await`, as a `Turn` is: for a slow reader adjacent pieces of
+   * one text wait as one event.
    */
-  static observe(taskId: string, options: ObserveOptions): Observable<AgentEvent> {
-    checkTaskId(taskId);
-    const { store, clock = systemClock, storeDeadlineMs: ms = 30_000 } = options ?? {};
-    checkStore('store', store);
-    const deadline = { clock, ms };
-    const signals$ = options.descendants
-      ? observeTree(store, taskId, { deadline, known: seqOf(options.from) })
-      : observeTurn(store, taskId, deadline);
-    return signals$.pipe(projectEvents({ checkpoints: true, now: () => clock.now() }), eventsAfter(options.from));
+  static observe(taskId: string, options: ObserveOptions): TurnStream<AgentEvent> {
+    return observeEvents(taskId, options);
   }
 
   /**

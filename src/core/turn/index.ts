@@ -5,13 +5,13 @@ export { Inbox, incomingMessage } from '../ownership/inbox.ts';
 export {
   AgentLoop,
   givenByCaller,
-  type ObserveOptions,
   type ResumeOptions,
   type RetryTurnOptions,
 } from './agent-loop.ts';
 export type { ForkedTask, SubmitOptions, SubmittedTask } from './create-task.ts';
 export { loopIterations } from './loop.ts';
 export { catchIterationError, completeIteration, startIterationSpan } from './model-step.ts';
+export { type ObserveOptions, observeEvents } from './observe-events.ts';
 export {
   type Admission,
   type Admitted,

@@ -1,0 +1,220 @@
+import {
+  concatMap,
+  firstValueFrom,
+  from,
+  identity,
+  lastValueFrom,
+  type MonoTypeOperatorFunction,
+  mergeMap,
+  Observable,
+  reduce,
+} from 'rxjs';
+import {
+  type AgentEvent,
+  AgentLoopError,
+  type Clock,
+  type ErrorCode,
+  type Logger,
+  type TaskStateStore,
+  type TaskSummary,
+} from '../core/contracts/index.ts';
+import { ready, type Signal } from '../core/journal/index.ts';
+import { giveBack } from '../core/ownership/index.ts';
+import {
+  AgentLoop,
+  type ObserveOptions,
+  observeEvents,
+  retryAfterMs,
+  type Turn,
+  type TurnStream,
+} from '../core/turn/index.ts';
+import { isRunnable } from '../stores/task-summary.ts';
+import type { AgentResumeOptions } from './agent-options.ts';
+
+/** The values of a resume that are never journaled. */
+type GivenValues<C = unknown> = Pick<
+  AgentResumeOptions<C>,
+  'authContext' | 'context' | 'dependencies' | 'parentContext'
+>;
+
+export interface AgentObserveOptions<C = unknown> extends Pick<ObserveOptions, 'from' | 'descendants'> {
+  /**
+   * Resumes the turn here with these values, as long as it is observed, if its owner is gone: asks for the lease when it should have expired, at
+   * least every 2 s. A turn that was resumed continues when its observers leave. Default: nobody is replaced.
+   */
+  readonly recover?: GivenValues<C> | undefined;
+}
+
+export interface RecoverOptions {
+  /** Which turns of the agent are looked at. Default: all. */
+  readonly accepts?: ((task: TaskSummary) => boolean) | undefined;
+}
+
+export interface TasksOptions {
+  /** Default 50. */
+  readonly limit?: number | undefined;
+}
+
+interface RecoveryOptions {
+  readonly agentId: string;
+  readonly store: TaskStateStore;
+  readonly clock: Clock;
+  readonly storeDeadlineMs: number;
+  readonly logger: Logger | undefined;
+  readonly runsHere: (taskId: string) => boolean;
+  readonly resume: (taskId: string, options: AgentResumeOptions) => Turn;
+}
+
+/** The lease with which a turn is tried: it is released again before the agent resumes the turn. */
+const tryLeaseMs = 2_000;
+const longestPauseMs = 2_000;
+/** How many turns are looked for at first; where there are more, all of them. */
+const firstLook = 1_000;
+/** How many conversations are resumed at the same time, until the turns of each have begun. */
+const concurrency = 20;
+
+/** Of a turn that somebody else has taken or deleted, and of an agent that closes: nobody has to look at them. */
+const expected: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['BUSY', 'NOT_FOUND', 'TERMINAL', 'SHUTDOWN']);
+
+/** The turns of an agent in its store, of any process: watched, listed, and continued where their owner is gone. */
+export class Recovery {
+  readonly #options: RecoveryOptions;
+
+  constructor(options: RecoveryOptions) {
+    this.#options = options;
+  }
+
+  observe(taskId: string, { recover, ...options }: AgentObserveOptions = {}): TurnStream<AgentEvent> {
+    const { store, clock, storeDeadlineMs } = this.#options;
+    const around = recover ? this.followed(taskId, recover) : identity;
+    return observeEvents(taskId, { ...options, store, clock, storeDeadlineMs }, around);
+  }
+
+  tasks(contextId: string, { limit }: TasksOptions = {}): Promise<readonly TaskSummary[]> {
+    const { store, clock, storeDeadlineMs: ms, agentId } = this.#options;
+    const query = { contextId, agentId, roots: true, ...(limit === undefined ? {} : { limit }) };
+    return ready(() => store.list(query), { clock, ms });
+  }
+
+  /**
+   * Resumes a turn here whose owner is gone, while somebody follows it. Emits what the source does. Unsubscribing ends the asking; a turn
+   * that was taken over continues.
+   */
+  followed(taskId: string, given: GivenValues): MonoTypeOperatorFunction<Signal> {
+    return (source) =>
+      new Observable((to) => {
+        let runs = false;
+        let cancelAsk: (() => void) | undefined;
+        const ask = async () => {
+          const pauseMs = runs ? await this.#tryToTake(taskId, given) : undefined;
+          cancelAsk = undefined;
+          if (pauseMs !== undefined) askAfter(pauseMs);
+        };
+        /** A little later than the lease ends, and not all processes at once. */
+        const askAfter = (ms: number) => {
+          if (to.closed || cancelAsk) return;
+          const pauseMs = Math.min(ms, longestPauseMs) + 10 + Math.random() * 90;
+          cancelAsk = this.#options.clock.schedule(pauseMs, () => void ask());
+        };
+        to.add(() => cancelAsk?.());
+        const next = (signal: Signal) => {
+          if (signal.type === 'commit') {
+            runs = signal.after.outcome === undefined;
+            if (runs) askAfter(0);
+          }
+          to.next(signal);
+        };
+        to.add(source.subscribe({ next, error: (error: unknown) => to.error(error), complete: () => to.complete() }));
+      });
+  }
+
+  /** When to ask again, in milliseconds; `undefined` where the turn needs nobody, or cannot be resumed by this agent. */
+  async #tryToTake(taskId: string, given: GivenValues): Promise<number | undefined> {
+    const { runsHere, resume, store, logger } = this.#options;
+    if (runsHere(taskId)) return longestPauseMs;
+    try {
+      await giveBack(store, await store.acquire(taskId, `follower-${crypto.randomUUID()}`, tryLeaseMs));
+      await begun(resume(taskId, { ...given, detached: true }));
+      return longestPauseMs;
+    } catch (error) {
+      const code = codeOf(error);
+      if (AgentLoopError.isInstance(error) && error.retryable && code !== 'SHUTDOWN') return retryAfterMs(error);
+      if (code !== 'TERMINAL' && code !== 'NOT_FOUND' && code !== 'SHUTDOWN')
+        logger?.warn('turn not taken over', { taskId, code });
+      return undefined;
+    }
+  }
+
+  async recover({ accepts = () => true }: RecoverOptions = {}): Promise<number> {
+    const { agentId, store } = this.#options;
+    const free = (await runnableTasks(store)).sort((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
+    const left = free.filter((task) => task.parentTaskId === undefined && task.agentId === agentId && accepts(task));
+    const taken$ = from(conversationsOf(left)).pipe(
+      mergeMap((tasks) => from(tasks).pipe(concatMap(({ taskId }) => this.#takeOver(taskId))), concurrency),
+      reduce((sum, taken) => sum + (taken ? 1 : 0), 0),
+    );
+    const count = await lastValueFrom(taken$);
+    await this.#cancelOrphans();
+    return count;
+  }
+
+  async #takeOver(taskId: string): Promise<boolean> {
+    try {
+      await begun(this.#options.resume(taskId, { detached: true }));
+      return true;
+    } catch (error) {
+      const code = codeOf(error);
+      if (!expected.has(code)) this.#options.logger?.warn('turn not recovered', { taskId, code });
+      return false;
+    }
+  }
+
+  /** Cancels child turns that nobody runs and whose parent turn has ended or was deleted, with their own child turns. */
+  async #cancelOrphans(): Promise<void> {
+    const { store, clock, logger } = this.#options;
+    for (const { taskId, parentTaskId } of await runnableTasks(store)) {
+      if (parentTaskId === undefined) continue;
+      try {
+        if (!((await store.load(parentTaskId))?.isComplete ?? true)) continue;
+        await AgentLoop.cancel(taskId, { store, clock, reason: `its parent turn "${parentTaskId}" has ended` });
+      } catch (error) {
+        const code = codeOf(error);
+        if (!expected.has(code)) logger?.warn('child turn not cancelled', { taskId, code });
+      }
+    }
+  }
+}
+
+/** Resolves when a turn has emitted its first event. Rejects where it is lost before that, except with these codes. */
+export async function begun(turn: Turn, ...except: readonly ErrorCode[]): Promise<void> {
+  turn.settled.catch(() => {});
+  try {
+    await firstValueFrom(turn, { defaultValue: undefined });
+  } catch (error) {
+    if (!AgentLoopError.isInstance(error) || !except.includes(error.code)) throw error;
+  }
+}
+
+function conversationsOf(tasks: readonly TaskSummary[]): Iterable<readonly TaskSummary[]> {
+  const conversations = new Map<string, TaskSummary[]>();
+  for (const task of tasks) {
+    const turns = conversations.get(task.contextId);
+    if (turns) turns.push(task);
+    else conversations.set(task.contextId, [task]);
+  }
+  return conversations.values();
+}
+
+/** The oldest first where their times are the same. */
+async function runnableTasks(store: TaskStateStore): Promise<TaskSummary[]> {
+  for (let limit = firstLook; ; limit *= 4) {
+    const found = await store.list({ runnable: true, limit });
+    // A store that does not know `runnable` gives all tasks.
+    const runnable = found.filter(({ held, state }) => !held && isRunnable(state));
+    if (found.length < limit) return runnable.reverse();
+  }
+}
+
+function codeOf(error: unknown): ErrorCode {
+  return AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
+}

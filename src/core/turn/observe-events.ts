@@ -1,0 +1,49 @@
+import { identity, type MonoTypeOperatorFunction } from 'rxjs';
+import { type AgentEvent, type Clock, systemClock, type TaskStateStore } from '../contracts/index.ts';
+import {
+  eventsAfter,
+  iterateEvents,
+  observeTree,
+  observeTurn,
+  projectEvents,
+  type Signal,
+  seqOf,
+} from '../journal/index.ts';
+import { checkStore, checkTaskId } from '../options/index.ts';
+import { TurnStream } from './turn-text.ts';
+
+export interface ObserveOptions {
+  readonly store: TaskStateStore;
+  /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
+  readonly from?: string | undefined;
+  /**
+   * Shows the events of child turns too, at any depth, as `internal:sub-agent`, as the process shows them that runs the turn. Those of a
+   * child turn that was open at `from` come from its beginning: `(event.taskId, event.cursor)` of the wrapped event tells what is known.
+   * Default false.
+   */
+  readonly descendants?: boolean | undefined;
+  /** How long to wait for a store that does not answer. Milliseconds; default 30,000. */
+  readonly storeDeadlineMs?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** The events of a turn of any process, as `AgentLoop.observe` gives them; `around` is piped between the journal and the events. */
+export function observeEvents(
+  taskId: string,
+  options: ObserveOptions,
+  around: MonoTypeOperatorFunction<Signal> = identity,
+): TurnStream<AgentEvent> {
+  checkTaskId(taskId);
+  const { store, clock = systemClock, storeDeadlineMs: ms = 30_000 } = options ?? {};
+  checkStore('store', store);
+  const deadline = { clock, ms };
+  const signals$ = options.descendants
+    ? observeTree(store, taskId, { deadline, known: seqOf(options.from) })
+    : observeTurn(store, taskId, deadline);
+  const events$ = signals$.pipe(
+    around,
+    projectEvents({ checkpoints: true, now: () => clock.now() }),
+    eventsAfter<AgentEvent>(options.from),
+  );
+  return new TurnStream(events$, () => iterateEvents(events$));
+}
