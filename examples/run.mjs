@@ -18,6 +18,7 @@ const timeoutMs = 60_000;
 const shows = new Map([
   ['smallest', [/I am a stand-in for a model/]],
   ['tools', [/start 1:0 current_time/, /done {2}1:1 count_words 3/, /In Tokyo it is/, /2 iterations, 2 tool calls/]],
+  ['browser', [/^event: text$/m, /I am a stand-in for a model/, /^event: end$/m, /^after 1-0\.1: \d+ of \d+ events$/m]],
   ['cancel', [/tool: looking for millrace/, /tool: told to stop/, /turn: CANCELED/, /role: 'tool'/]],
   [
     'approval',

@@ -69,6 +69,8 @@ function sourceOf(file) {
  */
 function withWholeEngine({ onResolve, onLoad }) {
   const engine = join(source, 'index.ts');
+  // What it shares with the others is in chunks of its own, so that browsers do not load the engine.
+  const forBrowsers = join(source, 'ui', 'index.ts');
   onResolve({ filter: /^\./ }, ({ kind, path, resolveDir }) =>
     kind === 'dynamic-import' ? { path: join(resolveDir, path), namespace: 'dynamic' } : undefined,
   );
@@ -77,7 +79,7 @@ function withWholeEngine({ onResolve, onLoad }) {
     resolveDir: source,
   }));
   onLoad({ filter: /\.ts$/ }, ({ path }) => {
-    if (path === engine || !library.includes(path)) return undefined;
+    if (path === engine || path === forBrowsers || !library.includes(path)) return undefined;
     return { contents: `import ${JSON.stringify(engine)};\n${readFileSync(path, 'utf8')}`, loader: 'ts' };
   });
 }

@@ -83,6 +83,8 @@ export type { TurnFlags } from '../src/cli/turn-flags.ts';
 export { loadAgent, loadTools } from '../src/cli/user-modules.ts';
 export { messageOf, missingPackage } from '../src/core/contracts/errors.ts';
 export { guardedLogger } from '../src/core/contracts/host.ts';
+export { innermostQuestion } from '../src/core/contracts/innermost-question.ts';
+export { iterateEvents } from '../src/core/contracts/iterate-events.ts';
 export {
   addUsage,
   checkChangedMessages,
@@ -101,8 +103,8 @@ export { EventProjector, GrowingText } from '../src/core/journal/event-projector
 export type { RecordedHook } from '../src/core/journal/extension-record.ts';
 export { CommandIds, History, isInstruction, PersistentArray } from '../src/core/journal/history.ts';
 export { earlierRuns, type LostSpan } from '../src/core/journal/lost-runs.ts';
-export { innermostQuestion, openQuestions } from '../src/core/journal/questions.ts';
-export { eventsAfter, iterateEvents } from '../src/core/journal/read-events.ts';
+export { openQuestions } from '../src/core/journal/questions.ts';
+export { eventsAfter } from '../src/core/journal/read-events.ts';
 export { isKnownType, kindOf } from '../src/core/journal/record-table.ts';
 export {
   isTerminal,

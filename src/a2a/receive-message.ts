@@ -2,14 +2,15 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Part, SendMessageRequest, TaskPushNotificationConfig, Message as WireMessage } from '@a2a-js/sdk';
 import type { A2AError } from '@a2a-js/sdk/errors';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import { asJson, type Command, type Extension, isSuspended, type Message } from '../core/contracts/index.ts';
 import {
+  asJson,
+  type Command,
+  type Extension,
   innermostQuestion,
-  type LoopState,
-  openQuestions,
-  type Question,
-  waitsForAnswers,
-} from '../core/journal/index.ts';
+  isSuspended,
+  type Message,
+} from '../core/contracts/index.ts';
+import { type LoopState, openQuestions, type Question, waitsForAnswers } from '../core/journal/index.ts';
 import { type Answers, recordsOfAnswers } from '../core/options/index.ts';
 import { AgentLoop, incomingMessage } from '../core/turn/index.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';

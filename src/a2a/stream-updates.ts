@@ -5,11 +5,12 @@ import {
   type AgentEvent,
   type ArtifactUpdateEvent,
   type ExtensionEvent,
+  isAfterCursor,
   partsText,
   type StatusUpdateEvent,
   type SubAgentEvent,
 } from '../core/contracts/index.ts';
-import { type Commit, EventProjector, isAfterCursor, outputId, type Signal, taskState } from '../core/journal/index.ts';
+import { type Commit, EventProjector, outputId, type Signal, taskState } from '../core/journal/index.ts';
 import { extensionEventsExtension, toolEventsExtension, turnMetadata, wireKind } from './extensions.ts';
 import { dataPart, textPart } from './received-message.ts';
 import { shownContext } from './scope.ts';

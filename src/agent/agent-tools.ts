@@ -4,13 +4,14 @@ import {
   type Extension,
   invalidConfig,
   isSuspended,
+  kindAbove,
   type Message,
   type ToolContext,
   type ToolProvider,
   taskIdPattern,
   type UserMessage,
 } from '../core/contracts/index.ts';
-import { kindAbove, type TurnResult } from '../core/journal/index.ts';
+import type { TurnResult } from '../core/journal/index.ts';
 import { childResult, type ParentTurn, parentTurnOf, TurnLost, withParent } from '../core/ownership/index.ts';
 import { AgentLoop, givenByCaller } from '../core/turn/index.ts';
 import { assertKnownOptions } from '../stores/check-arguments.ts';

@@ -1,5 +1,5 @@
-import { isObject } from '../core/contracts/index.ts';
-import { innermostQuestion, type Question } from '../core/journal/index.ts';
+import { innermostQuestion, isObject } from '../core/contracts/index.ts';
+import type { Question } from '../core/journal/index.ts';
 import { answerFlaw } from '../core/options/index.ts';
 import type { Answers } from './arguments.ts';
 import { columnsOf, cut, wrapLines } from './columns.ts';

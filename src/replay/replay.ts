@@ -3,17 +3,11 @@ import {
   type AgentEvent,
   type AgentLoopConfig,
   AgentLoopError,
+  iterateEvents,
   type StartOptions,
   shownValue,
 } from '../core/contracts/index.ts';
-import {
-  eventsOf,
-  iterateEvents,
-  type JournalRecord,
-  type LoopState,
-  resultOf,
-  type TurnResult,
-} from '../core/journal/index.ts';
+import { eventsOf, type JournalRecord, type LoopState, resultOf, type TurnResult } from '../core/journal/index.ts';
 import { type Admission, AgentLoop, type Turn, withAdmission } from '../core/turn/index.ts';
 import { withArtifactTools } from '../tools/artifact-tools.ts';
 import { Conductor, type Controls, leaseMs, type ReplayClock, ReplayStore, replayClock } from './conductor.ts';

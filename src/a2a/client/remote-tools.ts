@@ -3,10 +3,11 @@ import {
   AgentLoopError,
   type Clock,
   type ErrorCode,
+  kindAbove,
   type Reconciled,
   type ToolContext,
 } from '../../core/contracts/index.ts';
-import { askedFor, kindAbove, type Question } from '../../core/journal/index.ts';
+import { askedFor, type Question } from '../../core/journal/index.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
 import { Backoff, isUnavailable, mayHaveArrived, retrying } from './remote-errors.ts';

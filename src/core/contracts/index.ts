@@ -27,6 +27,7 @@ export type {
   UpdateOptions,
   VersionOptions,
 } from './context-stores.ts';
+export { isAfterCursor, seqOf } from './cursors.ts';
 export {
   AgentLoopError,
   type AgentLoopErrorOptions,
@@ -109,6 +110,8 @@ export type {
   ValueExtension,
 } from './extension.ts';
 export { type Clock, guardedLogger, inTime, type Logger, logText, systemClock, unsafeInLogs } from './host.ts';
+export { innermostQuestion, kindAbove } from './innermost-question.ts';
+export { iterate, iterateEvents } from './iterate-events.ts';
 export {
   type AgentUsage,
   type AssistantMessage,

@@ -46,24 +46,13 @@ export { artifactId, isoTime, outputId, type ProjectionOptions } from './project
 export {
   askedFor,
   asOpen,
-  innermostQuestion,
-  kindAbove,
   nextQuestionId,
   openQuestions,
   taskAskedFor,
   waitsForAnswers,
   withChild,
 } from './questions.ts';
-export {
-  type AgentText,
-  agentText,
-  eventsAfter,
-  isAfterCursor,
-  iterate,
-  iterateEvents,
-  seqOf,
-  turnPartials,
-} from './read-events.ts';
+export { type AgentText, agentText, eventsAfter, turnPartials } from './read-events.ts';
 export { isKnownType, kindOf } from './record-table.ts';
 export {
   type Approval,

@@ -1,3 +1,4 @@
+import { isLink, isQuestion, kindAbove, memberOf } from '../contracts/innermost-question.ts';
 import type { ChildLink } from '../contracts/tool.ts';
 import type { Question } from './records.ts';
 import { type LoopFields, openCallOf, type PendingToolCall } from './state.ts';
@@ -18,27 +19,6 @@ export function taskAskedFor(options: object, child: ChildLink | undefined): Chi
   const named: unknown = Reflect.get(options, askingTask);
   if (isLink(named)) return { taskId: named.taskId, agentId: named.agentId };
   return child && memberOf(Reflect.get(options, 'data'), 'taskId') === child.taskId ? child : undefined;
-}
-
-/** The kind with which a call asks what another task asks: that of the question, where the call itself may ask with it. */
-export function kindAbove({ kind }: Pick<Question, 'kind'>): 'input' | 'auth' | 'client-tool' {
-  return kind === 'auth' || kind === 'client-tool' ? kind : 'input';
-}
-
-/**
- * What a question is about in the end: a question of a child turn, at any depth, is asked again by the call of its parent turn, whose `data`
- * holds it. Whether a question is one that is asked again the engine alone says, in `child`; `data` may be what a model wrote, and
- * is followed nowhere for what it looks like.
- */
-export function innermostQuestion(question: Question): Question {
-  let innermost = question;
-  for (let inner = questionBelow(question); inner; inner = questionBelow(inner)) innermost = inner;
-  return innermost;
-}
-
-function questionBelow({ kind, child, data }: Question): Question | undefined {
-  const inner = child && memberOf(data, 'question');
-  return isQuestion(inner) && kind === kindAbove(inner) ? inner : undefined;
 }
 
 /**
@@ -75,22 +55,6 @@ export function asOpen(state: LoopFields, questions: readonly Question[]): reado
   if (questions.length === 0) return questions;
   const open = openQuestions(state);
   return questions.map((question) => open.find(({ id }) => id === question.id) ?? question);
-}
-
-function isQuestion(value: unknown): value is Question {
-  if (typeof value !== 'object' || value === null) return false;
-  const { id, callId, kind, toolName, prompt = '', child }: { readonly [Name in keyof Question]?: unknown } = value;
-  const kinds: readonly unknown[] = ['approval', 'input', 'client-tool', 'auth', 'in-doubt'];
-  const texts = [id, callId, toolName, prompt].every((text) => typeof text === 'string');
-  return texts && kinds.includes(kind) && (child === undefined || isLink(child));
-}
-
-function isLink(value: unknown): value is ChildLink {
-  return typeof memberOf(value, 'taskId') === 'string' && typeof memberOf(value, 'agentId') === 'string';
-}
-
-function memberOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }
 
 /** The id of a call's next question. */

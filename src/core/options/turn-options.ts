@@ -5,6 +5,7 @@ import {
   type Content,
   checkContent,
   checkMessages,
+  innermostQuestion,
   isObject,
   isPlainObject,
   jsonFlaw,
@@ -18,7 +19,6 @@ import {
   taskIdPattern,
 } from '../contracts/index.ts';
 import {
-  innermostQuestion,
   type LoopState,
   openQuestions,
   type Question,

@@ -1,14 +1,13 @@
 import { identity, type MonoTypeOperatorFunction } from 'rxjs';
-import { type AgentEvent, type Clock, systemClock, type TaskStateStore } from '../contracts/index.ts';
 import {
-  eventsAfter,
+  type AgentEvent,
+  type Clock,
   iterateEvents,
-  observeTree,
-  observeTurn,
-  projectEvents,
-  type Signal,
   seqOf,
-} from '../journal/index.ts';
+  systemClock,
+  type TaskStateStore,
+} from '../contracts/index.ts';
+import { eventsAfter, observeTree, observeTurn, projectEvents, type Signal } from '../journal/index.ts';
 import { checkStore, checkTaskId } from '../options/index.ts';
 import { TurnStream } from './turn-text.ts';
 

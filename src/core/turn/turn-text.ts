@@ -1,6 +1,6 @@
 import { filter, Observable } from 'rxjs';
-import { type AgentEvent, type ArtifactUpdateEvent, partsText } from '../contracts/index.ts';
-import { GrowingText, iterate } from '../journal/index.ts';
+import { type AgentEvent, type ArtifactUpdateEvent, iterate, partsText } from '../contracts/index.ts';
+import { GrowingText } from '../journal/index.ts';
 
 /** Text of a model call that does not stand: the call failed and is made again, or an extension replaced its answer. */
 export interface DiscardedText {

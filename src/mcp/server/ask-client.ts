@@ -8,7 +8,8 @@ import type {
   Notification,
   RequestMeta,
 } from '@modelcontextprotocol/server';
-import { innermostQuestion, type Question } from '../../core/journal/index.ts';
+import { innermostQuestion } from '../../core/contracts/index.ts';
+import type { Question } from '../../core/journal/index.ts';
 
 type Elicitation = ElicitRequestFormParams | ElicitRequestURLParams;
 

@@ -1,0 +1,39 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { agent, InMemoryStateStore } from 'millrace';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { startModelServer } from 'millrace/testing';
+import { toSSEResponse } from 'millrace/ui';
+
+const model = await startModelServer();
+const assistant = agent({
+  id: 'assistant',
+  provider: new LiteLLMProvider({ baseUrl: model.baseUrl, model: 'demo' }),
+  taskStateStore: new InMemoryStateStore(),
+});
+
+// What an EventSource reads: it sends the id of the last event that it has when it reconnects.
+const server = createServer(async ({ headers: asked }, response) => {
+  const from = asked['last-event-id'];
+  const source =
+    typeof from === 'string'
+      ? assistant.observe('task-1', { from, recover: {} })
+      : assistant.startTurn('Hello', { taskId: 'task-1', detached: true });
+  const { headers, body } = toSSEResponse(source, typeof from === 'string' ? { from } : {});
+  response.writeHead(200, Object.fromEntries(headers));
+  for await (const bytes of body ?? []) response.write(bytes);
+  response.end();
+});
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+const address = server.address();
+const url = typeof address === 'object' ? `http://127.0.0.1:${address?.port}/` : '';
+
+const first = await (await fetch(url)).text();
+console.log(first);
+const [, id = ''] = /^id: (.*)$/m.exec(first) ?? [];
+const again = await (await fetch(url, { headers: { 'last-event-id': id } })).text();
+console.log(`after ${id}: ${again.split('\n\n').length - 1} of ${first.split('\n\n').length - 1} events`);
+
+server.close();
+await model.close();

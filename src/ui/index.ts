@@ -1,0 +1,15 @@
+export { type AgUiOptions, agUiEvents } from './ag-ui-events.ts';
+export type { AgUiEvent, AgUiInterrupt, AgUiMessage, AgUiOutcome, AgUiToolCall, AgUiUsage } from './ag-ui-types.ts';
+export {
+  type EventSource,
+  toAgUI,
+  toAgUIResponse,
+  toSSE,
+  toSSEResponse,
+  toUIMessageStream,
+  toUIMessageStreamResponse,
+} from './event-stream.ts';
+export { type PlainEvent, plainEvents } from './plain-events.ts';
+export { type StreamOptions, sentenceOf } from './stream-options.ts';
+export type { UIChunk, UIMessageMetadata } from './ui-chunks.ts';
+export { type UIMessageOptions, uiMessageChunks } from './ui-message-chunks.ts';

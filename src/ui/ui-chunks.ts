@@ -1,0 +1,63 @@
+import type { TaskState, Usage } from '../core/contracts/index.ts';
+
+/** What `messageMetadata` of a message of a turn has. */
+export interface UIMessageMetadata {
+  readonly taskId: string;
+  readonly cursor?: string;
+  readonly state?: TaskState;
+  readonly reason?: string;
+  /** The code of the error of a turn that failed or was lost. */
+  readonly code?: string;
+  /** On a turn that was lost: whether it can be followed again. */
+  readonly retryable?: boolean;
+  readonly usage?: Usage;
+}
+
+interface UITool {
+  readonly toolCallId: string;
+  readonly toolName: string;
+  readonly dynamic: true;
+  readonly providerExecuted: true;
+}
+
+interface UIResult {
+  readonly toolCallId: string;
+  readonly dynamic: true;
+  readonly providerExecuted: true;
+}
+
+type Void = { readonly providerMetadata?: { readonly millrace: { readonly void: true } } };
+
+/** The chunks of the UI message stream of the AI SDK that a turn gives: a part of `UIMessageChunk` of `ai` 6 and 7. */
+export type UIChunk =
+  | { readonly type: 'start'; readonly messageId: string; readonly messageMetadata: UIMessageMetadata }
+  | { readonly type: 'start-step' }
+  | { readonly type: 'finish-step' }
+  /** `ai` 7 only. */
+  | { readonly type: 'reset-step' }
+  | { readonly type: 'text-start'; readonly id: string }
+  | { readonly type: 'text-delta'; readonly id: string; readonly delta: string }
+  | ({ readonly type: 'text-end'; readonly id: string } & Void)
+  | { readonly type: 'reasoning-start'; readonly id: string }
+  | { readonly type: 'reasoning-delta'; readonly id: string; readonly delta: string }
+  | ({ readonly type: 'reasoning-end'; readonly id: string } & Void)
+  | ({ readonly type: 'tool-input-start' } & UITool)
+  | { readonly type: 'tool-input-delta'; readonly toolCallId: string; readonly inputTextDelta: string }
+  | ({ readonly type: 'tool-input-available'; readonly input: unknown } & UITool)
+  | ({ readonly type: 'tool-output-available'; readonly output: unknown; readonly preliminary?: true } & UIResult)
+  | ({ readonly type: 'tool-output-error'; readonly errorText: string } & UIResult)
+  | { readonly type: 'tool-output-denied'; readonly toolCallId: string }
+  | {
+      readonly type: 'tool-approval-request';
+      readonly approvalId: string;
+      readonly toolCallId: string;
+      readonly approvalDescriptor?: unknown;
+    }
+  | { readonly type: `data-${string}`; readonly id?: string; readonly data: unknown; readonly transient?: true }
+  | { readonly type: 'message-metadata'; readonly messageMetadata: UIMessageMetadata }
+  | { readonly type: 'error'; readonly errorText: string }
+  | {
+      readonly type: 'finish';
+      readonly finishReason: 'stop' | 'length' | 'tool-calls' | 'other';
+      readonly messageMetadata: UIMessageMetadata;
+    };
