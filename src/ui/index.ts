@@ -9,7 +9,9 @@ export {
   toUIMessageStream,
   toUIMessageStreamResponse,
 } from './event-stream.ts';
+export type { FetchHandler, HandlerLimits, HandlerOptions } from './handler-options.ts';
 export { type PlainEvent, plainEvents } from './plain-events.ts';
 export { type StreamOptions, sentenceOf } from './stream-options.ts';
 export type { UIChunk, UIMessageMetadata } from './ui-chunks.ts';
 export { type UIMessageOptions, uiMessageChunks } from './ui-message-chunks.ts';
+export { type UIMessageHandlerOptions, uiMessageHandler } from './ui-message-handler.ts';

@@ -69,7 +69,7 @@ describe('agent.observe', () => {
     );
   });
 
-  it('V-10 merges the pieces of one text that wait for a slow reader', async () => {
+  it('merges the pieces of one text that wait for a slow reader', async () => {
     const store = new InMemoryStateStore();
     const held = gate();
     const texts = Array.from({ length: 1_000 }, () => 'x');

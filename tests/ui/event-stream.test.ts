@@ -40,7 +40,7 @@ describe('streams of a turn', () => {
     ]);
   });
 
-  it('V-13 gives each event of a record its cursor as id, from which a reader goes on', async () => {
+  it('gives each event of a record its cursor as id, from which a reader goes on', async () => {
     const bo = made([{ text: 'Hi.' }]);
     const all = lines(await textOf(toSSE(bo.startTurn('Hello.', { taskId: 't' }))));
     expect(all.at(-1)).toMatchObject({ event: 'end', data: { state: 'completed' } });
@@ -63,7 +63,7 @@ describe('streams of a turn', () => {
     expect(source.observed).toBe(false);
   });
 
-  it('V-09 cancels an attached turn when its only reader leaves, while the model is silent', async () => {
+  it('cancels an attached turn when its only reader leaves, while the model is silent', async () => {
     const held = gate();
     const turn = made([() => ({ text: ['Half', held.pass()] })]).startTurn('Hello.');
     const reader = toUIMessageStream(turn).getReader();
@@ -74,7 +74,7 @@ describe('streams of a turn', () => {
     expect(turn.state?.outcome?.state).toBe('canceled');
   });
 
-  it('V-09 leaves a detached turn alone', async () => {
+  it('leaves a detached turn alone', async () => {
     const held = gate();
     const turn = made([() => ({ text: ['Half', held.pass(), ' and half.'] })]).startTurn('Hello.', { detached: true });
     const reader = toUIMessageStream(turn).getReader();
@@ -84,7 +84,7 @@ describe('streams of a turn', () => {
     await expect(turn.result()).resolves.toMatchObject({ text: 'Half and half.' });
   });
 
-  it('V-10 asks for no event before its reader does', async () => {
+  it('asks for no event before its reader does', async () => {
     const source = new Subject<AgentEvent>();
     const stream = toUIMessageStream(source);
     await new Promise((resolve) => setImmediate(resolve));

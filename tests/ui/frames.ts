@@ -16,3 +16,8 @@ export function lines(text: string): readonly Frame[] {
     return [{ event: fields.get('event'), id: fields.get('id'), data: JSON.parse(data) }];
   });
 }
+
+/** The data of the events of a whole stream, as JSON texts. */
+export function dataOf(text: string): readonly string[] {
+  return [...text.matchAll(/^data: (?!\[DONE\]$)(.*)$/gm)].map(([, data = '']) => data);
+}

@@ -61,7 +61,7 @@ function bytesOf(events: readonly AgentEvent[], options: UIMessageOptions): stri
 const call = { toolCalls: [{ name: 'look_up', arguments: [`{"of":"${secret}`, '"}'] }] };
 
 describe('uiMessageChunks', () => {
-  it('V-01 gives text, reasoning and two parallel tools with their results, in the order of the turn', async () => {
+  it('gives text, reasoning and two parallel tools with their results, in the order of the turn', async () => {
     const steps = [
       { reasoning: 'Hm.', text: ['Let me ', 'look.'], toolCalls: [{ name: 'look_up' }, { name: 'look_up' }] },
       { text: 'Found.' },

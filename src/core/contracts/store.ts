@@ -149,6 +149,9 @@ export interface TaskStateStore {
    */
   readonly messages?: MessageStore;
 
+  /** Whether the journals end with this process. Absent: they outlive it. */
+  readonly isEphemeral?: boolean;
+
   /**
    * Writes `started` as seq 1, epoch 0, with no owner. Idempotent: where the task exists, nothing is written and
    * `created` is false. `started` of the answer is the record that stands in the journal.

@@ -55,6 +55,7 @@ export class InMemoryStateStore implements TaskStateStore {
     checkArguments(InMemoryStateStore.prototype, stateStoreArguments);
   }
 
+  readonly isEphemeral = true;
   readonly #clock: Clock;
   readonly #maxEndedTasks: number;
   readonly #tasks = new Map<string, MemoryTask>();

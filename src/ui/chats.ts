@@ -1,0 +1,207 @@
+import { type AgentEvent, AgentLoopError, type Message, type TaskSummary } from '../core/contracts/index.ts';
+import type { JournalRecord } from '../core/journal/index.ts';
+import type { EventSource } from './event-stream.ts';
+import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts';
+import { digestOf, notFound, Refusal } from './requests.ts';
+import { sentenceOf } from './stream-options.ts';
+
+/** The ids of contexts of chats begin with it. */
+const prefix = 'ui:';
+/** How many turns of a chat are looked at for one that is open. */
+const newest = 10;
+/** How long the first event of a turn is waited for, so that what is refused has a status of its own. */
+const patienceMs = 2_000;
+
+/** The turns that a request is given, and what its stream begins with. */
+export interface Followed {
+  readonly source: EventSource;
+  readonly from?: string;
+  readonly answered?: readonly string[];
+}
+
+/** A chat of an owner: the turns of one context. Ids of stores are digests of what clients chose, so nobody reaches the chats of another owner. */
+export class Chat {
+  readonly contextId: string;
+  readonly #handler: ResolvedHandler;
+  readonly #scope: string;
+  readonly #id: string;
+  readonly #given: Awaited<ReturnType<typeof valuesFor>>;
+
+  private constructor(parts: {
+    readonly handler: ResolvedHandler;
+    readonly scope: string;
+    readonly id: string;
+    readonly contextId: string;
+    readonly given: Awaited<ReturnType<typeof valuesFor>>;
+  }) {
+    this.#handler = parts.handler;
+    this.#scope = parts.scope;
+    this.#id = parts.id;
+    this.contextId = parts.contextId;
+    this.#given = parts.given;
+  }
+
+  /** Errors: `Refusal` with 401; what the functions of the options throw. */
+  static async of(handler: ResolvedHandler, request: Request, id: string): Promise<Chat> {
+    const scope = await scopeFor(handler, request);
+    const contextId = `${prefix}${await digestOf('context', handler.agent.id, scope, id)}`;
+    return new Chat({ handler, scope, id, contextId, given: await valuesFor(handler, request) });
+  }
+
+  /** The turn of a message: the same whenever the message comes. */
+  async taskOf(messageId: string): Promise<string> {
+    return digestOf('task', this.#handler.agent.id, this.#scope, this.#id, messageId);
+  }
+
+  /** Starts the turn of a message, or attaches to it. Errors: those of the turn before its first event. */
+  async start(message: Message & { readonly id: string }): Promise<Followed> {
+    const { agent, isDetached: detached } = this.#handler;
+    const { contextId } = this;
+    const taskId = await this.taskOf(message.id);
+    const source = agent.startTurn(message, { ...this.#given, taskId, contextId, detached });
+    return { source: await begun(source) };
+  }
+
+  /** Continues a turn that failed or was cancelled as a new one. The same again attaches to that. */
+  async again(messageId: string): Promise<Followed> {
+    const { agent, isDetached: detached } = this.#handler;
+    let taskId = await this.taskOf(messageId);
+    for (;;) {
+      const task = await this.#own(taskId);
+      const next = await digestOf('again', taskId);
+      const { state } = task;
+      if (state !== 'failed' && state !== 'canceled' && state !== 'rejected') {
+        if (state !== 'completed') return this.observe(taskId);
+        throw new Refusal(409, 'CONFLICT', 'The answer is complete; send a new message.');
+      }
+      if ((await this.#handler.store.describe(next)) === null) {
+        const options = { ...this.#given, taskId: next, contextId: this.contextId, detached };
+        return { source: await begun(agent.retry(taskId, options)) };
+      }
+      taskId = next;
+    }
+  }
+
+  /** Gives a turn answers to its questions. Errors: `Refusal` with 404 for a task or a question that is not there. */
+  async answer(taskId: string, answers: Readonly<Record<string, unknown>>): Promise<Followed> {
+    await this.#own(taskId);
+    const { agent, store, isDetached: detached } = this.#handler;
+    const records = await store.read(taskId);
+    const answered = Object.keys(answers);
+    const asked = new Set(records.flatMap((record) => (record.type === 'turn.asked' ? [record.question.id] : [])));
+    if (answered.some((id) => !asked.has(id))) throw notFound();
+    const from = cursorBefore(records, answered);
+    const { contextId } = this;
+    const options = { ...this.#given, contextId, answers, from, detached, onBusy: 'wait' as const };
+    return { source: await begun(agent.resume(taskId, options)), from, answered };
+  }
+
+  /** Follows a turn, and continues it here where its owner is gone. */
+  observe(taskId: string, from?: string): Followed {
+    const { agent } = this.#handler;
+    const source = agent.observe(taskId, { recover: this.#given, descendants: true, from });
+    return { source, ...(from === undefined ? {} : { from }) };
+  }
+
+  /** The newest turn that has not ended. */
+  async open(): Promise<TaskSummary | undefined> {
+    const tasks = await this.#handler.agent.tasks(this.contextId, { limit: newest });
+    return tasks.find(({ state }) => !isEnd(state));
+  }
+
+  /** Cancels the turns that have not ended. Errors: `Refusal` with 404 for a chat without turns. */
+  async stop(): Promise<void> {
+    const { agent } = this.#handler;
+    const tasks = await agent.tasks(this.contextId, { limit: newest });
+    if (tasks.length === 0) throw notFound();
+    for (const { taskId, state } of tasks) if (!isEnd(state)) await agent.cancel(taskId, 'stopped by the user');
+  }
+
+  /** Errors: `Refusal` with 404 for a task that is not of this chat. */
+  async #own(taskId: string): Promise<TaskSummary> {
+    const { store, agent } = this.#handler;
+    const task = /^[A-Za-z0-9_.:-]{1,128}$/.test(taskId) ? await store.describe(taskId) : null;
+    const isOwn = task?.contextId === this.contextId && task.agentId === agent.id && task.parentTaskId === undefined;
+    if (!task || !isOwn) throw notFound();
+    return task;
+  }
+}
+
+function isEnd(state: TaskSummary['state']): boolean {
+  return state === 'completed' || state === 'failed' || state === 'canceled' || state === 'rejected';
+}
+
+/** More events than a record gives. */
+const afterAll = 999_999;
+
+/** The cursor behind which is what follows these answers: behind the last record, or before the first of them where they were given. */
+function cursorBefore(records: readonly JournalRecord[], answered: readonly string[]): string {
+  const first = records.findIndex((record) => record.type === 'turn.answered' && answered.includes(record.questionId));
+  const last = records.at(first === -1 ? -1 : first - 1);
+  return `${last?.seq ?? 0}-${last?.epoch ?? 0}.${afterAll}`;
+}
+
+/** The same source, once it has its first event, or that takes long. Errors: with what it errors before that. */
+async function begun(source: AsyncIterable<AgentEvent>): Promise<AsyncIterable<AgentEvent>> {
+  const events = source[Symbol.asyncIterator]();
+  let waiting: Promise<IteratorResult<AgentEvent>> | undefined = events.next();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, patienceMs);
+  });
+  try {
+    await Promise.race([waiting, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+  const iterator: AsyncIterator<AgentEvent> = {
+    next() {
+      const first = waiting;
+      waiting = undefined;
+      return first ?? events.next();
+    },
+    async return() {
+      return (await events.return?.()) ?? { done: true, value: undefined };
+    },
+  };
+  return { [Symbol.asyncIterator]: () => iterator };
+}
+
+/** Continues turns of chats that nobody runs, now and then, from the first request on. */
+export class ChatRecovery {
+  readonly #handler: ResolvedHandler;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #isClosed = false;
+
+  constructor(handler: ResolvedHandler) {
+    this.#handler = handler;
+  }
+
+  /** Any number of times. */
+  start(): void {
+    if (this.#timer !== undefined || this.#isClosed || this.#handler.recoverMs === 0) return;
+    this.#schedule(0);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #schedule(ms: number): void {
+    this.#timer = setTimeout(() => void this.#recover(), ms);
+    // Node.js only: a process with nothing else to do ends.
+    if (typeof this.#timer === 'object') this.#timer.unref();
+  }
+
+  async #recover(): Promise<void> {
+    const { agent, recoverMs } = this.#handler;
+    try {
+      await agent.recover({ accepts: ({ contextId }) => contextId.startsWith(prefix) });
+    } catch (error) {
+      const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
+      agent.options.logger?.warn('recovery failed', { code, message: sentenceOf({ code }) });
+    }
+    if (!this.#isClosed) this.#schedule(recoverMs);
+  }
+}

@@ -1,0 +1,121 @@
+import type { Agent } from '../agent/agent.ts';
+import {
+  type AuthContext,
+  invalidConfig,
+  type MaybePromise,
+  type MessageStore,
+  shownValue,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
+import { Refusal, refusalOf, refused } from './requests.ts';
+import { type Shown, type StreamOptions, shownOf } from './stream-options.ts';
+
+/** Options of all handlers. */
+export interface HandlerOptions extends Pick<StreamOptions, 'tools' | 'reasoning' | 'errorText' | 'heartbeatMs'> {
+  /** Needs a `taskStateStore`. For a team: `team.asAgent()`. */
+  readonly agent: Agent;
+  /**
+   * Names the owner of what a request starts and sees: requests of one scope share their chats, those of others find nothing there. `undefined` refuses the
+   * request with 401. Take it from what you have verified, never from the body.
+   */
+  readonly scopeOf: (request: Request) => MaybePromise<string | undefined>;
+  /** The caller's identity for tools. Default: none. */
+  readonly authContextOf?: ((request: Request) => MaybePromise<AuthContext | undefined>) | undefined;
+  /** The `context` that tools and hooks get in turns of this request. Default: none. */
+  readonly contextOf?: ((request: Request) => unknown) | undefined;
+  /**
+   * What becomes of a turn whose client disconnects. `'continue'`: it goes on, and the client can come back; `stop` ends it. `'cancel'`: it is cancelled. Default:
+   * `'continue'` where the store outlives the process, else `'cancel'`.
+   */
+  readonly onDisconnect?: 'cancel' | 'continue' | undefined;
+  /** How often turns of these chats that nobody runs are looked for, from the first request on. Milliseconds; default 30,000; 0: never. */
+  readonly recoverEveryMs?: number | undefined;
+  readonly limits?: HandlerLimits | undefined;
+}
+
+export interface HandlerLimits {
+  /** Of the body of a request. Default 10 MiB. */
+  readonly maxBodyBytes?: number | undefined;
+  /** How many messages a post may have, of which only the last one is read, and how many `GET messages` gives. Default 1,000. */
+  readonly maxMessages?: number | undefined;
+}
+
+/** Answers requests as `fetch` handlers of Node.js frameworks, Bun, Deno and edge functions do. */
+export interface FetchHandler {
+  (request: Request): Promise<Response>;
+  /** Stops looking for turns that nobody runs. Turns continue. */
+  close(): void;
+}
+
+export interface ResolvedHandler extends HandlerOptions {
+  readonly store: TaskStateStore;
+  readonly messages: MessageStore;
+  readonly shown: Shown;
+  readonly isDetached: boolean;
+  readonly recoverMs: number;
+  readonly maxBodyBytes: number;
+  readonly maxMessages: number;
+}
+
+const names = new Set([
+  ...['agent', 'scopeOf', 'authContextOf', 'contextOf', 'onDisconnect', 'recoverEveryMs', 'limits'],
+  ...['tools', 'reasoning', 'errorText', 'heartbeatMs'],
+]);
+
+/** Errors: `INVALID_CONFIG`, naming the option and the cure. `own`: options that only this handler has. */
+export function resolveHandler(options: HandlerOptions, own: readonly string[] = []): ResolvedHandler {
+  const stray = Object.keys(options).find((name) => !names.has(name) && !own.includes(name));
+  if (stray !== undefined)
+    throw invalidConfig(`unknown option ${stray}`, `the options are ${[...names, ...own].join(', ')}`);
+  const { agent, scopeOf, onDisconnect, recoverEveryMs: recoverMs = 30_000, limits = {} } = options;
+  if (typeof agent?.startTurn !== 'function')
+    throw invalidConfig('agent must be an Agent', 'give agent({ … }), or team.asAgent()');
+  if (typeof scopeOf !== 'function')
+    throw invalidConfig('scopeOf must be a function', 'write (request) => the id of the verified user');
+  if (onDisconnect !== undefined && onDisconnect !== 'cancel' && onDisconnect !== 'continue')
+    throw invalidConfig(`onDisconnect is ${shownValue(onDisconnect)}`, 'it must be "cancel" or "continue"');
+  const { maxBodyBytes = 10 * 2 ** 20, maxMessages = 1_000 } = limits;
+  for (const [name, value] of Object.entries({ recoverEveryMs: recoverMs + 1, maxBodyBytes, maxMessages }))
+    if (!(typeof value === 'number' && value > 0)) throw invalidConfig(`${name} is not valid`, 'give a number above 0');
+  const { taskStateStore: store } = agent.options;
+  const messages = agent.options.messageStore ?? store?.messages;
+  if (!store || !messages)
+    throw invalidConfig(
+      `agent "${agent.id}" needs a taskStateStore, and a messageStore if that one keeps no conversations`,
+      'give e.g. new LmdbStateStore({ path })',
+    );
+  const isDetached = (onDisconnect ?? (store.isEphemeral ? 'cancel' : 'continue')) === 'continue';
+  return { ...options, store, messages, shown: shownOf(options), isDetached, recoverMs, maxBodyBytes, maxMessages };
+}
+
+/** The owner of a request. Errors: `Refusal` with 401. */
+export async function scopeFor({ scopeOf }: HandlerOptions, request: Request): Promise<string> {
+  const scope = await scopeOf(request);
+  if (typeof scope === 'string') return scope;
+  throw new Refusal(401, 'UNAUTHENTICATED', 'Authentication is required.');
+}
+
+/** What a request gives the turn that it starts or continues. */
+export async function valuesFor({ authContextOf, contextOf }: HandlerOptions, request: Request) {
+  const authContext = await authContextOf?.(request);
+  const context = contextOf?.(request);
+  return { ...(authContext && { authContext }), ...(context !== undefined && { context }) };
+}
+
+/** Answers what fails before there is a stream. */
+export function handlerOf(
+  { shown, agent }: ResolvedHandler,
+  answer: (request: Request) => Promise<Response>,
+  close: () => void,
+): FetchHandler {
+  const handle = async (request: Request): Promise<Response> => {
+    try {
+      return await answer(request);
+    } catch (error) {
+      const refusal = refusalOf(error, shown.errorText);
+      if (refusal.status >= 500) agent.options.logger?.warn('request failed', { code: refusal.code });
+      return refused(refusal);
+    }
+  };
+  return Object.assign(handle, { close });
+}

@@ -1,0 +1,100 @@
+import { AgentLoopError, type ErrorCode, hasTooManyValues, isObject, nestsTooDeep } from '../core/contracts/index.ts';
+import { sentenceOf } from './stream-options.ts';
+
+/** Why a request is refused before there is a stream. Its sentence is shown to the client. */
+export class Refusal extends Error {
+  readonly status: number;
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** The same for what is unknown and for what belongs to somebody else. */
+export function notFound(): Refusal {
+  return new Refusal(404, 'NOT_FOUND', sentenceOf({ code: 'NOT_FOUND' }));
+}
+
+export function malformed(message: string): Refusal {
+  return new Refusal(400, 'INVALID_INPUT', message);
+}
+
+const statuses: Partial<Record<ErrorCode, number>> = {
+  INVALID_INPUT: 400,
+  NOT_FOUND: 404,
+  CONFLICT: 409,
+  TERMINAL: 409,
+  AGENT_BUSY: 409,
+  BUSY: 409,
+  FULL: 507,
+  UNAVAILABLE: 503,
+  SHUTDOWN: 503,
+};
+
+/** As a refusal: of an error of the engine only its code leaves. */
+export function refusalOf(error: unknown, errorText: (error: { readonly code: ErrorCode }) => string): Refusal {
+  if (error instanceof Refusal) return error;
+  const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
+  return new Refusal(statuses[code] ?? 500, code, errorText({ code }));
+}
+
+export function refused({ status, code, message }: Refusal): Response {
+  return Response.json({ error: { code, message } }, { status, headers: { 'cache-control': 'no-store' } });
+}
+
+/**
+ * The body of a request as an object. Errors: `Refusal` with 415 where it is not JSON by its type, so that no form of another site can post it, 413 where
+ * it is larger, 400 where it is not a JSON object, nests too deep or has too many values.
+ */
+export async function jsonBody(request: Request, maxBytes: number): Promise<Readonly<Record<string, unknown>>> {
+  if (!/^application\/json(;|$)/i.test(request.headers.get('content-type') ?? ''))
+    throw new Refusal(415, 'INVALID_INPUT', 'The content type must be application/json.');
+  const body = parsed(await limitedText(request, maxBytes));
+  if (!isObject(body)) throw malformed('The body must be a JSON object.');
+  if (nestsTooDeep(body) || hasTooManyValues(body)) throw malformed('The body nests too deep, or has too many values.');
+  return body;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw malformed('The body is not JSON.');
+  }
+}
+
+async function limitedText(request: Request, maxBytes: number): Promise<string> {
+  const tooLarge = new Refusal(413, 'INVALID_INPUT', `The body is larger than ${maxBytes} bytes.`);
+  if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge;
+  const decoder = new TextDecoder();
+  const reader = request.body?.getReader();
+  let text = '';
+  let size = 0;
+  for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
+    size += next.value.byteLength;
+    if (size > maxBytes) {
+      await reader?.cancel();
+      throw tooLarge;
+    }
+    text += decoder.decode(next.value, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+const maxIdLength = 256;
+
+/** An id that a client chose. Errors: `Refusal`. */
+export function checkedId(name: string, value: unknown): string {
+  if (typeof value === 'string' && value !== '' && value.length <= maxIdLength) return value;
+  throw malformed(`${name} must be a string of 1 to ${maxIdLength} characters.`);
+}
+
+/** A digest of names as an id that every store takes: 43 characters. Not of `node:crypto`, which browsers and edge functions lack. */
+export async function digestOf(...names: readonly string[]): Promise<string> {
+  const bytes = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(JSON.stringify(names)));
+  const text = btoa(String.fromCharCode(...new Uint8Array(bytes)));
+  return text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+}

@@ -1,0 +1,137 @@
+import { type ContentPart, isObject, type Message } from '../core/contracts/index.ts';
+import { Chat, ChatRecovery, type Followed } from './chats.ts';
+import { toUIMessageStreamResponse } from './event-stream.ts';
+import {
+  type FetchHandler,
+  type HandlerOptions,
+  handlerOf,
+  type ResolvedHandler,
+  resolveHandler,
+} from './handler-options.ts';
+import { checkedId, jsonBody, malformed, notFound, Refusal } from './requests.ts';
+import { storedMessages } from './ui-messages.ts';
+
+export interface UIMessageHandlerOptions extends HandlerOptions {
+  /** The major version of `ai` at the client. Default 7. */
+  readonly sdk?: 6 | 7 | undefined;
+}
+
+/**
+ * Serves `useChat` of the AI SDK, wherever it is mounted: `POST …` takes a message or answers and streams the turn, `GET …/<chatId>/stream` resumes the stream (204:
+ * nothing to resume), `POST …/<chatId>/stop` cancels, `GET …/<chatId>/messages` gives the messages.
+ *
+ * Of a post only the last user message and answers to open questions are read; the conversation comes from the message store. A post that comes twice attaches to
+ * the turn of the first. Chats, tasks and questions of another scope are 404, like unknown ones. Errors before the stream are JSON `{ error: { code,
+ * message } }` with a fixed sentence. Errors: `INVALID_CONFIG`.
+ */
+export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler {
+  const handler = resolveHandler(options, ['sdk']);
+  const recovery = new ChatRecovery(handler);
+  const stream = ({ source, from, answered }: Followed): Response =>
+    toUIMessageStreamResponse(source, { ...options, from, answered });
+  const answer = async (request: Request): Promise<Response> => {
+    recovery.start();
+    const [verb, chatId] = routeOf(request);
+    if (request.method === 'POST' && verb !== 'stop') return stream(await posted(handler, request));
+    if (verb === undefined || request.method !== (verb === 'stop' ? 'POST' : 'GET'))
+      throw new Refusal(405, 'INVALID_INPUT', 'The method is not allowed here.');
+    const chat = await Chat.of(handler, request, checkedId('The id of the chat', chatId));
+    if (verb === 'messages') return Response.json(await storedMessages(handler, chat), { headers: noStore });
+    if (verb === 'stop') {
+      await chat.stop();
+      return new Response(null, { status: 204 });
+    }
+    const open = await chat.open();
+    return open ? stream(chat.observe(open.taskId)) : new Response(null, { status: 204 });
+  };
+  return handlerOf(handler, answer, () => recovery.close());
+}
+
+const noStore = { 'cache-control': 'no-store' };
+
+/** The last part of the path, where it is one of these, and the chat before it. */
+export function routeOf(request: Request): readonly ['stream' | 'stop' | 'messages' | undefined, string] {
+  const parts = new URL(request.url).pathname.split('/').filter((part) => part !== '');
+  const verb = parts.at(-1);
+  const chatId = decoded(parts.at(-2) ?? '');
+  return verb === 'stream' || verb === 'stop' || verb === 'messages' ? [verb, chatId] : [undefined, ''];
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw malformed('The path is not valid.');
+  }
+}
+
+async function posted(handler: ResolvedHandler, request: Request): Promise<Followed> {
+  const { id, messages, trigger, answers } = await jsonBody(request, handler.maxBodyBytes);
+  const chat = await Chat.of(handler, request, checkedId('id', id));
+  if (!Array.isArray(messages) || messages.length === 0) throw malformed('messages must be an array of messages.');
+  if (messages.length > handler.maxMessages) throw malformed(`messages has more than ${handler.maxMessages} entries.`);
+  const last: unknown = messages.at(-1);
+  if (!isObject(last)) throw malformed('The last message must be an object.');
+  const given = answersIn(last, answers);
+  if (given) return chat.answer(given.taskId, given.answers);
+  if (last['role'] !== 'user') throw malformed('The last message must be of the user, or have answers.');
+  const message = userMessage(last);
+  return trigger === 'regenerate-message' ? chat.again(message.id) : chat.start(message);
+}
+
+interface Answered {
+  readonly taskId: string;
+  readonly answers: Readonly<Record<string, unknown>>;
+}
+
+/** The answers of a post, by the ids of their questions: approvals that the user has responded to, and the member `answers` of the body. */
+function answersIn(last: Readonly<Record<string, unknown>>, given: unknown): Answered | undefined {
+  const all = new Map<string, unknown>();
+  const parts = last['role'] === 'assistant' && Array.isArray(last['parts']) ? last['parts'] : [];
+  for (const part of parts) {
+    const approval: unknown = isObject(part) && part['state'] === 'approval-responded' ? part['approval'] : undefined;
+    if (!isObject(approval)) continue;
+    const { id, approved, reason } = approval;
+    const why = typeof reason === 'string' ? { reason } : {};
+    all.set(checkedId('The id of an approval', id), { approved: approved === true, ...why });
+  }
+  if (given !== undefined && !isObject(given)) throw malformed('answers must be an object, by the ids of questions.');
+  for (const [id, answer] of Object.entries(given ?? {})) all.set(id, answer);
+  return all.size === 0 ? undefined : ofOneTask(all);
+}
+
+/** Questions are `<taskId>/<question id>`. Errors: `Refusal` where they are not of one task. */
+export function ofOneTask(all: ReadonlyMap<string, unknown>): Answered {
+  const tasks = new Set<string>();
+  const answers: [string, unknown][] = [];
+  for (const [id, answer] of all) {
+    const at = id.indexOf('/');
+    if (at === -1) throw notFound();
+    tasks.add(id.slice(0, at));
+    answers.push([id.slice(at + 1), answer]);
+  }
+  const [taskId] = tasks;
+  if (taskId === undefined || tasks.size > 1) throw malformed('The answers must be of one turn.');
+  return { taskId, answers: Object.fromEntries(answers) };
+}
+
+function userMessage({ id, parts }: Readonly<Record<string, unknown>>): Message & { readonly id: string } {
+  if (!Array.isArray(parts)) throw malformed('parts of the message must be an array.');
+  const content = parts.flatMap(contentOf);
+  if (content.length === 0) throw malformed('The message is empty.');
+  const isText = content.every(({ type }) => type === 'text');
+  const text = content.map((part) => (part.type === 'text' ? part.text : '')).join('\n');
+  return { role: 'user', id: checkedId('The id of the message', id), content: isText ? text : content };
+}
+
+/** What the model reads of a part: text and files. */
+function contentOf(part: unknown): readonly ContentPart[] {
+  if (!isObject(part)) throw malformed('A part of the message must be an object.');
+  const { type, text, url, mediaType, filename } = part;
+  if (type === 'text' && typeof text === 'string') return text === '' ? [] : [{ type, text }];
+  if (type !== 'file' || typeof url !== 'string') return [];
+  if (typeof mediaType === 'string' && mediaType.startsWith('image/'))
+    return [{ type: 'image_url', image_url: { url } }];
+  if (!url.startsWith('data:')) throw malformed('A file must be an image, or a data URL.');
+  return [{ type: 'file', file: { file_data: url, ...(typeof filename === 'string' ? { filename } : {}) } }];
+}

@@ -1,0 +1,116 @@
+import { type Message, type StoredMessage, type ToolMessage, textOf } from '../core/contracts/index.ts';
+import type { Chat } from './chats.ts';
+import type { ResolvedHandler } from './handler-options.ts';
+import { notFound } from './requests.ts';
+import { parsedArguments } from './shown-question.ts';
+
+/** A message as `useChat` takes it. */
+interface UIMessage {
+  readonly id: string;
+  readonly role: 'user' | 'assistant';
+  readonly parts: readonly Readonly<Record<string, unknown>>[];
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * The messages of a chat: those of turns that have ended, as their streams gave them, and what the user said in the turn that is open, whose stream gives the rest.
+ * The last `maxMessages` ones. Errors: `Refusal` with 404 where there are none.
+ */
+export async function storedMessages(handler: ResolvedHandler, chat: Chat): Promise<readonly UIMessage[]> {
+  const { messages: store, maxMessages, store: journal } = handler;
+  const found = await store.list(chat.contextId, { limit: maxMessages, order: 'newest-first' });
+  const stored = found.messages.toReversed();
+  const open = await chat.open();
+  const given = open ? await journal.read(open.taskId) : [];
+  const [first] = given;
+  const waiting = first?.type === 'turn.started' ? first.messages : [];
+  const shown = turnsOf(stored).flatMap(({ taskId, messages }) => messagesOf(handler, taskId, messages));
+  const asked = waiting.flatMap((message, index) => userMessage(message, `${open?.taskId}-${index}`));
+  if (shown.length + asked.length === 0) throw notFound();
+  return [...shown, ...asked];
+}
+
+interface StoredTurn {
+  readonly taskId: string;
+  readonly messages: StoredMessage[];
+}
+
+function turnsOf(stored: readonly StoredMessage[]): readonly StoredTurn[] {
+  const turns: StoredTurn[] = [];
+  for (const each of stored) {
+    const { taskId = each.id } = each;
+    const last = turns.at(-1);
+    if (last?.taskId === taskId) last.messages.push(each);
+    else turns.push({ taskId, messages: [each] });
+  }
+  return turns;
+}
+
+/** What the user said, and one message with all that the turn answered. */
+function messagesOf(
+  handler: ResolvedHandler,
+  taskId: string,
+  messages: readonly StoredMessage[],
+): readonly UIMessage[] {
+  const users = messages.flatMap(({ id, message }) => userMessage(message, id));
+  const results = new Map<string, ToolMessage>();
+  for (const { message } of messages) if (message.role === 'tool') results.set(message.toolCallId, message);
+  let iteration = 0;
+  const parts = messages.flatMap(({ message }) =>
+    message.role === 'assistant' ? partsOf(handler, message, { taskId, iteration: ++iteration, results }) : [],
+  );
+  if (parts.length === 0) return users;
+  return [...users, { id: taskId, role: 'assistant', parts, metadata: { taskId } }];
+}
+
+function userMessage(message: Message, id: string): readonly UIMessage[] {
+  if (message.role !== 'user') return [];
+  const { content } = message;
+  const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : content;
+  const shown = parts.flatMap((part): UIMessage['parts'] => {
+    if (part.type === 'text') return [{ type: 'text', text: part.text }];
+    if (part.type === 'image_url') return [{ type: 'file', mediaType: 'image/*', url: part.image_url.url }];
+    const { file_data: url, filename } = part.file;
+    return url === undefined ? [] : [{ type: 'file', mediaType: mediaTypeOf(url), url, ...(filename && { filename }) }];
+  });
+  return [{ id: message.id ?? id, role: 'user', parts: shown }];
+}
+
+function mediaTypeOf(url: string): string {
+  return /^data:([^;,]+)/.exec(url)?.[1] ?? 'application/octet-stream';
+}
+
+interface Place {
+  readonly taskId: string;
+  readonly iteration: number;
+  readonly results: ReadonlyMap<string, ToolMessage>;
+}
+
+function partsOf(
+  { shown }: ResolvedHandler,
+  { content, reasoning, toolCalls = [] }: Extract<Message, { role: 'assistant' }>,
+  { taskId, iteration, results }: Place,
+): readonly Readonly<Record<string, unknown>>[] {
+  const text = textOf(content);
+  const calls = shown.tools === 'hidden' ? [] : toolCalls.filter((call) => call.function.name !== '__finish__');
+  return [
+    { type: 'step-start' },
+    ...(shown.reasoning && reasoning ? [{ type: 'reasoning', text: reasoning, state: 'done' }] : []),
+    ...(text === '' ? [] : [{ type: 'text', text, state: 'done' }]),
+    ...calls.map((call) => {
+      const index = toolCalls.indexOf(call);
+      const result = results.get(call.id);
+      const isFull = shown.tools === 'full';
+      const base = {
+        type: 'dynamic-tool',
+        toolName: call.function.name,
+        toolCallId: `${taskId}/${iteration}:${index}`,
+        providerExecuted: true,
+        input: isFull ? parsedArguments(call.function.arguments) : {},
+      };
+      if (result?.status === 'error')
+        return { ...base, state: 'output-error', errorText: shown.errorText({ code: 'TOOL_FAILED' }) };
+      return { ...base, state: 'output-available', output: isFull && result ? result.content : null };
+    }),
+  ];
+}
