@@ -24,7 +24,7 @@ export interface HandlerOptions extends Pick<StreamOptions, 'tools' | 'reasoning
   /** The `context` that tools and hooks get in turns of this request. Default: none. */
   readonly contextOf?: ((request: Request) => unknown) | undefined;
   /**
-   * What becomes of a turn whose client disconnects. `'continue'`: it goes on, and the client can come back; `stop` ends it. `'cancel'`: it is cancelled. Default:
+   * What becomes of a turn whose client disconnects. `'continue'`: it continues, and the client can come back; `stop` ends it. `'cancel'`: it is cancelled. Default:
    * `'continue'` where the store outlives the process, else `'cancel'`.
    */
   readonly onDisconnect?: 'cancel' | 'continue' | undefined;

@@ -84,7 +84,7 @@ const optionNames: OptionNames<LmdbStateStoreOptions> = { path: true, clock: tru
  */
 export class LmdbStateStore implements TaskStateStore {
   static {
-    checkArguments(LmdbStateStore.prototype, stateStoreArguments);
+    checkArguments<TaskStateStore>(LmdbStateStore.prototype, stateStoreArguments);
   }
 
   readonly #clock: Clock;

@@ -65,7 +65,7 @@ const deletePageSize = 1_000;
  */
 export class RedisStateStore implements TaskStateStore {
   static {
-    checkArguments(RedisStateStore.prototype, stateStoreArguments);
+    checkArguments<TaskStateStore>(RedisStateStore.prototype, stateStoreArguments);
   }
 
   readonly #connection: RedisConnection;
