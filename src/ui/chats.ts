@@ -2,7 +2,7 @@ import { type AgentEvent, AgentLoopError, type Message, type TaskSummary } from 
 import type { JournalRecord } from '../core/journal/index.ts';
 import type { EventSource } from './event-stream.ts';
 import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts';
-import { digestOf, notFound, Refusal } from './requests.ts';
+import { digestOf, malformed, notFound, Refusal } from './requests.ts';
 import { sentenceOf } from './stream-options.ts';
 
 /** The ids of contexts of chats begin with it. */
@@ -131,10 +131,31 @@ function isEnd(state: TaskSummary['state']): boolean {
   return state === 'completed' || state === 'failed' || state === 'canceled' || state === 'rejected';
 }
 
+/** Answers to questions of one turn. */
+export interface Answered {
+  readonly taskId: string;
+  readonly answers: Readonly<Record<string, unknown>>;
+}
+
+/** Questions are `<taskId>/<question id>`. Errors: `Refusal` where they are not of one task. */
+export function ofOneTask(all: ReadonlyMap<string, unknown>): Answered {
+  const tasks = new Set<string>();
+  const answers: [string, unknown][] = [];
+  for (const [id, answer] of all) {
+    const at = id.indexOf('/');
+    if (at === -1) throw notFound();
+    tasks.add(id.slice(0, at));
+    answers.push([id.slice(at + 1), answer]);
+  }
+  const [taskId] = tasks;
+  if (taskId === undefined || tasks.size > 1) throw malformed('The answers must be of one turn.');
+  return { taskId, answers: Object.fromEntries(answers) };
+}
+
 /** More events than a record gives. */
 const afterAll = 999_999;
 
-/** The cursor behind which is what follows these answers: behind the last record, or before the first of them where they were given. */
+/** The cursor after which these answers follow: that of the last record, or of the one before the first answer that was given. */
 function cursorBefore(records: readonly JournalRecord[], answered: readonly string[]): string {
   const first = records.findIndex((record) => record.type === 'turn.answered' && answered.includes(record.questionId));
   const last = records.at(first === -1 ? -1 : first - 1);

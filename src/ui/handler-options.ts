@@ -7,7 +7,7 @@ import {
   shownValue,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import { Refusal, refusalOf, refused } from './requests.ts';
+import { malformed, Refusal, refusalOf, refused } from './requests.ts';
 import { type Shown, type StreamOptions, shownOf } from './stream-options.ts';
 
 /** Options of all handlers. */
@@ -118,4 +118,20 @@ export function handlerOf(
     }
   };
   return Object.assign(handle, { close });
+}
+
+/** The last part of the path, where it is one of these, and the chat before it. */
+export function routeOf(request: Request): readonly ['stream' | 'stop' | 'messages' | undefined, string] {
+  const parts = new URL(request.url).pathname.split('/').filter((part) => part !== '');
+  const verb = parts.at(-1);
+  const chatId = decoded(parts.at(-2) ?? '');
+  return verb === 'stream' || verb === 'stop' || verb === 'messages' ? [verb, chatId] : [undefined, ''];
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw malformed('The path is not valid.');
+  }
 }

@@ -1,4 +1,5 @@
 export { type AgUiOptions, agUiEvents } from './ag-ui-events.ts';
+export { agUiHandler } from './ag-ui-handler.ts';
 export type { AgUiEvent, AgUiInterrupt, AgUiMessage, AgUiOutcome, AgUiToolCall, AgUiUsage } from './ag-ui-types.ts';
 export {
   type EventSource,

@@ -1,5 +1,5 @@
 import { type ContentPart, isObject, type Message } from '../core/contracts/index.ts';
-import { Chat, ChatRecovery, type Followed } from './chats.ts';
+import { type Answered, Chat, ChatRecovery, type Followed, ofOneTask } from './chats.ts';
 import { toUIMessageStreamResponse } from './event-stream.ts';
 import {
   type FetchHandler,
@@ -7,8 +7,9 @@ import {
   handlerOf,
   type ResolvedHandler,
   resolveHandler,
+  routeOf,
 } from './handler-options.ts';
-import { checkedId, jsonBody, malformed, notFound, Refusal } from './requests.ts';
+import { checkedId, jsonBody, malformed, Refusal } from './requests.ts';
 import { storedMessages } from './ui-messages.ts';
 
 export interface UIMessageHandlerOptions extends HandlerOptions {
@@ -49,22 +50,6 @@ export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler
 
 const noStore = { 'cache-control': 'no-store' };
 
-/** The last part of the path, where it is one of these, and the chat before it. */
-export function routeOf(request: Request): readonly ['stream' | 'stop' | 'messages' | undefined, string] {
-  const parts = new URL(request.url).pathname.split('/').filter((part) => part !== '');
-  const verb = parts.at(-1);
-  const chatId = decoded(parts.at(-2) ?? '');
-  return verb === 'stream' || verb === 'stop' || verb === 'messages' ? [verb, chatId] : [undefined, ''];
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    throw malformed('The path is not valid.');
-  }
-}
-
 async function posted(handler: ResolvedHandler, request: Request): Promise<Followed> {
   const { id, messages, trigger, answers } = await jsonBody(request, handler.maxBodyBytes);
   const chat = await Chat.of(handler, request, checkedId('id', id));
@@ -77,11 +62,6 @@ async function posted(handler: ResolvedHandler, request: Request): Promise<Follo
   if (last['role'] !== 'user') throw malformed('The last message must be of the user, or have answers.');
   const message = userMessage(last);
   return trigger === 'regenerate-message' ? chat.again(message.id) : chat.start(message);
-}
-
-interface Answered {
-  readonly taskId: string;
-  readonly answers: Readonly<Record<string, unknown>>;
 }
 
 /** The answers of a post, by the ids of their questions: approvals that the user has responded to, and the member `answers` of the body. */
@@ -98,21 +78,6 @@ function answersIn(last: Readonly<Record<string, unknown>>, given: unknown): Ans
   if (given !== undefined && !isObject(given)) throw malformed('answers must be an object, by the ids of questions.');
   for (const [id, answer] of Object.entries(given ?? {})) all.set(id, answer);
   return all.size === 0 ? undefined : ofOneTask(all);
-}
-
-/** Questions are `<taskId>/<question id>`. Errors: `Refusal` where they are not of one task. */
-export function ofOneTask(all: ReadonlyMap<string, unknown>): Answered {
-  const tasks = new Set<string>();
-  const answers: [string, unknown][] = [];
-  for (const [id, answer] of all) {
-    const at = id.indexOf('/');
-    if (at === -1) throw notFound();
-    tasks.add(id.slice(0, at));
-    answers.push([id.slice(at + 1), answer]);
-  }
-  const [taskId] = tasks;
-  if (taskId === undefined || tasks.size > 1) throw malformed('The answers must be of one turn.');
-  return { taskId, answers: Object.fromEntries(answers) };
 }
 
 function userMessage({ id, parts }: Readonly<Record<string, unknown>>): Message & { readonly id: string } {

@@ -1,0 +1,113 @@
+import { type ContentPart, isObject, type Message } from '../core/contracts/index.ts';
+import type { AgUiMessage } from './ag-ui-types.ts';
+import { Chat, ChatRecovery, ofOneTask } from './chats.ts';
+import { toAgUIResponse } from './event-stream.ts';
+import {
+  type FetchHandler,
+  type HandlerOptions,
+  handlerOf,
+  type ResolvedHandler,
+  resolveHandler,
+  routeOf,
+} from './handler-options.ts';
+import { checkedId, jsonBody, malformed, Refusal } from './requests.ts';
+
+/**
+ * Serves clients of AG-UI 1.0 such as `HttpAgent`, wherever it is mounted: `POST …` takes a `RunAgentInput` and streams the run, `POST …/<threadId>/stop` cancels.
+ *
+ * Of the input the thread, the run, the last user message and `resume` are read; the conversation comes from the message store, and tools, state and context of the
+ * client are not taken. A waiting turn ends its run with the outcome `interrupt`; `resume` answers it in a new run. A client that aborts a run only disconnects: with
+ * `onDisconnect: 'cancel'` that cancels the turn. Ids, owners and refusals are those of `uiMessageHandler`. Errors: `INVALID_CONFIG`.
+ */
+export function agUiHandler(options: HandlerOptions): FetchHandler {
+  const handler = resolveHandler(options);
+  const recovery = new ChatRecovery(handler);
+  const answer = async (request: Request): Promise<Response> => {
+    recovery.start();
+    if (request.method !== 'POST') throw new Refusal(405, 'INVALID_INPUT', 'The method is not allowed here.');
+    const [verb, threadId] = routeOf(request);
+    if (verb === 'stop') {
+      const chat = await Chat.of(handler, request, checkedId('The id of the thread', threadId));
+      await chat.stop();
+      return new Response(null, { status: 204 });
+    }
+    const run = await readRun(handler, request);
+    const { source, from, answered } = await (run.answers.size > 0
+      ? run.chat.answer(...answersOf(run.answers))
+      : run.chat.start(userMessage(run.messages)));
+    const { threadId: thread, runId, messages } = run;
+    return toAgUIResponse(source, { ...options, threadId: thread, runId, messages, from, answered });
+  };
+  return handlerOf(handler, answer, () => recovery.close());
+}
+
+interface Run {
+  readonly chat: Chat;
+  readonly threadId: string;
+  readonly runId: string;
+  readonly messages: readonly AgUiMessage[];
+  /** By the ids of interrupts. */
+  readonly answers: ReadonlyMap<string, unknown>;
+}
+
+async function readRun(handler: ResolvedHandler, request: Request): Promise<Run> {
+  const body = await jsonBody(request, handler.maxBodyBytes);
+  const threadId = checkedId('threadId', body['threadId']);
+  const runId = checkedId('runId', body['runId']);
+  const chat = await Chat.of(handler, request, threadId);
+  const { messages = [], resume = [] } = body;
+  if (!Array.isArray(messages) || !messages.every(isMessage)) throw malformed('messages must be an array of messages.');
+  if (messages.length > handler.maxMessages) throw malformed(`messages has more than ${handler.maxMessages} entries.`);
+  if (!Array.isArray(resume)) throw malformed('resume must be an array.');
+  return { chat, threadId, runId, messages, answers: new Map(resume.map(answerIn)) };
+}
+
+function isMessage(value: unknown): value is AgUiMessage {
+  return isObject(value) && typeof value['id'] === 'string' && typeof value['role'] === 'string';
+}
+
+/** A question that the user dismisses is an approval that is not given; other kinds of answers are up to the tool. */
+function answerIn(entry: unknown): readonly [string, unknown] {
+  if (!isObject(entry)) throw malformed('An entry of resume must be an object.');
+  const { interruptId, status, payload } = entry;
+  const id = checkedId('interruptId', interruptId);
+  if (status === 'resolved' && payload === undefined) throw malformed('A resolved entry of resume needs a payload.');
+  if (status === 'resolved') return [id, payload];
+  if (status === 'cancelled') return [id, { approved: false, ...(isObject(payload) ? payload : {}) }];
+  throw malformed('The status of an entry of resume must be "resolved" or "cancelled".');
+}
+
+function answersOf(all: ReadonlyMap<string, unknown>): readonly [string, Readonly<Record<string, unknown>>] {
+  const { taskId, answers } = ofOneTask(all);
+  return [taskId, answers];
+}
+
+function userMessage(messages: readonly AgUiMessage[]): Message & { readonly id: string } {
+  const last = messages.at(-1);
+  if (last?.role !== 'user') throw malformed('The last message must be of the user, or resume must have answers.');
+  const id = checkedId('The id of the message', last.id);
+  const { content } = last;
+  if (typeof content === 'string' && content !== '') return { role: 'user', id, content };
+  const parts = Array.isArray(content) ? content.flatMap(contentOf) : [];
+  if (parts.length === 0) throw malformed('The message is empty.');
+  return { role: 'user', id, content: parts };
+}
+
+/** What the model reads of a part: text, and pictures and files by their data or their URL. */
+function contentOf(part: unknown): readonly ContentPart[] {
+  if (!isObject(part)) throw malformed('A part of the message must be an object.');
+  const { type, text, source } = part;
+  if (type === 'text' && typeof text === 'string') return text === '' ? [] : [{ type, text }];
+  const url = urlOf(source);
+  if (url === undefined) return [];
+  if (type === 'image') return [{ type: 'image_url', image_url: { url } }];
+  if (!url.startsWith('data:')) throw malformed('A file must be an image, or come with its data.');
+  return [{ type: 'file', file: { file_data: url } }];
+}
+
+function urlOf(source: unknown): string | undefined {
+  if (!isObject(source) || typeof source['value'] !== 'string') return undefined;
+  const { type, value, mimeType } = source;
+  if (type === 'url') return value;
+  return type === 'data' && typeof mimeType === 'string' ? `data:${mimeType};base64,${value}` : undefined;
+}
