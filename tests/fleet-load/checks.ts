@@ -3,7 +3,7 @@ import { isTerminal } from 'millrace/internals';
 import { violationsOf } from '../crash/invariants.ts';
 import type { Deed } from '../crash/workload/world.ts';
 import { dispatchedTwice, wakeUpsLost } from './dispatch.ts';
-import { bornAgain, type Faults, isInOutage } from './faults.ts';
+import { bornAgain, type Faults, isInOutage, jobsLostWith } from './faults.ts';
 import type { LoadDeed } from './ledger.ts';
 import { type LoadTurn, loadPlan } from './turns.ts';
 
@@ -47,6 +47,7 @@ export function findingsOf(remains: Remains, boundMs: number): Findings {
     ...stalls.map(({ pid }) => pid),
   ]);
   const ofTask = byTask(deeds);
+  const killedWith = killsOf(faults, ofTask);
   const violations: string[] = [];
   const takeovers: number[] = [];
   let inOutage = 0;
@@ -58,7 +59,7 @@ export function findingsOf(remains: Remains, boundMs: number): Findings {
     );
     if (!records.some(isTerminal)) continue;
     const acts = actsOf(own);
-    const lost = takeoversOf(records, own, faults);
+    const lost = takeoversOf(records, own, faults, killedWith.get(taskId) ?? []);
     for (const { from, to } of lost) {
       const ms = to - bornAgain(faults, from, to);
       if (isInOutage(faults, from, to)) inOutage++;
@@ -77,7 +78,7 @@ export function findingsOf(remains: Remains, boundMs: number): Findings {
     deeds: ofTask.get(taskId) ?? [],
   }));
   violations.push(...dispatchedTwice(all, faults, places));
-  const { broken, waits } = sharesOf(remains, ofTask);
+  const { broken, waits } = sharesOf(remains, ofTask, killedWith);
   violations.push(...broken);
   return { violations, takeovers: takeovers.sort((a, b) => a - b), inOutage, stalls: stalls.length, waits };
 }
@@ -111,7 +112,12 @@ function actsOf(deeds: readonly LoadDeed[]): readonly Act[] {
 }
 
 /** For each worker that was killed or stopped while it had the turn: from then until the turn was resumed. */
-function takeoversOf(records: readonly JournalRecord[], deeds: readonly LoadDeed[], { workers }: Faults) {
+function takeoversOf(
+  records: readonly JournalRecord[],
+  deeds: readonly LoadDeed[],
+  { workers }: Faults,
+  killedWith: readonly number[],
+) {
   const acts = actsOf(deeds);
   const taken = deeds.flatMap((deed) => (deed.type === 'took' ? [deed] : []));
   const endedAt = records.find(isTerminal)?.at ?? Number.POSITIVE_INFINITY;
@@ -129,8 +135,24 @@ function takeoversOf(records: readonly JournalRecord[], deeds: readonly LoadDeed
       const isNext = next.at > from && next.at <= to;
       return isNext && taken.some((took) => took.pid === next.pid && took.at >= from && took.at <= next.at);
     });
-    return [{ from: Math.max(from, ...lostAgain.map(({ at }) => at)), to }];
+    const killedAgain = killedWith.filter((at) => at > from && at <= to);
+    return [{ from: Math.max(from, ...killedAgain, ...lostAgain.map(({ at }) => at)), to }];
   });
+}
+
+/** When workers were killed that had a turn's job, for each turn. */
+function killsOf({ workers }: Faults, ofTask: ReadonlyMap<string, readonly LoadDeed[]>) {
+  const kills = new Map<string, number[]>();
+  for (const fault of workers) {
+    const tookLast = (task: string) =>
+      ofTask
+        .get(task)
+        ?.flatMap((deed) => (deed.type === 'took' && deed.at <= fault.at ? [deed] : []))
+        .sort((a, b) => a.at - b.at)
+        .at(-1)?.pid;
+    for (const task of jobsLostWith(fault, tookLast)) kills.set(task, [...(kills.get(task) ?? []), fault.at]);
+  }
+  return kills;
 }
 
 /** When a worker asked for the lease of a turn for the first time. */
@@ -204,13 +226,17 @@ const alwaysShown: ReadonlySet<string> = new Set([
 ]);
 
 /** Between the submission of a small tenant's turn and the first worker that takes it, no more turns of the large one begin than turns of its own are before it. */
-function sharesOf({ turns, faults, places }: Remains, ofTask: ReadonlyMap<string, readonly LoadDeed[]>) {
+function sharesOf(
+  { turns, faults, places }: Remains,
+  ofTask: ReadonlyMap<string, readonly LoadDeed[]>,
+  killedWith: ReadonlyMap<string, readonly number[]>,
+) {
   const times = turns.flatMap(({ taskId, tenant }) => {
     const own = ofTask.get(taskId) ?? [];
     const submittedAt = own.find((deed) => deed.type === 'submitted')?.at;
-    // Not its first model call: a worker that took it may have died before that.
-    const begunAt = takenAt(own);
-    return submittedAt === undefined || begunAt === undefined ? [] : [{ taskId, tenant, submittedAt, begunAt }];
+    // Not its first model call: a worker that took it, or was just being given it, may have died before that.
+    const begunAt = Math.min(takenAt(own) ?? Number.NaN, ...(killedWith.get(taskId) ?? []));
+    return submittedAt === undefined || Number.isNaN(begunAt) ? [] : [{ taskId, tenant, submittedAt, begunAt }];
   });
   const large = times.filter(({ tenant }) => tenant === 'large');
   const small = times.filter(({ tenant }) => tenant === 'small').sort((a, b) => a.submittedAt - b.submittedAt);

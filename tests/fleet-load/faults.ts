@@ -1,10 +1,29 @@
 /** What was done to the processes of a run. Times: milliseconds since 1970. */
 export interface Faults {
-  /** Workers that were killed, or stopped until `resumedAt`. */
-  readonly workers: { readonly pid: number; readonly at: number; readonly resumedAt?: number }[];
+  readonly workers: WorkerFault[];
   /** The lock of the turn's job was deleted while a tool of the turn ran. */
   readonly locks: { readonly taskId: string; readonly at: number }[];
   readonly outages: { readonly from: number; to: number }[];
+}
+
+/** A worker was killed, or stopped until `resumedAt`. */
+export interface WorkerFault {
+  readonly pid: number;
+  readonly at: number;
+  readonly resumedAt?: number;
+  /** Jobs that some worker had after the kill, each with the queue's name of that worker. Workers take jobs before they know of them. */
+  active?: readonly ActiveJob[];
+}
+
+export interface ActiveJob {
+  readonly task: string;
+  readonly worker: string;
+}
+
+/** What a killed worker had, also what it was just being given and had not noted. `tookLast`: the process that noted last that it has a turn. */
+export function jobsLostWith({ pid, active = [] }: WorkerFault, tookLast: (task: string) => number | undefined) {
+  const names = new Set(active.flatMap(({ task, worker }) => (tookLast(task) === pid ? [worker] : [])));
+  return active.flatMap(({ task, worker }) => (names.has(worker) ? [task] : []));
 }
 
 /** How long after its restart clients may take to connect again. */

@@ -6,7 +6,7 @@ import { AgentLoopError, type JournalRecord } from 'millrace';
 import { isTerminal } from 'millrace/internals';
 import { Random } from '../crash/random.ts';
 import { type Findings, findingsOf } from './checks.ts';
-import type { Faults } from './faults.ts';
+import type { ActiveJob, Faults, WorkerFault } from './faults.ts';
 import { readLedgers } from './ledger.ts';
 import type { LoadOptions } from './options.ts';
 import type { Order, Report, Role } from './order.ts';
@@ -169,9 +169,26 @@ class Load {
       const worker = this.#workers[victim];
       if (!worker || worker.isPaused) continue;
       this.#workers[victim] = this.#start('worker');
-      this.#faults.workers.push({ pid: worker.pid, at: Date.now() });
+      const fault: WorkerFault = { pid: worker.pid, at: Date.now() };
+      this.#faults.workers.push(fault);
       await worker.kill();
+      fault.active = await this.#activeJobs();
       this.#kills++;
+    }
+  }
+
+  /** A lock says which worker has the job: "<its name>:<a number>". None where Redis is away. */
+  async #activeJobs(): Promise<readonly ActiveJob[]> {
+    const script = `local found = {}
+for _, id in ipairs(redis.call('LRANGE', KEYS[1] .. 'active', 0, -1)) do
+  local data, lock = redis.call('HGET', KEYS[1] .. id, 'data'), redis.call('GET', KEYS[1] .. id .. ':lock')
+  if data and lock then found[#found + 1] = { task = cjson.decode(data).taskId, worker = string.match(lock, '^(.*):') } end
+end
+return #found == 0 and '[]' or cjson.encode(found)`;
+    try {
+      return JSON.parse(await this.#servers.redis.cliLater('EVAL', script, '1', `{${name}}:${agentId}:`));
+    } catch {
+      return [];
     }
   }
 
