@@ -8,7 +8,6 @@ import { type SchedulePlan, turnQueue, worker } from 'millrace/fleet';
 import { lastValueFrom } from 'rxjs';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
 import { freePort } from '../stores/redis/free-port.ts';
-import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
 import { answering, asking, callsOnce, fleetBench, modelOf, says, until, user } from './fleet-bench.ts';
 
 const withoutSweep = { sweepEveryMs: 600_000 };
@@ -156,33 +155,6 @@ describeRedis('a fleet whose queue is full, and one that is given what it cannot
     await working.drain();
     await queue.close();
     await expect(over).resolves.toBeUndefined();
-  });
-
-  it.each<[string, (redis: RedisProcess) => Promise<void> | void]>([
-    ['was killed', (redis) => redis.end('SIGKILL')],
-    ['stands still', (redis) => redis.signal('SIGSTOP')],
-  ])('F-07 a worker whose Redis %s is drained in time, and logs no failure twice', async (_, fail) => {
-    const redis = await startRedis({ config: ['save ""'] });
-    const queue = turnQueue({ connection: redis.url, store: new InMemoryStateStore() });
-    const failures: string[] = [];
-    const warn = (message: string, fields?: object) => void failures.push(`${message} ${JSON.stringify(fields)}`);
-    const logger = { debug: warn, info: warn, warn, error: warn };
-    try {
-      const working = worker({ queue, agents: [answering()], drainMs: 1_000, logger });
-      const over = working.run();
-      await until(() => working.ready());
-      await fail(redis);
-      await until(async () => !(await working.ready()));
-      const from = Date.now();
-      await working.drain();
-      expect(Date.now() - from).toBeLessThan(3_000);
-      await queue.close();
-      await over;
-      // The connection that is lost, and those that are refused, each once.
-      expect(failures).toEqual([...new Set(failures)]);
-    } finally {
-      await redis.remove();
-    }
   });
 
   it('a failed turn that several processes revive at once is revived once', async () => {

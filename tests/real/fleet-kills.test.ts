@@ -4,9 +4,12 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, it } from '@jest/globals';
+import { InMemoryStateStore } from 'millrace';
+import { turnQueue, worker } from 'millrace/fleet';
+import { answering, fleetBench, times, until, user } from '../fleet/fleet-bench.ts';
 import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
-import { fleetBench, times, until, user } from './fleet-bench.ts';
+import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
 
 describeRedis('a fleet whose workers die', () => {
   const on = fleetBench();
@@ -171,5 +174,32 @@ describeRedis('a fleet whose workers die', () => {
     await start(name, {}, lasting);
     await allEnd(ids);
     await sound(ids);
+  });
+
+  it.each<[string, (redis: RedisProcess) => Promise<void> | void]>([
+    ['was killed', (redis) => redis.end('SIGKILL')],
+    ['stands still', (redis) => redis.signal('SIGSTOP')],
+  ])('F-07 a worker whose Redis %s is drained in time, and logs no failure twice', async (_, fail) => {
+    const redis = await startRedis({ config: ['save ""'] });
+    const queue = turnQueue({ connection: redis.url, store: new InMemoryStateStore() });
+    const failures: string[] = [];
+    const warn = (message: string, fields?: object) => void failures.push(`${message} ${JSON.stringify(fields)}`);
+    const logger = { debug: warn, info: warn, warn, error: warn };
+    try {
+      const working = worker({ queue, agents: [answering()], drainMs: 1_000, logger });
+      const over = working.run();
+      await until(() => working.ready());
+      await fail(redis);
+      await until(async () => !(await working.ready()));
+      const from = Date.now();
+      await working.drain();
+      expect(Date.now() - from).toBeLessThan(3_000);
+      await queue.close();
+      await over;
+      // The connection that is lost, and those that are refused, each once.
+      expect(failures).toEqual([...new Set(failures)]);
+    } finally {
+      await redis.remove();
+    }
   });
 });

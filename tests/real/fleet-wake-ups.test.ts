@@ -1,8 +1,8 @@
 import { expect, it } from '@jest/globals';
 import { AgentLoopError, agent } from 'millrace';
 import type { JournalRecord } from 'millrace/types';
+import { answering, asking, callsOnce, fleetBench, modelOf, says, until, user } from '../fleet/fleet-bench.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
-import { answering, asking, callsOnce, fleetBench, modelOf, says, until, user } from './fleet-bench.ts';
 
 /** Neither wakes a turn within a test. */
 const withoutSweep = { sweepEveryMs: 600_000 };
