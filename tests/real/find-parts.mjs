@@ -47,6 +47,7 @@ const parts = {
   'a2a-python-0.3': () => findPythonSdk('0.3.26', process.env.A2A_PYTHON_03),
   mcp: () => packageOf('@modelcontextprotocol/server-everything'),
   'mcp-conformance': findConformance,
+  'ai-sdk-7': findAiSdk7,
 };
 
 async function findLiteLLM() {
@@ -76,17 +77,26 @@ async function findPythonSdk(version, python) {
   return { version: await output(bin, '-c', script), bin };
 }
 
-/** The suite needs a newer Node.js than we do, so it is no package of ours. */
 async function findConformance() {
-  const folder = join(root, 'tests/conformance');
-  const suite = join(folder, 'node_modules/@modelcontextprotocol/conformance');
-  if (!existsSync(suite)) {
+  const { version, folder } = await forNode22('tests/conformance', '@modelcontextprotocol/conformance');
+  return { version, bin: join(folder, 'dist/index.js') };
+}
+
+async function findAiSdk7() {
+  const { version } = await forNode22('tests/ai-sdk-7', '@ai-sdk/provider');
+  return { version };
+}
+
+/** A package that needs a newer Node.js than we do, so it is no package of ours: `folder` has a package.json for it. */
+async function forNode22(folder, name) {
+  const path = join(root, folder);
+  const found = join(path, 'node_modules', name);
+  if (!existsSync(found)) {
     const flags = ['--no-package-lock', '--no-audit', '--no-fund', '--silent'];
-    await run('npm', ['install', '--prefix', folder, ...flags], { cwd: folder, timeout: 120_000 });
+    await run('npm', ['install', '--prefix', path, ...flags], { cwd: path, timeout: 120_000 });
   }
   await output('npx', '-y', '-p', 'node@22', 'node', '--version');
-  const { version } = JSON.parse(readFileSync(join(suite, 'package.json'), 'utf8'));
-  return { version, bin: join(suite, 'dist/index.js') };
+  return { version: JSON.parse(readFileSync(join(found, 'package.json'), 'utf8')).version, folder: found };
 }
 
 /** The programs of packages of PyPI, in a virtual environment that the next run finds again. */

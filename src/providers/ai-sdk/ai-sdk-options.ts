@@ -1,4 +1,3 @@
-import type { LanguageModelV3, LanguageModelV3ProviderTool } from '@ai-sdk/provider';
 import {
   AgentLoopError,
   type Clock,
@@ -23,14 +22,16 @@ import {
   someCount,
   wrongOption,
 } from '../policies/policy-options.ts';
+import { type AISDKModel, interfaceVersions } from './model-interface.ts';
+import type { SdkProviderTool, VendorData } from './sdk-model.ts';
 import type { CallForm } from './sdk-prompt.ts';
-import { isVendorData, type VendorData } from './vendor-parts.ts';
+import { isVendorData } from './vendor-parts.ts';
 
 export interface AISDKProviderOptions {
-  /** Of an AI SDK package with the interface v3 (AI SDK 6): `anthropic('claude-…')`, `google('gemini-…')`, … */
-  readonly model: LanguageModelV3;
+  /** Of an AI SDK package with the interface v3 (AI SDK 6) or v4 (AI SDK 7): `anthropic('claude-…')`, `google('gemini-…')`, … */
+  readonly model: AISDKModel;
   /** Makes the model of another name, for calls that name one (`model` of a turn or a step). Default: such a call is refused. */
-  readonly modelFor?: ((name: string) => LanguageModelV3) | undefined;
+  readonly modelFor?: ((name: string) => AISDKModel) | undefined;
   /** The most that one request may take, from its start to the end of its answer, in milliseconds. Default 600,000; 0 means no limit. */
   readonly timeoutMs?: number | undefined;
   /**
@@ -161,18 +162,18 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
 }
 
 /** Errors with `INVALID_CONFIG` where it is no model of the interface that this provider speaks. */
-export function assertModel(model: unknown): asserts model is LanguageModelV3 {
+export function assertModel(model: unknown): asserts model is AISDKModel {
   if (!isJsonObject(model) || typeof model['doStream'] !== 'function' || typeof model['doGenerate'] !== 'function') {
     const what = 'model must be a language model of an AI SDK package, e.g. createAnthropic({ apiKey })("claude-…")';
     throw new AgentLoopError('INVALID_CONFIG', `${name}: ${what}.`);
   }
-  if (model['specificationVersion'] === 'v3') return;
-  const what = `model has the interface ${String(model['specificationVersion'])}; use the vendor's package for AI SDK 6, whose models have v3`;
+  if (interfaceVersions.some((version) => version === model['specificationVersion'])) return;
+  const what = `model has the interface ${String(model['specificationVersion'])}; use the vendor's package for AI SDK 6 or 7, whose models have v3 or v4`;
   throw new AgentLoopError('INVALID_CONFIG', `${name}: ${what}.`);
 }
 
 /** What the package of a vendor makes: without the name, which it has from where it stands. */
-function isProviderTool(value: unknown): value is Omit<LanguageModelV3ProviderTool, 'name'> {
+function isProviderTool(value: unknown): value is Omit<SdkProviderTool, 'name'> {
   if (!isJsonObject(value) || value['type'] !== 'provider' || !isJsonObject(value['args'])) return false;
   return typeof value['id'] === 'string' && value['id'].includes('.');
 }

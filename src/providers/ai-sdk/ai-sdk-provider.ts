@@ -1,9 +1,3 @@
-import type {
-  LanguageModelV3,
-  LanguageModelV3CallOptions,
-  LanguageModelV3Content,
-  LanguageModelV3StreamPart,
-} from '@ai-sdk/provider';
 import { context, propagation } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
 import {
@@ -19,15 +13,17 @@ import { eachOf, fromAsyncIterable } from '../from-async-iterable.ts';
 import { RequestWatch } from '../openai-wire/request-watch.ts';
 import { isJsonObject, type ModelServer, modelServer, protocolError } from '../openai-wire/wire-errors.ts';
 import { type AISDKProviderOptions, type AISDKSettings, aiSdkSettings, assertModel } from './ai-sdk-options.ts';
+import { asV3 } from './model-interface.ts';
 import { SdkAnswer } from './sdk-answer.ts';
 import { sdkCures, sdkError } from './sdk-errors.ts';
+import type { SdkCallOptions, SdkContent, SdkModel, SdkStreamPart } from './sdk-model.ts';
 import { sdkCallOptions } from './sdk-prompt.ts';
 
 /** How long the end of the body may come after the end of the answer. */
 const endGraceMs = 500;
 
 /**
- * Any language model of the AI SDK (interface v3): Anthropic, Google, OpenAI, Bedrock and the rest, each in its vendor's own wire.
+ * Any language model of the AI SDK (interface v3 or v4): Anthropic, Google, OpenAI, Bedrock and the rest, each in its vendor's own wire.
  *
  * `call` and `stream` give the same response for the same answer. Each call, and each subscription to what `stream` gives, is one
  * request; nothing is retried here, policies do that. The chunks are those of {@link LLMChunk}, the `done` of the whole response
@@ -36,7 +32,7 @@ const endGraceMs = 500;
  * for a message that has no form there, or `CANCELED` where `params.signal` was aborted. Unsubscribing and aborting close the connection at once.
  * Memory: the answer.
  *
- * Source: the language model specification v3 of `@ai-sdk/provider`. Files are not downloaded: a picture by address is the vendor's to fetch or to refuse.
+ * Source: the language model specifications v3 and v4 of `@ai-sdk/provider`. Files are not downloaded: a picture by address is the vendor's to fetch or to refuse.
  */
 export class AISDKProvider implements LLMProvider {
   readonly capabilities: LLMCapabilities;
@@ -99,7 +95,7 @@ export class AISDKProvider implements LLMProvider {
   }
 
   /** The parts of a streamed answer. Raw chunks are asked for because they say that the vendor is not silent. */
-  async #open({ model, request, params, watch, server }: Exchange): Promise<AsyncIterable<LanguageModelV3StreamPart>> {
+  async #open({ model, request, params, watch, server }: Exchange): Promise<AsyncIterable<SdkStreamPart>> {
     const start = () => inContext(params, () => model.doStream({ ...request, includeRawChunks: true }));
     const { stream, response } = await unlessAborted(start(), watch.signal, ({ stream }) => stream.cancel());
     watch.opened();
@@ -107,7 +103,7 @@ export class AISDKProvider implements LLMProvider {
     return partsOf(stream, watch.signal);
   }
 
-  #take(part: LanguageModelV3StreamPart, { watch, answer }: Exchange): void {
+  #take(part: SdkStreamPart, { watch, answer }: Exchange): void {
     watch.received(lengthOf(part));
     if (part.type === 'error') throw part.error;
     if (part.type === 'stream-start') this.#warn(part.warnings);
@@ -135,34 +131,34 @@ export class AISDKProvider implements LLMProvider {
     for (const warning of warnings) this.#options.onWarning?.(warningText(warning));
   }
 
-  #headers({ traceContext }: LLMCallParams): Pick<LanguageModelV3CallOptions, 'headers'> {
+  #headers({ traceContext }: LLMCallParams): Pick<SdkCallOptions, 'headers'> {
     if (traceContext === undefined || this.#options.propagateTrace === false) return {};
     const headers: Record<string, string> = {};
     propagation.inject(traceContext, headers);
     return { headers };
   }
 
-  #modelOf(name: string | undefined): LanguageModelV3 {
+  #modelOf(name: string | undefined): SdkModel {
     const { model, modelFor } = this.#options;
-    if (name === undefined || name === model.modelId) return model;
+    if (name === undefined || name === model.modelId) return asV3(model);
     if (modelFor === undefined) {
       const what = `A call asks for model ${name}, but this provider was made with ${model.modelId} alone`;
       throw new AgentLoopError('INVALID_CONFIG', `${what}; give AISDKProvider the option modelFor.`);
     }
     const other = modelFor(name);
     assertModel(other);
-    return other;
+    return asV3(other);
   }
 
-  #serverOf({ provider, modelId }: LanguageModelV3): ModelServer {
+  #serverOf({ provider, modelId }: SdkModel): ModelServer {
     const { address = provider, secrets = [] } = this.#options;
     return modelServer({ address, model: modelId, cures: sdkCures, secrets });
   }
 }
 
 interface Exchange {
-  readonly model: LanguageModelV3;
-  readonly request: LanguageModelV3CallOptions;
+  readonly model: SdkModel;
+  readonly request: SdkCallOptions;
   readonly params: LLMCallParams;
   readonly watch: RequestWatch;
   readonly answer: SdkAnswer;
@@ -224,7 +220,7 @@ async function* partsOf<T>(stream: ReadableStream<T>, signal: AbortSignal): Asyn
 }
 
 /** How many characters a part adds to its answer. */
-function lengthOf(part: LanguageModelV3StreamPart | LanguageModelV3Content): number {
+function lengthOf(part: SdkStreamPart | SdkContent): number {
   switch (part.type) {
     case 'text-delta':
     case 'reasoning-delta':
@@ -236,7 +232,7 @@ function lengthOf(part: LanguageModelV3StreamPart | LanguageModelV3Content): num
     case 'tool-call':
       return part.input.length;
     case 'file':
-      return part.data.length;
+      return part.data instanceof URL ? part.data.href.length : part.data.length;
     default:
       return 0;
   }

@@ -1,10 +1,3 @@
-import type {
-  LanguageModelV3FilePart,
-  LanguageModelV3Message,
-  LanguageModelV3TextPart,
-  LanguageModelV3ToolResultOutput,
-  SharedV3ProviderOptions,
-} from '@ai-sdk/provider';
 import {
   AgentLoopError,
   type AssistantMessage,
@@ -16,12 +9,21 @@ import {
   textOf,
 } from '../../core/contracts/index.ts';
 import { isJsonObject, jsonIn } from '../openai-wire/wire-errors.ts';
+import type {
+  SdkAssistantPart,
+  SdkFilePart,
+  SdkJson,
+  SdkOutput,
+  SdkOutputPart,
+  SdkUserPart,
+  VendorData,
+} from './sdk-model.ts';
 import { digestOf, type VendorPart, type VendorParts } from './vendor-parts.ts';
 
 type MediaPart = ImagePart | FilePart;
 
 /** The parts of a user's message. Errors: `INVALID_INPUT` for a part that the AI SDK has no form for. */
-export function userParts(content: Content, name?: string): (LanguageModelV3TextPart | LanguageModelV3FilePart)[] {
+export function userParts(content: Content, name?: string): SdkUserPart[] {
   if (name !== undefined) return [{ type: 'text', text: `${name}:` }, ...userParts(content)];
   if (typeof content === 'string') return [{ type: 'text', text: content }];
   return content.map((part) => (part.type === 'text' ? { type: 'text', text: part.text } : filePart(part)));
@@ -33,7 +35,7 @@ export function mediaOf(content: Content | null): readonly MediaPart[] {
 }
 
 /** A picture or a file; one by address is given as an address, which the vendor fetches or refuses. */
-function filePart(part: MediaPart): LanguageModelV3FilePart {
+function filePart(part: MediaPart): SdkFilePart {
   const { data, mediaType, filename } = mediaContent(part);
   return {
     type: 'file',
@@ -45,7 +47,7 @@ function filePart(part: MediaPart): LanguageModelV3FilePart {
 }
 
 /** The OpenAI wire alone knows how close to look; members given for its own form of the part win over the AI SDK's. */
-function detailOf(part: MediaPart): { providerOptions?: SharedV3ProviderOptions } {
+function detailOf(part: MediaPart): { providerOptions?: VendorData } {
   if (part.type !== 'image_url' || part.image_url.detail === undefined) return {};
   const { url, detail } = part.image_url;
   return { providerOptions: { openaiCompatible: { image_url: { url, detail } } } };
@@ -55,7 +57,7 @@ function detailOf(part: MediaPart): { providerOptions?: SharedV3ProviderOptions 
  * The result of a tool as one output: text; JSON if the text is exactly what `JSON.stringify` returns, so that vendors with structured results
  * get them and others the same text; or, with pictures and files, one text in front of them.
  */
-export function toolOutput({ content, status }: ToolMessage): LanguageModelV3ToolResultOutput {
+export function toolOutput({ content, status }: ToolMessage): SdkOutput {
   const text = textOf(content);
   const failed = status === 'error';
   const media = mediaOf(content);
@@ -76,22 +78,18 @@ function withFailure(text: string, failed: boolean, media: number): string {
   return text === '' ? `The call gave ${media === 1 ? 'a file' : `${media} files`}.` : text;
 }
 
-type JsonOutput = Extract<LanguageModelV3ToolResultOutput, { type: 'json' }>['value'];
-
 /** The object or array whose canonical JSON is the string. */
-function asJson(text: string): Exclude<JsonOutput, null> | undefined {
+function asJson(text: string): SdkJson | undefined {
   if (!/^[[{]/.test(text)) return undefined;
   try {
-    const value: Exclude<JsonOutput, null> = JSON.parse(text);
+    const value: SdkJson = JSON.parse(text);
     return JSON.stringify(value) === text ? value : undefined;
   } catch {
     return undefined;
   }
 }
 
-type ResultPart = Extract<LanguageModelV3ToolResultOutput, { type: 'content' }>['value'][number];
-
-function resultPart(part: MediaPart): ResultPart {
+function resultPart(part: MediaPart): SdkOutputPart {
   const { data, mediaType, filename } = mediaContent(part);
   if (data instanceof URL) {
     if (part.type === 'image_url') return { type: 'image-url', url: data.href };
@@ -163,7 +161,7 @@ function unsupported(sentence: string): AgentLoopError {
 /** What stands for the pictures and files of a result in a message of their own. */
 export function mediaMessageParts(
   results: readonly { readonly name: string; readonly media: readonly MediaPart[] }[],
-): (LanguageModelV3TextPart | LanguageModelV3FilePart)[] {
+): SdkUserPart[] {
   return results.flatMap(({ name, media }) => [
     { type: 'text' as const, text: `[from the result of ${name}]` },
     ...media.map(filePart),
@@ -179,8 +177,6 @@ export function withoutMedia(message: ToolMessage): ToolMessage {
   return { ...message, content: text === '' ? note : `${text}\n${note}` };
 }
 
-type AssistantPart = Extract<LanguageModelV3Message, { role: 'assistant' }>['content'][number];
-
 interface AssistantForm {
   /** How the vendor composed the message; absent where another one gave it. */
   readonly kept: VendorParts | undefined;
@@ -193,7 +189,7 @@ interface AssistantForm {
  * The parts of the model's own message: just as the vendor gave them, signatures and all, where it was this one; else its text, files
  * and calls. Changed text is sent without the vendor's metadata, changed reasoning not at all.
  */
-export function assistantParts(message: AssistantMessage, form: AssistantForm): AssistantPart[] {
+export function assistantParts(message: AssistantMessage, form: AssistantForm): SdkAssistantPart[] {
   const { kept, ids } = form;
   const parts = kept === undefined ? [] : new KeptParts(message, form, kept).all();
   const hasText = kept?.parts.some(({ type }) => type === 'text') === true;
@@ -225,7 +221,7 @@ class KeptParts {
     this.#reasoning = message.reasoning ?? '';
   }
 
-  all(): AssistantPart[] {
+  all(): SdkAssistantPart[] {
     const { parts, digests } = this.#kept;
     const textFits = digests.text === digestOf(this.#text);
     const reasoningFits = this.#form.sendReasoning && digests.reasoning === digestOf(this.#reasoning);
@@ -239,26 +235,26 @@ class KeptParts {
     });
   }
 
-  #piece(part: VendorPart & { readonly length: number }): AssistantPart[] {
+  #piece(part: VendorPart & { readonly length: number }): SdkAssistantPart[] {
     const text = this.#text.slice(this.#textTaken, this.#textTaken + part.length);
     this.#textTaken += part.length;
     return text === '' ? [] : [{ type: 'text', text, ...optionsOf(part) }];
   }
 
   /** The whole text, once. */
-  #changedText(): AssistantPart[] {
+  #changedText(): SdkAssistantPart[] {
     const text = this.#text.slice(this.#textTaken);
     this.#textTaken = this.#text.length;
     return text === '' ? [] : [{ type: 'text', text }];
   }
 
-  #thought(part: VendorPart & { readonly length: number }): AssistantPart[] {
+  #thought(part: VendorPart & { readonly length: number }): SdkAssistantPart[] {
     const text = this.#reasoning.slice(this.#reasoningTaken, this.#reasoningTaken + part.length);
     this.#reasoningTaken += part.length;
     return [{ type: 'reasoning', text, ...optionsOf(part) }];
   }
 
-  #other(part: Exclude<VendorPart, { type: 'text' | 'reasoning' }>): AssistantPart | undefined {
+  #other(part: Exclude<VendorPart, { type: 'text' | 'reasoning' }>): SdkAssistantPart | undefined {
     switch (part.type) {
       case 'call': {
         const call = this.#message.toolCalls?.[part.index];
@@ -278,6 +274,8 @@ class KeptParts {
           input: inputOf(part.input),
           providerExecuted: true,
         };
+      case 'custom':
+        return { type: 'custom', kind: part.kind };
       case 'vendor-result': {
         const value = JSON.parse(JSON.stringify(part.result));
         const output = { type: part.failed === true ? ('error-json' as const) : ('json' as const), value };
@@ -291,7 +289,7 @@ function optionsOf({ data }: VendorPart): { providerOptions?: NonNullable<Vendor
   return data === undefined ? {} : { providerOptions: data };
 }
 
-function callPart({ id, function: called }: ToolCall, wireId: string | undefined): AssistantPart {
+function callPart({ id, function: called }: ToolCall, wireId: string | undefined): SdkAssistantPart {
   return { type: 'tool-call', toolCallId: wireId ?? id, toolName: called.name, input: inputOf(called.arguments) };
 }
 

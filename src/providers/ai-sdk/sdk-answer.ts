@@ -1,27 +1,20 @@
-import type {
-  LanguageModelV3Content,
-  LanguageModelV3File,
-  LanguageModelV3FinishReason,
-  LanguageModelV3ResponseMetadata,
-  LanguageModelV3Source,
-  LanguageModelV3StreamPart,
-  LanguageModelV3ToolCall,
-  LanguageModelV3ToolResult,
-  LanguageModelV3Usage,
-} from '@ai-sdk/provider';
 import type { LLMChunk, LLMResponse, Usage } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import { usageOf } from '../openai-wire/chat-answer.ts';
 import { type ModelServer, protocolError } from '../openai-wire/wire-errors.ts';
 import { sdkFinishReason } from './sdk-errors.ts';
-import {
-  type AnswerBlock,
-  type CallBlock,
-  mergedData,
-  messageOfBlocks,
-  type TextBlock,
-  type VendorData,
-} from './vendor-parts.ts';
+import type {
+  SdkContent,
+  SdkFinishReason,
+  SdkHead,
+  SdkSource,
+  SdkStreamPart,
+  SdkToolCall,
+  SdkUsage,
+  SdkWholePart,
+  VendorData,
+} from './sdk-model.ts';
+import { type AnswerBlock, type CallBlock, mergedData, messageOfBlocks, type TextBlock } from './vendor-parts.ts';
 
 type TextType = 'text' | 'reasoning';
 
@@ -34,7 +27,7 @@ export interface SdkAnswerOptions {
 
 /** An end as the AI SDK tells it. */
 export interface SdkEnd {
-  readonly finishReason: LanguageModelV3FinishReason;
+  readonly finishReason: SdkFinishReason;
   readonly usage: SdkUsage;
 }
 
@@ -48,7 +41,7 @@ export class SdkAnswer {
   readonly #blocks: AnswerBlock[] = [];
   readonly #openTexts = new Map<string, TextBlock>();
   readonly #calls = new Map<string, CallBlock>();
-  readonly #sources: LanguageModelV3Source[] = [];
+  readonly #sources: SdkSource[] = [];
   #callCount = 0;
   #end: SdkEnd | undefined;
   #id: string | undefined;
@@ -65,7 +58,7 @@ export class SdkAnswer {
   }
 
   /** A part of a stream. Throws a coded error at what cannot be taken; an `error` part is the caller's. */
-  add(part: LanguageModelV3StreamPart): void {
+  add(part: SdkStreamPart): void {
     switch (part.type) {
       case 'text-start':
       case 'reasoning-start':
@@ -96,6 +89,7 @@ export class SdkAnswer {
       case 'tool-approval-request':
       case 'file':
       case 'source':
+      case 'custom':
         this.#addWhole(part);
         return;
       default:
@@ -104,9 +98,9 @@ export class SdkAnswer {
   }
 
   /** A part of an answer that was not streamed. */
-  addContent(content: LanguageModelV3Content): void {
+  addContent(content: SdkContent): void {
     this.#isWhole = true;
-    if (content.type !== 'text' && content.type !== 'reasoning') {
+    if (!('text' in content)) {
       this.#addWhole(content);
       return;
     }
@@ -120,7 +114,7 @@ export class SdkAnswer {
   }
 
   /** What stands beside the answer. */
-  addHead({ id, modelId }: LanguageModelV3ResponseMetadata): void {
+  addHead({ id, modelId }: SdkHead): void {
     this.#id ??= id;
     this.#model ??= modelId;
   }
@@ -192,14 +186,7 @@ export class SdkAnswer {
     this.#options.emit({ type: 'tool-call', index: block.index, arguments: delta });
   }
 
-  #addWhole(
-    part:
-      | LanguageModelV3ToolCall
-      | LanguageModelV3ToolResult
-      | LanguageModelV3File
-      | LanguageModelV3Source
-      | { readonly type: 'tool-approval-request' },
-  ): void {
+  #addWhole(part: SdkWholePart): void {
     switch (part.type) {
       case 'tool-call':
         this.#addCall(part);
@@ -213,6 +200,9 @@ export class SdkAnswer {
       case 'source':
         this.#sources.push(part);
         return;
+      case 'custom':
+        if (isKept(part.kind)) this.#blocks.push({ type: 'custom', kind: part.kind, data: part.providerMetadata });
+        return;
       case 'tool-approval-request':
         throw protocolError(
           this.#options.server,
@@ -222,7 +212,7 @@ export class SdkAnswer {
   }
 
   /** The whole call behind its fragments, whose arguments count; or one that comes without any. */
-  #addCall(part: LanguageModelV3ToolCall): void {
+  #addCall(part: SdkToolCall): void {
     if (part.providerExecuted === true) {
       this.#blocks.push({ type: 'vendor-call', part, data: part.providerMetadata });
       return;
@@ -242,7 +232,10 @@ function blockType(type: TextType, data: VendorData | undefined): TextBlock['typ
   return type === 'text' && data?.['anthropic']?.['type'] === 'compaction' ? 'vendor-text' : type;
 }
 
-type SdkUsage = LanguageModelV3Usage;
+/** Of what a vendor says for itself: summaries of the conversation, and Anthropic's change of model, which both vendors read from the history. */
+function isKept(kind: string): boolean {
+  return kind.endsWith('.compaction') || kind === 'anthropic.fallback';
+}
 
 /**
  * The AI SDK's usage as ours. Where the vendor's own numbers are those of the OpenAI wire they are read as `LiteLLMProvider` reads them, so

@@ -1,4 +1,3 @@
-import type { LanguageModelV3FinishReason } from '@ai-sdk/provider';
 import { AgentLoopError, type FinishReason } from '../../core/contracts/index.ts';
 import { tooLargeIn } from '../../core/model-call/index.ts';
 import { finishReasonOf, isFailure } from '../openai-wire/chat-answer.ts';
@@ -14,6 +13,7 @@ import {
   vendorError,
   wireError,
 } from '../openai-wire/wire-errors.ts';
+import type { SdkFinishReason } from './sdk-model.ts';
 
 /** What to do about failures of a model of the AI SDK, where it is not what one does with a server of the OpenAI wire. */
 export const sdkCures: Cures = {
@@ -50,7 +50,9 @@ export function sdkError(server: ModelServer, thrown: unknown, now: number): Age
     case 'AI_NoContentGeneratedError':
       return protocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
     default:
-      return isVendorWords(thrown) ? vendorError(server, thrown) : networkError(server, thrown);
+      if (!isVendorWords(thrown)) return networkError(server, thrown);
+      // Packages of AI SDK 7 put the vendor's own error into `data`.
+      return withDelay(vendorError(server, thrown), retryDelay({ error: thrown['data'] }));
   }
 }
 
@@ -127,7 +129,7 @@ function firstLine(text: string): string {
 }
 
 interface AnswerEnd {
-  readonly reason: LanguageModelV3FinishReason | undefined;
+  readonly reason: SdkFinishReason | undefined;
   readonly hasCalls: boolean;
   /** Whether a whole answer came at once that has something in it: then no reason is needed. */
   readonly isWhole: boolean;
@@ -154,6 +156,8 @@ export function sdkFinishReason(server: ModelServer, { reason, hasCalls, isWhole
       return 'content_filter';
     case 'error':
       throw failedAnswer(server, raw);
+    case 'interrupted':
+      throw cutOff(server);
     default:
       if (raw === undefined && !isWhole) throw cutOff(server);
       if (raw !== undefined && isFailure(raw)) throw failedAnswer(server, raw);

@@ -1,12 +1,3 @@
-import type {
-  LanguageModelV3CallOptions,
-  LanguageModelV3FunctionTool,
-  LanguageModelV3Message,
-  LanguageModelV3Prompt,
-  LanguageModelV3ProviderTool,
-  LanguageModelV3ToolChoice,
-  SharedV3ProviderOptions,
-} from '@ai-sdk/provider';
 import {
   AgentLoopError,
   type AssistantMessage,
@@ -20,7 +11,15 @@ import {
 } from '../../core/contracts/index.ts';
 import { ToolCallIds, toolsAsText } from '../openai-wire/chat-request.ts';
 import { assistantParts, mediaMessageParts, mediaOf, toolOutput, userParts, withoutMedia } from './prompt-parts.ts';
-import { isVendorData, mergedData, type VendorData, vendorPartsOf } from './vendor-parts.ts';
+import type {
+  SdkCallOptions,
+  SdkFunctionTool,
+  SdkMessage,
+  SdkProviderTool,
+  SdkToolChoice,
+  VendorData,
+} from './sdk-model.ts';
+import { isVendorData, mergedData, vendorPartsOf } from './vendor-parts.ts';
 
 /** How one model wants to be asked. */
 export interface CallForm extends PromptForm {
@@ -28,11 +27,11 @@ export interface CallForm extends PromptForm {
   /** For every call; those of a call win over them. */
   readonly providerOptions: VendorData | undefined;
   /** Tools that run at the vendor. */
-  readonly providerTools: readonly LanguageModelV3ProviderTool[];
+  readonly providerTools: readonly SdkProviderTool[];
 }
 
 /** What the AI SDK is asked for one model call: pure. Errors: `INVALID_INPUT` for messages, `INVALID_CONFIG` for settings it has no form for. */
-export function sdkCallOptions(params: LLMCallParams, form: CallForm): LanguageModelV3CallOptions {
+export function sdkCallOptions(params: LLMCallParams, form: CallForm): SdkCallOptions {
   const { temperature, maxTokens, responseFormat } = params;
   const providerOptions = mergedData(form.providerOptions, optionsOfCall(params.providerOptions));
   return {
@@ -45,7 +44,7 @@ export function sdkCallOptions(params: LLMCallParams, form: CallForm): LanguageM
   };
 }
 
-function toolMembers({ tools = [], toolChoice }: LLMCallParams, form: CallForm): Partial<LanguageModelV3CallOptions> {
+function toolMembers({ tools = [], toolChoice }: LLMCallParams, form: CallForm): Partial<SdkCallOptions> {
   if (!form.tools) return {};
   const all = [...tools.map(sdkTool), ...form.providerTools];
   if (all.length === 0) return {};
@@ -55,19 +54,19 @@ function toolMembers({ tools = [], toolChoice }: LLMCallParams, form: CallForm):
   };
 }
 
-function sdkTool({ function: { name, description, parameters } }: ToolDefinition): LanguageModelV3FunctionTool {
+function sdkTool({ function: { name, description, parameters } }: ToolDefinition): SdkFunctionTool {
   return { type: 'function', name, description, inputSchema: sdkSchema(parameters) };
 }
 
-function sdkToolChoice(choice: ToolChoice): LanguageModelV3ToolChoice {
+function sdkToolChoice(choice: ToolChoice): SdkToolChoice {
   return typeof choice === 'string' ? { type: choice } : { type: 'tool', toolName: choice.name };
 }
 
-function sdkFormat({ name, schema }: ResponseFormat): NonNullable<LanguageModelV3CallOptions['responseFormat']> {
+function sdkFormat({ name, schema }: ResponseFormat): NonNullable<SdkCallOptions['responseFormat']> {
   return { type: 'json', name, schema: sdkSchema(schema) };
 }
 
-type SdkSchema = LanguageModelV3FunctionTool['inputSchema'];
+type SdkSchema = SdkFunctionTool['inputSchema'];
 
 /** The AI SDK types schemas as draft-07, and passes on whatever is in them. */
 function sdkSchema(schema: object): SdkSchema {
@@ -99,7 +98,7 @@ interface PromptForm {
  * The history as the AI SDK's prompt: pure. System and developer messages, wherever they stand, become one in front; the results of a batch become one
  * message; an assistant message without anything in it is left out. `metadata.providerOptions` of a message goes with it.
  */
-function sdkPrompt(messages: readonly Message[], form: PromptForm): LanguageModelV3Prompt {
+function sdkPrompt(messages: readonly Message[], form: PromptForm): SdkMessage[] {
   const history = form.tools ? messages : toolsAsText(messages);
   const draft = new PromptDraft(form);
   for (const message of history) draft.add(message);
@@ -112,7 +111,7 @@ class PromptDraft {
   readonly #names = new Map<string, string>();
   readonly #instructions: string[] = [];
   #instructionOptions: VendorData | undefined;
-  readonly #messages: LanguageModelV3Message[] = [];
+  readonly #messages: SdkMessage[] = [];
   #batch: ToolMessage[] = [];
 
   constructor(form: PromptForm) {
@@ -140,7 +139,7 @@ class PromptDraft {
     }
   }
 
-  prompt(): LanguageModelV3Prompt {
+  prompt(): SdkMessage[] {
     this.#flushBatch();
     this.#mark();
     const text = this.#instructions.filter((instruction) => instruction !== '').join('\n\n');
@@ -149,7 +148,7 @@ class PromptDraft {
     return [{ role: 'system', content: text, ...asMember(options) }, ...this.#messages];
   }
 
-  #push(message: LanguageModelV3Message, options: VendorData | undefined): void {
+  #push(message: SdkMessage, options: VendorData | undefined): void {
     this.#messages.push(options === undefined ? message : { ...message, providerOptions: options });
   }
 
@@ -213,6 +212,6 @@ function optionsOf({ metadata }: Message): VendorData | undefined {
   throw new AgentLoopError('INVALID_INPUT', `metadata.providerOptions of a message must be ${form}.`);
 }
 
-function asMember(options: SharedV3ProviderOptions | undefined): { providerOptions?: SharedV3ProviderOptions } {
+function asMember(options: VendorData | undefined): { providerOptions?: VendorData } {
   return options === undefined ? {} : { providerOptions: options };
 }

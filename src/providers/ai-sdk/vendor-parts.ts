@@ -1,17 +1,8 @@
 import { createHash } from 'node:crypto';
-import type {
-  LanguageModelV3File,
-  LanguageModelV3Source,
-  LanguageModelV3ToolCall,
-  LanguageModelV3ToolResult,
-  SharedV3ProviderMetadata,
-} from '@ai-sdk/provider';
 import type { AssistantMessage, Content, ContentPart, ToolCall } from '../../core/contracts/index.ts';
 import type { GrowingText } from '../../core/journal/index.ts';
 import { isJsonObject } from '../openai-wire/wire-errors.ts';
-
-/** What a vendor puts beside a part of its answer and wants back to the letter, e.g. a signature. JSON, by the vendor's name. */
-export type VendorData = SharedV3ProviderMetadata;
+import type { SdkFile, SdkSource, SdkToolCall, SdkToolResult, VendorData } from './sdk-model.ts';
 
 /**
  * One part of an answer, in the order in which the vendor gave them. Texts are not repeated: `length` counts characters of the message's
@@ -31,6 +22,7 @@ export type VendorPart = { readonly data?: VendorData } & (
       readonly result: unknown;
       readonly failed?: true;
     }
+  | { readonly type: 'custom'; readonly kind: string }
 );
 
 /** How an answer was composed, kept in its message's metadata under {@link vendorPartsName}, so that it survives the journal. */
@@ -76,6 +68,8 @@ function isVendorPart(part: unknown): part is VendorPart {
       return isText(part['id']) && isText(part['name']) && isText(part['input']);
     case 'vendor-result':
       return isText(part['id']) && isText(part['name']) && part['result'] !== undefined;
+    case 'custom':
+      return isText(part['kind']);
     default:
       return false;
   }
@@ -124,14 +118,15 @@ export interface CallBlock {
 export type AnswerBlock =
   | TextBlock
   | CallBlock
-  | { readonly type: 'media'; readonly part: LanguageModelV3File; readonly data: VendorData | undefined }
-  | { readonly type: 'vendor-call'; readonly part: LanguageModelV3ToolCall; readonly data: VendorData | undefined }
-  | { readonly type: 'vendor-result'; readonly part: LanguageModelV3ToolResult; readonly data: VendorData | undefined };
+  | { readonly type: 'media'; readonly part: SdkFile; readonly data: VendorData | undefined }
+  | { readonly type: 'vendor-call'; readonly part: SdkToolCall; readonly data: VendorData | undefined }
+  | { readonly type: 'vendor-result'; readonly part: SdkToolResult; readonly data: VendorData | undefined }
+  | { readonly type: 'custom'; readonly kind: string; readonly data: VendorData | undefined };
 
 interface AnswerOrigin {
   /** The AI SDK's name of the provider. */
   readonly provider: string;
-  readonly sources: readonly LanguageModelV3Source[];
+  readonly sources: readonly SdkSource[];
 }
 
 /**
@@ -187,12 +182,15 @@ function toolCall({ id, name, arguments: text }: { id: string; name: string; arg
   return { id, type: 'function', function: { name, arguments: text } };
 }
 
-function mediaPart({ mediaType, data }: LanguageModelV3File): ContentPart {
-  const base64 = typeof data === 'string' ? data : Buffer.from(data).toString('base64');
-  const url = `data:${mediaType};base64,${base64}`;
+function mediaPart({ mediaType, data }: SdkFile): ContentPart {
+  const url = data instanceof URL ? data.href : `data:${mediaType};base64,${base64Of(data)}`;
   return mediaType.startsWith('image/')
     ? { type: 'image_url', image_url: { url } }
     : { type: 'file', file: { file_data: url } };
+}
+
+function base64Of(data: string | Uint8Array): string {
+  return typeof data === 'string' ? data : Buffer.from(data).toString('base64');
 }
 
 function vendorParts(blocks: readonly AnswerBlock[]): readonly VendorPart[] {
@@ -222,6 +220,8 @@ function vendorPart(block: AnswerBlock, next: { call: number; media: number }): 
       const failed = isError === true ? { failed: true as const } : {};
       return { type: 'vendor-result', id, name, result: asJson(result), ...failed };
     }
+    case 'custom':
+      return { type: 'custom', kind: block.kind };
   }
 }
 

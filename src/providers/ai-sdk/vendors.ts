@@ -1,7 +1,7 @@
-import type { LanguageModelV3 } from '@ai-sdk/provider';
 import { type LLMCapabilities, missingPackage } from '../../core/contracts/index.ts';
 import type { Fetch } from '../openai-wire/openai-client.ts';
 import { isJsonObject } from '../openai-wire/wire-errors.ts';
+import type { AISDKModel } from './model-interface.ts';
 
 /** The vendors that {@link createProvider} knows by name. */
 export const vendorNames = ['anthropic', 'google', 'openai', 'openai-compatible'] as const;
@@ -17,8 +17,8 @@ export interface VendorAccess {
 }
 
 export interface Vendor {
-  /** The npm package that speaks the vendor's wire, and the major version whose models have the interface v3. */
-  readonly package: { readonly name: string; readonly major: number };
+  /** The npm package that speaks the vendor's wire, and its major versions whose models have the interface v3 or v4; the first is the one to install. */
+  readonly package: { readonly name: string; readonly majors: readonly number[] };
   /** The environment variables that hold its key, the first that is set counts; none: it needs no key. */
   readonly keyVariables: readonly string[];
   /** `undefined`: it has to be given. */
@@ -27,12 +27,12 @@ export interface Vendor {
   /** Whether reasoning goes back to it. */
   readonly sendReasoning: boolean;
   /** Loads the package; gives what makes its models. */
-  readonly load: () => Promise<(access: VendorAccess) => (model: string) => LanguageModelV3>;
+  readonly load: () => Promise<(access: VendorAccess) => (model: string) => AISDKModel>;
 }
 
 export const vendors = {
   anthropic: {
-    package: { name: '@ai-sdk/anthropic', major: 3 },
+    package: { name: '@ai-sdk/anthropic', majors: [3, 4] },
     keyVariables: ['ANTHROPIC_API_KEY'],
     baseUrl: 'https://api.anthropic.com/v1',
     capabilities: {},
@@ -40,7 +40,7 @@ export const vendors = {
     load: async () => (await import('@ai-sdk/anthropic')).createAnthropic,
   },
   google: {
-    package: { name: '@ai-sdk/google', major: 3 },
+    package: { name: '@ai-sdk/google', majors: [3, 4] },
     keyVariables: ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY'],
     baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
     capabilities: {},
@@ -48,7 +48,7 @@ export const vendors = {
     load: async () => (await import('@ai-sdk/google')).createGoogleGenerativeAI,
   },
   openai: {
-    package: { name: '@ai-sdk/openai-compatible', major: 2 },
+    package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
     keyVariables: ['OPENAI_API_KEY'],
     baseUrl: 'https://api.openai.com/v1',
     capabilities: { responseFormat: true },
@@ -65,7 +65,7 @@ export const vendors = {
     },
   },
   'openai-compatible': {
-    package: { name: '@ai-sdk/openai-compatible', major: 2 },
+    package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
     keyVariables: [],
     baseUrl: undefined,
     capabilities: {},
@@ -79,14 +79,12 @@ export const vendors = {
 } as const satisfies Readonly<Record<VendorName, Vendor>>;
 
 /** What makes the vendor's models. Rejects with `MISSING_PACKAGE` where its package is not installed. */
-export async function loadVendor(
-  name: VendorName,
-): Promise<(access: VendorAccess) => (model: string) => LanguageModelV3> {
+export async function loadVendor(name: VendorName): Promise<(access: VendorAccess) => (model: string) => AISDKModel> {
   const { load, package: needed } = vendors[name];
   try {
     return await load();
   } catch (cause) {
-    throw missingPackage(needed.name, cause, `${needed.name}@${needed.major}`);
+    throw missingPackage(needed.name, cause, `${needed.name}@${needed.majors[0]}`);
   }
 }
 

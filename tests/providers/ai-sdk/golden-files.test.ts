@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Message } from 'millrace';
 import { goldenRequests, history, pixel } from './request-of-call.ts';
-import { anthropic, google, openai } from './vendor-wires.ts';
+import { anthropic, google, isV4, openai } from './vendor-wires.ts';
 
 const { requestOf } = goldenRequests();
 
@@ -44,7 +44,7 @@ describe('pictures, files and marks', () => {
         role: 'user',
         parts: [
           { text: 'Look' },
-          { fileData: { mimeType: 'image/jpeg', fileUri: 'https://example.com/a.png' } },
+          { fileData: { mimeType: isV4 ? 'image/png' : 'image/jpeg', fileUri: 'https://example.com/a.png' } },
           { inlineData: { mimeType: 'image/png', data: pixel } },
           { inlineData: { mimeType: 'text/plain', data: 'SGVsbG8=' } },
         ],

@@ -4,7 +4,7 @@ import { createProvider } from 'millrace/ai-sdk';
 import { lastValueFrom } from 'rxjs';
 import { sendStream } from '../raw-server.ts';
 import { goldenRequests, history, pixel } from './request-of-call.ts';
-import { anthropic, google, openai, wires } from './vendor-wires.ts';
+import { anthropic, google, isV4, openai, wires } from './vendor-wires.ts';
 
 const { requestOf, server } = goldenRequests();
 
@@ -103,7 +103,9 @@ describe('results of tools', () => {
           { text: 'Tool executed successfully and returned this image as a response' },
           { inlineData: { mimeType: 'application/pdf', data: 'JVBERi0=' } },
           { text: 'Tool executed successfully and returned this file as a response' },
-          response('c', 'radar', 'out of order'),
+          isV4
+            ? { functionResponse: { id: 'c', name: 'radar', response: { name: 'radar', error: 'out of order' } } }
+            : response('c', 'radar', 'out of order'),
         ],
       },
     ]);
@@ -233,7 +235,15 @@ describe('tools and settings', () => {
     const gemini = (await requestOf(google, { messages, tools, ...settings })).body;
     expect(gemini['generationConfig']).toEqual({ temperature: 0.5, maxOutputTokens: 99 });
     expect(gemini['tools']).toEqual([
-      { functionDeclarations: [{ name: 'weather', description: 'Tells the weather.', parameters }] },
+      {
+        functionDeclarations: [
+          {
+            name: 'weather',
+            description: 'Tells the weather.',
+            ...(isV4 ? { parametersJsonSchema: parameters } : { parameters }),
+          },
+        ],
+      },
     ]);
     const gpt = (await requestOf(openai, { messages, tools, ...settings })).body;
     expect(gpt).toMatchObject({ temperature: 0.5, max_completion_tokens: 99 });
@@ -280,7 +290,9 @@ describe('tools and settings', () => {
     });
     expect((await requestOf(google, params)).body['generationConfig']).toEqual({
       responseMimeType: 'application/json',
-      responseSchema: { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] },
+      ...(isV4
+        ? { responseJsonSchema: schema }
+        : { responseSchema: { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] } }),
     });
     expect((await requestOf(openai, params)).body['response_format']).toEqual({
       type: 'json_schema',

@@ -45,7 +45,12 @@ describe('options of AISDKProvider', () => {
     [
       'a model of AI SDK 5',
       { model: { ...model, specificationVersion: 'v2' } },
-      /has the interface v2; use .* AI SDK 6/,
+      /has the interface v2; use .* AI SDK 6 or 7/,
+    ],
+    [
+      'a model of a later AI SDK',
+      { model: { ...model, specificationVersion: 'v5' } },
+      /has the interface v5; use .* AI SDK 6 or 7/,
     ],
     ['an unknown one', { model, modell: 1 }, /modell/],
     [

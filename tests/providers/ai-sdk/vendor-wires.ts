@@ -1,4 +1,8 @@
+import { createAnthropic } from '@ai-sdk/anthropic';
 import { event } from '../raw-server.ts';
+
+/** Whether the packages are those of AI SDK 7, as in `tests/ai-sdk-7/jest.config.ts`, whose models have the interface v4. */
+export const isV4 = String(createAnthropic({ apiKey: 'k' })('m').specificationVersion) === 'v4';
 
 /** How a vendor's server speaks: just enough of it for a test. */
 export interface VendorWire {

@@ -1,0 +1,19 @@
+/** @jest-config-loader esbuild-register */
+import type { Config } from 'jest';
+import common from '../../jest.config.ts';
+
+const packages = '<rootDir>/tests/ai-sdk-7/node_modules';
+
+/** The tests of providers with models of the interface v4 and `openai` 7, in place of v3 and 6: `npm run test:e2e` runs them on Node.js 22. */
+const config: Config = {
+  ...common,
+  rootDir: '../..',
+  moduleNameMapper: {
+    ...common.moduleNameMapper,
+    '^@ai-sdk/(anthropic|google|openai-compatible)$': `${packages}/@ai-sdk/$1`,
+    '^openai$': `${packages}/openai`,
+  },
+  cacheDirectory: '<rootDir>/node_modules/.cache/jest-ai-sdk-7',
+};
+
+export default config;
