@@ -48,6 +48,7 @@ const parts = {
   mcp: () => packageOf('@modelcontextprotocol/server-everything'),
   'mcp-conformance': findConformance,
   'ai-sdk-7': findAiSdk7,
+  'front-ends': findFrontEnds,
 };
 
 async function findLiteLLM() {
@@ -87,15 +88,27 @@ async function findAiSdk7() {
   return { version };
 }
 
-/** A package that needs a newer Node.js than we do, so it is no package of ours: `folder` has a package.json for it. */
+/** A package that needs a newer Node.js than we do. */
 async function forNode22(folder, name) {
+  const found = await besides(folder, name);
+  await output('npx', '-y', '-p', 'node@22', 'node', '--version');
+  return found;
+}
+
+/** Clients of front ends, which run on this Node.js too, and are large. */
+async function findFrontEnds() {
+  const { version } = await besides('tests/front-ends', 'ai');
+  return { version };
+}
+
+/** A package that is none of ours, as it declares a newer Node.js, or is large: `folder` has a package.json for it. */
+async function besides(folder, name) {
   const path = join(root, folder);
   const found = join(path, 'node_modules', name);
   if (!existsSync(found)) {
     const flags = ['--no-package-lock', '--no-audit', '--no-fund', '--silent'];
-    await run('npm', ['install', '--prefix', path, ...flags], { cwd: path, timeout: 120_000 });
+    await run('npm', ['install', '--prefix', path, ...flags], { cwd: path, timeout: 180_000 });
   }
-  await output('npx', '-y', '-p', 'node@22', 'node', '--version');
   return { version: JSON.parse(readFileSync(join(found, 'package.json'), 'utf8')).version, folder: found };
 }
 
