@@ -6,7 +6,7 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 /** What the model says slowly, a word at a time. */
 export const slowText = Array.from({ length: 30 }, (_, index) => `word${index} `).join('');
 
-/** An agent whose model does what the user names: `answer`, `refund`, `slow`, `half`, `fail`. `onEffect`: called by each run of the tool that needs an approval. */
+/** An agent whose model does what the user names: `answer`, `refund`, `book`, `slow`, `half`, `fail`. `onEffect`: called by each run of `refund` and `book`. */
 export function assistant(taskStateStore: TaskStateStore, onEffect: () => void = () => {}) {
   let failures = 0;
   const stepOf = ({
@@ -27,7 +27,9 @@ export function assistant(taskStateStore: TaskStateStore, onEffect: () => void =
         ],
       };
     if (asked.includes('refund') && isFirst) return { text: 'I will.', toolCalls: [{ name: 'refund' }] };
-    if (asked.includes('slow')) return { text: slowText.split(/(?<= )/).flatMap((word) => [word, pause(60)]) };
+    if (asked.includes('book') && isFirst) return { text: 'Booking.', toolCalls: [{ name: 'book' }] };
+    if (asked.includes('slow'))
+      return { text: slowText.split(/(?<= )/).flatMap((word, index) => [word, pause(60 * index)]) };
     if (asked.includes('half') && failures++ === 0)
       return { text: 'Void ', error: new AgentLoopError('PROVIDER_SERVER', 'SECRET', { retryable: true }) };
     if (asked.includes('fail')) return { text: 'Half', error: new Error('SECRET') };
@@ -38,6 +40,15 @@ export function assistant(taskStateStore: TaskStateStore, onEffect: () => void =
     description: 'Looks.',
     parameters: { type: 'object', properties: { of: { type: 'string' } }, required: ['of'] },
     execute: ({ of }) => `found ${of}`,
+  });
+  const book = tool({
+    name: 'book',
+    description: 'Books.',
+    parameters: { type: 'object' },
+    execute: () => {
+      onEffect();
+      return 'booked';
+    },
   });
   const refund = tool({
     name: 'refund',
@@ -52,5 +63,5 @@ export function assistant(taskStateStore: TaskStateStore, onEffect: () => void =
   const provider = retry({ maxRetries: 1, initialDelayMs: 0 })(
     scriptedLLM(Array.from({ length: 1_000 }, () => stepOf)),
   );
-  return agent({ id: 'assistant', provider, tools: [look, refund], taskStateStore, leaseMs: 3_000 });
+  return agent({ id: 'assistant', provider, tools: [look, book, refund], taskStateStore, leaseMs: 3_000 });
 }

@@ -1,0 +1,53 @@
+// The page of a chat, as the documentation of the AI SDK has it: ?chat=<id>.
+import { useChat } from '@ai-sdk/react';
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
+import { createRoot } from 'react-dom/client';
+
+const id = new URLSearchParams(location.search).get('chat') ?? 'chat';
+
+function Chat({ initial }) {
+  const { messages, status, error, sendMessage, addToolApprovalResponse } = useChat({
+    id,
+    messages: initial,
+    resume: true,
+    transport: new DefaultChatTransport({ api: '/api/chat' }),
+    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+  });
+  const answer = (part, approved) => () => addToolApprovalResponse({ id: part.approval.id, approved });
+  return (
+    <main data-status={status} data-error={error?.message}>
+      {messages.map((message) => (
+        <article key={message.id} data-role={message.role}>
+          <Parts parts={message.parts} answer={answer} />
+        </article>
+      ))}
+      <form action={(form) => sendMessage({ text: form.get('text') })}>
+        <input name="text" aria-label="Message" />
+      </form>
+    </main>
+  );
+}
+
+/** Parts have no ids, and are only added: their places are their keys. */
+function Parts({ parts, answer }) {
+  const placed = parts.map((part, place) => ({ part, place }));
+  return placed.map(({ part, place }) => <Part key={place} part={part} answer={answer} />);
+}
+
+function Part({ part, answer }) {
+  if (part.type === 'text') return <p className="text">{part.text}</p>;
+  if (part.type !== 'dynamic-tool') return null;
+  return (
+    <p className="tool" data-state={part.state}>
+      {part.toolName}
+      {part.state === 'approval-requested' && (
+        <button type="button" onClick={answer(part, true)}>
+          Approve
+        </button>
+      )}
+    </p>
+  );
+}
+
+const stored = await fetch(`/api/chat/${id}/messages`);
+createRoot(document.body).render(<Chat initial={stored.ok ? await stored.json() : []} />);
