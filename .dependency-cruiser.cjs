@@ -149,7 +149,14 @@ module.exports = {
       from: { path: '^src/', pathNot: '^src/cli/' },
       to: { path: broughtAlong },
     },
-    { name: 'resolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
+    {
+      name: 'resolvable',
+      comment:
+        'Exception: packages of vendors that no checkout installs; src/providers/ai-sdk/vendor-packages.d.ts declares them.',
+      severity: 'error',
+      from: {},
+      to: { couldNotResolve: true, pathNot: '^@ai-sdk/(amazon-bedrock|google-vertex|groq|mistral|xai|deepseek)$' },
+    },
   ],
   options: {
     doNotFollow: { path: 'node_modules' },

@@ -9,6 +9,11 @@ const config: Config = {
   testPathIgnorePatterns: ['/node_modules/'],
   globalSetup: '<rootDir>/tests/real/find-parts.mjs',
   reporters: ['default', '<rootDir>/tests/real/report-parts.mjs'],
+  moduleNameMapper: {
+    ...common.moduleNameMapper,
+    '^@ai-sdk/(amazon-bedrock|deepseek|google-vertex|groq|mistral|xai)$':
+      '<rootDir>/tests/vendors/node_modules/@ai-sdk/$1',
+  },
   testTimeout: 120_000,
   verbose: true,
 };

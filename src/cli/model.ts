@@ -1,6 +1,6 @@
 import type { LLMProvider } from '../core/contracts/index.ts';
 import { shownUrl } from '../observability/otel-environment.ts';
-import { type VendorName, vendorNames, vendors } from '../providers/ai-sdk/vendors.ts';
+import { hasCredentials, keySources, type VendorName, vendorNames, vendors } from '../providers/ai-sdk/vendors.ts';
 import { invalidConfig, isHttpUrl } from './arguments.ts';
 import type { Environment } from './terminal.ts';
 
@@ -17,7 +17,8 @@ interface VendorSettings {
   readonly kind: 'vendor';
   /** `vendor:model`. */
   readonly model: string;
-  readonly apiKey: string;
+  /** Absent: the vendor's package has credentials of its own. */
+  readonly apiKey?: string;
   readonly baseUrl: string;
   readonly warnings: readonly string[];
 }
@@ -42,7 +43,7 @@ const standInWarning =
 /**
  * Decides from the command line, then from `OPENAI_BASE_URL`, `LITELLM_BASE_URL`, `OPENAI_MODEL`, `LITELLM_MODEL` and
  * `OPENAI_API_KEY`. A model name and a key without an address mean api.openai.com; nothing at all means the stand-in. A model that is
- * named `anthropic:…`, `google:…` or `openai:…` is asked of that vendor, with the key that the vendor's own variable holds.
+ * named with its vendor (`anthropic:…`, `google:…`, `bedrock:…`) is asked of that vendor, with the key that the vendor's own variable holds.
  * @throws AgentLoopError `INVALID_CONFIG` where the settings do not fit together.
  */
 export function modelSettings(flags: ModelFlags, env: Environment): ModelSettings {
@@ -90,15 +91,27 @@ function vendorSettings(
   env: Environment,
 ): VendorSettings {
   if (model === `${vendor}:`) throw invalidConfig(`--model ${vendor}: needs the name of a model after the colon`);
-  const { keyVariables, baseUrl: itsOwn } = vendors[vendor];
-  const apiKey = keyOf(flags, env, keyVariables);
-  if (apiKey === undefined) {
+  const known = vendors[vendor];
+  const apiKey = keyOf(flags, env, known.keyVariables);
+  if (apiKey === undefined && !hasCredentials(known, env)) {
     throw invalidConfig(
-      `model ${model} needs a key: set ${keyVariables.join(' or ')}, or name another variable with --api-key-env`,
+      `model ${model} needs a key: set ${keySources(known)}, or name another variable with --api-key-env`,
     );
   }
-  const baseUrl = flags.baseUrl ?? (vendor === 'openai' ? baseUrlIn(env, 'OPENAI_BASE_URL') : undefined) ?? itsOwn;
-  return { kind: 'vendor', model, apiKey, baseUrl, warnings: isExposed(baseUrl) ? [exposedWarning(baseUrl)] : [] };
+  const ofEnvironment = vendor === 'openai' ? baseUrlIn(env, 'OPENAI_BASE_URL') : undefined;
+  const baseUrl = flags.baseUrl ?? ofEnvironment ?? known.baseUrl(env);
+  if (baseUrl === undefined) {
+    throw invalidConfig(
+      `model ${model} needs an address: set ${known.addressVariables?.join(' and ')}, or add --base-url URL`,
+    );
+  }
+  return {
+    kind: 'vendor',
+    model,
+    ...(apiKey === undefined ? {} : { apiKey }),
+    baseUrl,
+    warnings: isExposed(baseUrl) ? [exposedWarning(baseUrl)] : [],
+  };
 }
 
 function standIn(flags: ModelFlags, apiKey: string | undefined): ModelSettings {

@@ -30,7 +30,7 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
     ],
     ['the same in the environment', ['run', 'hi'], 'MILLRACE_STORE must be memory', { MILLRACE_STORE: 'mongo' }],
     ['a bad collector', ['run', 'hi', '--otlp', 'localhost:4318'], 'It must be an http or https address'],
-    ['an unknown vendor', ['run', 'hi', '--model', 'mistral:large'], 'without an address there are anthropic:NAME, '],
+    ['an unknown vendor', ['run', 'hi', '--model', 'acme:large'], 'without an address there are anthropic:NAME, '],
     ['a vendor without a key', ['run', 'hi', '--model', 'anthropic:x'], 'needs a key: set ANTHROPIC_API_KEY'],
     ['an empty model', ['run', 'hi', '--model', ''], 'millrace: --model is empty; name a model'],
     [

@@ -49,6 +49,7 @@ const parts = {
   'mcp-conformance': findConformance,
   'ai-sdk-7': findAiSdk7,
   'front-ends': findFrontEnds,
+  vendors: findVendors,
 };
 
 async function findLiteLLM() {
@@ -99,6 +100,11 @@ async function forNode22(folder, name) {
 async function findFrontEnds() {
   const { version } = await besides('tests/front-ends', 'ai');
   return { version };
+}
+
+async function findVendors() {
+  const { version } = await besides('tests/vendors', '@ai-sdk/groq');
+  return { version: `groq ${version}` };
 }
 
 /** A package that is none of ours, as it declares a newer Node.js, or is large: `folder` has a package.json for it. */

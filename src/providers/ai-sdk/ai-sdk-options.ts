@@ -153,7 +153,7 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
     },
     capabilities,
     info: {
-      providerName: options.providerName ?? telemetryNames[vendor] ?? vendor,
+      providerName: options.providerName ?? telemetryName(model.provider),
       model: model.modelId,
       ...(options.address !== undefined && serverOf(new URL(options.address))),
     },
@@ -184,6 +184,11 @@ function vendorOf(provider: string): string {
 }
 
 const takesMedia: ReadonlySet<string> = new Set(['anthropic', 'google']);
+
+function telemetryName(provider: string): string {
+  const vendor = vendorOf(provider);
+  return provider.startsWith('google.vertex') ? 'gcp.vertex_ai' : (telemetryNames[vendor] ?? vendor);
+}
 
 /** Where the AI SDK's name is not OpenTelemetry's. */
 const telemetryNames: Readonly<Record<string, string>> = {

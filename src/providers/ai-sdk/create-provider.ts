@@ -6,7 +6,15 @@ import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import { wrongOption } from '../policies/policy-options.ts';
 import type { AISDKProviderOptions } from './ai-sdk-options.ts';
 import { AISDKProvider } from './ai-sdk-provider.ts';
-import { loadVendor, type Vendor, type VendorName, vendorNames, vendors } from './vendors.ts';
+import {
+  hasCredentials,
+  keySources,
+  loadVendor,
+  type Vendor,
+  type VendorName,
+  vendorNames,
+  vendors,
+} from './vendors.ts';
 
 export interface CreateProviderOptions
   extends Omit<AISDKProviderOptions, 'model' | 'modelFor' | 'address' | 'secrets'> {
@@ -25,11 +33,11 @@ export interface CreateProviderOptions
 }
 
 /**
- * The provider of a model that is named with its vendor: `anthropic:claude-…`, `google:gemini-…`, `openai:gpt-…`, or
- * `openai-compatible:…` with a `baseUrl`. Loads the vendor's package of the AI SDK, an optional peer of this one.
+ * The provider of a model that is named with its vendor: `anthropic:claude-…`, `google:gemini-…`, `openai:gpt-…`, `bedrock:…`, `vertex:…`, `groq:…`,
+ * `mistral:…`, `xai:…`, `deepseek:…`, or `openai-compatible:…` with a `baseUrl`. Loads the vendor's package of the AI SDK, an optional peer of this one.
  *
- * The key comes from `apiKey`, else from `ANTHROPIC_API_KEY`, `GOOGLE_GENERATIVE_AI_API_KEY` or `GEMINI_API_KEY`, `OPENAI_API_KEY`; nothing else of the environment
- * is read. Calls may name another model of the same vendor. Rejects with `INVALID_CONFIG` for a vendor that is not known, a missing key, or a wrong option,
+ * The key comes from `apiKey`, else from the variable that the vendor's package reads, such as `ANTHROPIC_API_KEY`. Bedrock also takes
+ * `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_REGION`, Vertex the credentials of the machine with `GOOGLE_VERTEX_PROJECT` and `GOOGLE_VERTEX_LOCATION`. Calls may name another model of the same vendor. Rejects with `INVALID_CONFIG` for a vendor that is not known, a missing key, or a wrong option,
  * and with `MISSING_PACKAGE`, naming what to install.
  */
 export async function createProvider(model: string, options: CreateProviderOptions = {}): Promise<AISDKProvider> {
@@ -38,7 +46,7 @@ export async function createProvider(model: string, options: CreateProviderOptio
   const { vendor: name, model: modelName } = namedModel(model);
   const vendor = vendors[name];
   const key = keyOf(name, vendor, apiKey);
-  const address = checkedAddress(name, baseUrl ?? vendor.baseUrl);
+  const address = checkedAddress(name, baseUrl ?? addressOf(vendor, apiKey));
   const checked = checkedHeaders(owner, headers);
   if (fetch !== undefined && typeof fetch !== 'function') throw invalid('fetch must be a function');
   for (const [option, value] of Object.entries({ maxBodyBytes, maxEventBytes })) {
@@ -94,17 +102,29 @@ function otherModel(vendor: VendorName, text: string): string {
   throw invalid(`a provider of ${vendor} was asked for ${text}; make one for that vendor, and see the policy fallback`);
 }
 
-function keyOf(name: VendorName, { keyVariables }: Vendor, apiKey: unknown): string | undefined {
+function keyOf(name: VendorName, vendor: Vendor, apiKey: unknown): string | undefined {
+  const { keyVariables } = vendor;
   const key = apiKey ?? keyVariables.map((variable) => process.env[variable]?.trim()).find((value) => value);
   if (key === undefined) {
-    if (keyVariables.length === 0) return undefined;
-    throw invalid(`${name} needs a key; give apiKey, or set ${keyVariables.join(' or ')}`);
+    if (keyVariables.length === 0 || hasCredentials(vendor, process.env)) return undefined;
+    throw invalid(`${name} needs a key; give apiKey, or set ${keySources(vendor)}`);
   }
   return checkedKey(owner, key);
 }
 
+/** A key that is given counts like the variable that holds one. */
+function addressOf({ baseUrl, keyVariables: [variable] }: Vendor, apiKey: unknown): string | undefined {
+  return baseUrl(
+    variable === undefined || typeof apiKey !== 'string' ? process.env : { ...process.env, [variable]: apiKey },
+  );
+}
+
 function checkedAddress(name: VendorName, address: unknown): string {
-  if (address === undefined) throw invalid(`${name} needs a baseUrl, such as http://localhost:8000/v1`);
+  if (address === undefined) {
+    const { addressVariables } = vendors[name];
+    const set = addressVariables === undefined ? '' : `; give it, or set ${addressVariables.join(' and ')}`;
+    throw invalid(`${name} needs a baseUrl, such as http://localhost:8000/v1${set}`);
+  }
   return checkedBaseUrl(owner, address).href.replace(/\/$/, '');
 }
 

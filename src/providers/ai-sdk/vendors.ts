@@ -4,7 +4,18 @@ import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import type { AISDKModel } from './model-interface.ts';
 
 /** The vendors that {@link createProvider} knows by name. */
-export const vendorNames = ['anthropic', 'google', 'openai', 'openai-compatible'] as const;
+export const vendorNames = [
+  'anthropic',
+  'google',
+  'openai',
+  'bedrock',
+  'vertex',
+  'groq',
+  'mistral',
+  'xai',
+  'deepseek',
+  'openai-compatible',
+] as const;
 
 export type VendorName = (typeof vendorNames)[number];
 
@@ -16,13 +27,20 @@ export interface VendorAccess {
   readonly fetch: Fetch;
 }
 
+/** Environment variables. */
+type Variables = Readonly<Record<string, string | undefined>>;
+
 export interface Vendor {
   /** The npm package that speaks the vendor's wire, and its major versions whose models have the interface v3 or v4; the first is the one to install. */
   readonly package: { readonly name: string; readonly majors: readonly number[] };
   /** The environment variables that hold its key, the first that is set counts; none: it needs no key. */
   readonly keyVariables: readonly string[];
-  /** `undefined`: it has to be given. */
-  readonly baseUrl: string | undefined;
+  /** Without a key, the package itself finds credentials where all of these variables are set. */
+  readonly credentialVariables?: readonly string[];
+  /** Its own address; `undefined`: it has to be given. */
+  readonly baseUrl: (variables: Variables) => string | undefined;
+  /** The environment variables that lead to an address. */
+  readonly addressVariables?: readonly string[];
   readonly capabilities: LLMCapabilities;
   /** Whether reasoning goes back to it. */
   readonly sendReasoning: boolean;
@@ -30,11 +48,11 @@ export interface Vendor {
   readonly load: () => Promise<(access: VendorAccess) => (model: string) => AISDKModel>;
 }
 
-export const vendors = {
+export const vendors: Readonly<Record<VendorName, Vendor>> = {
   anthropic: {
     package: { name: '@ai-sdk/anthropic', majors: [3, 4] },
     keyVariables: ['ANTHROPIC_API_KEY'],
-    baseUrl: 'https://api.anthropic.com/v1',
+    baseUrl: () => 'https://api.anthropic.com/v1',
     capabilities: {},
     sendReasoning: true,
     load: async () => (await import('@ai-sdk/anthropic')).createAnthropic,
@@ -42,7 +60,7 @@ export const vendors = {
   google: {
     package: { name: '@ai-sdk/google', majors: [3, 4] },
     keyVariables: ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY'],
-    baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+    baseUrl: () => 'https://generativelanguage.googleapis.com/v1beta',
     capabilities: {},
     sendReasoning: true,
     load: async () => (await import('@ai-sdk/google')).createGoogleGenerativeAI,
@@ -50,7 +68,7 @@ export const vendors = {
   openai: {
     package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
     keyVariables: ['OPENAI_API_KEY'],
-    baseUrl: 'https://api.openai.com/v1',
+    baseUrl: () => 'https://api.openai.com/v1',
     capabilities: { responseFormat: true },
     sendReasoning: false,
     load: async () => {
@@ -64,10 +82,61 @@ export const vendors = {
       return (access) => createOpenAICompatible({ ...own, ...access });
     },
   },
+  bedrock: {
+    package: { name: '@ai-sdk/amazon-bedrock', majors: [4, 5] },
+    keyVariables: ['AWS_BEARER_TOKEN_BEDROCK'],
+    credentialVariables: ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_REGION'],
+    baseUrl: ({ AWS_REGION: region }) => (region ? `https://bedrock-runtime.${region}.amazonaws.com` : undefined),
+    addressVariables: ['AWS_REGION'],
+    capabilities: {},
+    sendReasoning: true,
+    load: async () => (await import('@ai-sdk/amazon-bedrock')).createAmazonBedrock,
+  },
+  vertex: {
+    package: { name: '@ai-sdk/google-vertex', majors: [4, 5] },
+    keyVariables: ['GOOGLE_VERTEX_API_KEY'],
+    credentialVariables: ['GOOGLE_VERTEX_PROJECT', 'GOOGLE_VERTEX_LOCATION'],
+    baseUrl: vertexAddress,
+    capabilities: {},
+    sendReasoning: true,
+    load: async () => (await import('@ai-sdk/google-vertex')).createVertex,
+  },
+  groq: {
+    package: { name: '@ai-sdk/groq', majors: [3, 4] },
+    keyVariables: ['GROQ_API_KEY'],
+    baseUrl: () => 'https://api.groq.com/openai/v1',
+    capabilities: {},
+    sendReasoning: true,
+    load: async () => (await import('@ai-sdk/groq')).createGroq,
+  },
+  mistral: {
+    package: { name: '@ai-sdk/mistral', majors: [3, 4] },
+    keyVariables: ['MISTRAL_API_KEY'],
+    baseUrl: () => 'https://api.mistral.ai/v1',
+    capabilities: {},
+    sendReasoning: true,
+    load: async () => (await import('@ai-sdk/mistral')).createMistral,
+  },
+  xai: {
+    package: { name: '@ai-sdk/xai', majors: [3, 4, 5] },
+    keyVariables: ['XAI_API_KEY'],
+    baseUrl: () => 'https://api.x.ai/v1',
+    capabilities: {},
+    sendReasoning: true,
+    load: async () => (await import('@ai-sdk/xai')).createXai,
+  },
+  deepseek: {
+    package: { name: '@ai-sdk/deepseek', majors: [2, 3] },
+    keyVariables: ['DEEPSEEK_API_KEY'],
+    baseUrl: () => 'https://api.deepseek.com',
+    capabilities: {},
+    sendReasoning: true,
+    load: async () => (await import('@ai-sdk/deepseek')).createDeepSeek,
+  },
   'openai-compatible': {
     package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
     keyVariables: [],
-    baseUrl: undefined,
+    baseUrl: () => undefined,
     capabilities: {},
     sendReasoning: false,
     load: async () => {
@@ -76,7 +145,32 @@ export const vendors = {
       return (access) => createOpenAICompatible({ ...own, ...access });
     },
   },
-} as const satisfies Readonly<Record<VendorName, Vendor>>;
+};
+
+/** As the package has it: a key leads to the address without a project. */
+function vertexAddress({ GOOGLE_VERTEX_API_KEY: key, ...variables }: Variables): string {
+  const { GOOGLE_VERTEX_PROJECT: project, GOOGLE_VERTEX_LOCATION: location } = variables;
+  if (key || !project || !location) return 'https://aiplatform.googleapis.com/v1/publishers/google';
+  return `https://${vertexHost(location)}/v1beta1/projects/${project}/locations/${location}/publishers/google`;
+}
+
+function vertexHost(location: string): string {
+  if (location === 'global') return 'aiplatform.googleapis.com';
+  return location === 'eu' || location === 'us'
+    ? `aiplatform.${location}.rep.googleapis.com`
+    : `${location}-aiplatform.googleapis.com`;
+}
+
+/** Whether the package finds credentials of its own, so that no key is needed. */
+export function hasCredentials({ credentialVariables = [] }: Vendor, variables: Variables): boolean {
+  return credentialVariables.length > 0 && credentialVariables.every((name) => variables[name]?.trim());
+}
+
+/** What has to be set for a key, as a sentence names it. */
+export function keySources({ keyVariables, credentialVariables }: Vendor): string {
+  const keys = keyVariables.join(' or ');
+  return credentialVariables === undefined ? keys : `${keys}, or ${credentialVariables.join(' and ')}`;
+}
 
 /** What makes the vendor's models. Rejects with `MISSING_PACKAGE` where its package is not installed. */
 export async function loadVendor(name: VendorName): Promise<(access: VendorAccess) => (model: string) => AISDKModel> {
