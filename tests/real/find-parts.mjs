@@ -50,6 +50,8 @@ const parts = {
   'ai-sdk-7': findAiSdk7,
   'front-ends': findFrontEnds,
   vendors: findVendors,
+  bun: async () => ({ version: await output('bun', '--version'), bin: 'bun' }),
+  deno: async () => ({ version: /^deno (\S+)/.exec(await output('deno', '--version'))?.[1], bin: 'deno' }),
 };
 
 async function findLiteLLM() {
