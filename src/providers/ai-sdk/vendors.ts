@@ -48,6 +48,11 @@ export interface Vendor {
   readonly load: () => Promise<(access: VendorAccess) => (model: string) => AISDKModel>;
 }
 
+/** Bundlers refuse the import of a package that is not installed, unless its failure is handled where it stands. */
+function rethrow(cause: unknown): never {
+  throw cause;
+}
+
 export const vendors: Readonly<Record<VendorName, Vendor>> = {
   anthropic: {
     package: { name: '@ai-sdk/anthropic', majors: [3, 4] },
@@ -55,7 +60,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://api.anthropic.com/v1',
     capabilities: {},
     sendReasoning: true,
-    load: async () => (await import('@ai-sdk/anthropic')).createAnthropic,
+    load: () => import('@ai-sdk/anthropic').catch(rethrow).then(({ createAnthropic }) => createAnthropic),
   },
   google: {
     package: { name: '@ai-sdk/google', majors: [3, 4] },
@@ -63,7 +68,8 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://generativelanguage.googleapis.com/v1beta',
     capabilities: {},
     sendReasoning: true,
-    load: async () => (await import('@ai-sdk/google')).createGoogleGenerativeAI,
+    load: () =>
+      import('@ai-sdk/google').catch(rethrow).then(({ createGoogleGenerativeAI }) => createGoogleGenerativeAI),
   },
   openai: {
     package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
@@ -72,7 +78,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     capabilities: { responseFormat: true },
     sendReasoning: false,
     load: async () => {
-      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible');
+      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible').catch(rethrow);
       const own = {
         name: 'openai',
         includeUsage: true,
@@ -90,7 +96,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     addressVariables: ['AWS_REGION'],
     capabilities: {},
     sendReasoning: true,
-    load: async () => (await import('@ai-sdk/amazon-bedrock')).createAmazonBedrock,
+    load: () => import('@ai-sdk/amazon-bedrock').catch(rethrow).then(({ createAmazonBedrock }) => createAmazonBedrock),
   },
   vertex: {
     package: { name: '@ai-sdk/google-vertex', majors: [4, 5] },
@@ -99,7 +105,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: vertexAddress,
     capabilities: {},
     sendReasoning: true,
-    load: async () => (await import('@ai-sdk/google-vertex')).createVertex,
+    load: () => import('@ai-sdk/google-vertex').catch(rethrow).then(({ createVertex }) => createVertex),
   },
   groq: {
     package: { name: '@ai-sdk/groq', majors: [3, 4] },
@@ -107,7 +113,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://api.groq.com/openai/v1',
     capabilities: {},
     sendReasoning: true,
-    load: async () => (await import('@ai-sdk/groq')).createGroq,
+    load: () => import('@ai-sdk/groq').catch(rethrow).then(({ createGroq }) => createGroq),
   },
   mistral: {
     package: { name: '@ai-sdk/mistral', majors: [3, 4] },
@@ -115,7 +121,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://api.mistral.ai/v1',
     capabilities: {},
     sendReasoning: true,
-    load: async () => (await import('@ai-sdk/mistral')).createMistral,
+    load: () => import('@ai-sdk/mistral').catch(rethrow).then(({ createMistral }) => createMistral),
   },
   xai: {
     package: { name: '@ai-sdk/xai', majors: [3, 4, 5] },
@@ -123,7 +129,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://api.x.ai/v1',
     capabilities: {},
     sendReasoning: true,
-    load: async () => (await import('@ai-sdk/xai')).createXai,
+    load: () => import('@ai-sdk/xai').catch(rethrow).then(({ createXai }) => createXai),
   },
   deepseek: {
     package: { name: '@ai-sdk/deepseek', majors: [2, 3] },
@@ -131,7 +137,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://api.deepseek.com',
     capabilities: {},
     sendReasoning: true,
-    load: async () => (await import('@ai-sdk/deepseek')).createDeepSeek,
+    load: () => import('@ai-sdk/deepseek').catch(rethrow).then(({ createDeepSeek }) => createDeepSeek),
   },
   'openai-compatible': {
     package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
@@ -140,7 +146,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     capabilities: {},
     sendReasoning: false,
     load: async () => {
-      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible');
+      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible').catch(rethrow);
       const own = { name: 'openai-compatible', includeUsage: true, supportsStructuredOutputs: true };
       return (access) => createOpenAICompatible({ ...own, ...access });
     },
