@@ -13,7 +13,7 @@ const [version = ''] = positionals;
 const date = values.date ?? new Date().toISOString().slice(0, 10);
 const tag = `v${version}`;
 const tarball = `millrace-${version}.tgz`;
-const edited = ['package.json', 'package-lock.json', 'CHANGELOG.md'];
+const edited = ['package.json', 'package-lock.json', 'CHANGELOG.md', 'src/version.ts'];
 const stop = (message) => {
   console.error(message);
   process.exit(1);
@@ -42,6 +42,11 @@ try {
     const dated = changelog.replace('\n## Unreleased\n', () => `\n## Unreleased\n\n## ${version} - ${date}\n`);
     writeFileSync('CHANGELOG.md', dated);
   }
+  const versionFile = readFileSync('src/version.ts', 'utf8');
+  writeFileSync(
+    'src/version.ts',
+    versionFile.replace(/'[^']*';$/m, () => `'${version}';`),
+  );
   run('npm', 'test');
   run('npm', 'run', 'check');
   run('npm', 'run', 'check:tarball');

@@ -253,3 +253,4 @@ export { foreignSchemaChecker, jsonSchemaChecker, jsonSchemaChecks } from '../sr
 export { toContent } from '../src/tools/tool-content.ts';
 export type { FromJsonSchema } from '../src/tools/tool-options.ts';
 export { type ArgumentsOf, assertToolOptions, type RawArguments } from '../src/tools/tool-options.ts';
+export { packageVersion } from '../src/version.ts';

@@ -23,6 +23,7 @@ export interface ReceivedSpan extends FinishedSpan {
   readonly resource: ReceivedAttributes;
   /** The name of the tracer. */
   readonly scope: string;
+  readonly scopeVersion: string;
 }
 
 const kinds = ['unspecified', 'internal', 'server', 'client', 'producer', 'consumer'] as const;
@@ -36,13 +37,15 @@ export function decodeTraceRequest(body: Uint8Array): readonly ReceivedSpan[] {
   return new Message(body).messages(1).flatMap((resourceSpans) => {
     const resource = attributesOf(resourceSpans.message(1), 1);
     return resourceSpans.messages(2).flatMap((scopeSpans) => {
-      const scope = scopeSpans.message(1)?.text(1) ?? '';
-      return scopeSpans.messages(2).map((span) => ({ ...spanOf(span), resource, scope }));
+      const named = scopeSpans.message(1);
+      const scope = named?.text(1) ?? '';
+      const scopeVersion = named?.text(2) ?? '';
+      return scopeSpans.messages(2).map((span) => ({ ...spanOf(span), resource, scope, scopeVersion }));
     });
   });
 }
 
-function spanOf(span: Message): Omit<ReceivedSpan, 'resource' | 'scope'> {
+function spanOf(span: Message): Omit<ReceivedSpan, 'resource' | 'scope' | 'scopeVersion'> {
   const parentSpanId = hex(span.bytes(4));
   return {
     traceId: hex(span.bytes(1)),

@@ -64,6 +64,7 @@ describe('the OTLP receiver', () => {
         status: { code: 'ok' },
         resource: expect.objectContaining({ 'service.name': 'sender' }),
         scope: 'by hand',
+        scopeVersion: '',
       },
     ]);
   });

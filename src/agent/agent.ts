@@ -378,7 +378,15 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     messages: readonly Message[],
     parent: AgentTurnOptions['parentContext'] = activeContext.active(),
   ): TurnSpanContext {
-    return new TurnSpanContext({ config: this.#configs.config, ids, agentName: this.name, messages, parent });
+    const { description } = this.options;
+    return new TurnSpanContext({
+      config: this.#configs.config,
+      ids,
+      agentName: this.name,
+      description,
+      messages,
+      parent,
+    });
   }
 
   #newId(): string {

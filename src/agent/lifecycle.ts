@@ -152,6 +152,7 @@ interface TurnSpanOptions {
   readonly config: AgentLoopConfig;
   readonly ids: TurnIds;
   readonly agentName: string;
+  readonly description: string | undefined;
   readonly messages: readonly Message[];
   readonly parent: Context;
 }
@@ -192,9 +193,9 @@ export class TurnSpanContext implements Context {
   }
 
   get #context(): Context {
-    const { agentName, messages, parent } = this.#options;
+    const { agentName, description, messages, parent } = this.#options;
     if (isSilent(this.#tracing)) return parent;
-    this.#traced ??= startTurnSpan(this.#tracing, { agentName, messages }, parent);
+    this.#traced ??= startTurnSpan(this.#tracing, { agentName, description, messages }, parent);
     return this.#traced.traceContext;
   }
 }

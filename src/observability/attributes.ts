@@ -1,7 +1,7 @@
 /**
  * Every attribute name that this engine writes. Source: OpenTelemetry semantic conventions 1.41.0 (`gen_ai`, `error`, `server`,
  * `network`, `mcp`, `session`, `user`; all of `gen_ai` is in development there and moves on in its own repository), OpenInference for
- * `openinference.span.kind` and `output.value`, and `millrace.*` and `mcp.server.name` for
+ * `openinference.span.kind`, `input.value` and `output.value`, and `millrace.*` and `mcp.server.name` for
  * what neither of them names.
  */
 export const attribute = {
@@ -9,6 +9,7 @@ export const attribute = {
   sessionId: 'session.id',
   userId: 'user.id',
   spanKind: 'openinference.span.kind',
+  inputValue: 'input.value',
   outputValue: 'output.value',
   errorType: 'error.type',
   serverAddress: 'server.address',
@@ -21,10 +22,13 @@ export const attribute = {
 
   operationName: 'gen_ai.operation.name',
   agentName: 'gen_ai.agent.name',
+  agentDescription: 'gen_ai.agent.description',
   providerName: 'gen_ai.provider.name',
   requestModel: 'gen_ai.request.model',
+  requestStream: 'gen_ai.request.stream',
   requestMaxTokens: 'gen_ai.request.max_tokens',
   requestTemperature: 'gen_ai.request.temperature',
+  outputType: 'gen_ai.output.type',
   responseId: 'gen_ai.response.id',
   responseModel: 'gen_ai.response.model',
   responseFinishReasons: 'gen_ai.response.finish_reasons',
@@ -32,6 +36,9 @@ export const attribute = {
   usageInputTokens: 'gen_ai.usage.input_tokens',
   usageOutputTokens: 'gen_ai.usage.output_tokens',
   usageCacheReadInputTokens: 'gen_ai.usage.cache_read.input_tokens',
+  usageCacheCreationInputTokens: 'gen_ai.usage.cache_creation.input_tokens',
+  /** The later name of the one before: on request only. */
+  usageCacheWriteInputTokens: 'gen_ai.usage.cache_write.input_tokens',
   usageReasoningOutputTokens: 'gen_ai.usage.reasoning.output_tokens',
   systemInstructions: 'gen_ai.system_instructions',
   inputMessages: 'gen_ai.input.messages',
@@ -39,6 +46,7 @@ export const attribute = {
   toolDefinitions: 'gen_ai.tool.definitions',
   toolName: 'gen_ai.tool.name',
   toolType: 'gen_ai.tool.type',
+  toolDescription: 'gen_ai.tool.description',
   toolCallId: 'gen_ai.tool.call.id',
   toolCallArguments: 'gen_ai.tool.call.arguments',
   toolCallResult: 'gen_ai.tool.call.result',

@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { linksIn, pages, root } from './markdown.ts';
 
 /** Pages that are no guides: the index, figures, and what maintainers read. */
-const others = ['docs/README.md', 'docs/architecture.md', 'docs/performance.md'];
+const others = ['docs/README.md', 'docs/architecture.md', 'docs/performance.md', 'docs/versions.md'];
 const guides = pages.filter((page) => /^docs\/[^/]+\.md$/.test(page) && !others.includes(page));
 const examples = readdirSync(join(root, 'examples'))
   .filter((file) => file.endsWith('.ts'))

@@ -188,6 +188,56 @@ describe.each([
   });
 });
 
+describe('P-19 the names of the conventions', () => {
+  const cached = { ...usage, cachedTokens: 20, cacheWriteTokens: 5, reasoningTokens: 2 };
+
+  /** The names that a turn with a tool leaves, but for those of Millrace. */
+  async function namesOf(): Promise<readonly string[]> {
+    const provider = script(calling('good'), { ...answer, usage: cached });
+    await agent({ name: 'bot', provider, toolProviders: [tools] }).run('Hi');
+    await new AgentLoop({ agentId: 'a', llmProvider: scriptedLLM([{ text: 'Hello.' }]) }).startTurn(messages).result();
+    const { resourceMetrics } = await reader.collect();
+    const all = resourceMetrics.scopeMetrics.flatMap((scope) => scope.metrics.map(({ descriptor }) => descriptor.name));
+    return all.filter((name) => name.startsWith('gen_ai.')).sort();
+  }
+
+  it('are those of 1.41.0', async () => {
+    expect(await namesOf()).toEqual([
+      'gen_ai.client.operation.duration',
+      'gen_ai.client.operation.time_to_first_chunk',
+      'gen_ai.client.token.usage',
+      'gen_ai.execute_tool.duration',
+      'gen_ai.invoke_agent.duration',
+    ]);
+  });
+
+  it('are the later ones on request, and none of those that count the same', async () => {
+    process.env['OTEL_SEMCONV_STABILITY_OPT_IN'] = 'gen_ai_latest_experimental';
+    try {
+      expect(await namesOf()).toEqual([
+        'gen_ai.client.inference.duration',
+        'gen_ai.client.inference.time_to_first_chunk',
+        'gen_ai.client.inference.usage.cache_read.input_tokens',
+        'gen_ai.client.inference.usage.cache_write.input_tokens',
+        'gen_ai.client.inference.usage.input_tokens',
+        'gen_ai.client.inference.usage.output_tokens',
+        'gen_ai.client.inference.usage.reasoning.output_tokens',
+        'gen_ai.execute_tool.duration',
+        'gen_ai.invoke_agent.duration',
+        'gen_ai.invoke_agent.inference_calls',
+        'gen_ai.invoke_agent.tool_calls',
+      ]);
+      expect(await pointsOf('gen_ai.client.inference.usage.input_tokens')).toContainEqual(
+        expect.objectContaining({ ...ofModel, value: 30 }),
+      );
+      expect(await pointsOf('gen_ai.invoke_agent.inference_calls')).toMatchObject([{ count: 1, sum: 2 }]);
+      expect(await pointsOf('gen_ai.invoke_agent.tool_calls')).toMatchObject([{ count: 1, sum: 1 }]);
+    } finally {
+      delete process.env['OTEL_SEMCONV_STABILITY_OPT_IN'];
+    }
+  });
+});
+
 describe('what else is measured', () => {
   it('the first chunk of a stream', async () => {
     const llmProvider = scriptedLLM([{ text: 'Hello there.' }]);

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
@@ -10,6 +11,7 @@ import { openResources } from 'millrace/testing';
 import { type OtlpReceiver, startOtlpReceiver } from '../otlp-receiver.ts';
 import { ids, turnOutline, writeTurnSpans } from './turn-spans.ts';
 
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
 let tracing: Tracing | undefined;
 let receiver: OtlpReceiver | undefined;
 const environment = Object.entries(process.env).filter(([name]) => name.startsWith('OTEL_'));
@@ -57,6 +59,7 @@ describe('over the wire', () => {
     expect(new Set(receiver.spans.map((span) => span.traceId)).size).toBe(1);
     for (const span of receiver.spans) {
       expect(span.scope).toBe('millrace');
+      expect(span.scopeVersion).toBe(version);
       expect(span.resource).toMatchObject({ 'service.name': 'turns', 'telemetry.sdk.language': 'nodejs' });
       expect(span.attributes).toMatchObject({ 'millrace.task.id': 'task-1', 'gen_ai.conversation.id': 'context-1' });
       expect(span.kind).toBe(span.name === 'llm.call' ? 'client' : 'internal');

@@ -267,6 +267,8 @@ export interface Usage {
   readonly totalTokens: number;
   /** The part of `promptTokens` that came from a prompt cache. */
   readonly cachedTokens?: number;
+  /** The part of `promptTokens` that was written to a prompt cache. */
+  readonly cacheWriteTokens?: number;
   /** The part of `completionTokens` that was reasoning. */
   readonly reasoningTokens?: number;
   /** In US dollars. */
@@ -298,17 +300,20 @@ export function addUsage(a: Usage, b: Usage): Usage {
     completionTokens: a.completionTokens + b.completionTokens,
     totalTokens: a.totalTokens + b.totalTokens,
     ...optionalSum('cachedTokens', a, b),
+    ...optionalSum('cacheWriteTokens', a, b),
     ...optionalSum('reasoningTokens', a, b),
     ...optionalSum('cost', a, b),
     ...(a.estimated || b.estimated ? { estimated: true } : {}),
   };
 }
 
+type OptionalCount = 'cachedTokens' | 'cacheWriteTokens' | 'reasoningTokens' | 'cost';
+
 function wholeUsage({ discarded, ...answered }: Usage): Usage {
   return discarded ? addUsage(answered, discarded) : answered;
 }
 
-function optionalSum(name: 'cachedTokens' | 'reasoningTokens' | 'cost', a: Usage, b: Usage): Partial<Usage> {
+function optionalSum(name: OptionalCount, a: Usage, b: Usage): Partial<Usage> {
   return a[name] === undefined && b[name] === undefined ? {} : { [name]: (a[name] ?? 0) + (b[name] ?? 0) };
 }
 
@@ -345,15 +350,15 @@ export function usageOf(used: readonly AgentUsage[]): Usage {
 export function lessUsage(usage: Usage, part: Usage): Usage {
   const { discarded: _, ...whole } = usage.discarded ? addUsage(usage, noUsage) : usage;
   const { discarded: __, ...known } = part.discarded ? addUsage(part, noUsage) : part;
-  const less = (
-    name: 'promptTokens' | 'completionTokens' | 'totalTokens' | 'cachedTokens' | 'reasoningTokens' | 'cost',
-  ) => Math.max(0, (whole[name] ?? 0) - (known[name] ?? 0));
+  const less = (name: 'promptTokens' | 'completionTokens' | 'totalTokens' | OptionalCount) =>
+    Math.max(0, (whole[name] ?? 0) - (known[name] ?? 0));
   return {
     ...whole,
     promptTokens: less('promptTokens'),
     completionTokens: less('completionTokens'),
     totalTokens: less('totalTokens'),
     ...(whole.cachedTokens === undefined ? {} : { cachedTokens: less('cachedTokens') }),
+    ...(whole.cacheWriteTokens === undefined ? {} : { cacheWriteTokens: less('cacheWriteTokens') }),
     ...(whole.reasoningTokens === undefined ? {} : { reasoningTokens: less('reasoningTokens') }),
     ...(whole.cost === undefined ? {} : { cost: less('cost') }),
   };

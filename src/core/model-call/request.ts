@@ -179,7 +179,8 @@ function startSpan(
   parent: Context,
 ): TracedSpan {
   if (provider.tracesAttempts === true) return leaveToAttempts({ tracing, iteration, now }, parent);
-  return startLlmSpan(tracing, { iteration, params, info: provider.info }, parent);
+  const isStreamed = provider.stream !== undefined && provider.capabilities?.streaming !== false;
+  return startLlmSpan(tracing, { iteration, params, info: provider.info, isStreamed }, parent);
 }
 
 export function callParams(

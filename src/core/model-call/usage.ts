@@ -122,7 +122,7 @@ export class ReportedUsage {
 }
 
 const counts = ['promptTokens', 'completionTokens', 'totalTokens'] as const;
-const parts = ['cachedTokens', 'reasoningTokens', 'cost'] as const;
+const parts = ['cachedTokens', 'cacheWriteTokens', 'reasoningTokens', 'cost'] as const;
 
 /** Whether a value that somebody outside gave can be counted. */
 export function isUsage(usage: Usage | undefined | null): boolean {

@@ -96,7 +96,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     this.#run = run;
     this.#out = options.out;
     this.#startedAt = deps.now();
-    const { span, traceContext } = startToolSpan(deps.tracing, started, options.parent);
+    const { span, traceContext } = startToolSpan(deps.tracing, started, options.parent, run.tool.definition.function);
     this.#span = span;
     this.#context = new CallContext(deps, { started, traceContext, owner: this });
   }

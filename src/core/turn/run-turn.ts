@@ -2,7 +2,7 @@ import type { Context, SpanContext } from '@opentelemetry/api';
 import { concat, defer, from, ignoreElements, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
 import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../../observability/spans/run-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../../observability/spans/tracing-options.ts';
-import type { AuthContext, Lease, TaskStateStore } from '../contracts/index.ts';
+import type { AuthContext, Lease, Message, TaskStateStore } from '../contracts/index.ts';
 import type { HookDeps } from '../hooks/hook-context.ts';
 import { Hooks } from '../hooks/hook-table.ts';
 import {
@@ -80,7 +80,11 @@ export function startRun(request: RunRequest, { start, contextId }: NewRun): Obs
     const { config, parentContext } = request;
     const tracing = turnTracing(config, start);
     const maxIterations = start.settings.maxIterations ?? config.maxIterations;
-    const planned = planExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext);
+    const planned = planExecuteSpan(
+      tracing,
+      { maxIterations, resumed: false, asked: () => start.messages },
+      parentContext,
+    );
     const started = startRecord(request, start, planned.spanContext);
     const { taskStateStore: store } = config;
     if (!store) return runOwned({ request, tracing, traced: planned.start() }, { past: replayOf([started]) });
@@ -150,13 +154,18 @@ function continueRun(
   const links = isThere ? linksTo(before) : [];
   const traced = startExecuteSpan(
     tracing,
-    { maxIterations: limitOf(config, turn), resumed: true, links },
+    { maxIterations: limitOf(config, turn), resumed: true, links, asked: () => askedOf(past.after) },
     parentContext,
   );
   const resumed = { lostAt: earlier.lostAt, children, queued };
   if (seen === 0) return runOwned({ request, tracing, traced, resumed }, opening);
   const steps = past.steps.filter(({ record }) => record.seq > seen);
   return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
+}
+
+/** The messages that the caller gave. */
+function askedOf({ messages, turn }: LoopState): readonly Message[] {
+  return messages.slice(0, turn.given);
 }
 
 /** The submission of a turn that no process has run yet: its journal has one record, and no lease of it was lost. */
@@ -171,7 +180,12 @@ function beginSubmitted(request: RunRequest, opening: Own, submitted: Submission
   const { config, parentContext } = request;
   const { turn } = opening.past.after;
   const tracing = turnTracing(config, turn);
-  const input = { maxIterations: limitOf(config, turn), resumed: false, links: linksTo(submitted.trace) };
+  const input = {
+    maxIterations: limitOf(config, turn),
+    resumed: false,
+    links: linksTo(submitted.trace),
+    asked: () => askedOf(opening.past.after),
+  };
   const traced = startExecuteSpan(tracing, input, parentContext);
   return runOwned({ request, tracing, traced, submitted: true }, opening);
 }

@@ -196,7 +196,7 @@ function contentText(content: Content | null): string {
  * with the answer, and at once where the call is aborted. Resolves and rejects as the provider does.
  */
 export async function tracedCall(provider: LLMProvider, params: LLMCallParams): Promise<LLMResponse> {
-  const attempt = provider.tracesAttempts === true ? undefined : startAttempt(params, provider.info);
+  const attempt = provider.tracesAttempts === true ? undefined : startAttempt(params, { info: provider.info });
   if (!attempt) return provider.call(params);
   const { traceContext } = attempt;
   const leave = (): void => attempt.cancel(usageWithoutAnswer(params, 0));

@@ -18,6 +18,7 @@ import type { Question } from '../../core/journal/index.ts';
 import { attribute } from '../attributes.ts';
 import { toolKey } from './chosen-ids.ts';
 import { contentJson, contentText, finishReasonOf, inputContent, outputContent } from './content.ts';
+import { wantsLatestConventions } from './conventions.ts';
 import {
   cancelSpan,
   failSpan,
@@ -33,6 +34,8 @@ interface LlmSpanCall {
   readonly iteration: number;
   readonly params: LLMCallParams;
   readonly info: LLMProviderInfo | undefined;
+  /** Whether its answer is streamed; absent where that is not known. */
+  readonly isStreamed?: boolean;
 }
 
 interface LlmSpanResult {
@@ -78,7 +81,7 @@ function modelOf({ params, info }: LlmSpanCall): string | undefined {
 }
 
 function requestAttributes(call: LlmSpanCall): Attributes {
-  const { iteration, params, info } = call;
+  const { iteration, params, info, isStreamed } = call;
   const model = modelOf(call);
   const attributes: Attributes = {
     [attribute.spanKind]: 'LLM',
@@ -89,6 +92,8 @@ function requestAttributes(call: LlmSpanCall): Attributes {
   if (model !== undefined) attributes[attribute.requestModel] = model;
   if (info?.serverAddress !== undefined) attributes[attribute.serverAddress] = info.serverAddress;
   if (info?.serverPort !== undefined) attributes[attribute.serverPort] = info.serverPort;
+  if (isStreamed === true) attributes[attribute.requestStream] = true;
+  if (params.responseFormat !== undefined) attributes[attribute.outputType] = 'json';
   if (params.maxTokens !== undefined) attributes[attribute.requestMaxTokens] = params.maxTokens;
   if (params.temperature !== undefined) attributes[attribute.requestTemperature] = params.temperature;
   return attributes;
@@ -119,6 +124,11 @@ function usageAttributes(usage: Usage): Attributes {
     [attribute.usageOutputTokens]: usage.completionTokens,
   };
   if (usage.cachedTokens !== undefined) attributes[attribute.usageCacheReadInputTokens] = usage.cachedTokens;
+  if (usage.cacheWriteTokens !== undefined) {
+    const { usageCacheWriteInputTokens, usageCacheCreationInputTokens } = attribute;
+    const name = wantsLatestConventions() ? usageCacheWriteInputTokens : usageCacheCreationInputTokens;
+    attributes[name] = usage.cacheWriteTokens;
+  }
   if (usage.reasoningTokens !== undefined) attributes[attribute.usageReasoningOutputTokens] = usage.reasoningTokens;
   return attributes;
 }
@@ -153,12 +163,18 @@ export function withoutAttempts(parent: Context): Context {
 }
 
 /** Starts the `llm.call` span of one request. Undefined where the call is not traced, or has a span already. */
-export function startAttempt(params: LLMCallParams, info: LLMProviderInfo | undefined): AttemptSpan | undefined {
+export function startAttempt(
+  params: LLMCallParams,
+  { info, isStreamed }: Pick<LlmSpanCall, 'info' | 'isStreamed'>,
+): AttemptSpan | undefined {
   const attempts = params.traceContext?.getValue(attemptsKey);
   if (params.traceContext === undefined || !(attempts instanceof AttemptTracing)) return undefined;
   const { tracing, iteration } = attempts.options;
   const parent = params.traceContext.deleteValue(attemptsKey);
-  return new AttemptSpan(attempts.options, startLlmSpan(tracing, { iteration, params, info }, parent));
+  return new AttemptSpan(
+    attempts.options,
+    startLlmSpan(tracing, { iteration, params, info, isStreamed: isStreamed === true }, parent),
+  );
 }
 
 /** The span of one request. Ends once, with the first of `done`, `fail` and `cancel`. */
@@ -254,6 +270,11 @@ interface ToolSpanCall {
   readonly intent: { readonly attempt: number; readonly arguments: unknown };
 }
 
+/** What the model reads about a tool; absent where it is not known. */
+interface ToolSpanTool {
+  readonly description?: string;
+}
+
 interface ToolSpanResult {
   /** Exported only with content capture. */
   readonly content: Content;
@@ -262,7 +283,12 @@ interface ToolSpanResult {
 }
 
 /** Starts `tool[name]`: one tool call. */
-export function startToolSpan(tracing: TurnTracing, call: ToolSpanCall, parent: Context): TracedSpan {
+export function startToolSpan(
+  tracing: TurnTracing,
+  call: ToolSpanCall,
+  parent: Context,
+  { description }: ToolSpanTool = {},
+): TracedSpan {
   if (isSilent(tracing)) return silentSpanBelow(parent);
   const { name } = call.call.function;
   const attributes = {
@@ -271,6 +297,7 @@ export function startToolSpan(tracing: TurnTracing, call: ToolSpanCall, parent: 
     [attribute.toolName]: name,
     [attribute.toolCallId]: call.call.id,
     [attribute.toolType]: call.call.type,
+    ...(description !== undefined && { [attribute.toolDescription]: description }),
     [attribute.callId]: call.callId,
   };
   const spanName = tracing.spanNames === 'semconv' ? `execute_tool ${name}` : `tool[${name}]`;

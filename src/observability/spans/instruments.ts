@@ -15,20 +15,24 @@ import {
   type TimeInput,
   type Tracer,
 } from '@opentelemetry/api';
+import { packageVersion } from '../../version.ts';
 import { attribute } from '../attributes.ts';
+import { wantsLatestConventions } from './conventions.ts';
 
 /** What this engine measures. Durations in seconds. */
 interface Instruments {
-  /** `gen_ai.client.operation.duration`: one request to a model. */
+  /** `gen_ai.client.operation.duration`, or `gen_ai.client.inference.duration`: one request to a model. */
   readonly operationDuration: Histogram;
-  /** `gen_ai.client.token.usage`: tokens of one request, by `gen_ai.token.type`. */
-  readonly tokenUsage: Histogram;
-  /** `gen_ai.client.operation.time_to_first_chunk` of a request that is streamed. */
+  /** Tokens of one request. The two sets of conventions count them in ways that must not be added up. */
+  readonly recordTokens: (counts: TokenCounts, dimensions: Attributes) => void;
+  /** `…time_to_first_chunk` beside it, of a request that is streamed. */
   readonly timeToFirstChunk: Histogram;
   /** `gen_ai.execute_tool.duration`: one tool call. */
   readonly toolDuration: Histogram;
   /** `gen_ai.invoke_agent.duration`: one turn of an agent. */
   readonly agentDuration: Histogram;
+  /** `gen_ai.invoke_agent.inference_calls` and `…tool_calls`: how many a turn of an agent made. Of the latest conventions alone. */
+  readonly agentCalls?: { readonly inference: Histogram; readonly tools: Histogram };
   /** `millrace.turns.live`: turns that this process runs. */
   readonly liveTurns: ReturnType<Meter['createUpDownCounter']>;
   /** `millrace.queue.wait`: how long a model call waited for its place. */
@@ -39,13 +43,16 @@ interface Instruments {
   readonly fencedAppends: ReturnType<Meter['createCounter']>;
 }
 
+/** By attribute of the span. */
+type TokenCounts = ReadonlyMap<string, AttributeValue | undefined>;
+
 let known: { readonly provider: MeterProvider; readonly instruments: Instruments | undefined } | undefined;
 
 /** The instruments, where an application has registered a meter provider; made once for each. Nothing is measured without one. */
 export function instruments(): Instruments | undefined {
   const provider = metrics.getMeterProvider();
   if (known?.provider === provider) return known.instruments;
-  const meter = provider.getMeter('millrace');
+  const meter = provider.getMeter('millrace', packageVersion);
   known = { provider, instruments: meter === createNoopMeter() ? undefined : instrumentsOf(meter) };
   return known.instruments;
 }
@@ -55,16 +62,20 @@ const seconds = [
   0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68,
 ];
 const shortSeconds = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
+const callCounts = [0, 1, 2, 4, 8, 16, 32, 64, 128];
 const tokens = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];
 
 function instrumentsOf(meter: Meter): Instruments {
+  const isLatest = wantsLatestConventions();
+  const client = isLatest ? 'gen_ai.client.inference' : 'gen_ai.client.operation';
   const histogram = (name: string, unit: string, explicitBucketBoundaries: number[], description: string) =>
     meter.createHistogram(name, { unit, description, advice: { explicitBucketBoundaries } });
   const duration = (name: string, description: string) => histogram(name, 's', seconds, description);
   return {
-    operationDuration: duration('gen_ai.client.operation.duration', 'Duration of a request to a model'),
-    tokenUsage: histogram('gen_ai.client.token.usage', '{token}', tokens, 'Tokens of a request to a model'),
-    timeToFirstChunk: duration('gen_ai.client.operation.time_to_first_chunk', 'Time to the first chunk of an answer'),
+    operationDuration: duration(`${client}.duration`, 'Duration of a request to a model'),
+    timeToFirstChunk: duration(`${client}.time_to_first_chunk`, 'Time to the first chunk of an answer'),
+    recordTokens: isLatest ? tokenCounters(meter) : tokenHistogram(meter),
+    ...(isLatest && { agentCalls: agentCalls(meter) }),
     toolDuration: duration('gen_ai.execute_tool.duration', 'Duration of a tool call'),
     agentDuration: duration('gen_ai.invoke_agent.duration', 'Duration of a turn of an agent'),
     liveTurns: meter.createUpDownCounter('millrace.turns.live', {
@@ -82,6 +93,58 @@ function instrumentsOf(meter: Meter): Instruments {
       unit: '{append}',
       description: 'Appends of a process that had lost its turn to another',
     }),
+  };
+}
+
+/** `gen_ai.client.token.usage`, by `gen_ai.token.type`. */
+function tokenHistogram(meter: Meter): Instruments['recordTokens'] {
+  const histogram = meter.createHistogram('gen_ai.client.token.usage', {
+    unit: '{token}',
+    description: 'Tokens of a request to a model',
+    advice: { explicitBucketBoundaries: tokens },
+  });
+  const types = [
+    ['input', attribute.usageInputTokens],
+    ['output', attribute.usageOutputTokens],
+  ] as const;
+  return (counts, dimensions) => {
+    for (const [type, name] of types) {
+      const count = counts.get(name);
+      if (typeof count === 'number') histogram.record(count, { ...dimensions, 'gen_ai.token.type': type });
+    }
+  };
+}
+
+/** `gen_ai.client.inference.usage.…`, one for each attribute of `gen_ai.usage`. */
+function tokenCounters(meter: Meter): Instruments['recordTokens'] {
+  const names = [
+    attribute.usageInputTokens,
+    attribute.usageOutputTokens,
+    attribute.usageCacheReadInputTokens,
+    attribute.usageCacheWriteInputTokens,
+    attribute.usageReasoningOutputTokens,
+  ];
+  const counters = names.map((name) => {
+    const options = { unit: '{token}', description: 'Tokens of requests to a model' };
+    return [
+      name,
+      meter.createCounter(name.replace('gen_ai.usage.', 'gen_ai.client.inference.usage.'), options),
+    ] as const;
+  });
+  return (counts, dimensions) => {
+    for (const [name, counter] of counters) {
+      const count = counts.get(name);
+      if (typeof count === 'number') counter.add(count, dimensions);
+    }
+  };
+}
+
+function agentCalls(meter: Meter): NonNullable<Instruments['agentCalls']> {
+  const calls = (name: string, unit: string, description: string) =>
+    meter.createHistogram(name, { unit, description, advice: { explicitBucketBoundaries: callCounts } });
+  return {
+    inference: calls('gen_ai.invoke_agent.inference_calls', '{call}', 'Model calls of a turn of an agent'),
+    tools: calls('gen_ai.invoke_agent.tool_calls', '{call}', 'Tool calls of a turn of an agent'),
   };
 }
 
@@ -216,7 +279,7 @@ class MeteredSpan implements Span {
         this.#measured.toolDuration.record(duration, this.#dimensions(attribute.toolName));
         return;
       case 'invoke_agent':
-        this.#measured.agentDuration.record(duration, this.#dimensions(attribute.agentName));
+        this.#measureAgent(duration);
     }
   }
 
@@ -226,14 +289,17 @@ class MeteredSpan implements Span {
     this.#measured.operationDuration.record(duration, dimensions);
     const firstChunk = this.#attributes.get(attribute.responseTimeToFirstChunk);
     if (typeof firstChunk === 'number') this.#measured.timeToFirstChunk.record(firstChunk, dimensions);
-    this.#recordTokens('input', attribute.usageInputTokens, dimensions);
-    this.#recordTokens('output', attribute.usageOutputTokens, dimensions);
+    this.#measured.recordTokens(this.#attributes, dimensions);
   }
 
-  #recordTokens(type: string, name: string, dimensions: Attributes): void {
-    const count = this.#attributes.get(name);
-    if (typeof count === 'number')
-      this.#measured.tokenUsage.record(count, { ...dimensions, 'gen_ai.token.type': type });
+  #measureAgent(duration: number): void {
+    const { agentDuration, agentCalls } = this.#measured;
+    const dimensions = this.#dimensions(attribute.agentName);
+    agentDuration.record(duration, dimensions);
+    const iterations = this.#attributes.get(attribute.iterations);
+    const toolCalls = this.#attributes.get(attribute.toolCalls);
+    if (typeof iterations === 'number') agentCalls?.inference.record(iterations, dimensions);
+    if (typeof toolCalls === 'number') agentCalls?.tools.record(toolCalls, dimensions);
   }
 
   /** Few values each: what would make a series of its own for each turn stays on the spans. */

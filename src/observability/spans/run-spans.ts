@@ -8,7 +8,7 @@ import {
   type SpanContext,
   trace,
 } from '@opentelemetry/api';
-import { AgentLoopError, type Message, type Usage } from '../../core/contracts/index.ts';
+import { AgentLoopError, type Message, textOf, type Usage } from '../../core/contracts/index.ts';
 import { type LoopState, resultOf } from '../../core/journal/index.ts';
 import { attribute } from '../attributes.ts';
 import { withoutAttempts } from './call-spans.ts';
@@ -26,6 +26,7 @@ import {
 
 interface TurnSpanInput {
   readonly agentName: string;
+  readonly description?: string | undefined;
   /** What this turn was asked, without the conversation before it; exported only with content capture. */
   readonly messages: readonly Message[];
 }
@@ -61,12 +62,16 @@ export function startTurnSpan(tracing: TurnTracing, input: TurnSpanInput, parent
     [attribute.spanKind]: 'AGENT',
     [attribute.operationName]: 'invoke_agent',
     [attribute.agentName]: input.agentName,
+    ...(input.description !== undefined && { [attribute.agentDescription]: input.description }),
   };
   const name = tracing.spanNames === 'semconv' ? `invoke_agent ${input.agentName}` : 'agent.turn';
   const traced = startChildSpan(tracing, name, { key: null, attributes }, parent);
   turnSpans.set(traced.span, { agentName: input.agentName, parent: trace.getSpanContext(parent) });
   if (tracing.captureContent && traced.span.isRecording()) {
-    traced.span.setAttribute(attribute.inputMessages, messagesJson(tracing, input.messages));
+    traced.span.setAttributes({
+      [attribute.inputMessages]: messagesJson(tracing, input.messages),
+      [attribute.inputValue]: lastText(tracing, input.messages),
+    });
   }
   return traced;
 }
@@ -80,7 +85,18 @@ export function finishTurnSpan(tracing: TurnTracing, span: Span, result: TurnSpa
     [attribute.toolCalls]: result.toolCalls,
     ...usageTotals(result.usage),
   });
-  if (tracing.captureContent) span.setAttribute(attribute.outputMessages, messagesJson(tracing, result.messages));
+  if (tracing.captureContent) {
+    span.setAttributes({
+      [attribute.outputMessages]: messagesJson(tracing, result.messages),
+      [attribute.outputValue]: lastText(tracing, result.messages),
+    });
+  }
+}
+
+/** The text that readers of OpenInference show of a span. */
+function lastText(tracing: TurnTracing, messages: readonly Message[]): string {
+  const last = messages.at(-1);
+  return last === undefined ? '' : contentText(tracing, textOf(last.content));
 }
 
 /** The same for the state after the last record, with the failure of a turn that failed. The end of the span is the caller's. */
@@ -97,6 +113,8 @@ interface ExecuteSpanInput {
   /** Absent where it is not known. */
   readonly maxIterations: number | undefined;
   readonly resumed: boolean;
+  /** What the turn was asked; exported only with content capture. */
+  readonly asked?: () => readonly Message[];
   /** Links to the previous run of a resumed turn. */
   readonly links?: readonly Link[];
 }
@@ -153,7 +171,11 @@ export function startExecuteSpan(
     [attribute.resumed]: input.resumed,
   };
   const options = { key: null, spanId, attributes, ...(input.links && { links: [...input.links] }) };
-  return startChildSpan(tracing, 'agent.execute', options, withoutAttempts(parent));
+  const traced = startChildSpan(tracing, 'agent.execute', options, withoutAttempts(parent));
+  if (tracing.captureContent && input.asked && traced.span.isRecording()) {
+    traced.span.setAttribute(attribute.inputValue, lastText(tracing, input.asked()));
+  }
+  return traced;
 }
 
 /** Writes that the run was left to another process: no failure of the turn. */

@@ -12,6 +12,7 @@ import {
 } from '@opentelemetry/api';
 import { AgentLoopError, messageOf, nameOf } from '../../core/contracts/index.ts';
 import { withoutSecrets } from '../../redaction.ts';
+import { packageVersion } from '../../version.ts';
 import { attribute } from '../attributes.ts';
 import { nextIdBelow, withIds } from './chosen-ids.ts';
 import { instruments, meteredTracer } from './instruments.ts';
@@ -143,8 +144,8 @@ export function silentSpanBelow(parent: Context): TracedSpan {
 export function registeredTracer(): Tracer | undefined {
   const provider = trace.getTracerProvider();
   return provider instanceof ProxyTracerProvider
-    ? provider.getDelegateTracer('millrace')
-    : provider.getTracer('millrace');
+    ? provider.getDelegateTracer('millrace', packageVersion)
+    : provider.getTracer('millrace', packageVersion);
 }
 
 /**

@@ -244,7 +244,7 @@ function isKept(kind: string): boolean {
 function sdkUsage({ inputTokens, outputTokens, raw }: SdkUsage): Usage | undefined {
   const ofWire = usageOf(raw);
   if (ofWire !== undefined) return ofWire;
-  const { total: promptTokens, cacheRead: cachedTokens } = inputTokens;
+  const { total: promptTokens, cacheRead: cachedTokens, cacheWrite: cacheWriteTokens } = inputTokens;
   const { total: completionTokens, reasoning: reasoningTokens } = outputTokens;
   if (promptTokens === undefined && completionTokens === undefined) return undefined;
   return {
@@ -252,6 +252,8 @@ function sdkUsage({ inputTokens, outputTokens, raw }: SdkUsage): Usage | undefin
     completionTokens: completionTokens ?? 0,
     totalTokens: (promptTokens ?? 0) + (completionTokens ?? 0),
     ...(cachedTokens === undefined ? {} : { cachedTokens }),
+    // Most packages say 0 of a vendor that says nothing.
+    ...(cacheWriteTokens ? { cacheWriteTokens } : {}),
     ...(reasoningTokens === undefined ? {} : { reasoningTokens }),
   };
 }

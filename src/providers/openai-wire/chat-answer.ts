@@ -323,6 +323,8 @@ export function usageOf(wire: unknown): Usage | undefined {
   if (promptTokens === undefined && stated === undefined) return undefined;
   const cachedTokens =
     countIn(wire['prompt_tokens_details'], 'cached_tokens') ?? countIn(wire, 'prompt_cache_hit_tokens');
+  // As LiteLLM passes Anthropic's on.
+  const cacheWriteTokens = countIn(wire, 'cache_creation_input_tokens');
   const reasoningTokens = countIn(wire['completion_tokens_details'], 'reasoning_tokens');
   const prompt = promptTokens ?? 0;
   const total = countIn(wire, 'total_tokens');
@@ -334,6 +336,7 @@ export function usageOf(wire: unknown): Usage | undefined {
     completionTokens,
     totalTokens: total ?? prompt + completionTokens,
     ...(cachedTokens === undefined ? {} : { cachedTokens }),
+    ...(cacheWriteTokens ? { cacheWriteTokens } : {}),
     ...(reasoningTokens === undefined ? {} : { reasoningTokens }),
     ...(cost === undefined ? {} : { cost }),
   };

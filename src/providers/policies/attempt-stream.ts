@@ -71,7 +71,8 @@ class Attempt {
 
   constructor(provider: LLMProvider, params: LLMCallParams) {
     this.#provider = provider;
-    if (provider.tracesAttempts !== true) this.#span = startAttempt(params, provider.info);
+    if (provider.tracesAttempts !== true)
+      this.#span = startAttempt(params, { info: provider.info, isStreamed: isStreaming(provider) });
     this.#reported = new ReportedUsage(params, provider);
     const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
       this.#reported.add(usage);
@@ -142,9 +143,13 @@ class Attempt {
   }
 }
 
+function isStreaming({ stream, capabilities }: LLMProvider): boolean {
+  return stream !== undefined && capabilities?.streaming !== false;
+}
+
 /** The chunks of one request; one of a provider that does not stream is its answer alone. Leaving it aborts its signal. */
 export function sourceOf(provider: LLMProvider, params: LLMCallParams): Observable<LLMChunk> {
-  if (provider.stream && provider.capabilities?.streaming !== false) return provider.stream(params);
+  if (provider.stream && isStreaming(provider)) return provider.stream(params);
   return new Observable((subscriber) => {
     const scope = new AbortScope();
     if (params.signal) scope.follow(params.signal);

@@ -43,12 +43,17 @@ function ended(span: Span): Readonly<Record<string, unknown>> {
 }
 
 describe('agent.turn', () => {
-  const input = { agentName: 'Weather', messages: [{ role: 'user', content: 'Rain?' }] } as const;
+  const input = {
+    agentName: 'Weather',
+    description: 'Knows the weather.',
+    messages: [{ role: 'user', content: 'Rain?' }],
+  } as const;
   const result = { outcome: 'completed', iterations: 2, toolCalls: 1, usage, messages: [answer.message] };
   const attributes = {
     'openinference.span.kind': 'AGENT',
     'gen_ai.operation.name': 'invoke_agent',
     'gen_ai.agent.name': 'Weather',
+    'gen_ai.agent.description': 'Knows the weather.',
     'millrace.outcome': 'completed',
     'millrace.iterations': 2,
     'millrace.tool_calls': 1,
@@ -73,6 +78,8 @@ describe('agent.turn', () => {
       ...attributes,
       'gen_ai.input.messages': '[{"role":"user","parts":[{"type":"text","content":"Rain?"}]}]',
       'gen_ai.output.messages': '[{"role":"assistant","parts":[{"type":"text","content":"It rains."}]}]',
+      'input.value': 'Rain?',
+      'output.value': 'It rains.',
     });
     expect(recorder.spans()[0]?.name).toBe('invoke_agent Weather');
   });
@@ -84,7 +91,8 @@ describe('agent.execute', () => {
     const link = {
       context: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', traceFlags: 1 },
     };
-    const { span } = startExecuteSpan(tracing, { maxIterations: 7, resumed: true, links: [link] }, ROOT_CONTEXT);
+    const input = { maxIterations: 7, resumed: true, links: [link], asked: () => [] };
+    const { span } = startExecuteSpan(tracing, input, ROOT_CONTEXT);
     finishExecuteSpan(tracing, span, {
       outcome: 'completed',
       stopReason: 'stop',
@@ -114,10 +122,11 @@ describe('agent.execute', () => {
 
   it('S1-85 has the output only where content is captured, redacted', () => {
     const tracing = turnTracing({ captureContent: true, redact: (text) => text.replace('4711', '****') }, ids);
-    const { span } = startExecuteSpan(tracing, { maxIterations: 1, resumed: false }, ROOT_CONTEXT);
+    const asked = () => [{ role: 'user' as const, content: 'What is 4711?' }];
+    const { span } = startExecuteSpan(tracing, { maxIterations: 1, resumed: false, asked }, ROOT_CONTEXT);
     const counts = { outcome: 'completed', stopReason: 'stop', iterations: 1, toolCalls: 0 };
     finishExecuteSpan(tracing, span, { ...counts, usage, output: 'the code is 4711' });
-    expect(ended(span)).toMatchObject({ 'output.value': 'the code is ****' });
+    expect(ended(span)).toMatchObject({ 'input.value': 'What is ****?', 'output.value': 'the code is ****' });
   });
 });
 
@@ -161,6 +170,37 @@ describe('llm.call', () => {
       'millrace.usage.cost_usd': 0.5,
     });
     expect(recorder.spans()[0]?.kind).toBe(SpanKind.CLIENT);
+  });
+
+  it('P-19 says what is streamed, what must be JSON, and what was written to the cache', () => {
+    const tracing = turnTracing({}, ids);
+    const responseFormat = { type: 'json_schema', name: 'answer', schema: {} } as const;
+    const call = { iteration: 1, params: { ...params, responseFormat }, info, isStreamed: true };
+    const { span } = startLlmSpan(tracing, call, ROOT_CONTEXT);
+    finishLlmSpan(tracing, span, { response: { ...answer, usage: { ...usage, cacheWriteTokens: 5 } } });
+    const attributes = ended(span);
+    expect(attributes).toMatchObject({
+      'gen_ai.request.stream': true,
+      'gen_ai.output.type': 'json',
+      'gen_ai.usage.cache_creation.input_tokens': 5,
+    });
+    expect(attributes).not.toHaveProperty('gen_ai.usage.cache_write.input_tokens');
+  });
+
+  it('P-19 has the later name of the cache on request only, in place of the other', () => {
+    process.env['OTEL_SEMCONV_STABILITY_OPT_IN'] = 'http, gen_ai_latest_experimental';
+    try {
+      const tracing = turnTracing({}, ids);
+      const { span } = startLlmSpan(tracing, { iteration: 1, params, info }, ROOT_CONTEXT);
+      finishLlmSpan(tracing, span, { response: { ...answer, usage: { ...usage, cacheWriteTokens: 5 } } });
+      const attributes = ended(span);
+      expect(attributes).toMatchObject({ 'gen_ai.usage.cache_write.input_tokens': 5 });
+      expect(attributes).not.toHaveProperty('gen_ai.usage.cache_creation.input_tokens');
+      expect(attributes).not.toHaveProperty('gen_ai.request.stream');
+      expect(attributes).not.toHaveProperty('gen_ai.output.type');
+    } finally {
+      delete process.env['OTEL_SEMCONV_STABILITY_OPT_IN'];
+    }
   });
 
   it.each([
@@ -229,6 +269,12 @@ describe('tool[name]', () => {
     finishToolSpan(tracing, span, { content: 'private', success: true });
     expect(ended(span)).toEqual(start);
     expect(recorder.spans()[0]?.status).toEqual({ code: SpanStatusCode.UNSET });
+  });
+
+  it('P-19 carries the description of the tool, where it is known', () => {
+    const tracing = turnTracing({}, ids);
+    const { span } = startToolSpan(tracing, call, ROOT_CONTEXT, { description: 'Tells the weather.' });
+    expect(ended(span)).toEqual({ ...start, 'gen_ai.tool.description': 'Tells the weather.' });
   });
 
   it('S1-86 S2-35 carries the failure', () => {
