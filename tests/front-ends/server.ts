@@ -1,12 +1,14 @@
 import { appendFileSync, readFileSync } from 'node:fs';
 import { LmdbStateStore } from 'millrace/lmdb';
+import { RedisStateStore } from 'millrace/redis';
 import { assistant } from './model.ts';
 import { listening, serverOf } from './node-server.ts';
 import { routes } from './routes.ts';
 
-// The server of the page, to be killed: server <folder of the store> <file of the page's script> <file of effects> <port>.
+// The server of the page, to be killed: server <folder or address of the store> <file of the page's script> <file of effects> <port>.
 const [path = '', script = '', effects = '', port = '0'] = process.argv.slice(2);
-const { handler } = routes(assistant(new LmdbStateStore({ path }), () => appendFileSync(effects, 'effect\n')));
+const store = path.startsWith('redis:') ? new RedisStateStore({ redis: path }) : new LmdbStateStore({ path });
+const { handler } = routes(assistant(store, () => appendFileSync(effects, 'effect\n')));
 const html =
   '<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><body></body><script type="module" src="/page.js"></script>';
 
