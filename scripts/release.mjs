@@ -41,12 +41,12 @@ try {
   if (!values['dry-run']) {
     const dated = changelog.replace('\n## Unreleased\n', () => `\n## Unreleased\n\n## ${version} - ${date}\n`);
     writeFileSync('CHANGELOG.md', dated);
+    const source = readFileSync('src/version.ts', 'utf8');
+    writeFileSync(
+      'src/version.ts',
+      source.replace(/'[^']*';$/m, () => `'${version}';`),
+    );
   }
-  const versionFile = readFileSync('src/version.ts', 'utf8');
-  writeFileSync(
-    'src/version.ts',
-    versionFile.replace(/'[^']*';$/m, () => `'${version}';`),
-  );
   run('npm', 'test');
   run('npm', 'run', 'check');
   run('npm', 'run', 'check:tarball');

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
@@ -12,7 +12,11 @@ let folder = '';
 
 const git = (...args: readonly string[]) => execFileSync('git', args, { cwd: folder, encoding: 'utf8' }).trim();
 const text = (file: string) => readFileSync(join(folder, file), 'utf8');
-const versions = () => [JSON.parse(text('package.json')).version, JSON.parse(text('package-lock.json')).version];
+const versions = () => [
+  JSON.parse(text('package.json')).version,
+  JSON.parse(text('package-lock.json')).version,
+  /'(.*)'/.exec(text('src/version.ts'))?.[1],
+];
 
 /** A repository with a package that npm does not publish, whose checks are these commands. */
 function repository(scripts: Readonly<Record<string, string>>): void {
@@ -25,6 +29,8 @@ function repository(scripts: Readonly<Record<string, string>>): void {
   const lock = { ...named, lockfileVersion: 3, requires: true, packages: { '': named } };
   writeFileSync(join(folder, 'package-lock.json'), JSON.stringify(lock));
   writeFileSync(join(folder, 'CHANGELOG.md'), changelog);
+  mkdirSync(join(folder, 'src'));
+  writeFileSync(join(folder, 'src/version.ts'), "export const packageVersion = '0.1.0';\n");
   writeFileSync(join(folder, '.gitignore'), '*.tgz\n');
   git('init', '--quiet');
   git('config', 'user.name', 'ann');
@@ -56,7 +62,7 @@ describe('a release', () => {
     repository({ check: `node -e "process.exit(require('./package.json').version === '0.2.0' ? 0 : 1)"` });
     const { status, printed } = release('0.2.0', '--date', '2026-02-03');
     expect([status, printed]).toEqual([0, expect.stringContaining('Not published.')]);
-    expect(versions()).toEqual(['0.2.0', '0.2.0']);
+    expect(versions()).toEqual(['0.2.0', '0.2.0', '0.2.0']);
     expect(text('CHANGELOG.md')).toContain('## Unreleased\n\n## 0.2.0 - 2026-02-03\n\n### Added\n\n- A thing.\n');
     expect(git('log', '-1', '--format=%s %D')).toMatch(/^release: 0\.2\.0 .*tag: v0\.2\.0/);
     expect(git('status', '--porcelain')).toBe('');
@@ -68,7 +74,7 @@ describe('a release', () => {
     const { status, printed } = release('0.2.0', '--publish');
     expect([status, printed]).toEqual([1, expect.stringContaining('nothing is changed')]);
     expect(printed).not.toContain('npm publish');
-    expect(versions()).toEqual(['0.1.0', '0.1.0']);
+    expect(versions()).toEqual(['0.1.0', '0.1.0', '0.1.0']);
     expect(text('CHANGELOG.md')).toBe(changelog);
     expect([git('status', '--porcelain'), git('tag'), git('log', '--format=%s')]).toEqual(['', '', 'first']);
     expect(existsSync(join(folder, 'millrace-0.2.0.tgz'))).toBe(false);
@@ -78,7 +84,7 @@ describe('a release', () => {
     repository({});
     writeFileSync(join(folder, '.git/hooks/pre-commit'), '#!/bin/sh\nexit 1\n', { mode: 0o755 });
     expect(release('0.2.0').status).toBe(1);
-    expect([git('status', '--porcelain'), git('tag'), ...versions()]).toEqual(['', '', '0.1.0', '0.1.0']);
+    expect([git('status', '--porcelain'), git('tag'), ...versions()]).toEqual(['', '', '0.1.0', '0.1.0', '0.1.0']);
   });
 
   it('is published last: where that fails it is committed and tagged, and the command to repeat is printed', () => {
@@ -99,6 +105,6 @@ describe('a release', () => {
     expect(release('0.2.0', '--dry-run').status).toBe(0);
     writeFileSync(join(folder, 'CHANGELOG.md'), '# Changelog\n\n## Unreleased\n\n## 0.1.0 - 2026-01-01\n');
     expect(release('0.2.0').printed).toContain('no entries under "## Unreleased"');
-    expect([git('tag'), ...versions()]).toEqual(['v0.3.0', '0.1.0', '0.1.0']);
+    expect([git('tag'), ...versions()]).toEqual(['v0.3.0', '0.1.0', '0.1.0', '0.1.0']);
   });
 });
