@@ -1,8 +1,11 @@
-import { type Message, type StoredMessage, type ToolMessage, textOf } from '../core/contracts/index.ts';
+import { AgentLoopError, type Message, type StoredMessage, type ToolMessage, textOf } from '../core/contracts/index.ts';
 import type { Chat } from './chats.ts';
+import { type FoldedTurn, foldUIChunks } from './fold-ui-chunks.ts';
 import type { ResolvedHandler } from './handler-options.ts';
 import { notFound } from './requests.ts';
 import { parsedArguments } from './shown-question.ts';
+import type { UIChunk } from './ui-chunks.ts';
+import { uiMessageChunks } from './ui-message-chunks.ts';
 
 /** A message as `useChat` takes it. */
 interface UIMessage {
@@ -24,7 +27,8 @@ export async function storedMessages(handler: ResolvedHandler, chat: Chat): Prom
   const given = open ? await journal.read(open.taskId) : [];
   const [first] = given;
   const waiting = first?.type === 'turn.started' ? first.messages : [];
-  const shown = turnsOf(stored).flatMap(({ taskId, messages }) => messagesOf(handler, taskId, messages));
+  const shown: UIMessage[] = [];
+  for (const turn of turnsOf(stored)) shown.push(...(await messagesOf(handler, turn)));
   const asked = waiting.flatMap((message, index) => userMessage(message, `${open?.taskId}-${index}`));
   if (shown.length + asked.length === 0) throw notFound();
   return [...shown, ...asked];
@@ -46,21 +50,38 @@ function turnsOf(stored: readonly StoredMessage[]): readonly StoredTurn[] {
   return turns;
 }
 
-/** What the user said, and one message with all that the turn answered. */
-function messagesOf(
-  handler: ResolvedHandler,
-  taskId: string,
-  messages: readonly StoredMessage[],
-): readonly UIMessage[] {
+/**
+ * What the user said, and one message with all that the turn answered: its stream again, folded. Of a turn whose journal is not kept any more that is made of the
+ * messages.
+ */
+async function messagesOf(handler: ResolvedHandler, { taskId, messages }: StoredTurn): Promise<readonly UIMessage[]> {
   const users = messages.flatMap(({ id, message }) => userMessage(message, id));
+  const { metadata, parts } = (await replayed(handler, taskId)) ?? madeOf(handler, taskId, messages);
+  if (parts.length === 0) return users;
+  return [...users, { id: taskId, role: 'assistant', parts, metadata }];
+}
+
+async function replayed({ agent, ...options }: ResolvedHandler, taskId: string): Promise<FoldedTurn | undefined> {
+  const { tools, reasoning, errorText } = options;
+  const encode = uiMessageChunks({ tools, reasoning, errorText });
+  const chunks: UIChunk[] = [];
+  try {
+    for await (const event of agent.observe(taskId)) chunks.push(...encode(event));
+    return foldUIChunks(chunks);
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && (error.code === 'NOT_FOUND' || error.code === 'POISON')) return undefined;
+    throw error;
+  }
+}
+
+function madeOf(handler: ResolvedHandler, taskId: string, messages: readonly StoredMessage[]): FoldedTurn {
   const results = new Map<string, ToolMessage>();
   for (const { message } of messages) if (message.role === 'tool') results.set(message.toolCallId, message);
   let iteration = 0;
   const parts = messages.flatMap(({ message }) =>
     message.role === 'assistant' ? partsOf(handler, message, { taskId, iteration: ++iteration, results }) : [],
   );
-  if (parts.length === 0) return users;
-  return [...users, { id: taskId, role: 'assistant', parts, metadata: { taskId } }];
+  return { metadata: { taskId }, parts };
 }
 
 function userMessage(message: Message, id: string): readonly UIMessage[] {

@@ -289,12 +289,43 @@ describe('uiMessageHandler', () => {
     await folded(await client.post('c', said('m1', 'Book.'), { answers: { [question]: 'Oslo' } }), message);
     await (await client.post('c', said('m2', 'Refund.'))).text();
     const messages = await (await client.ask('GET', '/c/messages')).json();
-    const shown = message.parts.filter(({ type }) => type !== 'data-question');
+    const shown = message.parts.map(({ toolCallId, ...part }) =>
+      part.type === 'data-question' ? { ...part, id: toolCallId } : { ...part, ...(toolCallId && { toolCallId }) },
+    );
     expect(messages).toMatchObject([
       { id: 'm1', role: 'user', parts: [{ type: 'text', text: 'Book.' }] },
-      { id: message.id, role: 'assistant', parts: shown },
+      { id: message.id, role: 'assistant', parts: shown, metadata: message.metadata },
       { id: 'm2', role: 'user' },
     ]);
+  });
+
+  it('gives a rejected call as denied and a turn that failed with its code, as their streams did', async () => {
+    const { client } = made([call('refund'), { text: 'Then not.' }, { error: new Error('SECRET') }]);
+    const message = await folded(await client.post('c', said('m1', 'Refund.')));
+    const id = idOf(message);
+    await (await client.post('c', approval(id, false))).text();
+    await (await client.post('c', said('m2', 'Hello.'))).text();
+    const text = await (await client.ask('GET', '/c/messages')).text();
+    expect(text).not.toContain('SECRET');
+    const denied = { type: 'dynamic-tool', state: 'output-denied', approval: { id, approved: false } };
+    expect(JSON.parse(text)).toMatchObject([
+      { id: 'm1' },
+      { parts: [{ type: 'step-start' }, denied, { type: 'step-start' }, { text: 'Then not.' }] },
+      { id: 'm2' },
+      { metadata: { state: 'failed', code: 'PROVIDER_FAILED' } },
+    ]);
+  });
+
+  it('gives the messages of a turn whose journal is not kept any more', async () => {
+    const { client, store } = made([{ reasoning: 'Hm.', text: 'Let me.', ...call('asks') }, { text: 'Going.' }]);
+    const message = await folded(await client.post('c', said('m1', 'Book.')));
+    const question = message.parts.find(({ type }) => type === 'data-question')?.toolCallId ?? '';
+    message.continue();
+    await folded(await client.post('c', said('m1', 'Book.'), { answers: { [question]: 'Oslo' } }), message);
+    store.delete(message.id ?? '');
+    const messages = await (await client.ask('GET', '/c/messages')).json();
+    const shown = message.parts.filter(({ type }) => type !== 'data-question');
+    expect(messages).toMatchObject([{ id: 'm1' }, { id: message.id, role: 'assistant', parts: shown }]);
   });
 
   it('tries a turn that failed again as a new one, and the same post attaches to that', async () => {
