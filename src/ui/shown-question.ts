@@ -10,15 +10,16 @@ export const unnamed = 'tool';
 export function shownQuestion(question: Question, taskId: string, tools: Shown['tools']): ShownQuestion {
   const { kind, toolName, prompt, data } = innermostQuestion(question);
   const isHidden = tools === 'hidden';
-  // What a tool asks is meant for whom it asks. The rest are words and arguments about a call.
+  // What a tool asks is meant for whom it asks, and a tool of the client needs its arguments. The rest are words and arguments about a call.
   const isOfTool = kind === 'input' || kind === 'auth';
+  const isForReader = isOfTool || (kind === 'client-tool' && !isHidden);
   return {
     id: `${taskId}/${question.id}`,
     callId: `${taskId}/${question.callId}`,
     kind,
     ...(isHidden ? {} : { toolName }),
     ...(prompt !== undefined && (!isHidden || isOfTool) ? { prompt } : {}),
-    ...(data !== undefined && (tools === 'full' || isOfTool) ? { data } : {}),
+    ...(data !== undefined && (tools === 'full' || isForReader) ? { data } : {}),
   };
 }
 

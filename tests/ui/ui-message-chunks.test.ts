@@ -1,5 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AgentEvent, AgentLoopError, agent, agentTools, InMemoryStateStore, retry, team, tool } from 'millrace';
+import {
+  type AgentEvent,
+  AgentLoopError,
+  agent,
+  agentTools,
+  ClientToolProvider,
+  InMemoryStateStore,
+  retry,
+  team,
+  tool,
+} from 'millrace';
 import { type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import { agUiEvents, plainEvents, sentenceOf, type UIMessageOptions, uiMessageChunks } from 'millrace/ui';
 import { lastValueFrom, type Observable, toArray } from 'rxjs';
@@ -179,6 +189,17 @@ describe('uiMessageChunks', () => {
     expect(bytesOf(events, { tools: 'hidden' })).not.toContain('refund');
     const message = foldedOf(chunksOf(events, { tools: 'hidden' }));
     expect(message.parts).toContainEqual(expect.objectContaining({ state: 'approval-requested', approvalId: 't/1:0' }));
+  });
+
+  it('gives a tool of the client its arguments, unless tools are hidden', async () => {
+    const parameters = { type: 'object', properties: { of: { type: 'string' } } } as const;
+    const place = { name: 'place', description: 'Where the user is.', parameters };
+    const steps = [{ toolCalls: [{ name: 'place', arguments: { of: 'Ann' } }] }];
+    const events = await eventsOf(steps, { tools: undefined, toolProviders: [new ClientToolProvider([place])] });
+    const question = (options: UIMessageOptions) =>
+      chunksOf(events, options).find(({ type }) => type === 'data-question');
+    expect(question({})).toMatchObject({ data: { kind: 'client-tool', toolName: 'place', data: { of: 'Ann' } } });
+    expect(JSON.stringify(question({ tools: 'hidden' }))).not.toMatch(/place|Ann/);
   });
 
   it('V-08 lets nothing of a sub-agent leave but its id and that it works', async () => {
