@@ -61,6 +61,7 @@ export type {
   AgentLoopErrorOptions,
   AgentSetup,
   AgentUsage,
+  AnswerSource,
   AppendedChunk,
   AppendOptions,
   ApprovalDecision,
@@ -204,6 +205,7 @@ export type {
   Usage,
   UserMessage,
   ValueExtension,
+  VendorCall,
   VersionOptions,
 } from './core/contracts/index.ts';
 export type {

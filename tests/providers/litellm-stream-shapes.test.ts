@@ -101,6 +101,35 @@ describe('servers of ones own machine', () => {
   });
 });
 
+describe('sources of an answer', () => {
+  const cited = (url: string, title?: string) => ({ type: 'url_citation', url_citation: { url, title } });
+  const first = { id: 'source-0', sourceType: 'url', url: 'https://a.example/', title: 'A' };
+  const second = { id: 'source-1', sourceType: 'url', url: 'https://b.example/' };
+
+  it('are what OpenAI cites, each page once, streamed or not', async () => {
+    const annotations = [
+      cited('https://a.example/', 'A'),
+      cited('https://b.example/'),
+      cited('https://a.example/', 'A'),
+    ];
+    const stream =
+      delta({ content: 'Hi' }) + delta({ annotations: [...annotations, { type: 'odd' }, null] }) + delta({}, 'stop');
+    const { response } = await replayText(stream + done);
+    expect(response.message).toEqual({ role: 'assistant', content: 'Hi', metadata: { sources: [first, second] } });
+    const whole = await replayCall(JSON.stringify(completion({ role: 'assistant', content: 'Hi', annotations })));
+    expect(whole.message).toEqual(response.message);
+  });
+
+  it('are the addresses that Perplexity and xAI list beside each chunk', async () => {
+    const listed = (choices: object[]) => event({ choices, citations: ['https://b.example/', 7] });
+    const chunk = { index: 0, delta: { content: 'Hi' }, finish_reason: null };
+    const { response } = await replayText(
+      listed([chunk]) + listed([{ index: 0, delta: {}, finish_reason: 'stop' }]) + done,
+    );
+    expect(response.message.metadata).toEqual({ sources: [{ ...second, id: 'source-0' }] });
+  });
+});
+
 describe('the shapes of a stream', () => {
   it('takes empty choices, chunks of usage only, null content, and a finish reason in a chunk of its own', async () => {
     const { chunks, response } = await replayText(

@@ -1,4 +1,5 @@
 import type { Question, ShownOptions } from '../journal/records.ts';
+import type { AnswerNotes } from './answer-notes.ts';
 import type { ErrorData } from './errors.ts';
 import type { Content, ToolCall, Usage } from './messages.ts';
 import type { FinishReason, LLMResponse } from './provider.ts';
@@ -98,7 +99,7 @@ export interface LlmCallEvent extends IterationEventBase {
   /** What the call is made with, and the names of the tools that the model may call. */
   readonly options: ShownOptions;
 }
-export interface LlmResponseEvent extends IterationEventBase {
+export interface LlmResponseEvent extends IterationEventBase, AnswerNotes {
   readonly kind: 'internal:llm-response';
   readonly text: string;
   readonly reasoning?: string;

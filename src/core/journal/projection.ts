@@ -1,3 +1,4 @@
+import { answerNotes } from '../contracts/answer-notes.ts';
 import {
   type A2AMessage,
   type A2APart,
@@ -131,6 +132,7 @@ export class Projection {
       ...(record.message.reasoning ? { reasoning: record.message.reasoning } : {}),
       ...(record.usage ? { usage: record.usage } : {}),
       ...(record.model ? { model: record.model } : {}),
+      ...answerNotes(record.message),
       durationMs: Math.max(0, this.#at - (before.call?.startedAt ?? this.#at)),
     });
     this.#checkpoint('after-llm', record.iteration);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { AssistantMessage, Content, ContentPart, ToolCall } from '../../core/contracts/index.ts';
+import type { AssistantMessage, Content, ContentPart, ToolCall, VendorCall } from '../../core/contracts/index.ts';
 import type { GrowingText } from '../../core/journal/index.ts';
 import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import type { SdkFile, SdkSource, SdkToolCall, SdkToolResult, VendorData } from './sdk-model.ts';
@@ -131,7 +131,7 @@ interface AnswerOrigin {
 
 /**
  * The message of the parts of an answer: its texts joined, then files, calls and reasoning. Other state that the vendor expects back is kept in the
- * metadata, and sources under `sources` there; an answer of texts and calls alone has none.
+ * metadata, with sources under `sources` and tools that ran at the vendor under `vendorCalls` there; an answer of texts and calls alone has none.
  */
 export function messageOfBlocks(all: readonly AnswerBlock[], { provider, sources }: AnswerOrigin): AssistantMessage {
   const blocks = all.filter((block) => !isEmpty(block));
@@ -139,6 +139,7 @@ export function messageOfBlocks(all: readonly AnswerBlock[], { provider, sources
   const reasoning = textOfBlocks(blocks, 'reasoning');
   const media = blocks.flatMap((block) => (block.type === 'media' ? [mediaPart(block.part)] : []));
   const toolCalls = blocks.flatMap((block) => (block.type === 'call' ? [toolCall(block)] : []));
+  const vendorCalls = vendorCallsOf(blocks);
   const metadata = {
     ...(isPlain(blocks)
       ? {}
@@ -150,6 +151,7 @@ export function messageOfBlocks(all: readonly AnswerBlock[], { provider, sources
           },
         }),
     ...(sources.length === 0 ? {} : { sources: asJson(sources) }),
+    ...(vendorCalls.length === 0 ? {} : { vendorCalls }),
   };
   return {
     role: 'assistant',
@@ -158,6 +160,19 @@ export function messageOfBlocks(all: readonly AnswerBlock[], { provider, sources
     ...(reasoning === '' ? {} : { reasoning }),
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };
+}
+
+function vendorCallsOf(blocks: readonly AnswerBlock[]): readonly VendorCall[] {
+  const failed = new Set(
+    blocks.flatMap((block) =>
+      block.type === 'vendor-result' && block.part.isError === true ? [block.part.toolCallId] : [],
+    ),
+  );
+  return blocks.flatMap((block) => {
+    if (block.type !== 'vendor-call') return [];
+    const { toolCallId: id, toolName: name, input } = block.part;
+    return [{ id, name, arguments: input, ...(failed.has(id) && { failed: true as const }) }];
+  });
 }
 
 function isEmpty(block: AnswerBlock): boolean {

@@ -1,4 +1,4 @@
-import type { FinishReason, LLMChunk, LLMResponse, ToolCall, Usage } from '../../core/contracts/index.ts';
+import type { AnswerSource, FinishReason, LLMChunk, LLMResponse, ToolCall, Usage } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import { isJsonObject, type JsonObject, jsonIn, type ModelServer, protocolError, vendorError } from './wire-errors.ts';
 
@@ -13,6 +13,7 @@ export class ChatAnswer {
   readonly #calls: ToolCallAssembly;
   readonly #text = new GrowingText();
   readonly #reasoning = new GrowingText();
+  readonly #sources = new Map<string, AnswerSource>();
   #finish: string | undefined;
   #usage: Usage | undefined;
   #id: string | undefined;
@@ -65,6 +66,7 @@ export class ChatAnswer {
         content: this.#text.isEmpty && toolCalls.length > 0 ? null : this.#text.toString(),
         ...calls,
         ...(this.#reasoning.isEmpty ? {} : { reasoning: this.#reasoning.toString() }),
+        ...(this.#sources.size === 0 ? {} : { metadata: { sources: [...this.#sources.values()] } }),
       },
       ...calls,
       finishReason: finishReasonOf(this.#finish, toolCalls.length > 0),
@@ -77,6 +79,8 @@ export class ChatAnswer {
   #addHead(wire: JsonObject): void {
     if (this.#id === undefined && isText(wire['id'])) this.#id = wire['id'];
     if (this.#model === undefined && isText(wire['model'])) this.#model = wire['model'];
+    const pages = wire['citations'];
+    if (Array.isArray(pages)) for (const url of pages) this.#addSource(url);
     const groq = wire['x_groq'];
     const usage = wire['usage'] ?? (isJsonObject(groq) ? groq['usage'] : undefined);
     if (usage !== undefined && usage !== null) this.#usage = usageOf(usage) ?? this.#usage;
@@ -103,11 +107,28 @@ export class ChatAnswer {
     const reasoning = isText(delta['reasoning_content']) ? delta['reasoning_content'] : delta['reasoning'];
     if (isText(reasoning)) this.#addReasoning(reasoning);
     this.#addContent(delta['content']);
+    this.#addAnnotations(delta['annotations']);
     if (isText(delta['refusal'])) this.#addText(delta['refusal']);
     const calls = delta['tool_calls'];
     if (Array.isArray(calls)) for (const call of calls) this.#addCall(call, whole);
     else if (calls !== undefined && calls !== null) throw this.#wrongShape('tool_calls that are not an array');
     else if (isJsonObject(delta['function_call'])) this.#addCall({ function: delta['function_call'] }, whole);
+  }
+
+  /** Pages that OpenAI, and others by LiteLLM, cite. */
+  #addAnnotations(annotations: unknown): void {
+    if (!Array.isArray(annotations)) return;
+    for (const annotation of annotations) {
+      const cited = isJsonObject(annotation) ? annotation['url_citation'] : undefined;
+      if (isJsonObject(cited)) this.#addSource(cited['url'], cited['title']);
+    }
+  }
+
+  /** Perplexity and xAI list addresses alone. */
+  #addSource(url: unknown, title?: unknown): void {
+    if (!isText(url)) return;
+    const { id = `source-${this.#sources.size}`, ...known } = this.#sources.get(url) ?? {};
+    this.#sources.set(url, { ...known, id, sourceType: 'url', url, ...(isText(title) && { title }) });
   }
 
   #addCall(call: unknown, whole: boolean): void {

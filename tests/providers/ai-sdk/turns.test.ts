@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type AgentLoopConfig, LocalToolProvider, redactSecrets, tool } from 'millrace';
+import { type AgentLoopConfig, agent, LocalToolProvider, redactSecrets, tool } from 'millrace';
 import { createProvider } from 'millrace/ai-sdk';
 import { AgentLoop } from 'millrace/internals';
+import type { LlmResponseEvent } from 'millrace/types';
 import { TemporaryStores } from '../../stores/lmdb/temporary-stores.ts';
 import { type Exchange, event, type RawServer, sendStream, startRawServer } from '../raw-server.ts';
 import { anthropic, claudeBlock, claudeStream, geminiBody, google, type VendorWire } from './vendor-wires.ts';
@@ -210,8 +211,18 @@ describe('what runs at the vendor', () => {
     const loop = new AgentLoop({ ...(await configOf(anthropic)), llmProvider });
     const turn = loop.startTurn([{ role: 'user', content: 'Search.' }]);
     const called: string[] = [];
-    for await (const one of turn) if (one.kind === 'internal:tool-complete') called.push(one.toolName);
+    const answers: LlmResponseEvent[] = [];
+    for await (const one of turn) {
+      if (one.kind === 'internal:tool-complete') called.push(one.toolName);
+      if (one.kind === 'internal:llm-response') answers.push(one);
+    }
     expect(called).toEqual(['nothing']);
+    expect(answers[0]).toMatchObject({
+      vendorCalls: [{ id: 'srvtoolu_1', name: 'look_up', arguments: '{"query":"seats"}' }],
+      sources: [{ sourceType: 'url', url: 'https://example.com/seats', title: 'Seats' }],
+    });
+    expect(answers[1]).not.toHaveProperty('vendorCalls');
+    expect(answers[1]).not.toHaveProperty('sources');
     expect(seen[0]?.body['tools']).toContainEqual({ type: 'web_search_20250305', name: 'web_search', max_uses: 2 });
     const [, answer] = Array.isArray(seen[1]?.body['messages']) ? seen[1].body['messages'] : [];
     expect(answer.content).toEqual([
@@ -235,6 +246,59 @@ describe('what runs at the vendor', () => {
     const { messages } = await turn.result();
     const sources = messages.find(({ role }) => role === 'assistant')?.metadata?.['sources'];
     expect(sources).toMatchObject([{ sourceType: 'url', url: 'https://example.com/seats', title: 'Seats' }]);
+  });
+
+  it('code that Google runs, and the pages it cites, are in the event of the answer', async () => {
+    const parts = [
+      { executableCode: { language: 'PYTHON', code: 'print(6 * 7)' } },
+      { codeExecutionResult: { outcome: 'OUTCOME_OK', output: '42' } },
+      { text: 'It is 42.' },
+    ];
+    const grounded = {
+      candidates: [
+        {
+          content: { role: 'model', parts: [{ text: '' }] },
+          groundingMetadata: { groundingChunks: [{ web: { uri: 'https://example.com/42', title: 'Why' } }] },
+          finishReason: 'STOP',
+        },
+      ],
+    };
+    answerWith([event(geminiBody(parts)) + event(grounded)]);
+    const { createGoogleGenerativeAI } = await import('@ai-sdk/google');
+    const llmProvider = await createProvider(google.model, {
+      apiKey: 'key-of-a-test',
+      baseUrl: server.baseUrl,
+      providerTools: { code_execution: createGoogleGenerativeAI({ apiKey: 'none' }).tools.codeExecution({}) },
+    });
+    const turn = new AgentLoop({ agentId: 'agent', llmProvider }).startTurn([{ role: 'user', content: '6 * 7?' }]);
+    const answers: LlmResponseEvent[] = [];
+    for await (const one of turn) if (one.kind === 'internal:llm-response') answers.push(one);
+    expect(answers).toMatchObject([
+      {
+        text: 'It is 42.',
+        vendorCalls: [{ name: 'code_execution', arguments: expect.stringContaining('print(6 * 7)') }],
+        sources: [{ sourceType: 'url', url: 'https://example.com/42', title: 'Why' }],
+      },
+    ]);
+  });
+
+  it('gives a value in the native form of the vendor, where capabilities say so', async () => {
+    const seen = answerWith([anthropic.text('{"n":7}')]);
+    const bot = agent({
+      name: 'bot',
+      provider: await createProvider(anthropic.model, {
+        apiKey: 'key-of-a-test',
+        baseUrl: server.baseUrl,
+        capabilities: { responseFormat: true },
+      }),
+      output: {
+        schema: { type: 'object', properties: { n: { type: 'number' } }, required: ['n'], additionalProperties: false },
+        mode: 'native',
+      },
+    });
+    const { value } = await bot.run('Seven?');
+    expect(value).toEqual({ n: 7 });
+    expect(seen[0]?.body['output_config']).toMatchObject({ format: { type: 'json_schema' } });
   });
 
   it('a picture that the model made is a part of its message, and goes back as it was', async () => {
