@@ -59,6 +59,7 @@ const seeds = { numRuns: 100 };
 const options = fc.record({
   tools: fc.constantFrom('full' as const, 'names' as const, 'hidden' as const),
   reasoning: fc.boolean(),
+  sdk: fc.constantFrom(6 as const, 7 as const),
 });
 
 describe('the UI message of a turn', () => {
