@@ -15,7 +15,7 @@ export interface HandlerOptions extends Pick<StreamOptions, 'tools' | 'reasoning
   /** Needs a `taskStateStore`. For a team: `team.asAgent()`. */
   readonly agent: Agent;
   /**
-   * Names the owner of what a request starts and sees: requests of one scope share their chats, those of others find nothing there. `undefined` refuses the
+   * Names the owner of what a request starts and sees: requests of one scope share their chats, those of others find nothing there. `undefined`, or an empty string, refuses the
    * request with 401. Take it from what you have verified, never from the body.
    */
   readonly scopeOf: (request: Request) => MaybePromise<string | undefined>;
@@ -74,7 +74,10 @@ export function resolveHandler(options: HandlerOptions, own: readonly string[] =
     throw invalidConfig('scopeOf must be a function', 'write (request) => the id of the verified user');
   if (onDisconnect !== undefined && onDisconnect !== 'cancel' && onDisconnect !== 'continue')
     throw invalidConfig(`onDisconnect is ${shownValue(onDisconnect)}`, 'it must be "cancel" or "continue"');
-  const { maxBodyBytes = 10 * 2 ** 20, maxMessages = 1_000 } = limits;
+  const { maxBodyBytes = 10 * 2 ** 20, maxMessages = 1_000, ...others } = limits;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined)
+    throw invalidConfig(`limits.${unknown} is not a limit`, 'the limits are maxBodyBytes and maxMessages');
   for (const [name, value] of Object.entries({ recoverEveryMs: recoverMs + 1, maxBodyBytes, maxMessages }))
     if (!(typeof value === 'number' && value > 0)) throw invalidConfig(`${name} is not valid`, 'give a number above 0');
   const { taskStateStore: store } = agent.options;
@@ -91,7 +94,7 @@ export function resolveHandler(options: HandlerOptions, own: readonly string[] =
 /** The owner of a request. Errors: `Refusal` with 401. */
 export async function scopeFor({ scopeOf }: HandlerOptions, request: Request): Promise<string> {
   const scope = await scopeOf(request);
-  if (typeof scope === 'string') return scope;
+  if (typeof scope === 'string' && scope !== '') return scope;
   throw new Refusal(401, 'UNAUTHENTICATED', 'Authentication is required.');
 }
 

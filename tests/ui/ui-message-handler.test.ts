@@ -258,6 +258,8 @@ describe('uiMessageHandler', () => {
     const { handler, client, store } = made([], { options: { limits: { maxBodyBytes: 1_000, maxMessages: 2 } } });
     const statusOf = async (response: Promise<Response>) => (await response).status;
     expect(await statusOf(new ChatClient(handler, '').post('c', said('m1', 'Hi.')))).toBe(401);
+    const nobody = made([], { options: { scopeOf: () => '' } });
+    expect(await statusOf(nobody.client.post('c', said('m1', 'Hi.')))).toBe(401);
     const wrong: readonly (readonly [unknown, number])[] = [
       ['{', 400],
       ['[]', 400],
@@ -357,6 +359,7 @@ describe('uiMessageHandler', () => {
       { agent: made([]).bo, scopeOf, onDisconnect: 'explode' },
       { agent: made([]).bo, scopeOf, typo: true },
       { agent: made([]).bo, scopeOf, limits: { maxBodyBytes: 0 } },
+      { agent: made([]).bo, scopeOf, limits: { maxBytes: 1 } },
     ];
     for (const options of wrong) {
       const give = () => Reflect.apply(uiMessageHandler, undefined, [options]);
