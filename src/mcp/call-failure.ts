@@ -1,6 +1,7 @@
 import { AgentLoopError, type ErrorCode } from '../core/contracts/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import { isHttp, type McpHeaders, type McpServerOptions } from './mcp-options.ts';
+import { SignInNeeded } from './sign-in/sign-in-needed.ts';
 
 /** What went wrong between this process and a server. */
 type FailureKind =
@@ -14,6 +15,8 @@ type FailureKind =
   | 'silent'
   /** It sent more than it may. */
   | 'too-large'
+  /** The user has to sign in; nothing was done. */
+  | 'sign-in'
   /** It does not accept the state that it gave before, any more. */
   | 'stale-state'
   /** We left. */
@@ -44,6 +47,7 @@ export function failureOf(thrown: unknown, { sdk, secrets }: FailureContext): Fa
     const kind = isStale ? 'stale-state' : 'refused';
     return { kind, what: `answered with an error: ${secrets.redact(error.message).slice(0, maxLength)}` };
   }
+  if (error instanceof SignInNeeded) return needsSignIn;
   if (error instanceof sdk.InsufficientScopeError) return httpFailure(403);
   if (error instanceof sdk.UnauthorizedError) return httpFailure(401);
   if (error instanceof sdk.SdkHttpError) return httpFailure(error.status);
@@ -63,6 +67,7 @@ function reasonIn(data: unknown): unknown {
   return typeof data === 'object' && data !== null ? Reflect.get(data, 'reason') : undefined;
 }
 
+const needsSignIn: Failure = { kind: 'sign-in', what: 'needs the user to sign in' };
 const notMcp: Failure = { kind: 'refused', what: 'answers with what is not MCP' };
 const notAllowed: Failure = { kind: 'refused', what: 'answered with what the protocol does not allow' };
 const sdkFailures: Readonly<Record<string, Failure>> = {
@@ -154,6 +159,11 @@ export class SecretWords {
       this.#add(value);
       this.#add(value.slice(value.indexOf(' ') + 1));
     }
+  }
+
+  /** A token, or what it is got with. */
+  addToken(token: string): void {
+    this.#add(token);
   }
 
   redact(text: string): string {

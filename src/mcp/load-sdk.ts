@@ -34,7 +34,8 @@ async function importClient() {
   const client = await import('@modelcontextprotocol/client');
   const { getDefaultEnvironment } = await import('@modelcontextprotocol/client/stdio');
   const { Client, StreamableHTTPClientTransport, ProtocolError, SdkError, SdkHttpError } = client;
-  const { InsufficientScopeError, ReadBuffer, serializeMessage, specTypeSchemas, UnauthorizedError } = client;
+  const { InsufficientScopeError, OAuthError, ReadBuffer, serializeMessage, specTypeSchemas, UnauthorizedError } =
+    client;
   return {
     Client,
     StreamableHTTPClientTransport,
@@ -42,6 +43,7 @@ async function importClient() {
     SdkError,
     SdkHttpError,
     InsufficientScopeError,
+    OAuthError,
     UnauthorizedError,
     ReadBuffer,
     serializeMessage,

@@ -20,6 +20,8 @@ import { defaultProtocol, isHttp, type McpServerOptions } from './mcp-options.ts
 import type { CallResult, OpenCall } from './open-call.ts';
 import { rootsOf } from './question-rounds.ts';
 import { answerSampling, invalidRequest } from './sampling.ts';
+import { isOAuth } from './sign-in/auth-options.ts';
+import { StoredSignIn } from './sign-in/stored-sign-in.ts';
 import { callAsTask } from './task-call.ts';
 import { type ListedTools, listTools } from './tool-list.ts';
 import { ChildTransport, httpTransport } from './transports.ts';
@@ -50,6 +52,8 @@ const noTimeout = 2_147_483_647;
 export class McpConnection {
   readonly client: Client;
   readonly transport: Transport;
+  /** The sign-in of this connection, where this package does it. */
+  readonly signIn: StoredSignIn | undefined;
   /** Whether a call was answered. */
   proven = false;
   readonly #options: ConnectionOptions;
@@ -57,6 +61,7 @@ export class McpConnection {
   /** The call on whose stream a message of the server came: over HTTP each call has its own. */
   readonly #origin = new AsyncLocalStorage<OpenCall>();
   #closed = false;
+  #leaving = false;
   #probe: Promise<void> | undefined;
   #flaw: string | undefined;
   #subscription: McpSubscription | undefined;
@@ -74,10 +79,14 @@ export class McpConnection {
       // A question would keep the call open, and be lost with this process.
       inputRequired: { autoFulfill: false },
     });
+    this.signIn = signInOf(options);
+    const authProvider =
+      this.signIn ?? (isHttp(server) && server.auth && !isOAuth(server.auth) ? server.auth.provider : undefined);
     this.transport = isHttp(server)
       ? httpTransport({
           sdk,
           server,
+          authProvider,
           onHeaders: (headers) => options.secrets.addHeaders(headers),
           onStreamEnd: (resumable) => this.#brokenOff(resumable),
           onTooLarge: ({ message }) => this.#leaveFor(message),
@@ -206,6 +215,7 @@ export class McpConnection {
     } finally {
       this.#calls.delete(call);
       this.#onFewer?.();
+      if (this.#leaving) this.closeWhenIdle();
     }
   }
 
@@ -248,6 +258,12 @@ export class McpConnection {
         this.#probe = undefined;
       });
     return this.#probe;
+  }
+
+  /** Closes once no call runs on it. */
+  closeWhenIdle(): void {
+    this.#leaving = true;
+    if (this.#calls.size === 0) void this.close();
   }
 
   /** Says goodbye, and ends the server where it is a process of ours. Never rejects. */
@@ -328,6 +344,11 @@ export class McpConnection {
     if (resumable && !this.isModern) return void this.probe();
     call.leave({ kind: 'lost', what: 'broke off its answer' });
   }
+}
+
+function signInOf({ server, secrets }: ConnectionOptions): StoredSignIn | undefined {
+  if (!isHttp(server) || !isOAuth(server.auth)) return undefined;
+  return new StoredSignIn(server.url, server.auth, (token) => secrets.addToken(token));
 }
 
 const clientInfo = { name: 'millrace', version: '1' };

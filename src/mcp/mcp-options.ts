@@ -8,6 +8,7 @@ import {
 } from '../core/contracts/index.ts';
 import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../core/model-call/index.ts';
 import { assertKnownOptions, type OptionNames } from '../stores/check-arguments.ts';
+import { checkAuth, type McpAuth } from './sign-in/auth-options.ts';
 
 /** A tool as its server describes it. */
 export interface McpToolInfo {
@@ -113,6 +114,8 @@ export interface McpHttpOptions extends McpServerSettings {
   readonly url: string | URL;
   /** Sent with each request, or a function that is asked before each; for credentials. Never logged, traced, or shown in an error. */
   readonly headers?: McpHeaders | (() => McpHeaders | Promise<McpHeaders>) | undefined;
+  /** How the user signs in, by OAuth. Default: only `headers` hold credentials. */
+  readonly auth?: McpAuth | undefined;
 }
 
 export type McpHeaders = Readonly<Record<string, string>>;
@@ -167,7 +170,7 @@ const ofProcess: OptionNames<McpProcessOptions> = {
   cwd: true,
   closeGraceMs: true,
 };
-const ofHttp: OptionNames<McpHttpOptions> = { ...shared, url: true, headers: true };
+const ofHttp: OptionNames<McpHttpOptions> = { ...shared, url: true, headers: true, auth: true };
 
 /** Throws `INVALID_CONFIG`, naming the server, the option and the cure. No value that may hold a secret is repeated. */
 export function checkMcpOptions(options: McpToolsOptions): void {
@@ -213,7 +216,8 @@ function checkHttp(owner: string, options: McpHttpOptions): void {
   const { username, password } = new URL(text);
   if (username !== '' || password !== '')
     throw invalid(`${owner}: url holds a user or a password; send them as a header: headers: { Authorization: … }`);
-  const { headers } = options;
+  const { headers, auth } = options;
+  if (auth !== undefined) checkAuth(`${owner}: auth`, auth);
   if (headers !== undefined && typeof headers !== 'function' && !isTexts(headers))
     throw invalid(
       `${owner}: headers must be an object of strings, such as { Authorization: "Bearer …" }, or a function`,

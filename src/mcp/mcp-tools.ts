@@ -1,5 +1,6 @@
 import {
   AgentLoopError,
+  invalidConfig,
   type Logger,
   messageOf,
   type ToolCall,
@@ -10,13 +11,20 @@ import {
   type ToolResult,
 } from '../core/contracts/index.ts';
 import { checkMcpOptions, type McpToolsOptions } from './mcp-options.ts';
-import { type ServerTool, ServerTools } from './server-tools.ts';
+import type { ServerTool } from './server-tool.ts';
+import { ServerTools } from './server-tools.ts';
 
 /** The tools of MCP servers. Made by {@link mcpTools}. */
 export interface McpTools extends ToolProvider {
   readonly name: string;
   /** Connects to all servers now, in place of with the first turn. Rejects as `getTools` does. */
   connect(): Promise<void>;
+  /**
+   * Finishes a sign-in to a server outside of the turn that asked for it, so that nothing of it gets into a journal: `callback` is the address that the
+   * user was sent back to, or its query. Answer the question with `true` then. Rejects with `TOOL_FAILED` where there is no such sign-in, or it
+   * failed; `INVALID_CONFIG` for a server without `auth`.
+   */
+  finishSignIn(server: string, callback: string): Promise<void>;
   /** Ends calls that wait for answers, connections, and the servers that are processes. No tool runs after that. */
   close(): Promise<void>;
 }
@@ -79,6 +87,14 @@ class McpToolProvider implements McpTools {
 
   async connect(): Promise<void> {
     await this.getTools();
+  }
+
+  async finishSignIn(server: string, callback: string): Promise<void> {
+    const found = this.#servers.find(({ name }) => name === server);
+    if (!found?.signsIn) throw invalidConfig(`there is no MCP server "${server}" with auth`, 'name one of servers');
+    const why = await found.finishSignIn(callback);
+    if (why !== undefined)
+      throw new AgentLoopError('TOOL_FAILED', `The sign-in to the MCP server "${server}" failed: ${why}.`);
   }
 
   async close(): Promise<void> {

@@ -7,7 +7,7 @@ import type {
   InputRequiredResult,
   ListRootsResult,
 } from '@modelcontextprotocol/client';
-import { AgentLoopError, type ToolContext } from '../core/contracts/index.ts';
+import { AgentLoopError, type AskOptions, type ToolContext } from '../core/contracts/index.ts';
 import { askUser } from './ask-user.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { McpServerOptions } from './mcp-options.ts';
@@ -63,6 +63,8 @@ const maxRounds = 10;
 export class QuestionRounds {
   readonly #options: QuestionRoundsOptions;
   readonly #sampling: SamplingCall;
+  /** The round that is answered, with its answers to come. */
+  current: Round | undefined;
   #round = 0;
   #asked = 0;
   #given: readonly GivenResponse[] = [];
@@ -76,12 +78,34 @@ export class QuestionRounds {
 
   /** Continues with a round that an attempt before has asked within. Throws where a question of it is open, as `ask` does. */
   resume(kept: Round): Promise<RoundParams> {
-    for (; this.#asked < kept.before; this.#asked++) this.#options.context.ask({ prompt: 'asked before' });
+    this.skipTo(kept.before);
     this.#round = kept.round;
     this.#given = kept.given;
     this.#restarted = kept.restarted;
     this.#sampling.sampled = kept.sampled;
     return this.#fulfil(kept);
+  }
+
+  /** How many questions of the call were answered in this attempt, of the server and of the sign-in. */
+  get asked(): number {
+    return this.#asked;
+  }
+
+  /** Another question of the call. Throws where it is open. */
+  ask(question: AskOptions): unknown {
+    const answer = this.#options.context.ask(question);
+    this.#asked++;
+    return answer;
+  }
+
+  /** A question of the call was answered elsewhere. */
+  noteAnswer(): void {
+    this.#asked++;
+  }
+
+  /** Passes over answers that attempts before have used. */
+  skipTo(asked: number): void {
+    while (this.#asked < asked) this.ask({ prompt: 'asked before' });
   }
 
   /** Answers what a server has to know. Throws where the user has to be asked, as `ask` does. */
@@ -107,11 +131,13 @@ export class QuestionRounds {
     this.#reusable = this.#given;
     this.#given = [];
     this.#round = 0;
+    this.current = undefined;
     return true;
   }
 
   /** The user first: what the model says to a question of the same round would be lost where the attempt ends. */
   async #fulfil(round: Round): Promise<RoundParams> {
+    this.current = round;
     const inputResponses: Record<string, InputResponse> = {};
     const reusable = [...round.reusable];
     const given = [...round.given];

@@ -6,6 +6,8 @@ import { type Failure, failureOf, SecretWords } from './call-failure.ts';
 import { type ClientSdk, loadClientSdk } from './load-sdk.ts';
 import { McpConnection } from './mcp-connection.ts';
 import { defaultProtocol, isHttp, type McpReconnectOptions, type McpServerOptions } from './mcp-options.ts';
+import { finishSignIn } from './sign-in/finish-sign-in.ts';
+import { SignInNeeded } from './sign-in/sign-in-needed.ts';
 
 export interface ServerLinkOptions {
   readonly name: string;
@@ -64,7 +66,7 @@ export class ServerLink {
 
   /**
    * A connection that works as far as anybody knows. Rejects with `MISSING_PACKAGE`; `SHUTDOWN` once closed; `TOOL_FAILED`, in words for the
-   * model, where the server cannot be reached, and at once while it is left alone.
+   * model, where the server cannot be reached, and at once while it is left alone; with `SignInNeeded`.
    */
   async connected(): Promise<McpConnection> {
     await this.#connection?.probing;
@@ -75,6 +77,23 @@ export class ServerLink {
       this.#opening = undefined;
     });
     return this.#connecting;
+  }
+
+  /** The sign-in that a request failed for, if it did. The next connection begins with what is stored then; running calls of this one end first. */
+  signInFor(thrown: unknown, connection: McpConnection): SignInNeeded | undefined {
+    const { signIn } = connection;
+    if (!this.#sdk || !(thrown instanceof this.#sdk.UnauthorizedError)) return undefined;
+    if (signIn?.authorizationUrl === undefined) return undefined;
+    if (this.#connection === connection) this.#connection = undefined;
+    connection.closeWhenIdle();
+    return new SignInNeeded(signIn);
+  }
+
+  /** Finishes a sign-in with what the user came back with. Returns why that failed, as the rest of a sentence. */
+  async finishSignIn(callback: string): Promise<string | undefined> {
+    const { server, secrets } = this;
+    if (!isHttp(server)) return 'this server has no sign-in';
+    return finishSignIn(callback, { sdk: await this.sdk(), server, secrets });
   }
 
   /** Tells what went wrong with a request. */
@@ -141,6 +160,8 @@ export class ServerLink {
       return made;
     } catch (thrown) {
       this.#verdict = undefined;
+      const signIn = this.signInFor(thrown, made);
+      if (signIn) throw signIn;
       const { protocol = defaultProtocol } = this.server;
       if (made.hasExited && made.flaw === undefined && prior === undefined && protocol === 'auto' && !this.#closed)
         return this.#opened(sdk, { kind: 'legacy' });

@@ -1,21 +1,22 @@
-import { createHash } from 'node:crypto';
-import type { RequestOptions, Tool } from '@modelcontextprotocol/client';
+import type { Tool } from '@modelcontextprotocol/client';
 import {
-  type Content,
   type JSONSchema,
   type Logger,
   messageOf,
-  type ToolContext,
   type ToolDefinition,
   type ToolPolicy,
-  type ToolResult,
 } from '../core/contracts/index.ts';
-import { foreignSchemaChecker, jsonSchemaChecker, verifyForeignSchema } from '../tools/schema-checks.ts';
+import { foreignSchemaChecker, verifyForeignSchema } from '../tools/schema-checks.ts';
 import { toolError } from './call-failure.ts';
-import { contentOfResource } from './content-parts.ts';
 import type { McpConnection } from './mcp-connection.ts';
-import type { McpAnnotations, McpServerOptions, McpToolInfo } from './mcp-options.ts';
-import { defaultIdleMs, noteRequest, ServerLink, type ServerLinkOptions } from './server-link.ts';
+import { isHttp, type McpAnnotations, type McpServerOptions, type McpToolInfo } from './mcp-options.ts';
+import { resourceTools } from './resource-tools.ts';
+import { ServerLink, type ServerLinkOptions } from './server-link.ts';
+import { exposedName, type ServerTool } from './server-tool.ts';
+import { isOAuth, type McpAuthStore } from './sign-in/auth-options.ts';
+import { SignInNeeded } from './sign-in/sign-in-needed.ts';
+import { signInTool } from './sign-in/sign-in-tool.ts';
+import { authKey } from './sign-in/stored-sign-in.ts';
 import { ToolCalls } from './tool-calls.ts';
 
 interface ServerToolsOptions extends Omit<ServerLinkOptions, 'onToolsChanged'> {
@@ -64,27 +65,76 @@ export class ServerTools {
     return this.#listing;
   }
 
+  get signsIn(): boolean {
+    return this.#authStore !== undefined;
+  }
+
+  /** Returns why that failed, as the rest of a sentence. */
+  finishSignIn(callback: string): Promise<string | undefined> {
+    return this.#link.finishSignIn(callback);
+  }
+
   async close(): Promise<void> {
     this.#calls.close();
     await this.#link.close();
   }
 
   async #list(): Promise<readonly ServerTool[]> {
-    const connection = await this.#link.connected();
+    try {
+      return await this.#listAt(await this.#link.connected());
+    } catch (thrown) {
+      if (!(thrown instanceof SignInNeeded)) throw thrown;
+      // Turns that wait for the sign-in need their tools.
+      this.#tools = this.#eachOnce([
+        ...(await this.#madeAll(await this.#remembered())),
+        signInTool(this.#link, this.#prefix),
+      ]);
+      return this.#tools;
+    }
+  }
+
+  async #listAt(connection: McpConnection): Promise<readonly ServerTool[]> {
     if (this.#isValid(connection)) return this.#tools;
     await connection.listenForChanges();
     const version = this.#version;
     const listed = await this.#listed(connection);
+    await this.#authStore?.save(authKey(this.#address, 'tools'), listed);
+    const tools = await this.#madeAll(listed);
+    if (this.#options.server.resources && connection.client.getServerCapabilities()?.resources)
+      tools.push(...resourceTools(this.#link, this.#prefix));
+    if (this.#authStore) tools.push(signInTool(this.#link, this.#prefix));
+    this.#tools = this.#eachOnce(tools);
+    this.#listedVersion = version;
+    return this.#tools;
+  }
+
+  /** The tools that the server had when somebody was signed in. */
+  async #remembered(): Promise<readonly Tool[]> {
+    const { specTypeSchemas } = await this.#link.sdk();
+    const kept = await this.#authStore?.load(authKey(this.#address, 'tools'));
+    return (Array.isArray(kept) ? kept : []).flatMap((each: unknown) => {
+      const parsed = specTypeSchemas.Tool['~standard'].validate(each);
+      return parsed.issues ? [] : [parsed.value];
+    });
+  }
+
+  get #authStore(): McpAuthStore | undefined {
+    const { server } = this.#options;
+    return isHttp(server) && isOAuth(server.auth) ? server.auth.store : undefined;
+  }
+
+  get #address(): string | URL {
+    const { server } = this.#options;
+    return isHttp(server) ? server.url : '';
+  }
+
+  async #madeAll(listed: readonly Tool[]): Promise<ServerTool[]> {
     const tools: ServerTool[] = [];
     for (const tool of listed) {
       const made = await this.#made(tool).catch((error: unknown) => this.#leaveOut(tool.name, messageOf(error)));
       if (made) tools.push(made);
     }
-    if (this.#options.server.resources && connection.client.getServerCapabilities()?.resources)
-      tools.push(...resourceTools(this.#link, this.#prefix));
-    this.#tools = this.#eachOnce(tools);
-    this.#listedVersion = version;
-    return this.#tools;
+    return tools;
   }
 
   #isValid(connection: McpConnection): boolean {
@@ -103,6 +153,8 @@ export class ServerTools {
       for (const name of missing) this.#leaveOut(name, 'the server has no such tool');
       return tools.filter(({ name }) => isWanted(name));
     } catch (thrown) {
+      const signIn = this.#link.signInFor(thrown, connection);
+      if (signIn) throw signIn;
       const failure = this.#link.failureOf(thrown);
       this.#link.attendTo(failure, connection);
       throw toolError(this.#link.name, failure, false);
@@ -161,118 +213,6 @@ function hintsOf({ title: _, ...hints }: NonNullable<Tool['annotations']>): McpT
   };
 }
 
-/** A tool of a server, as the engine sees it. */
-export interface ServerTool {
-  readonly definition: ToolDefinition;
-  readonly execute: (context: ToolContext) => Promise<ToolResult>;
-}
-
-/** A server's resources as two tools: one that lists them, one that reads one. */
-function resourceTools(link: ServerLink, prefix: string): readonly ServerTool[] {
-  return [resourceTool(link, prefix, lists), resourceTool(link, prefix, reads)];
-}
-
-interface ResourceTool {
-  readonly name: string;
-  readonly does: string;
-  readonly parameters: JSONSchema;
-  readonly method: string;
-  readonly ask: (connection: McpConnection, given: Given, options: RequestOptions) => Promise<Content>;
-}
-
-interface Given {
-  readonly cursor?: string;
-  readonly uri?: string;
-}
-
-const lists: ResourceTool = {
-  name: 'list_resources',
-  does: 'Lists the resources',
-  parameters: {
-    type: 'object',
-    properties: { cursor: { type: 'string', description: 'The nextCursor of the page before.' } },
-  },
-  method: 'resources/list',
-  async ask({ client }, { cursor }, options) {
-    const request = { method: 'resources/list' as const, params: cursor === undefined ? {} : { cursor } };
-    const { resources, nextCursor } = await client.request(request, options);
-    const templates = cursor === undefined ? await templatesOf(client, options) : [];
-    const shown = resources.map(({ uri, name, description, mimeType }) => ({ uri, name, description, mimeType }));
-    return JSON.stringify({ resources: shown, ...(templates.length > 0 && { templates }), nextCursor });
-  },
-};
-
-const reads: ResourceTool = {
-  name: 'read_resource',
-  does: 'Reads a resource',
-  parameters: {
-    type: 'object',
-    properties: { uri: { type: 'string', description: 'As the list has it, or made by a template of it.' } },
-    required: ['uri'],
-  },
-  method: 'resources/read',
-  ask: async ({ client }, { uri = '' }, options) =>
-    contentOfResource(await client.request({ method: 'resources/read', params: { uri } }, options)),
-};
-
-function resourceTool(link: ServerLink, prefix: string, tool: ResourceTool): ServerTool {
-  const { name, does, parameters } = tool;
-  return {
-    definition: {
-      type: 'function',
-      function: {
-        name: exposedName(prefix, name),
-        description: `${does} of the MCP server "${link.name}".`,
-        parameters,
-      },
-      checkArguments: jsonSchemaChecker(parameters, name),
-      readOnly: true,
-      onInDoubt: 'retry',
-      timeoutMs: 0,
-    },
-    async execute(context) {
-      return { toolCallId: context.call.id, content: await asked(link, tool, context), success: true };
-    },
-  };
-}
-
-async function asked(link: ServerLink, { method, ask }: ResourceTool, context: ToolContext): Promise<Content> {
-  const given = givenIn(context.arguments);
-  const { timeoutMs: timeout = defaultIdleMs } = link.server;
-  for (let again = false; ; again = true) {
-    const connection = await link.connected();
-    const noted = { method, link, connection, ...(given.uri !== undefined && { resourceUri: given.uri }) };
-    noteRequest(context.traceContext, noted);
-    try {
-      const content = await ask(connection, given, { signal: context.signal, timeout });
-      connection.proven = true;
-      return content;
-    } catch (thrown) {
-      const failure = context.signal.aborted
-        ? ({ kind: 'canceled', what: 'was left' } as const)
-        : link.failureOf(thrown);
-      link.attendTo(failure, connection);
-      if (failure.kind !== 'session-lost' || again || !connection.proven) throw toolError(link.name, failure, false);
-    }
-  }
-}
-
-/** A server without templates may answer that it knows no such method. */
-async function templatesOf(client: McpConnection['client'], options: RequestOptions): Promise<readonly object[]> {
-  try {
-    const { resourceTemplates } = await client.request({ method: 'resources/templates/list', params: {} }, options);
-    return resourceTemplates.map(({ uriTemplate, name, description }) => ({ uriTemplate, name, description }));
-  } catch {
-    return [];
-  }
-}
-
-function givenIn(args: unknown): Given {
-  if (typeof args !== 'object' || args === null) return {};
-  const { cursor, uri } = { cursor: undefined, uri: undefined, ...args };
-  return { ...(typeof cursor === 'string' && { cursor }), ...(typeof uri === 'string' && { uri }) };
-}
-
 /**
  * How the engine treats a tool of a server. A call that was in doubt runs again where the tool only reads or is idempotent, is asked about
  * where the server says that it may destroy something, and else fails. The limits of time are the connection's own.
@@ -303,14 +243,4 @@ function approvalOf(
   if (needed !== 'destructive') return needed;
   // A tool that says nothing of its effects may destroy something: so the protocol has it.
   return hints.readOnlyHint !== true && hints.destructiveHint !== false;
-}
-
-const maxLength = 64;
-
-/** Names for the model, in the letters that all vendors take, each once: a name that had to be changed or cut ends in a digest of the original. */
-export function exposedName(prefix: string, name: string): string {
-  const plain = `${prefix}${name.replaceAll(/[^a-zA-Z0-9_-]/g, '_')}`;
-  if (plain === `${prefix}${name}` && plain.length <= maxLength) return plain;
-  const digest = createHash('sha256').update(name).digest('hex').slice(0, 8);
-  return `${plain.slice(0, maxLength - digest.length - 1)}_${digest}`;
 }

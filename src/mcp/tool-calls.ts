@@ -14,12 +14,19 @@ import { contentOf, withTexts } from './content-parts.ts';
 import { type CallResult, isInputRequired, OpenCall } from './open-call.ts';
 import { keptRound, QuestionRounds, type RoundParams } from './question-rounds.ts';
 import { defaultIdleMs, noteRequest, type ServerLink } from './server-link.ts';
+import { keptSignIn, SignInQuestions } from './sign-in/sign-in-questions.ts';
 
 /** A tool at its server. */
 interface ToolTarget {
   readonly tool: Tool;
   /** By the schema that the tool promises for its output. */
   readonly checkOutput: ArgumentChecker | undefined;
+}
+
+/** The questions of an attempt. */
+interface Asking {
+  readonly rounds: QuestionRounds;
+  readonly signIns: SignInQuestions;
 }
 
 interface SendOptions {
@@ -63,11 +70,17 @@ export class ToolCalls {
   async run(target: ToolTarget, context: ToolContext): Promise<ToolResult> {
     const { name, server } = this.#link;
     const rounds = new QuestionRounds({ name, server, sdk: await this.#link.sdk(), context });
-    const kept = keptRound(context.kept);
+    const signIns = new SignInQuestions({ link: this.#link, rounds });
+    const signIn = keptSignIn(context.kept);
+    const kept = keptRound(signIn ? signIn.round : context.kept);
     let params = kept && (await rounds.resume(kept));
+    if (signIn) await signIns.resume(signIn);
     for (;;) {
       try {
-        const result = await this.#answered(target, context, params);
+        const answers = params;
+        const result = await signIns.during(() =>
+          this.#answered(target, context, { params: answers, rounds, signIns }),
+        );
         if (!isInputRequired(result)) return await this.#resultOf(result, target, context);
         params = await rounds.answer(result);
       } catch (thrown) {
@@ -79,15 +92,20 @@ export class ToolCalls {
   }
 
   /** The answer of one request. */
-  async #answered(target: ToolTarget, context: ToolContext, params: RoundParams | undefined): Promise<CallResult> {
+  async #answered(
+    target: ToolTarget,
+    context: ToolContext,
+    { params, ...asking }: Asking & Pick<SendOptions, 'params'>,
+  ): Promise<CallResult> {
     const held = params ? undefined : this.#taken(context.idempotencyKey);
     const call = held ?? this.#start(target, context, params);
+    if (!held) call.answered = asking.rounds.asked;
     const leave = () => call.leave({ kind: 'canceled', what: 'was left' });
     if (context.signal.aborted) leave();
     context.signal.addEventListener('abort', leave, { once: true });
     call.attend(context);
     try {
-      return await this.#attended(call, context);
+      return await this.#attended(call, context, asking);
     } finally {
       call.attend(undefined);
       context.signal.removeEventListener('abort', leave);
@@ -134,6 +152,8 @@ export class ToolCalls {
           tool,
         });
       } catch (thrown) {
+        const signIn = this.#link.signInFor(thrown, connection);
+        if (signIn) throw signIn;
         const failure = call.left ?? this.#link.failureOf(thrown);
         this.#link.attendTo(failure, connection);
         // Nothing was done: the server does not know the session. One that we have not used before is not worth another try.
@@ -148,8 +168,8 @@ export class ToolCalls {
   }
 
   /** The end of a call, with all that its server asks on the way answered. */
-  async #attended(call: OpenCall, context: ToolContext): Promise<CallResult> {
-    for (let before = 0; before < call.answered; before++) context.ask({ prompt: 'asked before' });
+  async #attended(call: OpenCall, context: ToolContext, { rounds, signIns }: Asking): Promise<CallResult> {
+    rounds.skipTo(call.answered);
     for (;;) {
       const step = await call.next();
       if (step.type === 'result') return step.result;
@@ -157,8 +177,11 @@ export class ToolCalls {
       if (step.type === 'left') throw toolError(this.#link.name, step.failure, true);
       const { params, answer } = step.elicitation;
       try {
-        const onAnswer = () => call.answered++;
-        answer(await askUser(params, { server: this.#link.name, context, onAnswer }));
+        const onAnswer = () => {
+          call.answered++;
+          rounds.noteAnswer();
+        };
+        answer(await askUser(params, { server: this.#link.name, context, kept: signIns.kept, onAnswer }));
       } catch (thrown) {
         this.#hold(call, context);
         throw thrown;

@@ -2,18 +2,20 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type {
   FetchLike,
   JSONRPCMessage,
+  OAuthClientProvider,
   ReadBuffer,
   StreamableHTTPClientTransport,
   Transport,
 } from '@modelcontextprotocol/client';
 import { AgentLoopError, inTime, systemClock } from '../core/contracts/index.ts';
-import { boundedResponse } from '../core/model-call/index.ts';
+import { type BodyLimits, boundedResponse } from '../core/model-call/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import { bodyLimitsOf, type McpHeaders, type McpHttpOptions, type McpProcessOptions } from './mcp-options.ts';
 
 interface HttpTransportOptions {
   readonly sdk: ClientSdk;
   readonly server: McpHttpOptions;
+  readonly authProvider?: OAuthClientProvider | undefined;
   /** Told of headers before they are sent. */
   readonly onHeaders: (headers: McpHeaders) => void;
   /**
@@ -35,7 +37,8 @@ const reconnectionOptions = {
 
 /** Streamable HTTP with the server's headers on each request, and an eye on answers that break off: the SDK's own waits for them for ever. */
 export function httpTransport(options: HttpTransportOptions): StreamableHTTPClientTransport {
-  const { sdk, server } = options;
+  const { sdk, server, authProvider } = options;
+  const address = new URL(server.url);
   const limits = bodyLimitsOf(server);
   // A stream that the server keeps open for what it has to say brings many messages.
   const eventLimits = { ...limits, maxBodyBytes: Number.POSITIVE_INFINITY };
@@ -45,6 +48,8 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
     return error;
   };
   const send: FetchLike = async (url, init) => {
+    if (new URL(url).href !== address.href)
+      return discreet(await fetch(url, inTimeFor(server, init)), limits, tooLarge);
     const headers = new Headers(init?.headers);
     const own = await headersOf(server);
     if (own) {
@@ -61,7 +66,27 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
     const bounded = boundedResponse(response, isOpenEnded ? eventLimits : limits, tooLarge);
     return asked?.isToolCall ? watched(bounded, options.onStreamEnd) : bounded;
   };
-  return new sdk.StreamableHTTPClientTransport(new URL(server.url), { fetch: send, reconnectionOptions });
+  return new sdk.StreamableHTTPClientTransport(address, {
+    fetch: send,
+    reconnectionOptions,
+    ...(authProvider && { authProvider }),
+  });
+}
+
+/** A request of a sign-in. It goes to an authorization server, or to metadata: the headers for the MCP server are not for them. */
+function inTimeFor({ connectTimeoutMs: ms = 30_000 }: McpHttpOptions, init: RequestInit | undefined): RequestInit {
+  const late = AbortSignal.timeout(ms);
+  return { ...init, signal: init?.signal ? AbortSignal.any([init.signal, late]) : late };
+}
+
+/** The answer to a request of a sign-in. Of an error only its code is read: the SDK shows the texts of others in errors and warnings. */
+async function discreet(response: Response, limits: BodyLimits, tooLarge: (what: string) => Error): Promise<Response> {
+  const bounded = boundedResponse(response, limits, tooLarge);
+  const { status, headers, ok } = bounded;
+  if (ok || status === 404) return bounded;
+  const body = await bounded.text();
+  const error = /^\s*\{[\s\S]*"error"\s*:\s*"([a-z_]{1,40})"/.exec(body)?.[1] ?? 'server_error';
+  return Response.json({ error }, { status, headers: { 'www-authenticate': headers.get('www-authenticate') ?? '' } });
 }
 
 /** A function that gives them has as long as the server has to start. */

@@ -1,0 +1,88 @@
+import type { OAuthClientProvider } from '@modelcontextprotocol/client';
+import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
+import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
+
+/** How to sign in to a server over HTTP: a provider of the SDK that does all of it, or options for the one of this package. */
+export type McpAuth = McpProviderOptions | McpOAuthOptions;
+
+export interface McpProviderOptions {
+  /** Redirects and finishes the sign-in itself; until then calls fail. */
+  readonly provider: OAuthClientProvider;
+}
+
+/** Sign-in by OAuth 2.1: the turn asks a question of kind `auth` where there is no valid token. */
+export interface McpOAuthOptions {
+  /** Of a client that is registered with the authorization server. Default: the client registers itself. */
+  readonly clientId?: string | undefined;
+  /** Of that client, where it has one. */
+  readonly clientSecret?: string | undefined;
+  /** The https address of a client metadata document, for authorization servers that accept one in place of a registration. */
+  readonly clientMetadataUrl?: string | undefined;
+  /** Default: those that the server asks for. */
+  readonly scopes?: readonly string[] | undefined;
+  /** Where the authorization server sends the user back to. */
+  readonly redirectUrl: string;
+  /** Keeps tokens and what a sign-in needs until it is finished. All processes that may finish it need the same. */
+  readonly store: McpAuthStore;
+}
+
+/** Keeps JSON values by key. A reader of the store can act as the user. */
+export interface McpAuthStore {
+  /** Resolves with `undefined` where there is none. */
+  load(key: string): Promise<unknown>;
+  save(key: string, value: unknown): Promise<void>;
+  delete(key: string): Promise<void>;
+}
+
+const ofProvider: OptionNames<McpProviderOptions> = { provider: true };
+const ofOAuth: OptionNames<McpOAuthOptions> = {
+  clientId: true,
+  clientSecret: true,
+  clientMetadataUrl: true,
+  scopes: true,
+  redirectUrl: true,
+  store: true,
+};
+
+export function isOAuth(auth: McpAuth | undefined): auth is McpOAuthOptions {
+  return auth !== undefined && !('provider' in auth);
+}
+
+/** Throws `INVALID_CONFIG`. No value that may be a secret is repeated. */
+export function checkAuth(owner: string, auth: McpAuth): void {
+  if (typeof auth !== 'object' || auth === null)
+    throw invalidConfig(`${owner} is ${shownValue(auth)}`, 'give { redirectUrl, store } or { provider }');
+  if (!isOAuth(auth)) {
+    assertKnownOptions(owner, auth, ofProvider);
+    if (typeof auth.provider?.tokens !== 'function')
+      throw invalidConfig(`${owner}: provider must be an OAuthClientProvider`, 'give one of the SDK, or other options');
+    return;
+  }
+  assertKnownOptions(owner, auth, ofOAuth);
+  const { clientId, clientSecret, clientMetadataUrl, scopes, redirectUrl, store } = auth;
+  if (typeof redirectUrl !== 'string' || !URL.canParse(redirectUrl))
+    throw invalidConfig(`${owner}: redirectUrl must be an address`, 'give the one that users return to');
+  for (const name of ['load', 'save', 'delete'] as const) {
+    if (typeof store?.[name] !== 'function')
+      throw invalidConfig(`${owner}: store has no ${name}`, 'give fileAuthStore(folder) or memoryAuthStore()');
+  }
+  for (const [name, value] of Object.entries({ clientId, clientSecret })) {
+    if (value !== undefined && (typeof value !== 'string' || value === ''))
+      throw invalidConfig(`${owner}: ${name} must be a string that is not empty`, 'leave it out where there is none');
+  }
+  if (clientSecret !== undefined && clientId === undefined)
+    throw invalidConfig(`${owner}: clientSecret needs clientId`, 'give both');
+  if (clientMetadataUrl !== undefined && !isDocument(clientMetadataUrl))
+    throw invalidConfig(
+      `${owner}: clientMetadataUrl must be an https address with a path`,
+      'publish the document there',
+    );
+  if (scopes !== undefined && !(Array.isArray(scopes) && scopes.every((each) => /^[!#-[\]-~]+$/.test(String(each)))))
+    throw invalidConfig(`${owner}: scopes must be an array of names without spaces`, 'give one string for each');
+}
+
+function isDocument(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, pathname } = new URL(text);
+  return protocol === 'https:' && pathname !== '/';
+}
