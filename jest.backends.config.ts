@@ -5,7 +5,7 @@ import common from './jest.config.ts';
 /** `npm run test:backends`: spans in real tracing backends, which are large to install. */
 const config: Config = {
   ...common,
-  testMatch: ['<rootDir>/tests/backends/*.backend.ts'],
+  testMatch: ['<rootDir>/tests/backends/*.e2e.ts'],
   testPathIgnorePatterns: ['/node_modules/'],
   moduleNameMapper: {
     ...common.moduleNameMapper,

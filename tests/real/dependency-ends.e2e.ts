@@ -25,7 +25,7 @@ function link(name: string, from: string): void {
 const jsonSchema =
   "declare module 'json-schema' { export interface JSONSchema7 {} export type JSONSchema7Definition = JSONSchema7 | boolean; }";
 
-describeReal(['ai-sdk-7'], 'P-18 declarations, without skipLibCheck', () => {
+describeReal(['ai-sdk-7'], 'declarations, without skipLibCheck', () => {
   beforeAll(async () => {
     await installPacked(folder.path);
     rmSync(join(modules, '@ai-sdk'), { recursive: true, force: true });
@@ -56,14 +56,14 @@ describeReal(['ai-sdk-7'], 'P-18 declarations, without skipLibCheck', () => {
   it.each([
     ['3', root],
     ['4', join(root, 'tests/ai-sdk-7')],
-  ])('compile with @ai-sdk/provider %s, whose models they accept', async (version, from) => {
+  ])('P-18 compile with @ai-sdk/provider %s, whose models they accept', async (version, from) => {
     link('@ai-sdk/provider', from);
     link('@ai-sdk/anthropic', from);
     const source = version === '3' ? ofVendor : ofVendor.replaceAll('LanguageModelV3', 'LanguageModelV4');
     expect(await said(source)).toBe('');
   });
 
-  it('compile without @ai-sdk/provider, and name no package of the AI SDK', async () => {
+  it('P-18 compile without @ai-sdk/provider, and name no package of the AI SDK', async () => {
     rmSync(join(modules, '@ai-sdk'), { recursive: true, force: true });
     expect(
       await said(`
@@ -81,7 +81,7 @@ describeReal(['ai-sdk-7'], 'P-18 declarations, without skipLibCheck', () => {
   });
 });
 
-describe('P-18 the API of OpenTelemetry', () => {
+describe('the API of OpenTelemetry', () => {
   const traced = `
     import { AgentLoop } from 'millrace';
     import { startTracing } from 'millrace/otel';
@@ -100,7 +100,7 @@ describe('P-18 the API of OpenTelemetry', () => {
   it.each([
     ['1.9.1', []],
     ['1.10.0', ['--force']],
-  ] as const)('%s: one copy is installed, and spans are recorded', async (version, forced) => {
+  ] as const)('P-18 %s: one copy is installed, and spans are recorded', async (version, forced) => {
     const project = temporaryFolder({});
     writeFileSync(join(project.path, 'package.json'), JSON.stringify({ private: true, type: 'module' }));
     writeFileSync(join(project.path, 'traced.js'), traced);
