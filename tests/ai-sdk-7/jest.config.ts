@@ -8,9 +8,11 @@ const packages = '<rootDir>/tests/ai-sdk-7/node_modules';
 const config: Config = {
   ...common,
   rootDir: '../..',
+  testMatch: ['<rootDir>/tests/providers/**/*.test.ts', '<rootDir>/tests/real/vendors.e2e.ts'],
+  testPathIgnorePatterns: ['/node_modules/'],
   moduleNameMapper: {
     ...common.moduleNameMapper,
-    '^@ai-sdk/(anthropic|google|openai-compatible)$': `${packages}/@ai-sdk/$1`,
+    '^@ai-sdk/([\\w-]+)$': `${packages}/@ai-sdk/$1`,
     '^openai$': `${packages}/openai`,
   },
   cacheDirectory: '<rootDir>/node_modules/.cache/jest-ai-sdk-7',

@@ -7,6 +7,7 @@ const run = promisify(execFile);
 
 describeReal(['ai-sdk-7'], 'the packages of AI SDK 7 and openai 7', () => {
   it.each([
+    ['models of other vendors by name', 'tests/real/vendors', 1],
     ['models of Anthropic, Google and OpenAI', 'tests/providers/ai-sdk/', 8],
     ['LiteLLMProvider', 'tests/providers/litellm-(recorded|provider|failures|cancel)', 4],
   ])('P-17 P-18 pass on Node.js 22 the tests of %s that those of v3 and 6 pass', async (_, path, files) => {

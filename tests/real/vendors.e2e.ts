@@ -4,7 +4,7 @@ import type { LLMCallParams } from 'millrace';
 import { createProvider } from 'millrace/ai-sdk';
 import { lastValueFrom } from 'rxjs';
 import { pixel } from '../providers/ai-sdk/request-of-call.ts';
-import { google } from '../providers/ai-sdk/vendor-wires.ts';
+import { google, isV4 } from '../providers/ai-sdk/vendor-wires.ts';
 import { codedError } from '../providers/provider-error.ts';
 import {
   done,
@@ -90,7 +90,7 @@ function chat(usageOf: object) {
   };
 }
 
-const wires: readonly Wire[] = [
+const known: readonly Wire[] = [
   {
     vendor: 'groq',
     model: 'groq:llama-4-scout',
@@ -146,6 +146,9 @@ const wires: readonly Wire[] = [
       ),
   },
 ];
+
+/** The package of xAI for AI SDK 7 speaks the Responses API, which the server of these tests does not. */
+const wires = known.filter(({ vendor }) => !isV4 || vendor !== 'xai');
 
 const key = 'sk-secret-0123456789';
 const parameters = { type: 'object', properties: { city: { type: 'string' } } };
