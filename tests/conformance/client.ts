@@ -2,7 +2,7 @@
 import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { InMemoryStateStore } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
-import { mcpTools } from 'millrace/mcp';
+import { mcpTools, memoryAuthStore } from 'millrace/mcp';
 import { scriptedLLM } from 'millrace/testing';
 
 interface Call {
@@ -11,10 +11,29 @@ interface Call {
 }
 
 const url = process.argv.at(-1) ?? '';
-const given: { readonly toolCalls?: readonly Call[] } = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}');
-const tools = mcpTools({ servers: { it: { url, required: true, prefix: '', roots: ['/tmp'] } } });
+interface Given {
+  readonly toolCalls?: readonly Call[];
+  readonly client_id?: string;
+  readonly client_secret?: string;
+}
+
+const given: Given = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}');
+const { client_id: clientId, client_secret: clientSecret } = given;
+const auth = {
+  redirectUrl: 'http://localhost:3000/callback',
+  store: memoryAuthStore(),
+  ...(clientId === undefined
+    ? { clientMetadataUrl: 'https://conformance-test.local/client-metadata.json' }
+    : { clientId, clientSecret }),
+};
+// Other scenarios want no sign-in.
+const isAuth = process.env['MCP_CONFORMANCE_SCENARIO']?.startsWith('auth/') ?? false;
+const server = { url, required: true, prefix: '', roots: ['/tmp'], ...(isAuth && { auth }) };
+const tools = mcpTools({ servers: { it: server } });
 const context = { taskId: 't', agentId: 'a', contextId: 'c', metadata: {}, authContext: undefined };
-const listed = await tools.getTools(context);
+const signIn = 'oauth_sign_in';
+if (isAuth) await play([{ toolCalls: [{ name: signIn }] }]);
+const listed = (await tools.getTools(context)).filter(({ function: { name } }) => name !== signIn);
 
 /** Arguments that a schema allows, as far as the suite's schemas go. */
 function argumentsFor(schema: unknown): object {
@@ -54,22 +73,7 @@ for (const call of calls.filter(isLoose)) {
 const steps = calls
   .filter((call) => !isLoose(call))
   .map((call) => ({ toolCalls: [{ name: call.name, arguments: call.arguments ?? {} }] }));
-const config = {
-  agentId: 'assistant',
-  llmProvider: scriptedLLM([...steps, { text: 'done' }]),
-  toolProviders: [tools],
-  taskStateStore: new InMemoryStateStore(),
-};
-let turn = new AgentLoop(config).startTurn([{ role: 'user', content: 'go' }]);
-for (;;) {
-  const { questions, messages } = await turn.result();
-  if (questions.length === 0) {
-    for (const { role, content } of messages) if (role === 'tool') console.log(JSON.stringify(content).slice(0, 300));
-    break;
-  }
-  const answers = Object.fromEntries(questions.map(({ id, data }) => [id, answerTo(data)]));
-  turn = AgentLoop.resume(turn.taskId, config, { answers });
-}
+await play(steps);
 await tools.close();
 
 /** What a form requires and has no default for. */
@@ -79,4 +83,32 @@ function answerTo(data: unknown): object {
   const needed = Array.isArray(required) ? required : [];
   const all = Object.entries(argumentsFor(schema)).filter(([name]) => needed.includes(name));
   return { action: 'accept', content: Object.fromEntries(all) };
+}
+
+/** A turn in which the model makes these calls, with what the server asks answered. */
+async function play(steps: readonly { readonly toolCalls: readonly Call[] }[]): Promise<void> {
+  const config = {
+    agentId: 'assistant',
+    llmProvider: scriptedLLM([...steps, { text: 'done' }]),
+    toolProviders: [tools],
+    taskStateStore: new InMemoryStateStore(),
+  };
+  let turn = new AgentLoop(config).startTurn([{ role: 'user', content: 'go' }]);
+  for (;;) {
+    const { questions, messages } = await turn.result();
+    if (questions.length === 0) {
+      for (const { role, content } of messages) if (role === 'tool') console.log(JSON.stringify(content).slice(0, 300));
+      return;
+    }
+    const answers: Record<string, object | string> = {};
+    for (const { id, kind, data } of questions) answers[id] = kind === 'auth' ? await visit(data) : answerTo(data);
+    turn = AgentLoop.resume(turn.taskId, config, { answers });
+  }
+}
+
+/** Goes where the user is sent, and returns the address at the end. */
+async function visit(data: unknown): Promise<string> {
+  const address: unknown = typeof data === 'object' && data ? Reflect.get(data, 'url') : undefined;
+  const { headers } = await fetch(String(address), { redirect: 'manual' });
+  return headers.get('location') ?? '';
 }
