@@ -1,6 +1,6 @@
-import { isLoopbackHost } from '../a2a/server/listening.ts';
 import type { Agent } from '../agent/agent.ts';
 import { AgentLoopError, type Logger, type MessageStore } from '../core/contracts/index.ts';
+import { isLoopbackHost } from '../loopback.ts';
 import type { PushStore } from '../stores/push/push-store.ts';
 import { invalidConfig } from './arguments.ts';
 import { type CommandHost, type Interruption, newId, withInterruption } from './command-host.ts';

@@ -15,5 +15,6 @@ export type {
 export { type McpTools, mcpTools } from './mcp-tools.ts';
 export type { Listening, ListenOptions } from './server/http-listener.ts';
 export { type McpServer, type McpServerSettings, mcpServer, type StdioStreams } from './server/mcp-server.ts';
+export type { McpTokenOptions } from './server/token-auth.ts';
 export type { McpAuth, McpAuthStore, McpOAuthOptions, McpProviderOptions } from './sign-in/auth-options.ts';
 export { fileAuthStore, memoryAuthStore } from './sign-in/auth-stores.ts';

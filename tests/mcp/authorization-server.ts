@@ -15,6 +15,7 @@ interface Grant {
 }
 
 export interface AuthorizationServer {
+  readonly issuer: string;
   /** The protected MCP server. */
   readonly url: string;
   /** Each request to the authorization server: its path. */
@@ -35,7 +36,10 @@ export interface AuthorizationServer {
 }
 
 /** An authorization server and, in front of an MCP server, a resource server that takes its tokens only. */
-export async function authorizationServer(behind: string): Promise<AuthorizationServer> {
+export async function authorizationServer(
+  behind: string,
+  accessToken?: (issuer: string, resource: string) => Promise<string>,
+): Promise<AuthorizationServer> {
   const asked: string[] = [];
   const secrets: string[] = [];
   const tokenHeaders: IncomingMessage['headers'][] = [];
@@ -56,8 +60,8 @@ export async function authorizationServer(behind: string): Promise<Authorization
   };
   const refuse = (response: ServerResponse, error: string) =>
     json(response, { error, error_description: secretDescription }, 400);
-  const issue = (response: ServerResponse, grant: Grant) => {
-    const [access, refresh] = [secret(), secret()];
+  const issue = async (response: ServerResponse, grant: Grant) => {
+    const [access, refresh] = [(await accessToken?.(origin, grant.resource)) ?? secret(), secret()];
     accessTokens.set(access, grant);
     refreshTokens.set(refresh, grant);
     const { scope } = grant;
@@ -149,6 +153,7 @@ export async function authorizationServer(behind: string): Promise<Authorization
   await once(server, 'listening');
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
+    issuer: origin,
     url: `${origin}/mcp`,
     asked,
     secrets,

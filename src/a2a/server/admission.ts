@@ -1,8 +1,9 @@
 import type { Request, RequestHandler } from 'express';
 import { type Clock, type Logger, RecentMap } from '../../core/contracts/index.ts';
+import { isLoopbackHost } from '../../loopback.ts';
 import { type Authentication, type AuthRequest, authenticate, challengesOf } from './authentication.ts';
 import { Caller, type Connection, callerOf, httpConnection, keepCaller } from './caller.ts';
-import { hostNameIn, isLoopbackHost } from './listening.ts';
+import { hostNameIn } from './listening.ts';
 import {
   type Binding,
   closing,

@@ -10,9 +10,9 @@ import type {
   UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import { AgentLoopError } from '../../core/contracts/index.ts';
+import { isLoopbackHost } from '../../loopback.ts';
 import { type Admission, countAsked, letIn } from './admission.ts';
 import { Caller, callerOf, GrpcConnection, keepCaller } from './caller.ts';
-import { isLoopbackHost } from './listening.ts';
 import { errorDomain, errorInfoType, normalVersion, type Refusal } from './refusal.ts';
 
 interface GrpcListenOptions {

@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import { type AddressInfo, BlockList, isIP } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { AgentLoopError, invalidConfig } from '../../core/contracts/index.ts';
 
 /** Listens, and gives where. Errors: `UNAVAILABLE`, with the reason; `INVALID_CONFIG`. */
@@ -38,17 +38,6 @@ export function unbind(server: Server): Promise<void> {
 export function shownHost(host: string): string {
   if (host === '0.0.0.0' || host === '::' || host === '') return '127.0.0.1';
   return host.includes(':') ? `[${host}]` : host;
-}
-
-const loopback = new BlockList();
-loopback.addSubnet('127.0.0.0', 8, 'ipv4');
-loopback.addAddress('::1', 'ipv6');
-
-/** Whether only this machine reaches an address, or a name that stands for one. */
-export function isLoopbackHost(host: string): boolean {
-  const bare = host.replace(/^\[(.*)\]$/, '$1').toLowerCase();
-  if (isIP(bare) === 0) return /^(localhost|.*\.localhost)\.?$/.test(bare);
-  return loopback.check(bare, isIP(bare) === 6 ? 'ipv6' : 'ipv4');
 }
 
 /** The host of a `Host` header, without its port. */

@@ -13,6 +13,7 @@ import {
   systemClock,
   type TaskStateStore,
 } from '../../core/contracts/index.ts';
+import { isLoopbackHost } from '../../loopback.ts';
 import { codeOf } from '../protocol-errors.ts';
 import { type A2AHandler, a2aRequestHandler } from '../request-handler.ts';
 import type { A2AAddress, A2AServer, A2AServerOptions, ListenOptions } from './a2a-server.ts';
@@ -23,7 +24,7 @@ import { authContextIn, callerIn, senderIn } from './caller.ts';
 import { type GrpcListener, startGrpc } from './grpc-listener.ts';
 import { guardedHandler } from './guarded-handler.ts';
 import { httpApp } from './http-app.ts';
-import { bind, isLoopbackHost, shownHost, unbind } from './listening.ts';
+import { bind, shownHost, unbind } from './listening.ts';
 import { PushDelivery } from './push/push-delivery.ts';
 import { pushRegistrations } from './push/push-registrations.ts';
 import { publicKeys } from './push/push-sender.ts';

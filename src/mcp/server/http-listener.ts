@@ -10,19 +10,22 @@ import { agentServer, OpenCalls } from './agent-server.ts';
 import type { RequestStates } from './request-state.ts';
 import type { ServedAgent } from './served-agent.ts';
 import { type Caller, type Exchange, type Refusal, Sessions } from './sessions.ts';
+import { type Challenge, type McpTokenOptions, TokenAuth } from './token-auth.ts';
 
 export interface ListenOptions {
   /** Default 0: a free one. */
   readonly port?: number | undefined;
-  /** Default `127.0.0.1`. Another one than the loopback needs `apiKeys`. */
+  /** Default `127.0.0.1`. Another one than the loopback needs `apiKeys` or `auth`. */
   readonly host?: string | undefined;
   /** Where clients find it. Default `/mcp`. */
   readonly path?: string | undefined;
   /** Each request needs one of them, as `Authorization: Bearer …`. Default: anybody on this machine may call. */
   readonly apiKeys?: readonly string[] | undefined;
+  /** Each request needs an access token of this issuer, which clients get by OAuth. In place of `apiKeys`. */
+  readonly auth?: McpTokenOptions | undefined;
   /** Clients at the same time. Default 100. */
   readonly maxSessions?: number | undefined;
-  /** Of them, those of one API key, or, without `apiKeys`, of one address. Default 25. */
+  /** Of them, those of one user or API key, or, without `auth` and `apiKeys`, of one address. Default 25. */
   readonly maxSessionsPerCaller?: number | undefined;
   /** How long a request may take to arrive; its connection is closed then. Milliseconds; default 60,000. */
   readonly requestTimeoutMs?: number | undefined;
@@ -49,6 +52,7 @@ const names: Readonly<Record<keyof ListenOptions, true>> = {
   host: true,
   path: true,
   apiKeys: true,
+  auth: true,
   maxSessions: true,
   maxSessionsPerCaller: true,
   requestTimeoutMs: true,
@@ -60,7 +64,7 @@ const maxBodyBytes = 1_048_576;
 /** Throws `INVALID_CONFIG`. */
 export function checkListening(options: ListenOptions): void {
   assertKnownOptions('listen', options, names);
-  const { port = 0, host = '127.0.0.1', path = '/mcp', apiKeys } = options;
+  const { port = 0, host = '127.0.0.1', path = '/mcp', apiKeys, auth } = options;
   const { maxSessions = 1, maxSessionsPerCaller = 1, requestTimeoutMs = 1, sessionIdleMs = 1 } = options;
   const counts = { maxSessions, maxSessionsPerCaller, requestTimeoutMs, sessionIdleMs };
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535))
@@ -72,22 +76,37 @@ export function checkListening(options: ListenOptions): void {
   }
   if (apiKeys !== undefined && (apiKeys.length === 0 || apiKeys.some((key) => key.length < 16)))
     throw invalidConfig('listen: apiKeys has none, or one that is too short', 'give keys of at least 16 characters');
-  if (!loopback.test(host) && apiKeys === undefined)
-    throw invalidConfig(`listen: host ${shownValue(host)} can be reached from elsewhere`, 'give apiKeys as well');
+  if (auth !== undefined) new TokenAuth(auth);
+  if (auth !== undefined && apiKeys !== undefined)
+    throw invalidConfig('listen: apiKeys and auth are both there', 'give one of them');
+  if (!loopback.test(host) && apiKeys === undefined && auth === undefined)
+    throw invalidConfig(
+      `listen: host ${shownValue(host)} can be reached from elsewhere`,
+      'give apiKeys or auth as well',
+    );
 }
 
 /** Serves clients over HTTP: each request by itself, and those before 2026-07-28 in sessions. */
 export async function listen(options: ListenerOptions): Promise<Listening> {
   const { port = 0, host = '127.0.0.1', path = '/mcp', requestTimeoutMs: ms = 60_000 } = options;
   const routes = new Routes(options);
+  const tokens = options.auth && new TokenAuth(options.auth);
+  const callerOf = async ({ headers, socket }: IncomingMessage): Promise<Caller | Challenge> =>
+    tokens
+      ? tokens.identify(headers.authorization)
+      : keyCallerOf(headers.authorization, socket.remoteAddress, options.apiKeys);
   const times = { requestTimeout: ms, headersTimeout: ms, connectionsCheckingInterval: Math.min(ms, 5_000) };
   const server = createServer(times, (request, response) => {
-    const refusal = refusalOf(request, options, path);
+    const metadata = tokens?.metadataAt(pathOf(request));
+    const refusal = refusalOf(request, options, metadata ? undefined : path);
     if (refusal !== undefined) return refuse(response, ...refusal);
-    const caller = callerOf(request, options.apiKeys);
-    routes
-      .handle({ request, response, caller })
-      .then((refused) => refused && refuse(response, ...refused))
+    if (metadata) return describe(request, response, metadata);
+    callerOf(request)
+      .then((caller) =>
+        'status' in caller
+          ? refuse(response, caller.status, caller.message, caller.authenticate)
+          : routes.handle({ request, response, caller }).then((refused) => refused && refuse(response, ...refused)),
+      )
       .catch(() => refuse(response, 500, 'the server failed'));
   });
   server.listen(port, host);
@@ -205,19 +224,24 @@ function parsed(text: string): unknown {
 function refusalOf(
   request: IncomingMessage,
   { host = '127.0.0.1', apiKeys }: ListenOptions,
-  path: string,
+  path: string | undefined,
 ): Refusal | undefined {
   const { origin, host: asked = '', authorization = '' } = request.headers;
   if (loopback.test(host) && !(isLoopback(`http://${asked}`) && (origin === undefined || isLoopback(origin))))
     return [403, 'this server is for this machine'];
-  if (request.url?.split('?', 1)[0] !== path) return [404, `there is nothing here but ${path}`];
+  if (path === undefined) return undefined;
+  if (pathOf(request) !== path) return [404, `there is nothing here but ${path}`];
   return apiKeys === undefined || keyOf(authorization, apiKeys) ? undefined : [401, 'a key is needed'];
 }
 
 /** The caller, as far as limits go: the holder of a key, or, where none is needed, an address. */
-function callerOf({ headers, socket }: IncomingMessage, apiKeys: readonly string[] | undefined): Caller {
-  if (apiKeys === undefined) return { name: `address ${socket.remoteAddress ?? 'unknown'}`, principal: undefined };
-  const principal = digestOf(keyOf(headers.authorization, apiKeys) ?? '').toString('base64url');
+function keyCallerOf(
+  authorization: string | undefined,
+  address: string | undefined,
+  apiKeys: readonly string[] | undefined,
+): Caller {
+  if (apiKeys === undefined) return { name: `address ${address ?? 'unknown'}`, principal: undefined };
+  const principal = digestOf(keyOf(authorization, apiKeys) ?? '').toString('base64url');
   return { name: `key ${principal}`, principal };
 }
 
@@ -238,10 +262,22 @@ function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-function refuse(response: ServerResponse, status: number, message: string): void {
+function pathOf({ url }: IncomingMessage): string | undefined {
+  return url?.split('?', 1)[0];
+}
+
+/** The metadata of the resource. Anybody may read it. */
+function describe({ method }: IncomingMessage, response: ServerResponse, metadata: object): void {
+  if (method !== 'GET') return void response.writeHead(405, { allow: 'GET' }).end();
+  response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'max-age=3600' });
+  response.end(JSON.stringify(metadata));
+}
+
+function refuse(response: ServerResponse, status: number, message: string, authenticate?: string): void {
   if (response.headersSent) return void response.destroy();
+  const challenge = authenticate ?? (status === 401 ? 'Bearer' : undefined);
   const more = {
-    ...(status === 401 && { 'www-authenticate': 'Bearer' }),
+    ...(challenge !== undefined && { 'www-authenticate': challenge }),
     ...(status === 413 && { connection: 'close' }),
   };
   response.writeHead(status, { 'content-type': 'application/json', ...more });
