@@ -25,6 +25,7 @@ export { ledgerRows, note, readLedger, verdictOf } from '../src/cli/demo/demo-to
 export { addToTally, emptyTally, endingOf, sentenceOf, tallyLine } from '../src/cli/ending.ts';
 export { duration, elapsed, oneLine, resultLine, withoutControls } from '../src/cli/format.ts';
 export { type Entry, type LineSource, PipedLines, TypedLines } from '../src/cli/line-source.ts';
+export { withLogins } from '../src/cli/mcp-login.ts';
 export { mcpServers } from '../src/cli/mcp-servers.ts';
 export { type ModelFlags, modelSettings } from '../src/cli/model.ts';
 export { keepFlags, quoted, resumeCommand, watchCommand, withKeptFlags } from '../src/cli/next-commands.ts';

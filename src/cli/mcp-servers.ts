@@ -133,7 +133,8 @@ interface McpRequest {
  */
 export async function openMcp({ specs, terminal, interruption }: McpRequest): Promise<McpTools | undefined> {
   if (specs === undefined || specs.length === 0) return undefined;
-  const servers = mcpServers(specs, terminal.env);
+  const { withLogins } = await import('./mcp-login.ts');
+  const servers = await withLogins(mcpServers(specs, terminal.env), terminal.env);
   const { mcpTools } = await import('../mcp/mcp-tools.ts');
   const silent = () => {};
   const warn = (message: string, fields: Readonly<Record<string, unknown>> = {}) =>
