@@ -6,7 +6,7 @@ import { realPart } from './real-part.ts';
 
 const run = promisify(execFile);
 const { bin = '' } = realPart('mcp-conformance');
-const revisions = ['2026-07-28', '2025-11-25'] as const;
+export const revisions = ['2026-07-28', '2025-11-25'] as const;
 
 interface Scenario {
   readonly revision: string;
@@ -30,11 +30,19 @@ export const requiredOfClients: readonly Scenario[] =
         scenariosIn(join(dirname(bin), '../requirements', `${revision}.yaml`)).map((name) => ({ revision, name })),
       );
 
+/** What the suite writes about the server at an address. Ends with a line about failures that the file does not expect. */
+export function saidOfServer(url: string, what: readonly string[]): Promise<string> {
+  return said(['server', '--url', url, ...what]);
+}
+
 /** What the suite writes about a client, a file that Node runs. */
-export async function saidOfClient(client: string, { revision, name }: Scenario): Promise<string> {
+export function saidOfClient(client: string, { revision, name }: Scenario): Promise<string> {
   const command = `${process.execPath} ${client}`;
-  const suite = [bin, 'client', '--command', command, '--scenario', name, '--spec-version', revision];
-  return run('npx', ['-y', '-p', 'node@22', 'node', ...suite, '--verbose']).then(
+  return said(['client', '--command', command, '--scenario', name, '--spec-version', revision, '--verbose']);
+}
+
+async function said(suite: readonly string[]): Promise<string> {
+  return run('npx', ['-y', '-p', 'node@22', 'node', bin, ...suite], { maxBuffer: 64 * 1_048_576 }).then(
     ({ stdout, stderr }) => stdout + stderr,
     (error: { readonly stdout?: string; readonly stderr?: string }) => `${error.stdout}${error.stderr}`,
   );
