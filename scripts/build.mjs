@@ -149,7 +149,7 @@ function keepRequiresAndNames() {
     const text = readFileSync(join(dist, file), 'utf8');
     const kept = text
       .replaceAll(ofShared, 'require("$1")')
-      .replaceAll(/__require\("node:(\w+)"\)/g, 'process.getBuiltinModule("node:$1")')
+      .replaceAll(/__require\("node:(\w+)"\)/g, 'globalThis.process.getBuiltinModule("node:$1")')
       .replaceAll(/^(var (\w+) = class )_\2 [\s\S]*?^\};$/gm, (declaration, _, name) =>
         declaration.replaceAll(new RegExp(`(?<![\\w$.#"'\`])_${name}\\b`, 'g'), ` ${name}`),
       );
