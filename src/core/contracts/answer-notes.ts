@@ -33,8 +33,7 @@ export interface AnswerNotes {
  * The notes in `metadata.sources` and `metadata.vendorCalls` of a message. Metadata may come from anywhere: entries of another form are left
  * out.
  */
-export function answerNotes({ metadata }: AssistantMessage): AnswerNotes {
-  if (metadata === undefined) return {};
+export function answerNotes(metadata: NonNullable<AssistantMessage['metadata']>): AnswerNotes {
   const sources = entriesOf(metadata['sources'], isSource);
   const vendorCalls = entriesOf(metadata['vendorCalls'], isVendorCall);
   return {

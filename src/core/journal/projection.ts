@@ -132,7 +132,7 @@ export class Projection {
       ...(record.message.reasoning ? { reasoning: record.message.reasoning } : {}),
       ...(record.usage ? { usage: record.usage } : {}),
       ...(record.model ? { model: record.model } : {}),
-      ...answerNotes(record.message),
+      ...(record.message.metadata ? answerNotes(record.message.metadata) : {}),
       durationMs: Math.max(0, this.#at - (before.call?.startedAt ?? this.#at)),
     });
     this.#checkpoint('after-llm', record.iteration);
