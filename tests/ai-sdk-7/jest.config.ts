@@ -12,7 +12,8 @@ const config: Config = {
   testPathIgnorePatterns: ['/node_modules/'],
   moduleNameMapper: {
     ...common.moduleNameMapper,
-    '^@ai-sdk/([\\w-]+)$': `${packages}/@ai-sdk/$1`,
+    // Each package has its own version of provider-utils.
+    '^@ai-sdk/((?!provider-utils$)[\\w-]+)$': `${packages}/@ai-sdk/$1`,
     '^openai$': `${packages}/openai`,
   },
   cacheDirectory: '<rootDir>/node_modules/.cache/jest-ai-sdk-7',
