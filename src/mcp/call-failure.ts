@@ -1,7 +1,7 @@
 import { AgentLoopError, type ErrorCode } from '../core/contracts/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import { isHttp, type McpHeaders, type McpServerOptions } from './mcp-options.ts';
-import { SignInNeeded } from './sign-in/sign-in-needed.ts';
+import { SignInNeeded } from './sign-in/stored-sign-in.ts';
 
 /** What went wrong between this process and a server. */
 type FailureKind =

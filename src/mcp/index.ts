@@ -17,4 +17,4 @@ export type { Listening, ListenOptions } from './server/http-listener.ts';
 export { type McpServer, type McpServerSettings, mcpServer, type StdioStreams } from './server/mcp-server.ts';
 export type { McpTokenOptions } from './server/token-auth.ts';
 export type { McpAuth, McpAuthStore, McpOAuthOptions, McpProviderOptions } from './sign-in/auth-options.ts';
-export { fileAuthStore, memoryAuthStore } from './sign-in/auth-stores.ts';
+export { fileAuthStore, memoryAuthStore } from './sign-in/auth-options.ts';

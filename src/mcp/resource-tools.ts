@@ -6,7 +6,7 @@ import { contentOfResource } from './content-parts.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import { defaultIdleMs, noteRequest, type ServerLink } from './server-link.ts';
 import { exposedName, type ServerTool } from './server-tool.ts';
-import { signInQuestions } from './sign-in/sign-in-tool.ts';
+import { signInQuestions } from './sign-in/sign-in-questions.ts';
 
 /** A server's resources as two tools: one that lists them, one that reads one. */
 export function resourceTools(link: ServerLink, prefix: string): readonly ServerTool[] {

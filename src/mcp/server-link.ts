@@ -7,7 +7,7 @@ import { type ClientSdk, loadClientSdk } from './load-sdk.ts';
 import { McpConnection } from './mcp-connection.ts';
 import { defaultProtocol, isHttp, type McpReconnectOptions, type McpServerOptions } from './mcp-options.ts';
 import { finishSignIn } from './sign-in/finish-sign-in.ts';
-import { SignInNeeded } from './sign-in/sign-in-needed.ts';
+import { SignInNeeded } from './sign-in/stored-sign-in.ts';
 
 export interface ServerLinkOptions {
   readonly name: string;

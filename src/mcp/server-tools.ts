@@ -14,9 +14,8 @@ import { resourceTools } from './resource-tools.ts';
 import { ServerLink, type ServerLinkOptions } from './server-link.ts';
 import { exposedName, type ServerTool } from './server-tool.ts';
 import { isOAuth, type McpAuthStore } from './sign-in/auth-options.ts';
-import { SignInNeeded } from './sign-in/sign-in-needed.ts';
-import { signInTool } from './sign-in/sign-in-tool.ts';
-import { authKey } from './sign-in/stored-sign-in.ts';
+import { signInTool } from './sign-in/sign-in-questions.ts';
+import { authKey, SignInNeeded } from './sign-in/stored-sign-in.ts';
 import { ToolCalls } from './tool-calls.ts';
 
 interface ServerToolsOptions extends Omit<ServerLinkOptions, 'onToolsChanged'> {

@@ -9,7 +9,7 @@ import { seedOf } from './random.ts';
 import type { Deed } from './workload/world.ts';
 
 const seed = Number(process.env['MILLRACE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-const turns = 150;
+const turns = 250;
 const atATime = 40;
 
 describe('turns whose process dies, within this one', () => {
@@ -26,7 +26,7 @@ describe('turns whose process dies, within this one', () => {
     };
     await Promise.all(Array.from({ length: atATime }, lane));
     expect(violations).toEqual([]);
-    expect(died).toBeGreaterThan(350);
+    expect(died).toBeGreaterThan(600);
   }, 240_000);
 });
 

@@ -145,7 +145,7 @@ describe('the interfaces of the core document', () => {
       fits<ours.LoopState['availableTools'], readonly ToolDefinition[]>(false),
       fits<ours.LoopState['error'], Error | undefined>(false),
     ]).not.toContain(true);
-    const page = textOf('docs/from-the-documents.md');
+    const page = textOf('docs/concepts.md');
     for (const name of ['snapshotStateStore', 'availableTools', 'pendingToolCalls', 'ArtifactStore'])
       expect(page).toContain(name);
     expect(codeBlocksIn(page).length).toBeGreaterThan(0);

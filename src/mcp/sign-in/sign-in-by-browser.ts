@@ -2,10 +2,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { AgentLoopError } from '../../core/contracts/index.ts';
 import { ServerLink } from '../server-link.ts';
-import type { McpAuthStore, McpOAuthOptions } from './auth-options.ts';
-import { memoryAuthStore } from './auth-stores.ts';
-import { SignInNeeded } from './sign-in-needed.ts';
-import { authKey, isSame } from './stored-sign-in.ts';
+import { type McpAuthStore, type McpOAuthOptions, memoryAuthStore } from './auth-options.ts';
+import { authKey, isSame, SignInNeeded } from './stored-sign-in.ts';
 
 interface BrowserSignIn {
   readonly url: string;

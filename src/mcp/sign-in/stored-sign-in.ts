@@ -1,6 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type {
-  OAuthClientInformationContext,
   OAuthClientMetadata,
   OAuthClientProvider,
   OAuthDiscoveryState,
@@ -8,6 +7,16 @@ import type {
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client';
 import type { McpOAuthOptions } from './auth-options.ts';
+
+/** A server wants the user to sign in, or to grant more, before it does anything. */
+export class SignInNeeded extends Error {
+  readonly signIn: StoredSignIn;
+
+  constructor(signIn: StoredSignIn) {
+    super('the user has to sign in');
+    this.signIn = signIn;
+  }
+}
 
 /** A sign-in that the user has not returned from. */
 interface Pending {
@@ -75,7 +84,7 @@ export class StoredSignIn implements OAuthClientProvider {
     await store.save(this.#key('client'), { client: this.#noted(client), given: clientId ?? null });
   }
 
-  async tokens(_about?: OAuthClientInformationContext): Promise<StoredOAuthTokens | undefined> {
+  async tokens(): Promise<StoredOAuthTokens | undefined> {
     const kept = await this.#options.store.load(this.#key('tokens'));
     if (!isTokens(kept)) return undefined;
     this.#onToken(kept.access_token);
