@@ -30,6 +30,8 @@ export interface AuthorizationServer {
   visit(url: string): Promise<string>;
   /** Access tokens so far are not accepted any more; with `refresh`, nor are refresh tokens. */
   expire(what?: 'access' | 'refresh'): void;
+  /** Requests for tokens are redirected there from now on, with their body. */
+  redirectTokens(to: string): void;
   /** Calls of tools need this scope from now on. */
   need(scope: string): void;
   close(): Promise<void>;
@@ -48,6 +50,7 @@ export async function authorizationServer(
   const refreshTokens = new Map<string, Grant>();
   const accessTokens = new Map<string, Grant>();
   let needed: string | undefined;
+  let tokensAt: string | undefined;
   let origin = '';
   const secret = () => {
     const made = `secret-${randomUUID()}`;
@@ -146,6 +149,7 @@ export async function authorizationServer(
         json(response, { ...JSON.parse(body), client_id: 'client-1', token_endpoint_auth_method: 'none' }, 201),
       );
     if (url.pathname === '/authorize') return authorize(url, response);
+    if (url.pathname === '/token' && tokensAt) return void response.writeHead(307, { location: tokensAt }).end();
     if (url.pathname === '/token') return void token(request, response);
     return void response.writeHead(404).end();
   });
@@ -163,6 +167,9 @@ export async function authorizationServer(
     expire: (what = 'access') => {
       accessTokens.clear();
       if (what === 'refresh') refreshTokens.clear();
+    },
+    redirectTokens: (to) => {
+      tokensAt = to;
     },
     need: (scope) => {
       needed = scope;

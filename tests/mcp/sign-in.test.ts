@@ -239,6 +239,17 @@ it('P-08 takes an answer once', async () => {
   await expect(tools.finishSignIn('it', callback)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
 });
 
+it('P-08 sends no code and no verifier to another origin that the authorization server redirects to', async () => {
+  const [server, other] = [await protectedServer(), await protectedServer()];
+  server.redirectTokens(`${other.issuer}/token`);
+  const tools = process(server.url, memoryAuthStore());
+  const provider = scriptedLLM(signingIn);
+  const { callback } = await asked(server, { tools, taskStateStore: new InMemoryStateStore(), provider });
+  await expect(tools.finishSignIn('it', callback)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  expect(server.asked).toContain('/token');
+  expect(other.asked).toEqual([]);
+});
+
 it('P-08 sends the headers of an MCP server to no authorization server', async () => {
   const server = await protectedServer();
   const tools = process(server.url, memoryAuthStore(), { headers: { 'x-api-key': 'key-of-the-mcp-server' } });
