@@ -83,6 +83,23 @@ describe('a schema of an MCP server', () => {
     expect(blockedMs).toBeLessThan(250);
   });
 
+  it('H-11 is tried again where the process did not run meanwhile', async () => {
+    const check = jsonSchemaChecker(
+      { type: 'object', properties: { text: { type: 'string', pattern: '^a+$' } } },
+      'a tool of a busy machine',
+    );
+    let reads = 0;
+    const stopped = {
+      get text() {
+        // As a process that is stopped: time passes, and it uses none.
+        if (reads++ === 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700);
+        return 'aaa';
+      },
+    };
+    expect(await check(stopped)).toMatchObject({ ok: true });
+    expect(reads).toBeGreaterThan(1);
+  });
+
   it('H-11 checks what it is meant to check as any other', async () => {
     expect((await called('in_member', { b: 7 })).told).toBe('ran');
     expect((await called('in_member', { aa: 7 })).told).toContain('arguments.aa must be string');
