@@ -3,7 +3,7 @@ import { isTerminal } from 'millrace/internals';
 import { violationsOf } from '../crash/invariants.ts';
 import type { Deed } from '../crash/workload/world.ts';
 import { dispatchedTwice, wakeUpsLost } from './dispatch.ts';
-import { bornAgain, type Faults, isInOutage, jobsLostWith } from './faults.ts';
+import { bornAgain, type Faults, isInOutage, killsOf } from './faults.ts';
 import type { LoadDeed } from './ledger.ts';
 import { type LoadTurn, loadPlan } from './turns.ts';
 
@@ -47,7 +47,10 @@ export function findingsOf(remains: Remains, boundMs: number): Findings {
     ...stalls.map(({ pid }) => pid),
   ]);
   const ofTask = byTask(deeds);
-  const killedWith = killsOf(faults, ofTask);
+  const killedWith = killsOf(faults, (task, by) => {
+    const took = (ofTask.get(task) ?? []).flatMap((deed) => (deed.type === 'took' && deed.at <= by ? [deed] : []));
+    return took.sort((a, b) => b.at - a.at)[0]?.pid;
+  });
   const violations: string[] = [];
   const takeovers: number[] = [];
   let inOutage = 0;
@@ -70,12 +73,15 @@ export function findingsOf(remains: Remains, boundMs: number): Findings {
     for (const when of unexplained(records, acts, remains, stalls))
       violations.push(`${taskId}: a turn changes its owner only where that died: it was resumed ${when}`);
     violations.push(...observedWrong(taskId, records, own));
-    violations.push(...wakeUpsLost({ taskId, records, deeds: own }, faults, boundMs));
+    violations.push(
+      ...wakeUpsLost({ taskId, records, deeds: own, killed: killedWith.get(taskId) ?? [] }, faults, boundMs),
+    );
   }
   const all = turns.map(({ taskId }) => ({
     taskId,
     records: journals.get(taskId) ?? [],
     deeds: ofTask.get(taskId) ?? [],
+    killed: killedWith.get(taskId) ?? [],
   }));
   violations.push(...dispatchedTwice(all, faults, places));
   const { broken, waits } = sharesOf(remains, ofTask, killedWith);
@@ -138,21 +144,6 @@ function takeoversOf(
     const killedAgain = killedWith.filter((at) => at > from && at <= to);
     return [{ from: Math.max(from, ...killedAgain, ...lostAgain.map(({ at }) => at)), to }];
   });
-}
-
-/** When workers were killed that had a turn's job, for each turn. */
-function killsOf({ workers }: Faults, ofTask: ReadonlyMap<string, readonly LoadDeed[]>) {
-  const kills = new Map<string, number[]>();
-  for (const fault of workers) {
-    const tookLast = (task: string) =>
-      ofTask
-        .get(task)
-        ?.flatMap((deed) => (deed.type === 'took' && deed.at <= fault.at ? [deed] : []))
-        .sort((a, b) => a.at - b.at)
-        .at(-1)?.pid;
-    for (const task of jobsLostWith(fault, tookLast)) kills.set(task, [...(kills.get(task) ?? []), fault.at]);
-  }
-  return kills;
 }
 
 /** When a worker asked for the lease of a turn for the first time. */

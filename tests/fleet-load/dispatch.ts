@@ -7,10 +7,12 @@ export interface TurnRemains {
   readonly taskId: string;
   readonly records: readonly JournalRecord[];
   readonly deeds: readonly LoadDeed[];
+  /** When workers were killed that had its job. */
+  readonly killed: readonly number[];
 }
 
 /** An answer wakes its turn: nobody waits for a sweep. Where a worker died that had the turn, the time counts from then. */
-export function wakeUpsLost({ taskId, records, deeds }: TurnRemains, faults: Faults, boundMs: number) {
+export function wakeUpsLost({ taskId, records, deeds, killed }: TurnRemains, faults: Faults, boundMs: number) {
   return deeds.flatMap((deed) => {
     if (deed.type !== 'answered') return [];
     // Whoever answers a turn that nobody has writes the answer into its journal.
@@ -19,7 +21,8 @@ export function wakeUpsLost({ taskId, records, deeds }: TurnRemains, faults: Fau
     if (to === undefined) return [`${taskId}: an answered turn continues: it did not`];
     const pids = new Set(deeds.flatMap((each) => (each.type === 'took' ? [each.pid] : [])));
     const died = faults.workers.filter(({ pid, at }) => pids.has(pid) && at >= deed.at && at <= to);
-    const from = Math.max(deed.at, ...died.map(({ at }) => at));
+    const lost = killed.filter((at) => at >= deed.at && at <= to);
+    const from = Math.max(deed.at, ...lost, ...died.map(({ at }) => at));
     const ms = to - bornAgain(faults, from, to);
     return ms > boundMs ? [`${taskId}: an answered turn continues within ${boundMs} ms: it took ${ms} ms`] : [];
   });

@@ -20,10 +20,26 @@ export interface ActiveJob {
   readonly worker: string;
 }
 
-/** What a killed worker had, also what it was just being given and had not noted. `tookLast`: the process that noted last that it has a turn. */
-export function jobsLostWith({ pid, active = [] }: WorkerFault, tookLast: (task: string) => number | undefined) {
-  const names = new Set(active.flatMap(({ task, worker }) => (tookLast(task) === pid ? [worker] : [])));
-  return active.flatMap(({ task, worker }) => (names.has(worker) ? [task] : []));
+/**
+ * When workers were killed that had a turn's job, for each turn: also one that was just being given it, and had not noted that. `tookLast`: the process
+ * that noted last, by then, that it has a turn.
+ */
+export function killsOf({ workers }: Faults, tookLast: (task: string, by: number) => number | undefined) {
+  const pids = new Map<string, Map<number, number>>();
+  for (const { at, active = [] } of workers)
+    for (const { task, worker } of active) {
+      const pid = tookLast(task, at);
+      if (pid === undefined) continue;
+      const counts = pids.get(worker) ?? new Map<number, number>();
+      pids.set(worker, counts.set(pid, (counts.get(pid) ?? 0) + 1));
+    }
+  const kills = new Map<string, number[]>();
+  for (const { pid, at, active = [] } of workers)
+    for (const { task, worker } of active) {
+      const [[likely] = []] = [...(pids.get(worker) ?? [])].sort(([, one], [, other]) => other - one);
+      if (likely === pid) kills.set(task, [...(kills.get(task) ?? []), at]);
+    }
+  return kills;
 }
 
 /** How long after its restart clients may take to connect again. */
