@@ -12,6 +12,7 @@ export class LoadProcess {
   readonly pid: number;
   /** What it used of the processors, as far as it said. */
   cpuMs = 0;
+  /** Resolves also once it is gone. */
   readonly ready: Promise<void>;
   isPaused = false;
   readonly #child: ChildProcess;
@@ -24,6 +25,7 @@ export class LoadProcess {
     this.pid = child.pid ?? 0;
     running.add(child);
     this.ready = new Promise((resolve) => {
+      child.once('exit', () => resolve());
       child.on('message', (report: Report) => {
         if (report.type === 'ready') resolve();
         if (report.type === 'cpu') this.cpuMs = report.ms;

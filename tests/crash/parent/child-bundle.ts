@@ -36,7 +36,17 @@ export class ChildBundle {
       '@grpc/grpc-js',
       '@bufbuild/protobuf',
     ];
-    const options = ['--bundle', '--splitting', '--platform=node', '--format=esm', '--log-level=warning'];
+    // For packages in the old format, which ask for modules of Node.js at run time.
+    const require =
+      'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);';
+    const options = [
+      '--bundle',
+      '--splitting',
+      '--platform=node',
+      '--format=esm',
+      '--log-level=warning',
+      `--banner:js=${require}`,
+    ];
     execFileSync(join('node_modules', '.bin', 'esbuild'), [
       join(sources, entry),
       ...options,

@@ -71,8 +71,11 @@ export class CrashChild {
     return { outcomes: this.#outcomes, losses: this.#losses };
   }
 
+  /** Rejects where it ended by itself before it began. */
   async order(order: Order): Promise<void> {
-    await this.#ready;
+    await Promise.race([this.#ready, this.#gone]);
+    if (this.#isGone && this.#child.exitCode !== null && this.reached === undefined)
+      throw new Error(`A child ended with ${this.#child.exitCode} before its first order: ${this.#errors}`);
     this.reached = undefined;
     this.outages = 0;
     this.#outcomes.clear();
