@@ -10,7 +10,7 @@ import {
   resolveHandler,
   routeOf,
 } from './handler-options.ts';
-import { checkedId, jsonBody, malformed, Refusal } from './requests.ts';
+import { checkedId, filePart, jsonBody, malformed, Refusal } from './requests.ts';
 
 /**
  * Serves clients of AG-UI 1.0 such as `HttpAgent`, wherever it is mounted: `POST …` takes a `RunAgentInput` and streams the run, `POST …/<threadId>/stop` cancels.
@@ -73,7 +73,7 @@ function answerIn(entry: unknown): readonly [string, unknown] {
   const id = checkedId('interruptId', interruptId);
   if (status === 'resolved' && payload === undefined) throw malformed('A resolved entry of resume needs a payload.');
   if (status === 'resolved') return [id, payload];
-  if (status === 'cancelled') return [id, { approved: false, ...(isObject(payload) ? payload : {}) }];
+  if (status === 'cancelled') return [id, { ...(isObject(payload) ? payload : {}), approved: false }];
   throw malformed('The status of an entry of resume must be "resolved" or "cancelled".');
 }
 
@@ -99,10 +99,7 @@ function contentOf(part: unknown): readonly ContentPart[] {
   const { type, text, source } = part;
   if (type === 'text' && typeof text === 'string') return text === '' ? [] : [{ type, text }];
   const url = urlOf(source);
-  if (url === undefined) return [];
-  if (type === 'image') return [{ type: 'image_url', image_url: { url } }];
-  if (!url.startsWith('data:')) throw malformed('A file must be an image, or come with its data.');
-  return [{ type: 'file', file: { file_data: url } }];
+  return url === undefined ? [] : [filePart(url, type === 'image')];
 }
 
 function urlOf(source: unknown): string | undefined {

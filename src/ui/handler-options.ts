@@ -24,8 +24,8 @@ export interface HandlerOptions extends Pick<StreamOptions, 'tools' | 'reasoning
   /** The `context` that tools and hooks get in turns of this request. Default: none. */
   readonly contextOf?: ((request: Request) => unknown) | undefined;
   /**
-   * What becomes of a turn whose client disconnects. `'continue'`: it continues, and the client can come back; `stop` ends it. `'cancel'`: it is cancelled. Default:
-   * `'continue'` where the store outlives the process, else `'cancel'`.
+   * What becomes of a turn whose client disconnects. `'continue'`: it continues, and the client can come back; `stop` ends it. `'cancel'`: it is cancelled when
+   * the response that started it is left, also where others follow the turn. Default: `'continue'` where the store outlives the process, else `'cancel'`.
    */
   readonly onDisconnect?: 'cancel' | 'continue' | undefined;
   /** How often turns of these chats that nobody runs are looked for, from the first request on. Milliseconds; default 30,000; 0: never. */

@@ -1,4 +1,11 @@
-import { AgentLoopError, type ErrorCode, hasTooManyValues, isObject, nestsTooDeep } from '../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  type ContentPart,
+  type ErrorCode,
+  hasTooManyValues,
+  isObject,
+  nestsTooDeep,
+} from '../core/contracts/index.ts';
 import { sentenceOf } from './stream-options.ts';
 
 /** Why a request is refused before there is a stream. Its sentence is shown to the client. */
@@ -90,6 +97,13 @@ const maxIdLength = 256;
 export function checkedId(name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '' && value.length <= maxIdLength) return value;
   throw malformed(`${name} must be a string of 1 to ${maxIdLength} characters.`);
+}
+
+/** A file of a message as the model reads it. Errors: `Refusal` for one that is no image and that would have to be fetched. */
+export function filePart(url: string, isImage: boolean, filename?: unknown): ContentPart {
+  if (isImage) return { type: 'image_url', image_url: { url } };
+  if (!url.startsWith('data:')) throw malformed('A file must be an image, or a data URL.');
+  return { type: 'file', file: { file_data: url, ...(typeof filename === 'string' ? { filename } : {}) } };
 }
 
 /** A digest of names as an id that every store takes: 43 characters. Not of `node:crypto`, which browsers and edge functions lack. */

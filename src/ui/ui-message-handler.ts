@@ -9,7 +9,7 @@ import {
   resolveHandler,
   routeOf,
 } from './handler-options.ts';
-import { checkedId, jsonBody, malformed, Refusal } from './requests.ts';
+import { checkedId, filePart, jsonBody, malformed, Refusal } from './requests.ts';
 import { storedMessages } from './ui-messages.ts';
 
 export interface UIMessageHandlerOptions extends HandlerOptions {
@@ -95,8 +95,5 @@ function contentOf(part: unknown): readonly ContentPart[] {
   const { type, text, url, mediaType, filename } = part;
   if (type === 'text' && typeof text === 'string') return text === '' ? [] : [{ type, text }];
   if (type !== 'file' || typeof url !== 'string') return [];
-  if (typeof mediaType === 'string' && mediaType.startsWith('image/'))
-    return [{ type: 'image_url', image_url: { url } }];
-  if (!url.startsWith('data:')) throw malformed('A file must be an image, or a data URL.');
-  return [{ type: 'file', file: { file_data: url, ...(typeof filename === 'string' ? { filename } : {}) } }];
+  return [filePart(url, typeof mediaType === 'string' && mediaType.startsWith('image/'), filename)];
 }

@@ -91,12 +91,13 @@ describe('agUiHandler', () => {
     expect(runs()).toBe(1);
   });
 
-  it('takes a cancelled interrupt as a call that is not approved', async () => {
+  it('takes a cancelled interrupt as a call that is not approved, whatever its payload says', async () => {
     const { client, runs } = made([{ toolCalls: [{ name: 'refund' }] }, { text: 'Then not.' }]);
     const last = (await eventsOf(await client.ask('POST', '', input('Refund.')))).at(-1);
     const interrupts =
       last?.type === 'RUN_FINISHED' && last.outcome.type === 'interrupt' ? last.outcome.interrupts : [];
-    const resume = interrupts.map(({ id }) => ({ interruptId: id, status: 'cancelled' }));
+    const payload = { approved: true };
+    const resume = interrupts.map(({ id }) => ({ interruptId: id, status: 'cancelled', payload }));
     const next = await eventsOf(await client.ask('POST', '', input('Refund.', { runId: 'r2', resume })));
     expect([next.at(-1)?.type, runs()]).toEqual(['RUN_FINISHED', 0]);
   });

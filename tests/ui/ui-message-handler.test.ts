@@ -219,6 +219,21 @@ describe('uiMessageHandler', () => {
     expect((await store.list()).map(({ state }) => state)).toEqual(['canceled']);
   });
 
+  it('cancels it with onDisconnect cancel also where another page follows the turn, and only for the page that started it', async () => {
+    const held = gate();
+    const { client, bo, store } = made([() => ({ text: ['Half', held.pass()] })], {
+      options: { onDisconnect: 'cancel' },
+    });
+    const first = await client.post('c', said('m1', 'Hello.'));
+    await held.reached;
+    const [left, second] = [await client.ask('GET', '/c/stream'), await client.ask('GET', '/c/stream')];
+    await left.body?.cancel();
+    expect(bo.state).toBe('busy');
+    await first.body?.cancel();
+    expect((await folded(second)).metadata.state).toBe('canceled');
+    expect((await store.list()).map(({ state }) => state)).toEqual(['canceled']);
+  });
+
   it('stops the turn of a chat, and says so in the metadata', async () => {
     const held = gate();
     const { client } = made([() => ({ text: ['Half', held.pass()] })]);
