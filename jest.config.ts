@@ -11,6 +11,8 @@ const config: Config = {
   globalSetup: '<rootDir>/tests/build-entries.mjs',
   moduleNameMapper: {
     '^millrace$': '<rootDir>/.cache/tests/millrace.js',
+    '^rxjs$': '<rootDir>/.cache/tests/rxjs/index.js',
+    '^rxjs/testing$': '<rootDir>/.cache/tests/rxjs/testing.js',
     '^millrace/([\\w-]+)$': '<rootDir>/.cache/tests/millrace-$1.js',
   },
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',

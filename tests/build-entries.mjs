@@ -27,6 +27,19 @@ export default async function buildEntries() {
   const made = new Set(Object.keys(metafile.outputs).map((file) => basename(file)));
   for (const { name } of readdirSync(outdir, { withFileTypes: true }).filter((entry) => entry.isFile()))
     if (!made.has(name)) rmSync(join(outdir, name));
+  // RxJS is 200 files, which each test file would load one by one.
+  const rxjs = join('node_modules', 'rxjs', 'dist', 'esm');
+  await build({
+    absWorkingDir: root,
+    entryPoints: { index: join(rxjs, 'index.js'), testing: join(rxjs, 'testing', 'index.js') },
+    outdir: join(outdir, 'rxjs'),
+    bundle: true,
+    splitting: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    logLevel: 'warning',
+  });
   // What the Redis store reads from beside itself.
   cpSync(join(root, 'src', 'stores', 'redis', 'lua'), join(outdir, 'lua'), { recursive: true });
 }

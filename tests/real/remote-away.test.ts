@@ -2,8 +2,6 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Agent, type Clock, InMemoryStateStore, systemClock } from 'millrace';
 import { type RemoteAgentOptions, turnExtension } from 'millrace/a2a';
 import { fakeClock, gate } from 'millrace/testing';
-import { watch } from '../../core/watch-events.ts';
-import { eventually } from '../../eventually.ts';
 import {
   type Away,
   answerCanceled,
@@ -23,7 +21,9 @@ import {
   wireSubmitted,
   wireTask,
   wireText,
-} from './wire-server.ts';
+} from '../a2a/client/wire-server.ts';
+import { watch } from '../core/watch-events.ts';
+import { eventually } from '../eventually.ts';
 
 const serving = wireServers();
 /** Waits a tenth as long, so that the pauses between two attempts are short. */

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import type { TaskStateStore } from 'millrace';
 import { PostgresStateStore } from 'millrace/postgres';
 import { storeContract } from 'millrace/testing';
-import { describePostgres } from './describe-postgres.ts';
-import { type PostgresProcess, startPostgres } from './postgres-process.ts';
-import { sql } from './sql.ts';
+import { describePostgres } from '../stores/postgres/describe-postgres.ts';
+import { type PostgresProcess, startPostgres } from '../stores/postgres/postgres-process.ts';
+import { sql } from '../stores/postgres/sql.ts';
 
 describePostgres('F-18 PostgresStateStore on a server', () => {
   let postgres: PostgresProcess;

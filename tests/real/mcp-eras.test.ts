@@ -3,9 +3,9 @@ import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import type { McpProtocol, McpTools } from 'millrace/mcp';
 import { recordSpans } from 'millrace/testing';
 import { eventually } from '../eventually.ts';
+import { oddServer } from '../mcp/odd-server.ts';
+import { callOf, type SdkServer, sdkServer, toolsOf } from '../mcp/sdk-server.ts';
 import { thrownBy } from '../tools/thrown.ts';
-import { oddServer } from './odd-server.ts';
-import { callOf, type SdkServer, sdkServer, toolsOf } from './sdk-server.ts';
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {

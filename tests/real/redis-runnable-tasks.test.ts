@@ -3,8 +3,8 @@ import { Redis } from 'ioredis';
 import { backoff, done, noteRecord as note, startRecord, suspended } from 'millrace/internals';
 import type { RedisStateStore } from 'millrace/redis';
 import type { TaskQuery } from 'millrace/types';
-import { describeRedis } from './describe-redis.ts';
-import { beginHeld, RedisBench } from './redis-bench.ts';
+import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { beginHeld, RedisBench } from '../stores/redis/redis-bench.ts';
 
 describeRedis('the runnable tasks of RedisStateStore', () => {
   const bench = new RedisBench();

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { AgentLoopError, StoreFactory } from 'millrace';
 import { PostgresCacheStore, PostgresMessageStore, PostgresPushStore, PostgresStateStore } from 'millrace/postgres';
 import { cacheStoreContract, messageStoreContract } from 'millrace/testing';
-import { describePostgres } from './describe-postgres.ts';
-import { type PostgresProcess, startPostgres } from './postgres-process.ts';
+import { describePostgres } from '../stores/postgres/describe-postgres.ts';
+import { type PostgresProcess, startPostgres } from '../stores/postgres/postgres-process.ts';
 
 const runner = { describe, it };
 

@@ -8,11 +8,11 @@ import { AgentLoop, noteRecord as note, refuses, startRecord, upTo } from 'millr
 import { RedisStateStore } from 'millrace/redis';
 import { journalSchema } from 'millrace/stores';
 import { scriptedLLM } from 'millrace/testing';
-import { describeRedis } from './describe-redis.ts';
-import { faultedTurn, resumedTurn } from './faulted-turn.ts';
-import { beginHeld, RedisBench, untilReplicas } from './redis-bench.ts';
-import { type RedisProcess, startRedis } from './redis-process.ts';
-import { TcpProxy } from './tcp-proxy.ts';
+import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { faultedTurn, resumedTurn } from '../stores/redis/faulted-turn.ts';
+import { beginHeld, RedisBench, untilReplicas } from '../stores/redis/redis-bench.ts';
+import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
+import { TcpProxy } from '../stores/redis/tcp-proxy.ts';
 
 const whole = ['turn.started', 'llm.start', 'llm.done', 'tool.intent', 'tool.result'];
 

@@ -3,11 +3,11 @@ import { AgentLoopError, StoreFactory } from 'millrace';
 import { startRecord } from 'millrace/internals';
 import { PostgresStateStore, type PostgresStateStoreOptions } from 'millrace/postgres';
 import type { JournalRecord, Lease } from 'millrace/types';
-import { eventually } from '../../eventually.ts';
-import { TcpProxy } from '../redis/tcp-proxy.ts';
-import { describePostgres } from './describe-postgres.ts';
-import { type PostgresProcess, startPostgres } from './postgres-process.ts';
-import { sql } from './sql.ts';
+import { eventually } from '../eventually.ts';
+import { describePostgres } from '../stores/postgres/describe-postgres.ts';
+import { type PostgresProcess, startPostgres } from '../stores/postgres/postgres-process.ts';
+import { sql } from '../stores/postgres/sql.ts';
+import { TcpProxy } from '../stores/redis/tcp-proxy.ts';
 
 const options = { status: 'working', barrier: true } as const;
 
