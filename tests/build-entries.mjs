@@ -35,6 +35,7 @@ export default async function buildEntries() {
     outdir: join(outdir, 'rxjs'),
     bundle: true,
     splitting: true,
+    keepNames: true,
     platform: 'node',
     format: 'esm',
     target: 'node20',
