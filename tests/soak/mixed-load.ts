@@ -269,7 +269,9 @@ export class MixedLoad {
 
   async #fuzzGrpc(random: Random): Promise<void> {
     const { sendMessage: method } = A2AService;
-    const bytes = mangledBytes(Buffer.from(method.requestSerialize(request(message('say 2')))), random);
+    // A mangled id must not become that of a message of the other acts.
+    const sent = message('say 2', { messageId: `g${random.seed()}` });
+    const bytes = mangledBytes(Buffer.from(method.requestSerialize(request(sent))), random);
     const metadata = new Metadata();
     metadata.set('a2a-version', '1.0');
     if (random.chance(0.8)) metadata.set('x-api-key', this.#keys[0]?.key ?? '');
