@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, expect, it, jest } from '@jest/globals';
 import { agent, InMemoryStateStore } from 'millrace';
 import {
   fileAuthStore,
@@ -106,6 +106,9 @@ it('P-08 takes the answer in another process, and no output holds a token, a ver
   const said: unknown[] = [];
   const note = (...each: readonly unknown[]) => void said.push(each);
   const logger = { debug: note, info: note, warn: note, error: note };
+  const printed = (['log', 'info', 'warn', 'error', 'debug'] as const).map((name) =>
+    jest.spyOn(console, name).mockImplementation(note),
+  );
   const servers = { it: { url: server.url, auth: { redirectUrl, store } } };
   const made = () => mcpTools({ servers, logger });
   const [before, after] = [made(), made()];
@@ -126,6 +129,7 @@ it('P-08 takes the answer in another process, and no output holds a token, a ver
   expect(provider.calls.at(-1)?.messages.at(-1)).toMatchObject({ content: '3' });
   for (const { taskId } of [turn, last]) note(await taskStateStore.read(taskId));
   note(spans.spans().map(({ name, attributes, events, status }) => ({ name, attributes, events, status })));
+  for (const each of printed) each.mockRestore();
   const all = JSON.stringify(said);
   expect(all).toContain('Add 1 and 2.');
   const code = new URL(callback).searchParams.get('code');
