@@ -93,17 +93,20 @@ export class DeadTurns {
     readonly summary: TaskSummary;
     readonly reason?: string | undefined;
   }> {
+    const { store } = this.#options;
     for (const [taskId, reason] of await this.#failedJobs(jobs)) {
-      const summary = await this.#options.store.describe(taskId);
+      const summary = await store.describe(taskId);
       if (summary && isRunnable(summary.state) && !summary.held) yield { summary, reason };
     }
     const seen = new Set<string>();
     for (let limit = 100; ; limit *= 4) {
-      const failed = await this.#options.store.list({ state: 'failed', roots: true, limit });
-      for (const summary of failed) {
-        if (seen.has(summary.taskId)) continue;
-        seen.add(summary.taskId);
-        if (!(await this.#options.store.describe(await revivedId(summary.taskId)))) yield { summary };
+      const failed = await store.list({ state: 'failed', roots: true, limit });
+      const fresh = failed.filter(({ taskId }) => !seen.has(taskId));
+      for (const { taskId } of fresh) seen.add(taskId);
+      for (let at = 0; at < fresh.length; at += 100) {
+        const some = fresh.slice(at, at + 100);
+        const retries = await Promise.all(some.map(async ({ taskId }) => store.describe(await revivedId(taskId))));
+        for (const [index, summary] of some.entries()) if (!retries[index]) yield { summary };
       }
       if (failed.length < limit || limit >= turns) return;
     }

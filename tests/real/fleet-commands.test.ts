@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { cursorHeader, toolEventsExtension, turnExtension } from 'millrace/a2a';
-import { clientOf, message, rpc, wireMessage } from '../a2a/server/test-server.ts';
+import { rpc, wireMessage } from '../a2a/server/test-server.ts';
 import { FleetFolder } from '../cli/fleet/agent-folder.ts';
 import { CommandProcess } from '../cli/fleet/command-process.ts';
 import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
 import { describeReal } from './real-part.ts';
 
 const compose = readFileSync(fileURLToPath(new URL('../../docker-compose.yml', import.meta.url)), 'utf8');
+const guide = readFileSync(fileURLToPath(new URL('../../docs/fleet.md', import.meta.url)), 'utf8');
 const times = ['--lease-ms', '1000', '--stalled-check-ms', '500', '--lock-ms', '2000', '--sweep-every-ms', '2000'];
-const completed = 3;
 
 /** The command of a service in docker-compose.yml, without the program. */
 function commandOf(service: string): readonly string[] {
@@ -21,6 +21,18 @@ function commandOf(service: string): readonly string[] {
     .split('\n')
     .map((line) => line.replace(/^ *- /, ''))
     .slice(1);
+}
+
+/** The command of a container in the guide's Kubernetes manifests, without the program, with what its environment says of the store. */
+function containerOf(name: string): readonly string[] {
+  const own = new RegExp(`- name: ${name}\\n(.*?)\\n---`, 's').exec(guide)?.[1] ?? '';
+  const list = (key: string) => (new RegExp(`${key}: \\[(.*)\\]`).exec(own)?.[1] ?? '').split(', ');
+  const store = /name: MILLRACE_STORE, value: "(.*?)"/.exec(own)?.[1] ?? '';
+  return [...list('command').slice(1), ...list('args'), `--store=${store}`];
+}
+
+interface Asked {
+  readonly result: { readonly task?: { readonly id: string }; readonly status?: { readonly state: string } };
 }
 
 /** The data of the events of a stream. */
@@ -62,6 +74,16 @@ describeReal(['a2a', 'redis'], 'gateways and workers', () => {
     await made.wrote(/Runs turns of ada/);
     return made;
   };
+  /** A command with the addresses of this test. */
+  const local = (command: readonly string[]) =>
+    command.map((part) =>
+      part
+        .replace('agent.mjs', folder.agent)
+        .replace('redis://redis:6379', redis.url)
+        .replace(/--host=.*/, '--host=127.0.0.1')
+        .replace(/--health-port=\d+/, '--health-port=0')
+        .replace(/--public-url=.*/, '--public-url=http://localhost'),
+    );
   const listening = (server: CommandProcess) => server.wrote(/listens at (http\S+)/);
 
   beforeAll(async () => {
@@ -73,29 +95,6 @@ describeReal(['a2a', 'redis'], 'gateways and workers', () => {
   afterAll(async () => {
     await redis.remove();
     folder.remove();
-  });
-
-  it('100 turns complete, and no tool runs twice, while all workers are replaced', async () => {
-    const url = await listening(gateway());
-    const old = [await work(), await work()];
-    const client = await clientOf(url);
-    const configuration = { returnImmediately: true, acceptedOutputModes: [], taskPushNotificationConfig: undefined };
-    const ids: string[] = [];
-    const all = Array.from({ length: 100 }, async () => {
-      const sent = await client.sendMessage({ ...message('quick quick quick'), configuration });
-      ids.push('id' in sent ? sent.id : '');
-    });
-    for (const each of old) {
-      await work();
-      expect(await each.end('SIGTERM')).toBe(0);
-    }
-    await Promise.all(all);
-    for (const id of ids) {
-      while ((await client.getTask({ tenant: '', id })).status?.state !== completed)
-        await new Promise((resolve) => setTimeout(resolve, 50));
-      const calls = folder.lines(id).map(({ callId }) => callId);
-      expect(calls).toEqual(['1:0', '2:0', '3:0']);
-    }
   });
 
   it('a stream whose gateway is killed continues at another one, from its cursor, without a gap', async () => {
@@ -135,20 +134,12 @@ describeReal(['a2a', 'redis'], 'gateways and workers', () => {
   });
 
   it('the commands of docker-compose.yml are ones that millrace takes, and together they answer', async () => {
-    const local = (service: string) =>
-      commandOf(service).map((part) =>
-        part
-          .replace('agent.mjs', folder.agent)
-          .replace('redis://redis:6379', redis.url)
-          .replace(/--health-port=\d+/, '--health-port=0')
-          .replace(/--public-url=.*/, '--public-url=http://localhost'),
-      );
     const keys = /MILLRACE_CLIENT_KEYS:-([^}]+)\}/.exec(compose)?.[1] ?? '';
     const env = { MILLRACE_CLIENT_KEYS: keys };
-    const server = started([...local('gateway'), '--port=0'], env);
+    const server = started([...local(commandOf('gateway')), '--port=0'], env);
     await server.wrote(/listens at/);
     const port = await server.wrote(/"port":(\d+)/);
-    const worker = started(local('worker'), env);
+    const worker = started(local(commandOf('worker')), env);
     const health = await worker.wrote(/health (http\S+)/);
     await worker.wrote(/Runs turns/);
     expect((await fetch(`${health}/healthz`)).status).toBe(200);
@@ -156,5 +147,63 @@ describeReal(['a2a', 'redis'], 'gateways and workers', () => {
     const sent = await rpc(`http://127.0.0.1:${port}`, 'SendMessage', wireMessage('quick'), { authorization });
     expect(await sent.text()).toMatch(/TASK_STATE_COMPLETED/);
     expect(await worker.wrote(/"outcome":"(\w+)"/)).toBe('completed');
+  });
+
+  it.each([
+    ['docker-compose.yml', commandOf],
+    ['the Kubernetes manifests of the guide', containerOf],
+  ])('F-23 100 turns complete while each gateway and each worker of %s is replaced', async (_, commandIn) => {
+    const env = { MILLRACE_CLIENT_KEYS: 'alice=a-long-key-of-alice' };
+    /** What a probe does. */
+    const ready = async (url: string) => {
+      while ((await fetch(`${url}/readyz`)).status !== 200) await new Promise((resolve) => setTimeout(resolve, 50));
+    };
+    const open = async () => {
+      const server = started([...local(commandIn('gateway')), '--port=0'], env);
+      const url = `http://127.0.0.1:${await server.wrote(/"port":(\d+)/)}`;
+      await ready(url);
+      return { server, url };
+    };
+    const work = async () => {
+      const made = started([...local(commandIn('worker')), ...times], env);
+      const health = await made.wrote(/health (http[^\s"]+)/);
+      await made.wrote(/Runs turns/);
+      await ready(health);
+      return made;
+    };
+    const service = [await open(), await open()];
+    const workers = [await work(), await work()];
+    let next = 0;
+    const ask = async (method: string, params: object): Promise<Asked> => {
+      const url = service[next++ % service.length]?.url ?? '';
+      return (await rpc(url, method, params, { authorization: 'Bearer a-long-key-of-alice' })).json() as Promise<Asked>;
+    };
+    const turn = async () => {
+      const configuration = { returnImmediately: true };
+      const id = (await ask('SendMessage', { ...wireMessage('quick quick'), configuration })).result.task?.id;
+      if (id === undefined) throw new Error('no task');
+      for (;;) {
+        const { state = '' } = (await ask('GetTask', { id })).result.status ?? {};
+        if (/COMPLETED|FAILED|CANCELED|REJECTED/.test(state)) return { id, state };
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    };
+    const lanes = Array.from({ length: 10 }, async () => {
+      const ended: Awaited<ReturnType<typeof turn>>[] = [];
+      while (ended.length < 10) ended.push(await turn());
+      return ended;
+    });
+    for (const old of workers) {
+      await work();
+      expect(await old.end('SIGTERM')).toBe(0);
+    }
+    for (const old of [...service]) {
+      service.push(await open());
+      service.splice(service.indexOf(old), 1);
+      expect(await old.server.end('SIGTERM')).toBe(0);
+    }
+    const ended = (await Promise.all(lanes)).flat();
+    expect(ended.map(({ state }) => state)).toEqual(ended.map(() => 'TASK_STATE_COMPLETED'));
+    for (const { id } of ended) expect(folder.lines(id).map(({ callId }) => callId)).toEqual(['1:0', '2:0']);
   });
 });
