@@ -14,7 +14,17 @@ import { turnTracing } from './observability/spans/tracing-options.ts';
 import { withArtifactTools } from './tools/artifact-tools.ts';
 import { withArgumentChecks } from './tools/schema-checks.ts';
 
-export { type Commit, projectEvents, type Signal } from './core/journal/index.ts';
+export {
+  type Commit,
+  type EventProjectorOptions,
+  type ExtensionError,
+  projectEvents,
+  type Signal,
+  type Step,
+  type StreamChunk,
+  type SubAgentSignal,
+  type ToolProgress,
+} from './core/journal/index.ts';
 export {
   catchLLMError,
   mapLLMResponseToState,
@@ -30,6 +40,7 @@ export {
   type TurnDeps,
   tapAfterTurn,
 } from './core/turn/index.ts';
+export type { TracedSpan } from './observability/spans/tracing-options.ts';
 
 /** All iterations of a turn. Without a journal every record counts as durable once it has been shown. */
 export function loopIterations(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {

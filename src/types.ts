@@ -7,6 +7,7 @@ export type {
   AgentStateEvent,
   MessageReceivedEvent,
   MessageSentEvent,
+  NoticeOf,
 } from './agent/agent-events.ts';
 export type {
   AgentChanges,
@@ -31,12 +32,13 @@ export type {
 export type { AgentToolsOptions } from './agent/agent-tools.ts';
 export type { UsageSummary } from './agent/lifecycle.ts';
 export type { AgentFactory } from './agent/make-agent.ts';
-export type { AgentObserveOptions, RecoverOptions, TasksOptions } from './agent/recovery.ts';
+export type { AgentObserveOptions, GivenValues, RecoverOptions, TasksOptions } from './agent/recovery.ts';
 export type {
   AgentRef,
   Answered,
   Choice,
   Join,
+  LastValue,
   Parallel,
   ParallelOptions,
   RoleOf,
@@ -49,7 +51,7 @@ export type {
   SupervisorOptions,
   Valued,
 } from './agent/routing.ts';
-export type { Team, TeamTurnOptions, ToolsOf, ValueOf } from './agent/team.ts';
+export type { RoutedValue, Team, TeamTurnOptions, ToolsOf, ValueOf } from './agent/team.ts';
 export type { TeamEvent } from './agent/team-events.ts';
 export type { Interceptors, TeamOptions, TeamView } from './agent/team-options.ts';
 export type {
@@ -67,6 +69,8 @@ export type {
   ApprovalDecision,
   ApprovalRequest,
   ArgumentCheck,
+  ArgumentChecker,
+  ArgumentChecks,
   Artifact,
   ArtifactChange,
   ArtifactChunk,
@@ -97,7 +101,9 @@ export type {
   Conversation,
   Delta,
   EndChange,
+  EngineToolName,
   ErrorCode,
+  ErrorData,
   Extension,
   ExtensionErrorEvent,
   ExtensionEvent,
@@ -129,6 +135,7 @@ export type {
   LlmResponseEvent,
   LoadOptions,
   Logger,
+  MaybePromise,
   Message,
   MessagePage,
   MessageQuery,
@@ -183,6 +190,7 @@ export type {
   ToolCompleteEvent,
   ToolContext,
   ToolDefinition,
+  ToolError,
   ToolEvent,
   ToolFailedEvent,
   ToolListContext,
@@ -214,22 +222,56 @@ export type {
   AgentText,
   Approval,
   CallDetails,
+  CallHook,
+  Changes,
+  CommandIds,
   CompletedTurn,
+  DecisionPoint,
+  Effects,
   EmittedEvent,
+  ExtensionRecord,
   Finish,
+  ForkOrigin,
+  GivenAnswer,
+  History,
+  Hold,
   JournalRecord,
+  LlmDone,
+  LlmStart,
+  LoopFields,
   ParentLink,
   PendingToolCall,
   PersistedLoopState,
+  PersistentArray,
   ProjectionOptions,
   Question,
+  RecordedCall,
+  RecordedHook,
   RecordStamp,
+  RetryOrigin,
+  Segment,
+  ShownOptions,
   Stamped,
+  StartedCall,
+  Submission,
+  TerminalRecord,
+  ToolIntent,
+  ToolResultRecord,
+  TraceLink,
+  TurnAnswered,
+  TurnAsked,
+  TurnCanceled,
+  TurnDone,
+  TurnFailed,
+  TurnIdentity,
   TurnOutcome,
   TurnOverrides,
   TurnRecord,
   TurnResult,
+  TurnResumed,
+  TurnSettings,
   TurnStarted,
+  TurnSuspended,
   UnfinishedTurn,
 } from './core/journal/index.ts';
 export type { TokenCounter } from './core/model-call/index.ts';
@@ -248,7 +290,7 @@ export type {
   Turn,
   TurnStream,
 } from './core/turn/index.ts';
-export type { BranchOptions } from './extensions/branch.ts';
+export type { BranchBase, BranchOptions, TurnStarter } from './extensions/branch.ts';
 export type { CompactionEvent, ContextTurns } from './extensions/compact-history.ts';
 export type { Compaction } from './extensions/context/compaction.ts';
 export type { CompactionOptions } from './extensions/context/compaction-options.ts';
@@ -277,10 +319,15 @@ export type {
   StructuredOutputOptions,
 } from './extensions/structured-output/output-options.ts';
 export type { StructuredOutput } from './extensions/structured-output/structured-output.ts';
-export type { InputOf, TypedInput, TypedInputOptions } from './extensions/structured-output/typed-input.ts';
+export type {
+  InputOf,
+  InputSchema,
+  TypedInput,
+  TypedInputOptions,
+} from './extensions/structured-output/typed-input.ts';
 export type { ToolOutputCacheOptions } from './extensions/tool-output-cache.ts';
 export type { Budget, BudgetExtensionOptions, BudgetOptions } from './extensions/usage/budget.ts';
-export type { RecordSessionOptions, SessionEntry } from './extensions/usage/record-session.ts';
+export type { RecordSessionOptions, SessionEntry, SessionEntryOf } from './extensions/usage/record-session.ts';
 export type { ModelUsage, TrackUsageOptions, UsageByModel } from './extensions/usage/track-usage.ts';
 export type { IterationScope } from './providers/from-async-iterable.ts';
 export type { ModelAbilities, ModelInfo, ModelPrices, PriceList, TokenPrices } from './providers/models/model-info.ts';
@@ -297,9 +344,29 @@ export type { Journal, Replay, ReplayConfig, ReplayOptions, ReplayResult } from 
 export type { FolderArtifactStoreOptions } from './stores/artifacts/folder-artifact-store.ts';
 export type { InMemoryArtifactStoreOptions } from './stores/artifacts/in-memory-artifact-store.ts';
 export type { CacheSetOptions, CacheStore, InMemoryCacheStoreOptions } from './stores/cache/cache-store.ts';
+export type {
+  ArtifactStoreOptions,
+  CacheStoreOptions,
+  MessageStoreOptions,
+  StateStoreOptions,
+} from './stores/factory.ts';
+export type { InMemoryStateStoreOptions } from './stores/memory/in-memory-state-store.ts';
 export type { InMemoryMessageStoreOptions } from './stores/messages/table-message-store.ts';
 export type { Snapshot, SnapshotStateStoreOptions, SnapshotStore } from './stores/snapshot/snapshot-state-store.ts';
 export type { TextChunks } from './tools/artifact-tools.ts';
 export type { Tool, ToolFactory } from './tools/tool.ts';
-export type { BatchedCall, BatchResults, ToolOptions } from './tools/tool-options.ts';
+export type { ContentParts } from './tools/tool-content.ts';
+export type {
+  Arguments,
+  ArgumentsOf,
+  BatchExecution,
+  BatchedCall,
+  BatchResults,
+  FromJsonSchema,
+  RawArguments,
+  SingleExecution,
+  ToolDescription,
+  ToolOptions,
+  ToolParameters,
+} from './tools/tool-options.ts';
 export type { CacheScope, CacheToolsOptions } from './tools/wrapped-tools.ts';

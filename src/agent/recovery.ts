@@ -32,7 +32,7 @@ import { isRunnable } from '../stores/task-summary.ts';
 import type { AgentResumeOptions } from './agent-options.ts';
 
 /** The values of a resume that are never journaled. */
-type GivenValues<C = unknown> = Pick<
+export type GivenValues<C = unknown> = Pick<
   AgentResumeOptions<C>,
   'authContext' | 'context' | 'dependencies' | 'parentContext'
 >;

@@ -129,7 +129,7 @@ export function inSequence<const A extends readonly AgentRef[]>(agents: A): Sequ
   return { sequence: idsOf('inSequence', agents) };
 }
 
-type LastValue<A> = A extends readonly [...unknown[], infer Last]
+export type LastValue<A> = A extends readonly [...unknown[], infer Last]
   ? Last extends Agent<infer V>
     ? V
     : unknown

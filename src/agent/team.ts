@@ -20,7 +20,7 @@ export type ValueOf<A> = A extends Agent<infer T> ? T : never;
 export type ToolsOf<A> = A extends Agent<infer _, infer __, infer X> ? X : never;
 
 /** What turns that are routed finish with: what the strategy tells, where no hand-off may change it, else what any agent of the team does. */
-type RoutedValue<R, H, M> = [H] extends [true] ? M : R extends Valued<infer V> ? (unknown extends V ? M : V) : M;
+export type RoutedValue<R, H, M> = [H] extends [true] ? M : R extends Valued<infer V> ? (unknown extends V ? M : V) : M;
 
 /**
  * Makes a team. Calls no provider, store or tool. Errors: `INVALID_CONFIG`, naming the option and the cure.

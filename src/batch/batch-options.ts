@@ -12,7 +12,7 @@ import type { PriceList } from '../providers/models/model-info.ts';
 import { assertKnownOptions, type OptionNames } from '../stores/check-arguments.ts';
 import type { BatchRunner, SharedTurnOptions } from './batch-runner.ts';
 
-interface ItemBasics {
+export interface ItemBasics {
   /** Names the item in its row, and its task in the store: of at most 512 characters. Default: its position, from 1, or its line. */
   readonly key?: string | undefined;
   /** Goes with its turn to tools, hooks and models, over that of the agent, and into its row. */

@@ -1,9 +1,9 @@
 // Many prompts as one batch: `millrace/batch`.
 
-export type { BatchBudget, BatchItem, BatchOptions, BatchRetry } from './batch-options.ts';
+export type { BatchBudget, BatchItem, BatchOptions, BatchRetry, ItemBasics } from './batch-options.ts';
 export type { BatchProgress } from './batch-progress.ts';
 export type { BatchRow, CompletedRow, FailedRow, SuspendedRow } from './batch-row.ts';
-export { runBatch } from './batch-run.ts';
+export { type BatchSource, runBatch } from './batch-run.ts';
 export {
   agentRunner,
   type BatchRunner,

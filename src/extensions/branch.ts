@@ -15,7 +15,7 @@ export interface TurnStarter {
   startTurn(messages: readonly Message[], options: StartOptions): Turn;
 }
 
-interface BranchBase {
+export interface BranchBase {
   /** Appended to the parent's messages: what the child turn is asked. */
   readonly messages: readonly Message[];
   /**

@@ -1,7 +1,7 @@
 // Turns on many machines: a queue that carries task ids, workers that run the turns, and what operators see of both.
 export type { QueueConnection } from './connection.ts';
 export type { DeadTurn, DeadTurnsQuery } from './dead-turns.ts';
-export { type FleetHealth, healthHandler, type QueueCounts } from './health.ts';
+export { type FleetHealth, healthHandler, type Probed, type QueueCounts } from './health.ts';
 export type { SchedulePlan, TurnLimits, TurnQueueOptions } from './options.ts';
 export type { QueuedTurn, TurnGifts } from './run-job.ts';
 export type { WorkerStatus } from './shared-counts.ts';

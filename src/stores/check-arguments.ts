@@ -24,7 +24,7 @@ import {
 import type { StatusQuery } from './task-summary.ts';
 
 /** What is wrong with an argument. */
-interface Flaw {
+export interface Flaw {
   /** Where in the argument; empty for all of it. */
   readonly at: string;
   /** The message after the location. */
@@ -35,7 +35,7 @@ interface Flaw {
 export type Check = (value: unknown) => Flaw | undefined;
 
 /** Of a method: a check for each argument, in order, and what it answers besides a value or a promise. */
-interface MethodArguments {
+export interface MethodArguments {
   readonly of: Readonly<Record<string, Check>>;
   /** An observable, or an iteration, gives the error to those who subscribe or iterate. */
   readonly answers?: 'observable' | 'iteration';

@@ -1,6 +1,13 @@
 // For stores of your own: what the stores of this package are made of.
 export { journalSchema } from '../core/journal/index.ts';
-export { checkArguments, type StoreArguments, stateStoreArguments } from './check-arguments.ts';
+export {
+  type Check,
+  checkArguments,
+  type Flaw,
+  type MethodArguments,
+  type StoreArguments,
+  stateStoreArguments,
+} from './check-arguments.ts';
 export { OpenAttempt } from './deltas.ts';
 export { Broadcast } from './memory/memory-task.ts';
 export {
@@ -14,4 +21,4 @@ export {
   notFound,
   takesAtOnce,
 } from './store-rules.ts';
-export { dueTimeIn, selectTasks, statusTimeIn, summaryOfRecords } from './task-summary.ts';
+export { dueTimeIn, selectTasks, statusTimeIn, summaryOfRecords, type TaskHead } from './task-summary.ts';

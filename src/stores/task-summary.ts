@@ -33,7 +33,7 @@ export function summaryOf(task: SummarizedTask): TaskSummary {
 }
 
 /** What the records of a journal do not say of its task. */
-interface TaskHead {
+export interface TaskHead {
   readonly state: TaskState;
   /** Milliseconds since 1970: `statusTimeIn` the records. */
   readonly statusAt: number;

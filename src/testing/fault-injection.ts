@@ -10,7 +10,10 @@ import {
   type TaskStateStore,
 } from '../core/contracts/index.ts';
 
-type AnsweringMethod = Exclude<keyof TaskStateStore, 'messages' | 'isEphemeral' | 'commands' | 'follow' | 'publish'>;
+export type AnsweringMethod = Exclude<
+  keyof TaskStateStore,
+  'messages' | 'isEphemeral' | 'commands' | 'follow' | 'publish'
+>;
 
 /** Which calls of a method go wrong. */
 interface FaultyCalls {

@@ -6,6 +6,7 @@ export type { ContractRunner } from './contract/define-contract.ts';
 export { demoModel } from './demo-model.ts';
 export { type FakeClock, type FakeClockOptions, fakeClock } from './fake-clock.ts';
 export {
+  type AnsweringMethod,
   type FailingCall,
   type FailingReader,
   faultyStore,

@@ -9,7 +9,7 @@ import {
 const marker = Symbol.for('millrace.ContentParts');
 
 /** A result of a tool that is more than text. Made by {@link contentParts}. */
-interface ContentParts {
+export interface ContentParts {
   readonly [marker]: readonly ContentPart[];
 }
 

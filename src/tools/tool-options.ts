@@ -42,13 +42,13 @@ export type ToolOptions<
   Result = unknown,
 > = ToolDescription<P, Raw, Name> & (BatchExecution<P, Raw, C> | SingleExecution<P, Raw, C, Result>);
 
-interface SingleExecution<P extends ToolParameters, Raw extends boolean, C, Result> {
+export interface SingleExecution<P extends ToolParameters, Raw extends boolean, C, Result> {
   /** Runs the tool. May return any data, also a promise of it. A throw becomes an error result for the model. */
   readonly execute: (args: Arguments<P, Raw>, context: ToolContext<C>) => Result;
   readonly executeBatch?: never;
 }
 
-interface BatchExecution<P extends ToolParameters, Raw extends boolean, C> {
+export interface BatchExecution<P extends ToolParameters, Raw extends boolean, C> {
   /**
    * In place of `execute`: runs the calls of a response that start together in one invocation, at most `toolConcurrency` of them. Where it
    * throws, all of them have failed.
@@ -57,7 +57,7 @@ interface BatchExecution<P extends ToolParameters, Raw extends boolean, C> {
   readonly execute?: never;
 }
 
-interface ToolDescription<P extends ToolParameters, Raw extends boolean, Name extends string>
+export interface ToolDescription<P extends ToolParameters, Raw extends boolean, Name extends string>
   extends Omit<ToolPolicy, 'needsApproval'> {
   /** 1 to 64 letters, digits, `_` and `-`. */
   readonly name: Name;
@@ -74,7 +74,7 @@ interface ToolDescription<P extends ToolParameters, Raw extends boolean, Name ex
     | undefined;
 }
 
-type Arguments<P, Raw> = ArgumentsOf<P> | (Raw extends true ? RawArguments : never);
+export type Arguments<P, Raw> = ArgumentsOf<P> | (Raw extends true ? RawArguments : never);
 
 /** The options of some tool, the types of its arguments not known. */
 export type AnyToolOptions = AnyToolDescription & (AnySingleExecution | AnyBatchExecution);

@@ -37,7 +37,7 @@ export type AgUiOutcome =
   | { readonly type: 'interrupt'; readonly interrupts: readonly AgUiInterrupt[] }
   | { readonly type: 'cancelled' };
 
-interface OfMessage {
+export interface AgUiOfMessage {
   readonly messageId: string;
 }
 
@@ -60,10 +60,12 @@ export type AgUiEvent =
       readonly usage?: readonly AgUiUsage[];
     }
   | { readonly type: 'STEP_STARTED' | 'STEP_FINISHED'; readonly stepName: string }
-  | ({ readonly type: 'TEXT_MESSAGE_START'; readonly role: 'assistant' } & OfMessage)
-  | ({ readonly type: 'TEXT_MESSAGE_CONTENT' | 'REASONING_MESSAGE_CONTENT'; readonly delta: string } & OfMessage)
-  | ({ readonly type: 'TEXT_MESSAGE_END' | 'REASONING_START' | 'REASONING_MESSAGE_END' | 'REASONING_END' } & OfMessage)
-  | ({ readonly type: 'REASONING_MESSAGE_START'; readonly role: 'reasoning' } & OfMessage)
+  | ({ readonly type: 'TEXT_MESSAGE_START'; readonly role: 'assistant' } & AgUiOfMessage)
+  | ({ readonly type: 'TEXT_MESSAGE_CONTENT' | 'REASONING_MESSAGE_CONTENT'; readonly delta: string } & AgUiOfMessage)
+  | ({
+      readonly type: 'TEXT_MESSAGE_END' | 'REASONING_START' | 'REASONING_MESSAGE_END' | 'REASONING_END';
+    } & AgUiOfMessage)
+  | ({ readonly type: 'REASONING_MESSAGE_START'; readonly role: 'reasoning' } & AgUiOfMessage)
   | {
       readonly type: 'TOOL_CALL_START';
       readonly toolCallId: string;
@@ -77,14 +79,14 @@ export type AgUiEvent =
       readonly toolCallId: string;
       readonly content: string;
       readonly role: 'tool';
-    } & OfMessage)
+    } & AgUiOfMessage)
   | { readonly type: 'MESSAGES_SNAPSHOT'; readonly messages: readonly AgUiMessage[] }
   | ({
       readonly type: 'ACTIVITY_SNAPSHOT';
       readonly activityType: string;
       readonly content: Readonly<Record<string, unknown>>;
       readonly replace: boolean;
-    } & OfMessage)
+    } & AgUiOfMessage)
   | { readonly type: 'CUSTOM'; readonly name: string; readonly value: unknown }
   | {
       readonly type: 'SUBAGENT_STARTED';

@@ -1,6 +1,14 @@
 export { type AgUiOptions, agUiEvents } from './ag-ui-events.ts';
 export { agUiHandler } from './ag-ui-handler.ts';
-export type { AgUiEvent, AgUiInterrupt, AgUiMessage, AgUiOutcome, AgUiToolCall, AgUiUsage } from './ag-ui-types.ts';
+export type {
+  AgUiEvent,
+  AgUiInterrupt,
+  AgUiMessage,
+  AgUiOfMessage,
+  AgUiOutcome,
+  AgUiToolCall,
+  AgUiUsage,
+} from './ag-ui-types.ts';
 export {
   type EventSource,
   toAgUI,
@@ -13,6 +21,6 @@ export {
 export type { FetchHandler, HandlerLimits, HandlerOptions } from './handler-options.ts';
 export { type PlainEvent, plainEvents } from './plain-events.ts';
 export { type StreamOptions, sentenceOf } from './stream-options.ts';
-export type { UIChunk, UIMessageMetadata } from './ui-chunks.ts';
+export type { UIChunk, UIMessageMetadata, UIResult, UITool, UIVoid } from './ui-chunks.ts';
 export { type UIMessageOptions, uiMessageChunks } from './ui-message-chunks.ts';
 export { type UIMessageHandlerOptions, uiMessageHandler } from './ui-message-handler.ts';

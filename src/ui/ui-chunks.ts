@@ -13,20 +13,20 @@ export interface UIMessageMetadata {
   readonly usage?: Usage;
 }
 
-interface UITool {
+export interface UITool {
   readonly toolCallId: string;
   readonly toolName: string;
   readonly dynamic: true;
   readonly providerExecuted: true;
 }
 
-interface UIResult {
+export interface UIResult {
   readonly toolCallId: string;
   readonly dynamic: true;
   readonly providerExecuted: true;
 }
 
-type Void = { readonly providerMetadata?: { readonly millrace: { readonly void: true } } };
+export type UIVoid = { readonly providerMetadata?: { readonly millrace: { readonly void: true } } };
 
 /** The chunks of the UI message stream of the AI SDK that a turn gives: a part of `UIMessageChunk` of `ai` 6 and 7. */
 export type UIChunk =
@@ -37,10 +37,10 @@ export type UIChunk =
   | { readonly type: 'reset-step' }
   | { readonly type: 'text-start'; readonly id: string }
   | { readonly type: 'text-delta'; readonly id: string; readonly delta: string }
-  | ({ readonly type: 'text-end'; readonly id: string } & Void)
+  | ({ readonly type: 'text-end'; readonly id: string } & UIVoid)
   | { readonly type: 'reasoning-start'; readonly id: string }
   | { readonly type: 'reasoning-delta'; readonly id: string; readonly delta: string }
-  | ({ readonly type: 'reasoning-end'; readonly id: string } & Void)
+  | ({ readonly type: 'reasoning-end'; readonly id: string } & UIVoid)
   | ({ readonly type: 'tool-input-start' } & UITool)
   | { readonly type: 'tool-input-delta'; readonly toolCallId: string; readonly inputTextDelta: string }
   | ({ readonly type: 'tool-input-available'; readonly input: unknown } & UITool)

@@ -11,6 +11,7 @@ export {
   replayOf,
   type Signal,
   type Stamper,
+  type Step,
   type StreamChunk,
   type SubAgentSignal,
   type ToolProgress,
@@ -31,7 +32,7 @@ export {
   type RecordedHook,
   type TurnOverrides,
 } from './extension-record.ts';
-export { type CommandIds, History, isInstruction } from './history.ts';
+export { type CommandIds, History, isInstruction, type PersistentArray } from './history.ts';
 export {
   calledChildren,
   type EarlierRuns,
@@ -58,6 +59,7 @@ export {
   type Approval,
   type CallDetails,
   type ForkOrigin,
+  type Hold,
   isTerminal,
   type JournalRecord,
   journalSchema,
@@ -68,6 +70,7 @@ export {
   type RecordedCall,
   type RecordStamp,
   type RetryOrigin,
+  type ShownOptions,
   type Stamped,
   type Submission,
   type TerminalRecord,
@@ -76,9 +79,11 @@ export {
   type TraceLink,
   type TurnAnswered,
   type TurnAsked,
+  type TurnCanceled,
   type TurnDone,
   type TurnFailed,
   type TurnRecord,
+  type TurnResumed,
   type TurnSettings,
   type TurnStarted,
   type TurnSuspended,
@@ -86,10 +91,13 @@ export {
 export {
   type Changes,
   type GivenAnswer,
+  type LoopFields,
   LoopState,
   neverOffered,
   openCallIndex,
   type PendingToolCall,
+  type Segment,
+  type StartedCall,
   type TurnIdentity,
   type TurnOutcome,
 } from './state.ts';

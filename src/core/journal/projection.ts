@@ -39,7 +39,10 @@ export interface ProjectionOptions {
   readonly shown: string;
   /** False for a record of a suspended turn that is not the last: the turn went on after it. */
   readonly last: boolean;
-  /** Writes the events, where one is there for all records of a turn. */
+  /**
+   * Writes the events, where one is there for all records of a turn.
+   * @internal
+   */
   readonly to?: Projection | undefined;
 }
 

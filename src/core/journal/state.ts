@@ -136,7 +136,7 @@ export interface StartedCall {
 }
 
 /** The part of a turn that one agent runs. */
-interface Segment {
+export interface Segment {
   /** How many iterations the turn had before it. */
   readonly after: number;
   /** How many messages the history had before it, without a note. */

@@ -198,18 +198,13 @@ const unseenFileTokens = 1_000;
 /**
  * Estimates tokens by characters, for any model: a quarter of a token for each ASCII character, a half for the other
  * characters of alphabets (Latin, Greek, Cyrillic, Arabic, …), a whole one from U+2E80 on (Chinese, Japanese, Korean,
- * each half of an emoji). See {@link tokenCounter} for what a message adds.
+ * each half of an emoji). A message adds its calls, its reasoning, 4 for itself and 8 for each call; an image counts 1,100 (85 with
+ * `detail: 'low'`), a file a quarter of a token for each byte, 1,000 where only its id is there. The count of a message is remembered
+ * for as long as the message lives, so it must not be changed afterwards.
  */
 export const estimateTokens: TokenCounter = tokenCounter(textTokens);
 
-/**
- * Makes a counter of texts into one of messages as well. A message counts its text, its calls, its reasoning, 4 for
- * itself and 8 for each call; an image counts 1,100 (85 with `detail: 'low'`), a file a quarter of a token for each byte,
- * 1,000 where only its id is there.
- *
- * Each message object is counted once and remembered for as long as it lives, so counting a growing history again and
- * again stays linear. Messages must not be changed after they were counted.
- */
+/** Makes a counter of texts into one of messages as well, as `estimateTokens` tells: counting a growing history again and again stays linear. */
 export function tokenCounter(countText: (text: string) => number): TokenCounter {
   const counted = new WeakMap<Message, number>();
   return (what) => {

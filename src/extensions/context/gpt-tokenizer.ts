@@ -14,7 +14,7 @@ const asPlainText = { disallowedSpecial: new Set<string>() };
 
 /**
  * Counts with OpenAI's own encoding, through the optional package `gpt-tokenizer`: exact for the text of OpenAI's models,
- * near for those of others. What a message adds to its text stands at `tokenCounter`.
+ * near for those of others. What a message adds to its text stands at {@link estimateTokens}.
  *
  * The package and its table (some 20 MB of memory, a third of a second) are loaded by the first call of a process. Texts
  * of more than 1,000 characters are counted piece by piece, cut at blanks; one without blanks may count a token more for

@@ -6,7 +6,7 @@ import { type FromJsonSchema, isStandardSchema, standardChecker } from '../../to
 import { toXml } from './xml/write-xml.ts';
 
 /** The schema of an input, which need not be an object. */
-type InputSchema = StandardSchemaV1 | JSONSchema;
+export type InputSchema = StandardSchemaV1 | JSONSchema;
 
 export interface TypedInputOptions<S extends InputSchema> {
   /** A Standard Schema or a JSON Schema. */

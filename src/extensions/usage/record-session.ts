@@ -11,7 +11,7 @@ import { aFunction, assertGiven, assertOptions } from '../../providers/policies/
 import { redactMembers } from '../../redaction.ts';
 import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';
 
-interface SessionEntryOf {
+export interface SessionEntryOf {
   readonly taskId: string;
   readonly contextId: string;
   readonly agentId: string;

@@ -14,7 +14,7 @@ export interface SdkModel {
 
 export type SdkJson = null | string | number | boolean | SdkJsonObject | SdkJson[];
 
-interface SdkJsonObject {
+export interface SdkJsonObject {
   [member: string]: SdkJson | undefined;
 }
 

@@ -13,7 +13,7 @@ import type { ModelInfo } from './model-info.ts';
 export class ModelRegistry {
   readonly #models: ReadonlyMap<string, ModelInfo>;
 
-  /** Default: the models of {@link knownModels}. A later entry adds to an earlier one of the same name, member by member. */
+  /** Default: the models of several vendors that this version knows, see `names`. A later entry adds to an earlier one of the same name, member by member. */
   constructor(models: readonly ModelInfo[] = knownModels()) {
     const byName = new Map<string, ModelInfo>();
     for (const model of models) byName.set(keyOf(model), { ...byName.get(keyOf(model)), ...model });

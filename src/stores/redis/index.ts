@@ -1,5 +1,5 @@
 export { RedisArtifactStore, type RedisArtifactStoreOptions } from './redis-artifact-store.ts';
-export type { RedisTarget } from './redis-connection.ts';
+export type { RedisClient, RedisTarget } from './redis-connection.ts';
 export { RedisMessageStore, type RedisMessageStoreOptions } from './redis-message-store.ts';
 export {
   RedisCacheStore,
