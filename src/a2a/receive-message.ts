@@ -111,7 +111,10 @@ async function tell(receipt: Receipt, message: WireMessage, bytes: number): Prom
   const { maxHistory } = tasks.options.limits;
   if (state.history.length >= maxHistory) throw historyIsFull(maxHistory);
   const received = receivedAnswers(state, message);
-  await tasks.keep({ bytes, contextId: state.turn.contextId }, () => follow(receipt, { message, state, received }));
+  // An answer is kept by itself and in its message.
+  const times = Object.keys(received.answers).length > 0 ? 2 : 1;
+  const toKeep = { bytes: times * bytes, contextId: state.turn.contextId };
+  await tasks.keep(toKeep, () => follow(receipt, { message, state, received }));
   const steered = received.rest.length > 0 && { command: commandOf(messageId, tasks.scope) };
   return { ...(await continueTurn(receipt, state)), since: state.seq, ...steered };
 }
@@ -136,8 +139,14 @@ async function repeated(
   if (await tasks.read(started)) throw reusedMessageId();
   const isOfMessage = (command: string) => isCommandOf(command, messageId, tasks.scope);
   if (!view.state.commands.some(isOfMessage)) return undefined;
-  if (hasReceived(view, { isOfMessage, message }, intake)) return 'received';
-  throw reusedMessageId();
+  if (!hasReceived(view, { isOfMessage, message }, intake)) throw reusedMessageId();
+  return answersOpenQuestions(view.state, message) ? undefined : 'received';
+}
+
+/** Whether a message that came before has answers that were not recorded then: its receiver died between two of them. */
+function answersOpenQuestions(state: LoopState, { parts }: WireMessage): boolean {
+  const { answers = {} } = namedAnswers(parts) ?? {};
+  return openQuestions(state).some(({ id }) => Object.hasOwn(answers, id));
 }
 
 function intakeOf({ tasks, inputModes }: Receipt): Intake {
@@ -168,8 +177,8 @@ async function follow(receipt: Receipt, { message, state, received }: Followed):
   const { messageId } = message;
   const { answers, rest } = received;
   recordsOfAnswers(state, answers);
+  const { extensions } = intakeOf(receipt);
   if (rest.length > 0) {
-    const { extensions } = intakeOf(receipt);
     const given = userMessageOf({ ...message, parts: [...rest] }, inputModes);
     const id = commandOf(messageId, { sender });
     const command: Command = { id, type: 'steer', message: incomingMessage(extensions, given) };
@@ -181,7 +190,8 @@ async function follow(receipt: Receipt, { message, state, received }: Followed):
   }
   if (Object.keys(answers).length === 0) return;
   const commandId = (questionId: string) => commandOf(messageId, { questionId, sender });
-  await AgentLoop.answer(taskId, { store, answers, clock, commandId });
+  const whole = incomingMessage(extensions, userMessageOf(message, inputModes));
+  await AgentLoop.answer(taskId, { store, answers, clock, commandId, message: whole });
 }
 
 /** Resumes a turn without an owner. */
@@ -304,11 +314,14 @@ interface RecordedMessage {
   readonly message: WireMessage;
 }
 
-/** Whether what a turn recorded of a message is all that this one says: its answers, and what it says besides. */
+/** Whether what a turn recorded of a message is all that this one says. Older journals have its answers only, and what it says besides. */
 function hasReceived({ records, state }: TurnView, { isOfMessage, message }: RecordedMessage, intake: Intake): boolean {
-  const recorded = records.flatMap((record) =>
-    record.type === 'turn.answered' && isOfMessage(record.command ?? '') ? [record.questionId] : [],
+  const answered = records.flatMap((record) =>
+    record.type === 'turn.answered' && isOfMessage(record.command ?? '') ? [record] : [],
   );
+  const whole = answered.find((record) => record.message)?.message;
+  if (whole) return isSame(whole, message, intake);
+  const recorded = answered.map(({ questionId }) => questionId);
   const steered = records.flatMap((record) =>
     record.type === 'x.steer' && isOfMessage(record.command ?? '') ? (record.effects?.messages ?? []) : [],
   );

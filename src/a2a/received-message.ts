@@ -308,6 +308,11 @@ export function commandOf(messageId: string, { questionId = '', sender = '' }: C
   return `a2a${sender && `~${sender}`}/${questionId}/${messageId}`;
 }
 
+/** What the commands of one message of one sender have in common; `undefined` where a command is of none. */
+export function sourceOf(command: string): string | undefined {
+  return pattern.test(command) ? command.replace(/\/[^/]*\//, '//') : undefined;
+}
+
 /** The message that a command is of; `undefined` where it is of none. */
 export function messageOfCommand(command: string): string | undefined {
   return pattern.exec(command)?.[1];

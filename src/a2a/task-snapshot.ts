@@ -19,7 +19,7 @@ import {
   taskState,
 } from '../core/journal/index.ts';
 import { turnMetadata } from './extensions.ts';
-import { dataPart, messageOfCommand, partsOf, receivedMetadataOf, textPart } from './received-message.ts';
+import { dataPart, messageOfCommand, partsOf, receivedMetadataOf, sourceOf, textPart } from './received-message.ts';
 import { shownContext } from './scope.ts';
 
 /** The records of a turn and what they fold to. */
@@ -130,13 +130,22 @@ export function artifact(id: string, parts: Part[]): Artifact {
 function historyOf({ records, state }: TurnView): Message[] {
   const { turn } = state;
   const history: Message[] = [];
+  const answering = answeringMessages(records);
+  /** Adds the message that a record is of, once, if it is kept whole. */
+  const addWhole = ({ command = '' }: { readonly command?: string }): boolean => {
+    const source = sourceOf(command) ?? '';
+    const message = answering.get(source);
+    if (message) history.push(...userMessages(turn, [message]));
+    if (message) answering.set(source, undefined);
+    return answering.has(source);
+  };
   for (const record of records) {
     switch (record.type) {
       case 'turn.started':
         history.push(...userMessages(turn, record.messages));
         break;
       case 'x.steer':
-        history.push(...userMessages(turn, record.effects?.messages ?? []));
+        if (!addWhole(record)) history.push(...userMessages(turn, record.effects?.messages ?? []));
         break;
       case 'llm.done': {
         const text = textOf(record.message.content);
@@ -149,7 +158,7 @@ function historyOf({ records, state }: TurnView): Message[] {
         break;
       }
       case 'turn.answered':
-        addAnswer(history, turn, record);
+        if (!addWhole(record)) addAnswer(history, turn, record);
         break;
       case 'turn.done':
         endsWith(history, finalMessage(turn, record.text, record.value));
@@ -168,6 +177,17 @@ function historyOf({ records, state }: TurnView): Message[] {
     }
   }
   return history;
+}
+
+/** The messages that brought answers, by their source, as they were received. Older journals have none. */
+function answeringMessages(records: readonly JournalRecord[]): Map<string, OwnMessage | undefined> {
+  const messages = new Map<string, OwnMessage | undefined>();
+  for (const record of records) {
+    if (record.type !== 'turn.answered' || !record.message) continue;
+    const source = sourceOf(record.command ?? '');
+    if (source !== undefined) messages.set(source, record.message);
+  }
+  return messages;
 }
 
 /** Adds what a client answered to the history: one message for all answers that it sent in one. */

@@ -13,6 +13,7 @@ import {
   type JournalRecord,
   type Stamped,
   type ToolResultRecord,
+  type TurnAnswered,
   type TurnStarted,
   type TurnSuspended,
   taskState,
@@ -27,7 +28,7 @@ export interface Controls {
   pause(reason: string, commands: readonly string[]): void;
   steer(message: Message, command: string | undefined): void;
   cancel(reason: string): void;
-  answer(questionId: string, answer: unknown, command: string | undefined): void;
+  answer(record: TurnAnswered): void;
 }
 
 /** Somebody whom the recording answers: the model, a tool, or a tool that is asked about a call in doubt. */
@@ -106,7 +107,7 @@ export class Conductor {
     const { due, isFree } = this.#options.score;
     if (isFree || due?.type !== 'turn.answered' || due.seq <= this.#asked) return;
     this.#asked = due.seq;
-    this.#controls?.answer(due.questionId, due.answer, due.command);
+    this.#controls?.answer(due);
   }
 
   await(name: string, waiter: Waiter): void {

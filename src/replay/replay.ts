@@ -318,9 +318,9 @@ function controlsOf(turn: Turn, store: ReplayStore): Controls {
       if (id === undefined) turn.steer(message);
       else store.post(turn.taskId, { id, type: 'steer', message });
     },
-    answer(questionId, answer, id) {
+    answer({ questionId, answer, command: id, message }) {
       if (id === undefined) turn.answer(questionId, answer);
-      else store.post(turn.taskId, { id, type: 'answer', questionId, answer });
+      else store.post(turn.taskId, { id, type: 'answer', questionId, answer, ...(message && { message }) });
     },
     cancel(reason) {
       turn.cancel(reason).catch(() => {});

@@ -37,7 +37,13 @@ export type Command = { readonly id: string } & (
   | { readonly type: 'cancel'; readonly reason?: string }
   | { readonly type: 'pause'; readonly reason?: string }
   | { readonly type: 'steer'; readonly message: Message }
-  | { readonly type: 'answer'; readonly questionId: string; readonly answer: unknown }
+  | {
+      readonly type: 'answer';
+      readonly questionId: string;
+      readonly answer: unknown;
+      /** The message that brought the answer, for those who show the task. */
+      readonly message?: Message;
+    }
 );
 
 export interface AppendOptions {

@@ -220,7 +220,8 @@ const own: RecordTable = {
     withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
   'turn.answered': {
-    members: { callId: 'text', questionId: 'text', answer: 'any', command: 'text?' },
+    members: { callId: 'text', questionId: 'text', answer: 'any', command: 'text?', message: 'object?' },
+    inner: { message: 'message' },
     apply: answer,
     events: (to, before, record) => to.answered(before, record),
     words: (record) => `${record.callId} answered: ${JSON.stringify(record.answer)}`,

@@ -231,6 +231,8 @@ export interface TurnAnswered {
   readonly answer: unknown;
   /** The id of the command that brought it, where one did. */
   readonly command?: string;
+  /** The message that brought it, as it was received; of several answers in one message, the first has it. The model does not read it. */
+  readonly message?: Message;
 }
 
 /** What a suspended turn waits for whose process waits with it, and then continues it in the same stream. */

@@ -24,12 +24,19 @@ interface Steering {
   readonly command: string | undefined;
 }
 
+/** What brought an answer. */
+interface AnswerSource {
+  /** The id of the command, where one did. */
+  readonly command?: string;
+  /** The message, where it came in one. */
+  readonly message?: Message;
+}
+
 /** An answer to a question. */
 interface Reply {
   readonly questionId: string;
   readonly answer: unknown;
-  /** The id of the command that brought it, where one did. */
-  readonly command: string | undefined;
+  readonly source: AnswerSource;
 }
 
 /** Why a turn shall suspend: the first reason that was given. */
@@ -109,9 +116,9 @@ export class Inbox {
     else this.#steering.push({ message, command });
   }
 
-  answer(questionId: string, answer: unknown, command?: string): void {
+  answer(questionId: string, answer: unknown, source: AnswerSource = {}): void {
     if (this.#post) return this.#post({ id: crypto.randomUUID(), type: 'answer', questionId, answer });
-    this.#replies.push({ questionId, answer, command });
+    this.#replies.push({ questionId, answer, source });
     this.#listener?.();
   }
 
@@ -178,12 +185,11 @@ interface Questioned {
 /** The next answer that came to a running turn, as a record; those that fit no open question are logged and passed over. */
 export function takeReply(deps: Questioned, state: LoopState): TurnAnswered | undefined {
   for (let reply = deps.inbox.takeReply(); reply; reply = deps.inbox.takeReply()) {
-    const { questionId, command } = reply;
+    const { questionId, source } = reply;
     const question = openQuestions(state).find(({ id }) => id === questionId);
     const answer = asJson(reply.answer);
     if (question && answerFlaw(question, answer) === undefined) {
-      const record = { type: 'turn.answered' as const, callId: question.callId, questionId, answer };
-      return command === undefined ? record : { ...record, command };
+      return { type: 'turn.answered', callId: question.callId, questionId, answer, ...source };
     }
     deps.config.logger.warn('answer passed over', { taskId: deps.turn.taskId, questionId });
   }

@@ -345,7 +345,7 @@ function isCommand(command: Command): boolean {
     case 'steer':
       return isMessage(command.message);
     case 'answer':
-      return typeof command.questionId === 'string';
+      return typeof command.questionId === 'string' && (!command.message || isMessage(command.message));
     default:
       return false;
   }
@@ -378,6 +378,9 @@ function obey(deps: RunDeps, command: Command): void {
     case 'steer':
       return steer(deps, command);
     case 'answer':
-      return deps.inbox.answer(command.questionId, command.answer, command.id);
+      return deps.inbox.answer(command.questionId, command.answer, {
+        command: command.id,
+        ...(command.message && { message: command.message }),
+      });
   }
 }

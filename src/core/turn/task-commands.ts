@@ -4,6 +4,7 @@ import {
   type ChildLink,
   type Clock,
   type Lease,
+  type Message,
   systemClock,
   type TaskState,
   type TaskStateStore,
@@ -33,6 +34,8 @@ export interface AnswerOptions {
   readonly clock?: Clock | undefined;
   /** The id of the command that delivers an answer to the owner, by its question: a repeated id is applied once. Default: new ones. */
   readonly commandId?: ((questionId: string) => string) | undefined;
+  /** The message that brought the answers: the journal keeps it with the first of them. Default: none. */
+  readonly message?: Message | undefined;
 }
 
 /**
@@ -41,24 +44,25 @@ export interface AnswerOptions {
  * owner, or the store, did not do so in time.
  */
 export async function answerTask(taskId: string, options: AnswerOptions & { readonly root?: boolean }): Promise<void> {
-  const { store, answers, deadlineMs = 30_000, clock = systemClock, commandId = newId } = options;
+  const { store, answers, deadlineMs = 30_000, clock = systemClock, commandId = newId, message } = options;
   const deadline = { ms: deadlineMs, clock, option: 'deadlineMs' };
   const state = foldRecords(await ready(() => store.read(taskId), deadline));
   const { parent } = state.turn;
   if (parent && options.root) throw childOf(taskId, parent);
-  const ids = new Map<string, string>();
+  const sources = new Map<string, { readonly command: string; readonly message?: Message }>();
   for (const { questionId, answer } of unrecorded(state, answers)) {
     const id = commandId(questionId);
-    ids.set(questionId, id);
-    await ready(() => store.post(taskId, { id, type: 'answer', questionId, answer }), deadline);
+    const kept = sources.size === 0 && message ? { message } : {};
+    sources.set(questionId, { command: id, ...kept });
+    await ready(() => store.post(taskId, { id, type: 'answer', questionId, answer, ...kept }), deadline);
   }
   const missing = (now: LoopState) => {
     const records = unrecorded(now, answers);
-    return records.length === 0 ? 'done' : records.map((each) => ({ ...each, ...commandOf(ids, each.questionId) }));
+    return records.length === 0 ? 'done' : records.map((each) => ({ ...each, ...sources.get(each.questionId) }));
   };
   if (await ensureRecords({ store, taskId, clock, deadlineMs, missing })) return;
-  const message = `The answers for task "${taskId}" were not recorded within ${deadlineMs} ms; its owner, if it lives, still gets them.`;
-  throw new AgentLoopError('BUSY', message, { taskId, retryable: true });
+  const late = `The answers for task "${taskId}" were not recorded within ${deadlineMs} ms; its owner, if it lives, still gets them.`;
+  throw new AgentLoopError('BUSY', late, { taskId, retryable: true });
 }
 
 function newId(): string {
@@ -72,11 +76,6 @@ function unrecorded(state: LoopState, answers: Answers) {
   const known = new Set(state.answers.map(({ question }) => question.id));
   if (Object.keys(answers).every((id) => known.has(id))) return recordsOfAnswers(state, answers);
   throw new AgentLoopError('TERMINAL', `Task "${taskId}" is over; nothing can be answered any more.`, { taskId });
-}
-
-function commandOf(ids: ReadonlyMap<string, string>, questionId: string): { readonly command?: string } {
-  const command = ids.get(questionId);
-  return command === undefined ? {} : { command };
 }
 
 /** The error for a command to a child turn that only its parent turn may give. */

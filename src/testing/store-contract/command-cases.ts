@@ -17,7 +17,13 @@ const everyKind: readonly Command[] = [
   { id: 'c1', type: 'steer', message: { role: 'user', content: 'be brief 😀' } },
   { id: 'c2', type: 'pause', reason: 'lunch' },
   { id: 'c3', type: 'steer', message: { role: 'user', content: [{ type: 'text', text: 'and in parts' }] } },
-  { id: 'c4', type: 'answer', questionId: '1:0.2', answer: { approved: true, by: ['Ann', null] } },
+  {
+    id: 'c4',
+    type: 'answer',
+    questionId: '1:0.2',
+    answer: { approved: true, by: ['Ann', null] },
+    message: { role: 'user', id: 'm', content: 'Yes.' },
+  },
   { id: 'c5', type: 'cancel', reason: 'changed my mind' },
 ];
 
