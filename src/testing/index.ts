@@ -3,6 +3,7 @@ export { type AsyncStoreOptions, asyncStore } from './async-store.ts';
 export { type CacheStoreContractHarness, cacheStoreContract } from './cache-store-contract.ts';
 export { type Cassette, loadCassette, type RecordTurnOptions, recordTurn } from './cassette.ts';
 export type { ContractRunner } from './contract/define-contract.ts';
+export { type DemoLLMOptions, demoLLM } from './demo-llm.ts';
 export { demoModel } from './demo-model.ts';
 export { type FakeClock, type FakeClockOptions, fakeClock } from './fake-clock.ts';
 export {
