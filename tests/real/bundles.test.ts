@@ -13,9 +13,10 @@ import { describeReal } from './real-part.ts';
 const run = promisify(execFile);
 const minutes = 60_000;
 
-/** Runs a turn on each store, and gives how they stand in it, and the spans of the turns; the exporters and metrics are not installed. */
+/** Runs a turn on each store, and gives how they stand in it, and the spans of the turns; exporters, metrics and packages of vendors are not installed. */
 const turns = `
 import { AgentLoop, agent } from 'millrace';
+import { createProvider } from 'millrace/ai-sdk';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { RedisStateStore } from 'millrace/redis';
 import { turnQueue, worker } from 'millrace/fleet';
@@ -46,6 +47,7 @@ export async function turns() {
   } catch ({ code, message }) {
     found.exporter = [code, message.includes('npm install @opentelemetry/exporter-trace-otlp-proto\`')];
   }
+  found.vendor = await createProvider('anthropic:claude', { apiKey: 'key' }).catch(({ code }) => code);
   found.metrics = await startMetrics().catch(({ code }) => code);
   return found;
 }
@@ -87,6 +89,7 @@ const both = {
   fleet: 'completed',
   spans: 3,
   exporter: ['MISSING_PACKAGE', true],
+  vendor: 'MISSING_PACKAGE',
   metrics: 'MISSING_PACKAGE',
 };
 

@@ -48,9 +48,17 @@ export interface Vendor {
   readonly load: () => Promise<(access: VendorAccess) => (model: string) => AISDKModel>;
 }
 
-/** Bundlers refuse the import of a package that is not installed, unless its failure is handled where it stands. */
+/** Bundlers refuse the import of a package that is not installed, unless it stands in a `try`; Turbopack does not count `catch` of the promise. */
 function rethrow(cause: unknown): never {
   throw cause;
+}
+
+async function openAICompatible() {
+  try {
+    return (await import('@ai-sdk/openai-compatible')).createOpenAICompatible;
+  } catch (cause) {
+    return rethrow(cause);
+  }
 }
 
 export const vendors: Readonly<Record<VendorName, Vendor>> = {
@@ -60,7 +68,13 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://api.anthropic.com/v1',
     capabilities: {},
     sendReasoning: true,
-    load: () => import('@ai-sdk/anthropic').catch(rethrow).then(({ createAnthropic }) => createAnthropic),
+    load: async () => {
+      try {
+        return (await import('@ai-sdk/anthropic')).createAnthropic;
+      } catch (cause) {
+        return rethrow(cause);
+      }
+    },
   },
   google: {
     package: { name: '@ai-sdk/google', majors: [3, 4] },
@@ -68,8 +82,13 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://generativelanguage.googleapis.com/v1beta',
     capabilities: {},
     sendReasoning: true,
-    load: () =>
-      import('@ai-sdk/google').catch(rethrow).then(({ createGoogleGenerativeAI }) => createGoogleGenerativeAI),
+    load: async () => {
+      try {
+        return (await import('@ai-sdk/google')).createGoogleGenerativeAI;
+      } catch (cause) {
+        return rethrow(cause);
+      }
+    },
   },
   openai: {
     package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
@@ -78,7 +97,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     capabilities: { responseFormat: true },
     sendReasoning: false,
     load: async () => {
-      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible').catch(rethrow);
+      const createOpenAICompatible = await openAICompatible();
       const own = {
         name: 'openai',
         includeUsage: true,
@@ -96,7 +115,13 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     addressVariables: ['AWS_REGION'],
     capabilities: {},
     sendReasoning: true,
-    load: () => import('@ai-sdk/amazon-bedrock').catch(rethrow).then(({ createAmazonBedrock }) => createAmazonBedrock),
+    load: async () => {
+      try {
+        return (await import('@ai-sdk/amazon-bedrock')).createAmazonBedrock;
+      } catch (cause) {
+        return rethrow(cause);
+      }
+    },
   },
   vertex: {
     package: { name: '@ai-sdk/google-vertex', majors: [4, 5] },
@@ -105,7 +130,13 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: vertexAddress,
     capabilities: {},
     sendReasoning: true,
-    load: () => import('@ai-sdk/google-vertex').catch(rethrow).then(({ createVertex }) => createVertex),
+    load: async () => {
+      try {
+        return (await import('@ai-sdk/google-vertex')).createVertex;
+      } catch (cause) {
+        return rethrow(cause);
+      }
+    },
   },
   groq: {
     package: { name: '@ai-sdk/groq', majors: [3, 4] },
@@ -113,7 +144,13 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://api.groq.com/openai/v1',
     capabilities: {},
     sendReasoning: true,
-    load: () => import('@ai-sdk/groq').catch(rethrow).then(({ createGroq }) => createGroq),
+    load: async () => {
+      try {
+        return (await import('@ai-sdk/groq')).createGroq;
+      } catch (cause) {
+        return rethrow(cause);
+      }
+    },
   },
   mistral: {
     package: { name: '@ai-sdk/mistral', majors: [3, 4] },
@@ -121,7 +158,13 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://api.mistral.ai/v1',
     capabilities: {},
     sendReasoning: true,
-    load: () => import('@ai-sdk/mistral').catch(rethrow).then(({ createMistral }) => createMistral),
+    load: async () => {
+      try {
+        return (await import('@ai-sdk/mistral')).createMistral;
+      } catch (cause) {
+        return rethrow(cause);
+      }
+    },
   },
   xai: {
     package: { name: '@ai-sdk/xai', majors: [3, 4, 5] },
@@ -129,7 +172,13 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://api.x.ai/v1',
     capabilities: {},
     sendReasoning: true,
-    load: () => import('@ai-sdk/xai').catch(rethrow).then(({ createXai }) => createXai),
+    load: async () => {
+      try {
+        return (await import('@ai-sdk/xai')).createXai;
+      } catch (cause) {
+        return rethrow(cause);
+      }
+    },
   },
   deepseek: {
     package: { name: '@ai-sdk/deepseek', majors: [2, 3] },
@@ -137,7 +186,13 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: () => 'https://api.deepseek.com',
     capabilities: {},
     sendReasoning: true,
-    load: () => import('@ai-sdk/deepseek').catch(rethrow).then(({ createDeepSeek }) => createDeepSeek),
+    load: async () => {
+      try {
+        return (await import('@ai-sdk/deepseek')).createDeepSeek;
+      } catch (cause) {
+        return rethrow(cause);
+      }
+    },
   },
   'openai-compatible': {
     package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
@@ -146,7 +201,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     capabilities: {},
     sendReasoning: false,
     load: async () => {
-      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible').catch(rethrow);
+      const createOpenAICompatible = await openAICompatible();
       const own = { name: 'openai-compatible', includeUsage: true, supportsStructuredOutputs: true };
       return (access) => createOpenAICompatible({ ...own, ...access });
     },
