@@ -9,7 +9,7 @@ const builtLibrary = {
   name: 'built-library',
   setup({ onResolve }) {
     onResolve({ filter: /^millrace$/ }, () => ({ path: new URL('dist/index.js', root).href, external: true }));
-    onResolve({ filter: /^millrace\/(a2a|testing)$/ }, ({ path }) => ({
+    onResolve({ filter: /^millrace\/(a2a|fleet|testing)$/ }, ({ path }) => ({
       path: new URL(`dist/${path.slice('millrace/'.length)}/index.js`, root).href,
       external: true,
     }));

@@ -5,6 +5,7 @@ import { measureCpu } from './cpu.ts';
 import type { Figure } from './figure.ts';
 import { printFigures } from './figure.ts';
 import { measureListing } from './listing.ts';
+import { measureQueue } from './queue.ts';
 import { measureResume } from './resume.ts';
 import { measureRoundTrips } from './round-trips.ts';
 import { measureSuspended } from './suspended.ts';
@@ -20,6 +21,7 @@ const figures: Readonly<Record<string, Measure>> = {
   resume: measureResume,
   suspended: measureSuspended,
   listing: measureListing,
+  queue: measureQueue,
 };
 
 const asked = process.argv.slice(2);
