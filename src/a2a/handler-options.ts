@@ -22,6 +22,7 @@ import { KeptInStores, type PushConfigs } from './kept-in-stores.ts';
 import type { ScopeOf, SenderOf } from './scope.ts';
 import { type A2ATurnQueue, checkQueue } from './turn-execution.ts';
 
+/** Options of `a2aRequestHandler`: the agent, its card, who owns which task, and the limits of messages and streams. */
 export interface A2ARequestHandlerOptions {
   /** Needs a `taskStateStore`: the journal is what clients are shown. */
   readonly agent: Agent;

@@ -43,6 +43,7 @@ export interface A2ATurnQueue {
   cancel(taskId: string, reason?: string): Promise<void>;
 }
 
+/** What a gateway gives to its queue for a turn that a worker shall run. */
 export interface QueuedStart {
   readonly agentId: string;
   readonly taskId: string;

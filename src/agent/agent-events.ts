@@ -34,6 +34,7 @@ export interface MessageReceivedEvent extends NoticeBase {
   readonly text: string;
 }
 
+/** The agent has a new state. */
 export interface AgentStateEvent extends NoticeBase {
   readonly kind: 'agent:state';
   readonly state: AgentState;
@@ -46,6 +47,7 @@ export type AgentNotice<X extends Tool = Tool> =
   | MessageReceivedEvent
   | AgentStateEvent;
 
+/** The notices of one kind: what a listener of `agent.on(kind, …)` receives. */
 export type NoticeOf<K extends AgentNotice['kind'], X extends Tool = Tool> =
   | Extract<AgentNotice<X>, { readonly kind: K }>
   | (K extends ExtensionEventKind ? ExtensionEvent<K> : never);

@@ -129,6 +129,10 @@ export interface DependentTools<D extends Dependencies, C = unknown, X extends T
   readonly dependencies: D;
 }
 
+/**
+ * Options of `agent`: its name, its provider, its tools, and what holds for each of its turns. Tools are given, or made by a function of
+ * `dependencies`.
+ */
 export type AgentOptions<
   D extends Dependencies = Dependencies,
   S extends OutputSchema = OutputSchema,

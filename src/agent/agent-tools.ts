@@ -21,6 +21,7 @@ import { Agent } from './agent.ts';
 import type { AgentResumeOptions, TurnInput } from './agent-options.ts';
 import { cancelOfChildren, withCancelOutside } from './turn-controls.ts';
 
+/** Options of `agentTools`: time limit, shared extensions, and what a sub-agent is given. */
 export interface AgentToolsOptions {
   /** Of a call, in milliseconds. Default 0: a sub-agent has the limits of its own. */
   readonly timeoutMs?: number | undefined;

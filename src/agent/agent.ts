@@ -107,6 +107,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return new Agent(resolved, internals, derive);
   }
 
+  /** What the agent does in this process: `busy` as long as one of its turns runs here. */
   get state(): AgentState {
     return this.#life.state;
   }

@@ -37,6 +37,7 @@ export type GivenValues<C = unknown> = Pick<
   'authContext' | 'context' | 'dependencies' | 'parentContext'
 >;
 
+/** Options of `agent.observe`: from where, with child turns or without, and whether an abandoned turn is resumed. */
 export interface AgentObserveOptions<C = unknown> extends Pick<ObserveOptions, 'from' | 'descendants'> {
   /**
    * Resumes the turn here with these values, as long as it is observed, if its owner is gone: asks for the lease when it should have expired, at
@@ -45,11 +46,13 @@ export interface AgentObserveOptions<C = unknown> extends Pick<ObserveOptions, '
   readonly recover?: GivenValues<C> | undefined;
 }
 
+/** Options of `agent.recover`. */
 export interface RecoverOptions {
   /** Which turns of the agent are looked at. Default: all. */
   readonly accepts?: ((task: TaskSummary) => boolean) | undefined;
 }
 
+/** Options of `agent.tasks`. */
 export interface TasksOptions {
   /** Default 50. */
   readonly limit?: number | undefined;

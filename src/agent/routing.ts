@@ -23,6 +23,7 @@ export interface RoutingRequest {
   readonly current: Agent;
 }
 
+/** What a routing function receives besides the request: the turn that it decides for, and a way to ask agents. */
 export interface RoutingContext
   extends Pick<HookContext, 'taskId' | 'contextId' | 'traceContext' | 'metadata' | 'authContext' | 'context'> {
   /** Aborted when the turn is cancelled or left, and when `routingTimeoutMs` is over. */
@@ -78,8 +79,10 @@ export interface Supervised<V = unknown> extends Valued<V> {
   readonly mayHandOff: boolean;
 }
 
+/** How a team chooses who answers: made by `router`, `byRule`, `byRole`, `inSequence`, `inParallel` or `supervisor`. */
 export type RoutingStrategy = Choice | Sequence | Parallel | Supervised;
 
+/** A rule of `byRule`: the agent that answers where `when` matches the text of the last message. */
 export interface Rule {
   /** An expression for the text, or a function, which may answer with a promise. */
   readonly when:
@@ -129,6 +132,7 @@ export function inSequence<const A extends readonly AgentRef[]>(agents: A): Sequ
   return { sequence: idsOf('inSequence', agents) };
 }
 
+/** The type of value of the last agent of a sequence, which is that of the whole sequence. */
 export type LastValue<A> = A extends readonly [...unknown[], infer Last]
   ? Last extends Agent<infer V>
     ? V
@@ -150,6 +154,7 @@ export type Join = (
   context: { readonly signal: AbortSignal },
 ) => string | Promise<string>;
 
+/** Options of `inParallel`: what makes one answer of several. */
 export interface ParallelOptions {
   /** Makes one answer of theirs. Default: a paragraph each. */
   readonly join?: Join | undefined;
@@ -180,6 +185,7 @@ function paragraphs(answers: readonly Answered[]): string {
   return answers.map(({ text }) => text).join('\n\n');
 }
 
+/** Options of `supervisor`: its model calls, and whether it may hand the turn over. */
 export interface SupervisorOptions {
   /** How many model calls the supervisor may make in a turn. Default 20. */
   readonly maxRounds?: number | undefined;

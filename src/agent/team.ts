@@ -41,6 +41,7 @@ export function team(options: TeamOptions): Team {
 
 type TurnExtras = Omit<AgentTurnOptions, 'agentId'>;
 
+/** Options of a turn of a team. */
 export interface TeamTurnOptions extends TurnExtras {
   /** Who answers this message; the current agent stays as it is. */
   readonly agentId?: string | undefined;

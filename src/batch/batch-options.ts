@@ -12,6 +12,7 @@ import type { PriceList } from '../providers/models/model-info.ts';
 import { assertKnownOptions, type OptionNames } from '../stores/check-arguments.ts';
 import type { BatchRunner, SharedTurnOptions } from './batch-runner.ts';
 
+/** What every item of a batch may have, whether it is a prompt or messages. */
 export interface ItemBasics {
   /** Names the item in its row, and its task in the store: of at most 512 characters. Default: its position, from 1, or its line. */
   readonly key?: string | undefined;
@@ -48,6 +49,7 @@ export interface BatchBudget {
   readonly tokens?: number | undefined;
 }
 
+/** Options of `runBatch`: what runs the items, where rows go, how many at once, budget, retries. */
 export interface BatchOptions<T = unknown, C = unknown> {
   /** What runs the items: an agent in this process, or a runner such as one of a fleet. */
   readonly agent: Agent<T, C> | BatchRunner<T>;

@@ -47,6 +47,7 @@ export function runBatch<T = unknown, C = unknown>(
   });
 }
 
+/** The items of a batch: an array, a generator or an async iterable; a string is a prompt. Read one by one, as runners become free. */
 export type BatchSource = Iterable<BatchItem | string> | AsyncIterable<BatchItem | string>;
 type Step = IteratorResult<BatchItem | string, unknown>;
 interface Reader {

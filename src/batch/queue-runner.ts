@@ -17,6 +17,7 @@ export interface BatchQueue {
   start(messages: readonly Message[], options: QueuedTurnOptions): Promise<unknown>;
 }
 
+/** What `queueRunner` gives to a queue for each item. */
 export interface QueuedTurnOptions {
   readonly agentId: string;
   readonly taskId: string;
@@ -24,6 +25,7 @@ export interface QueuedTurnOptions {
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** Options of `queueRunner`: the agent of the workers and their store. */
 export interface QueueRunnerOptions {
   /** The agent of the workers. */
   readonly agentId: string;

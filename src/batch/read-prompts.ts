@@ -9,6 +9,7 @@ import {
 import type { BatchItem } from './batch-options.ts';
 import { textLines } from './text-lines.ts';
 
+/** Options of `readPrompts`: how lines are read, and what errors call the source. */
 export interface ReadPromptsOptions {
   /**
    * `'json'`: each line is JSON, an object `{ key, prompt, messages, metadata }` or a string, the prompt. `'text'`: each line is a prompt. Default: what

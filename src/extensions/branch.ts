@@ -12,9 +12,11 @@ import { givenByCaller, type Turn } from '../core/turn/index.ts';
 
 /** Runs turns: an `Agent` or an `AgentLoop`. */
 export interface TurnStarter {
+  /** Makes a turn; nothing runs until it is subscribed. */
   startTurn(messages: readonly Message[], options: StartOptions): Turn;
 }
 
+/** What every branch has, whoever runs it. */
 export interface BranchBase {
   /** Appended to the parent's messages: what the child turn is asked. */
   readonly messages: readonly Message[];

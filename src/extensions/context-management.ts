@@ -8,6 +8,7 @@ import { cutHistory } from './context/cut-history.ts';
 import { requestOverhead } from './context/turn-tokens.ts';
 import { type ToolOutputCacheOptions, toolOutputCache } from './tool-output-cache.ts';
 
+/** Options of `contextManagement`: which of its three parts are on. */
 export interface ContextManagementOptions {
   /** Default: on, with its defaults. `null`: tool outputs are sent whole. */
   readonly toolOutputCache?: ToolOutputCacheOptions | null | undefined;
@@ -34,6 +35,7 @@ export function contextManagement(options: ContextManagementOptions = {}): reado
   ];
 }
 
+/** Options of `windowHistory`: how much of the history a request has. */
 export interface WindowOptions {
   /** The most messages of a request, its system message not counted. Default 50. */
   readonly maxMessages?: number | undefined;

@@ -17,6 +17,7 @@ import { engineDefinition } from '../tools/tool.ts';
 import { compactionName, indexAfterCompaction, isCompaction } from './context/compaction.ts';
 import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimBetween } from './context/trim-tool-outputs.ts';
 
+/** Options of `toolOutputCache`: which tool outputs are sent shortened. */
 export interface ToolOutputCacheOptions {
   /** How many of the newest tool outputs stay whole; those that the model has not answered yet do in any case. Default 5. */
   readonly keepLast?: number | undefined;

@@ -24,6 +24,7 @@ export interface DeadTurn {
   readonly at: string;
 }
 
+/** Which dead turns `dead` gives. */
 export interface DeadTurnsQuery {
   /** Default 50. */
   readonly limit?: number | undefined;

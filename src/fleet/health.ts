@@ -4,6 +4,7 @@ import type { QueueConnections } from './connection.ts';
 import type { DeadTurns } from './dead-turns.ts';
 import { knownAgents, type SharedCounts, type WorkerStatus } from './shared-counts.ts';
 
+/** How many jobs of a queue there are, by what they wait for. */
 export interface QueueCounts {
   /** Jobs that a worker may take. */
   readonly waiting: number;
@@ -12,6 +13,7 @@ export interface QueueCounts {
   readonly delayed: number;
 }
 
+/** What a queue and its workers do now. */
 export interface FleetHealth extends QueueCounts {
   /** Of the job that waits longest, in milliseconds; 0 where none waits. Of a long queue, the longest of its first and last fifty. */
   readonly oldestWaitingMs: number;
@@ -123,6 +125,7 @@ function escaped(label: string): string {
 export interface Probed {
   /** Whether it takes turns: its queue and its store answer, and it does not drain. */
   ready(): Promise<boolean>;
+  /** Figures in the text format of Prometheus. */
   metrics(): Promise<string>;
 }
 

@@ -18,6 +18,7 @@ export interface TurnLimits {
   readonly rate?: { readonly turns: number; readonly perMs: number } | undefined;
 }
 
+/** Options of `turnQueue`: where jobs and journals are, and the limits of the queue. */
 export interface TurnQueueOptions {
   /** The Redis of the jobs; `{ postgres: url }` keeps them in PostgreSQL, which is an experiment: without `maxOutstanding` across processes, tenants, and workers in `health`. */
   readonly connection: QueueConnection;

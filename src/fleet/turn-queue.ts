@@ -21,6 +21,7 @@ import { type FleetHealth, healthOf } from './health.ts';
 import { checkDelay, checkQueueOptions, checkSchedule, type SchedulePlan, type TurnQueueOptions } from './options.ts';
 import { SharedCounts } from './shared-counts.ts';
 
+/** Options of `queue.start`: the agent, the ids of the turn, and when it begins. */
 export interface StartTurnOptions extends SubmitOptions {
   /** The agent whose workers run the turn. */
   readonly agentId: string;
@@ -28,6 +29,7 @@ export interface StartTurnOptions extends SubmitOptions {
   readonly delayMs?: number | undefined;
 }
 
+/** The ids of a turn that is in the queue. */
 export interface StartedTurn {
   readonly taskId: string;
   readonly contextId: string;
@@ -66,7 +68,9 @@ export interface TurnQueue {
    * call it at each deployment, as a queue that is lost has no plans.
    */
   schedule(id: string, plan: SchedulePlan, turn: TurnTemplate): Promise<void>;
+  /** Ends a schedule; turns that it started are not touched. A schedule that is not there is no error. */
   unschedule(id: string, agentId: string): Promise<void>;
+  /** Figures of the queue and its workers, counted now. */
   health(): Promise<FleetHealth>;
   /** Turns that failed, and turns that no worker could run, the newest first. */
   dead(query?: DeadTurnsQuery): Promise<readonly DeadTurn[]>;

@@ -10,6 +10,7 @@ import { JobRunner, type QueuedTurn, type TurnGifts } from './run-job.ts';
 import { Sweep } from './sweep.ts';
 import { FleetQueue, isOfAnotherCopy, type TurnQueue } from './turn-queue.ts';
 
+/** Options of `worker`: its queue, its agents, and how many turns run at the same time. */
 export interface WorkerOptions {
   /** Made by `turnQueue`. Its store keeps the turns of the agents. */
   readonly queue: TurnQueue;
@@ -40,6 +41,7 @@ export interface WorkerOptions {
   readonly logger?: Logger | undefined;
 }
 
+/** Runs the turns of a queue in this process. */
 export interface TurnWorker {
   /** Takes turns until it is drained; resolves then. Errors: `UNAVAILABLE` where the queue does not answer at the start. */
   run(): Promise<void>;

@@ -22,6 +22,7 @@ export interface McpToolInfo {
   readonly annotations: McpAnnotations;
 }
 
+/** What a server says of a tool. Hints, which nobody has checked. */
 export interface McpAnnotations {
   readonly readOnlyHint?: boolean;
   readonly destructiveHint?: boolean;
@@ -48,6 +49,7 @@ export interface McpSamplingOptions {
   readonly maxRequests?: number | undefined;
 }
 
+/** Options of questions that a server asks in a call. */
 export interface McpElicitationOptions {
   /**
    * How long the call stays open at the server while its question waits for an answer. Milliseconds; default 600,000. Where the answer
@@ -118,10 +120,13 @@ export interface McpHttpOptions extends McpServerSettings {
   readonly auth?: McpAuth | undefined;
 }
 
+/** HTTP headers by name. */
 export type McpHeaders = Readonly<Record<string, string>>;
 
+/** How to reach a server: a program that speaks over stdio, or an address. */
 export type McpServerOptions = McpProcessOptions | McpHttpOptions;
 
+/** Options of `mcpTools`: the servers, and what holds for all of them. */
 export interface McpToolsOptions {
   /** By name: letters, digits, `_` and `-`. */
   readonly servers: Readonly<Record<string, McpServerOptions>>;
@@ -133,6 +138,7 @@ export interface McpToolsOptions {
   readonly logger?: Logger | undefined;
 }
 
+/** The pauses between attempts to reach a server. */
 export interface McpReconnectOptions {
   /** Milliseconds; default 500. */
   readonly initialMs?: number | undefined;

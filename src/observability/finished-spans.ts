@@ -45,6 +45,7 @@ function millisecondsOf([seconds, nanoseconds]: HrTime): number {
   return seconds * 1e3 + nanoseconds / 1e6;
 }
 
+/** A span in the tree of its trace. */
 export interface SpanNode<S extends FinishedSpan = FinishedSpan> {
   readonly span: S;
   /** By start, then in the order given. */
@@ -80,6 +81,7 @@ export function spanOutline(spans: readonly FinishedSpan[]): string {
     .join('\n');
 }
 
+/** How a waterfall is drawn. */
 export interface WaterfallOptions {
   /** Columns of the terminal, at least 20; no line is longer. */
   readonly width: number;

@@ -13,6 +13,7 @@ import {
   shownUrl,
 } from './otel-environment.ts';
 
+/** Metrics that were started: the SDK, and how to end it. */
 export interface Metrics {
   /** Absent with `OTEL_SDK_DISABLED=true`. */
   readonly provider: MeterProvider | undefined;
@@ -73,6 +74,7 @@ const disabledMetrics: Metrics = {
   shutdown: () => Promise.resolve(),
 };
 
+/** Options of `startMetrics`: where metrics are sent, and how often. */
 export interface StartMetricsOptions {
   /** As for `startTracing`. */
   readonly serviceName?: string | undefined;

@@ -39,6 +39,7 @@ export { type Metrics, type StartMetricsOptions, startMetrics } from './metrics.
 export { type SpanIdGenerator, turnIdGenerator } from './spans/chosen-ids.ts';
 export { carrierFromContext, contextFromCarrier, type HeaderCarrier } from './trace-carrier.ts';
 
+/** Options of `startTracing`: where spans are sent, by which exporter, and what else listens to them. */
 export interface StartTracingOptions {
   /** Default: `OTEL_SERVICE_NAME`, else `service.name` of `OTEL_RESOURCE_ATTRIBUTES`, else `millrace`. */
   readonly serviceName?: string | undefined;
@@ -65,11 +66,13 @@ export interface TracingReport {
   readonly lastError?: string;
 }
 
+/** Tracing that was started: the SDK, and how to end it. */
 export interface Tracing {
   /** Absent with `OTEL_SDK_DISABLED=true`. */
   readonly provider: NodeTracerProvider | undefined;
   /** Where spans are posted to, without credentials; absent where they do not leave by OTLP. */
   readonly endpoint: string | undefined;
+  /** How many spans were started, ended and exported so far. */
   report(): TracingReport;
   /** Sends all spans that ended before the call. Never rejects. */
   flush(): Promise<TracingReport>;

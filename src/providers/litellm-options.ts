@@ -19,6 +19,7 @@ import {
   wrongOption,
 } from './policies/policy-options.ts';
 
+/** Options of `LiteLLMProvider`: address, model and key of the API, its time limits, and what a request carries. */
 export interface LiteLLMProviderOptions {
   /** Where the API is, up to what stands before `/chat/completions`: `http://localhost:4000/v1`. */
   readonly baseUrl: string;

@@ -31,6 +31,7 @@ import { Score } from './score.ts';
 /** A journal in memory, as `store.read` gives it, or what holds one. */
 export type Journal = readonly JournalRecord[] | { readonly records: readonly JournalRecord[] };
 
+/** Options of a replay. */
 export interface ReplayOptions {
   /**
    * `'strict'` (default): any deviation is an error that shows what was expected and what came. `'forgiving'`: deviations are
@@ -41,6 +42,7 @@ export interface ReplayOptions {
   readonly patienceMs?: number | undefined;
 }
 
+/** The result of a replay, and where it differed from the recording. */
 export type ReplayResult = TurnResult & {
   /** In a strict replay none. */
   readonly deviations: readonly Deviation[];
@@ -90,6 +92,7 @@ export class Replay extends Observable<AgentEvent> implements AsyncIterable<Agen
     return this.#play();
   }
 
+  /** The events of the replay. Subscribes at the first `next()`; `return()` unsubscribes. */
   [Symbol.asyncIterator](): AsyncIterator<AgentEvent> {
     return iterateEvents(this);
   }

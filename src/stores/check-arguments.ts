@@ -210,6 +210,7 @@ const statusMembers = options<StatusQuery>({
 
 const withGroup = having({ group: text });
 
+/** The checks of the arguments of a `TaskStateStore`, for `checkArguments`. */
 export const stateStoreArguments: StoreArguments<TaskStateStore> = {
   create: { of: { taskId: id, started: having({ type: text, contextId: text, agentId: text }) } },
   acquire: { of: { taskId: id, owner: text, leaseMs: number, under: optional(having({ taskId: id, epoch: number })) } },

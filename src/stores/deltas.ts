@@ -18,6 +18,7 @@ export class OpenAttempt {
     else if (kindOf(record.type)?.streams === 'ends') this.close();
   }
 
+  /** Forgets the attempt: its response is recorded, or it is void. */
   close(): void {
     this.#start = undefined;
     this.#text.clear();

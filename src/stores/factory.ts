@@ -38,18 +38,21 @@ export type StateStoreOptions =
   | ({ readonly type: 'postgres' } & PostgresStateStoreOptions)
   | ({ readonly type: 'redis' } & RedisStateStoreOptions);
 
+/** `type` says which store; the rest are the options of that store. */
 export type MessageStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryMessageStoreOptions)
   | ({ readonly type: 'lmdb' } & LmdbMessageStoreOptions)
   | ({ readonly type: 'postgres' } & PostgresMessageStoreOptions)
   | ({ readonly type: 'redis' } & RedisMessageStoreOptions);
 
+/** `type` says which store; the rest are the options of that store. */
 export type ArtifactStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryArtifactStoreOptions)
   /** `path`: the folder. */
   | ({ readonly type: 'folder'; readonly path: string } & FolderArtifactStoreOptions)
   | ({ readonly type: 'redis' } & RedisArtifactStoreOptions);
 
+/** `type` says which store; the rest are the options of that store. */
 export type CacheStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryCacheStoreOptions)
   | ({ readonly type: 'lmdb' } & LmdbCacheStoreOptions)

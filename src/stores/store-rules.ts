@@ -150,6 +150,7 @@ export function assertTaskId(taskId: string): void {
   );
 }
 
+/** The error of a store that has no such task: `NOT_FOUND`. */
 export function notFound(taskId: string): AgentLoopError {
   return new AgentLoopError(
     'NOT_FOUND',
@@ -158,6 +159,7 @@ export function notFound(taskId: string): AgentLoopError {
   );
 }
 
+/** The error of a write under a lease that is over: `FENCED`. */
 export function fenced(lease: Lease): AgentLoopError {
   return new AgentLoopError(
     'FENCED',
@@ -192,12 +194,14 @@ export function busy(taskId: string, remainingMs: number): AgentLoopError {
   );
 }
 
+/** The error of a write to a turn that has ended: `TERMINAL`. */
 export function ended(taskId: string): AgentLoopError {
   return new AgentLoopError('TERMINAL', `The turn of task "${taskId}" has ended; start a new one with another id.`, {
     taskId,
   });
 }
 
+/** The error of a journal that a newer version wrote: `SCHEMA`. */
 export function newerSchema(taskId: string, schema: number): AgentLoopError {
   return new AgentLoopError(
     'SCHEMA',

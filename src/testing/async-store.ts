@@ -1,6 +1,7 @@
 import { Observable, type Subscription } from 'rxjs';
 import type { TaskStateStore } from '../core/contracts/index.ts';
 
+/** Options of `asyncStore`. */
 export interface AsyncStoreOptions {
   /** When a call reaches the store: in a later microtask, or after I/O and timers had their turn. Default `'macrotask'`. */
   readonly task?: 'microtask' | 'macrotask' | undefined;

@@ -12,6 +12,7 @@ export interface Cassette {
   readonly records: readonly JournalRecord[];
 }
 
+/** Options of `recordTurn`: where the turn is journaled, and what is taken out of the recording. */
 export interface RecordTurnOptions {
   /** Where the turn is journaled. */
   readonly store: TaskStateStore;

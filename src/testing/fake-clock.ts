@@ -1,5 +1,6 @@
 import { AgentLoopError, type Clock } from '../core/contracts/index.ts';
 
+/** Options of `fakeClock`. */
 export interface FakeClockOptions {
   /** Milliseconds since 1970. Default 0. */
   readonly startAt?: number | undefined;

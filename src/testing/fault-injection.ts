@@ -10,6 +10,7 @@ import {
   type TaskStateStore,
 } from '../core/contracts/index.ts';
 
+/** A method of a store that answers once, so that its answer can be replaced or held. */
 export type AnsweringMethod = Exclude<
   keyof TaskStateStore,
   'messages' | 'isEphemeral' | 'commands' | 'follow' | 'publish'
@@ -45,6 +46,7 @@ export interface FailingReader extends FaultyCalls {
   readonly error?: Error;
 }
 
+/** What goes wrong at a store: a call fails, a call is held until the test lets it go, or a reader fails. */
 export type StoreFault = FailingCall | HeldCall | FailingReader;
 
 /**

@@ -3,6 +3,7 @@ import { AgentLoopError } from '../core/contracts/index.ts';
 /** How many of each kind: `{ Timeout: 1, TCPSocketWrap: 2 }`. The kinds are Node's names of them. */
 export type ResourceCounts = Readonly<Record<string, number>>;
 
+/** Options of `settle`: how long to wait for what is still open. */
 export interface SettleOptions {
   /** Milliseconds until what is still open counts as left over. Default 1,000. */
   readonly withinMs?: number | undefined;

@@ -24,6 +24,7 @@ import {
   sendWhole,
 } from './model-server/exchange.ts';
 
+/** Options of `startModelServer`: where it listens, and how it answers. */
 export interface ModelServerOptions {
   /** Default 0: a free one. */
   readonly port?: number | undefined;
@@ -41,6 +42,7 @@ export interface ModelServerOptions {
   readonly keepRequests?: number | undefined;
 }
 
+/** A server that speaks the OpenAI chat API and answers by fixed rules or by a script. */
 export interface ModelServer {
   /** `http://127.0.0.1:<port>`. */
   readonly url: string;

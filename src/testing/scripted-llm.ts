@@ -13,6 +13,7 @@ import {
   type Usage,
 } from '../core/contracts/index.ts';
 
+/** A tool call that a step of the script asks for. */
 export interface LLMStepCall {
   readonly name: string;
   /** An object, sent as JSON; a string, sent unchanged; or fragments of a string, streamed one by one. Default `{}`. */
@@ -108,6 +109,7 @@ function stepResponse(step: LLMStep, callNumber: number): LLMResponse {
   };
 }
 
+/** Options of `scriptedLLM`. */
 export interface ScriptedLLMOptions {
   /** False: the provider has no `stream`, only `call`. Default true. */
   readonly streaming?: boolean | undefined;
@@ -118,6 +120,7 @@ export interface ScriptedLLMOptions {
   readonly info?: LLMProviderInfo | undefined;
 }
 
+/** A provider that answers from a script, and fails on a call that the script does not have. */
 export interface ScriptedLLM extends LLMProvider {
   /** What each call was asked, with the messages and tools as they were then. */
   readonly calls: readonly LLMCallParams[];

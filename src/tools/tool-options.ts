@@ -34,6 +34,7 @@ export interface RawArguments {
   readonly _raw: string;
 }
 
+/** Options of `tool`: what the model reads, how the engine treats it, and what runs it. */
 export type ToolOptions<
   P extends ToolParameters,
   Raw extends boolean,
@@ -42,12 +43,14 @@ export type ToolOptions<
   Result = unknown,
 > = ToolDescription<P, Raw, Name> & (BatchExecution<P, Raw, C> | SingleExecution<P, Raw, C, Result>);
 
+/** A tool that runs each call on its own. */
 export interface SingleExecution<P extends ToolParameters, Raw extends boolean, C, Result> {
   /** Runs the tool. May return any data, also a promise of it. A throw becomes an error result for the model. */
   readonly execute: (args: Arguments<P, Raw>, context: ToolContext<C>) => Result;
   readonly executeBatch?: never;
 }
 
+/** A tool that runs the calls of a response together. */
 export interface BatchExecution<P extends ToolParameters, Raw extends boolean, C> {
   /**
    * In place of `execute`: runs the calls of a response that start together in one invocation, at most `toolConcurrency` of them. Where it
@@ -57,6 +60,7 @@ export interface BatchExecution<P extends ToolParameters, Raw extends boolean, C
   readonly execute?: never;
 }
 
+/** What the model reads of a tool, and how the engine treats it. */
 export interface ToolDescription<P extends ToolParameters, Raw extends boolean, Name extends string>
   extends Omit<ToolPolicy, 'needsApproval'> {
   /** 1 to 64 letters, digits, `_` and `-`. */
@@ -74,6 +78,7 @@ export interface ToolDescription<P extends ToolParameters, Raw extends boolean, 
     | undefined;
 }
 
+/** What `execute` receives: the arguments as the schema converts them; with `acceptsRaw` also arguments that were not JSON. */
 export type Arguments<P, Raw> = ArgumentsOf<P> | (Raw extends true ? RawArguments : never);
 
 /** The options of some tool, the types of its arguments not known. */

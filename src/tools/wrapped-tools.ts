@@ -61,6 +61,7 @@ async function checked(definition: ToolDefinition, providerName: string): Promis
 /** Calls that share their results: of one turn, of one conversation, of all, or those for which a function gives the same text. */
 export type CacheScope = 'turn' | 'context' | 'everywhere' | ((context: ToolContext) => string);
 
+/** Options of `cacheTools`: where results are kept, how long, and for whom. */
 export interface CacheToolsOptions {
   /** Where results are kept. */
   readonly store: CacheStore;

@@ -4,6 +4,7 @@ import type { ShownEnd, ShownQuestion, ShownStep, VoidStep } from './shown-steps
 import { isRetryableCode, type Shown, type StreamOptions, shownOf } from './stream-options.ts';
 import { TurnReader } from './turn-reader.ts';
 
+/** Options of the events of AG-UI: the ids that the client named, and what it has already. */
 export interface AgUiOptions extends StreamOptions {
   /** The thread and the run that the client named. */
   readonly threadId: string;

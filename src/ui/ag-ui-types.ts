@@ -9,12 +9,14 @@ export interface AgUiMessage {
   readonly activityType?: string;
 }
 
+/** A tool call within a message of AG-UI. `arguments` is JSON text. */
 export interface AgUiToolCall {
   readonly id: string;
   readonly type: 'function';
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
+/** A question, as AG-UI has it: what a run waits for. */
 export interface AgUiInterrupt {
   readonly id: string;
   readonly reason: string;
@@ -24,6 +26,7 @@ export interface AgUiInterrupt {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
+/** The tokens of a run, as AG-UI names them. */
 export interface AgUiUsage {
   readonly inputTokens?: number;
   readonly outputTokens?: number;
@@ -32,11 +35,13 @@ export interface AgUiUsage {
   readonly cachedInputTokens?: number;
 }
 
+/** How a run of AG-UI ended. */
 export type AgUiOutcome =
   | { readonly type: 'success' }
   | { readonly type: 'interrupt'; readonly interrupts: readonly AgUiInterrupt[] }
   | { readonly type: 'cancelled' };
 
+/** The message that an event of AG-UI belongs to. */
 export interface AgUiOfMessage {
   readonly messageId: string;
 }

@@ -28,6 +28,7 @@ export function toAgUI(source: EventSource, options: AgUiOptions): ReadableStrea
   return streamOf(source, { ...options, encoder: new AgUiEncoder(options), frame: dataFrame, last: '' });
 }
 
+/** `toAgUI` as a `Response` with its headers. */
 export function toAgUIResponse(source: EventSource, options: AgUiOptions): Response {
   return responseOf(toAgUI(source, options));
 }
@@ -37,6 +38,7 @@ export function toSSE(source: EventSource, options: StreamOptions = {}): Readabl
   return streamOf(source, { ...options, encoder: new PlainEncoder(options), frame: plainFrame, last: '' });
 }
 
+/** `toSSE` as a `Response` with its headers. */
 export function toSSEResponse(source: EventSource, options: StreamOptions = {}): Response {
   return responseOf(toSSE(source, options));
 }

@@ -33,6 +33,7 @@ export interface HandlerOptions extends Pick<StreamOptions, 'tools' | 'reasoning
   readonly limits?: HandlerLimits | undefined;
 }
 
+/** The limits of a request handler. */
 export interface HandlerLimits {
   /** Of the body of a request. Default 10 MiB. */
   readonly maxBodyBytes?: number | undefined;

@@ -13,6 +13,7 @@ export interface UIMessageMetadata {
   readonly usage?: Usage;
 }
 
+/** A tool call in a chunk. Its tool ran at the server, and the page does not know its type. */
 export interface UITool {
   readonly toolCallId: string;
   readonly toolName: string;
@@ -20,12 +21,14 @@ export interface UITool {
   readonly providerExecuted: true;
 }
 
+/** The call whose result a chunk has. */
 export interface UIResult {
   readonly toolCallId: string;
   readonly dynamic: true;
   readonly providerExecuted: true;
 }
 
+/** Marks a part whose text is void, at clients that cannot remove it. */
 export type UIVoid = { readonly providerMetadata?: { readonly millrace: { readonly void: true } } };
 
 /** The chunks of the UI message stream of the AI SDK that a turn gives: a part of `UIMessageChunk` of `ai` 6 and 7. */

@@ -4,6 +4,7 @@ import { isRetryableCode, type Shown, type StreamOptions, shownOf } from './stre
 import { TurnReader } from './turn-reader.ts';
 import type { UIChunk, UIMessageMetadata } from './ui-chunks.ts';
 
+/** Options of the chunks for `useChat`. */
 export interface UIMessageOptions extends StreamOptions {
   /** The major version of `ai` at the client: 6 refuses chunks that 7 knows. Default 7. */
   readonly sdk?: 6 | 7 | undefined;

@@ -12,6 +12,7 @@ import {
 import { checkedId, filePart, jsonBody, malformed, Refusal } from './requests.ts';
 import { storedMessages } from './ui-messages.ts';
 
+/** Options of `uiMessageHandler`. */
 export interface UIMessageHandlerOptions extends HandlerOptions {
   /** The major version of `ai` at the client. Default 7. */
   readonly sdk?: 6 | 7 | undefined;

@@ -52,6 +52,7 @@ type LocalOption =
   | ('clock' | 'generateId' | 'logger' | 'shutdown' | 'leaseMs' | 'storeDeadlineMs' | 'abortGraceMs')
   | ('enableTracing' | 'captureContent' | 'redact' | 'spanNames');
 
+/** Options of `remoteAgent`: where the other server is, how to reach it, and the options of a local agent that apply to it. */
 export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
   /** The server's address, below which its card is at `/.well-known/agent-card.json`, or the address of the card itself. */
   readonly url: string;

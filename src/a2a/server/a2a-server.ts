@@ -54,6 +54,7 @@ export interface A2AAddress {
   readonly grpcAddress?: string;
 }
 
+/** An A2A server: mount `app` in a server of your own and call `start`, or let it listen on a port. `close` ends either. */
 export interface A2AServer {
   /** The server as an application of Express, to be mounted or served by yours; `start` and `close` belong to it. */
   readonly app: Express;
@@ -85,6 +86,7 @@ type HandlerOption =
   | 'cancelDeadlineMs'
   | 'callbackTimeoutMs';
 
+/** Options of `a2aServer`: the agent and its store, the card, who may call, and the limits. */
 export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, HandlerOption> {
   readonly agent: Agent;
   /** Where turns are journaled, in place of the agent's `taskStateStore`. One of the two has to be there. */
@@ -136,6 +138,7 @@ export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, Handler
   readonly clock?: Clock | undefined;
 }
 
+/** Where a server listens for gRPC, and where clients reach it. */
 export interface GrpcOptions {
   /** Default 50051; 0 takes a free one. */
   readonly port?: number | undefined;
@@ -143,6 +146,7 @@ export interface GrpcOptions {
   readonly publicAddress?: string | undefined;
 }
 
+/** Where a server listens. */
 export interface ListenOptions {
   /** Default 4100; 0 takes a free one. */
   readonly port?: number | undefined;

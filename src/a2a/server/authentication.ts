@@ -37,6 +37,7 @@ export interface Authentication {
   readonly scheme: SecurityScheme;
   /** The `WWW-Authenticate` of a 401: `Bearer`, `ApiKey`, … */
   readonly challenge: string;
+  /** Tells who sent a request; `undefined` where this way does not know the caller. */
   authenticate(request: AuthRequest): MaybePromise<AuthenticatedUser | undefined>;
 }
 
@@ -115,6 +116,7 @@ export const shortestKey = 16;
 /** A key and whose it is; given as it is, or only its hash, so that no key stands in the configuration. */
 export type ApiKey = AuthenticatedUser & ({ readonly key: string } | { readonly sha256: string });
 
+/** Options of `apiKeyAuth`: the keys, and the header that carries one. */
 export interface ApiKeyAuthOptions {
   readonly keys: readonly ApiKey[];
   /** Default `x-api-key`. The key may also come as a bearer token. */

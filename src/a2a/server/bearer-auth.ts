@@ -3,6 +3,7 @@ import { scopesOf, type TokenCheckOptions, textsIn, tokenCheck } from '../../sig
 import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
 import { type AuthenticatedUser, type Authentication, bearerToken } from './authentication.ts';
 
+/** Options of `bearerAuth`: how tokens are checked, and which claims name tenants and scopes. */
 export interface BearerAuthOptions extends TokenCheckOptions {
   /** The claim that lists the tenants of the user: an array of strings, or a string. Default: none, and no tenants. */
   readonly tenantsClaim?: string | undefined;

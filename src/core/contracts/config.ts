@@ -169,6 +169,7 @@ export interface AgentLoopContext {
   readonly signal: AbortSignal;
 }
 
+/** Options of `startTurn`: ids, metadata, settings of this turn, cancellation, the parent span. */
 export interface StartOptions extends Optional<Omit<AgentLoopContext, 'messages'>> {
   /** Starts at once and belongs to its task: readers come and go, only `cancel` stops it. Default false. */
   readonly detached?: boolean | undefined;

@@ -16,6 +16,7 @@ export interface StoredMessage {
   readonly message: Message;
 }
 
+/** Which messages of a context `list` gives, and in which order. */
 export interface MessageQuery {
   /** How many at most, from 1. Default 50. */
   readonly limit?: number | undefined;
@@ -25,6 +26,7 @@ export interface MessageQuery {
   readonly after?: string | undefined;
 }
 
+/** One page of the messages of a context. */
 export interface MessagePage {
   /** In the order of the query. */
   readonly messages: readonly StoredMessage[];
@@ -32,6 +34,7 @@ export interface MessagePage {
   readonly next?: string;
 }
 
+/** Which messages of a context `load` gives. */
 export interface LoadOptions {
   /** How many messages at most, the last ones of what is asked for. Default: all; 0 gives none, but all the rest. */
   readonly limit?: number | undefined;
@@ -57,11 +60,13 @@ export interface Conversation {
   readonly openTurns: readonly string[];
 }
 
+/** Options of a change to the metadata of a context. */
 export interface MetadataOptions {
   /** Change it only where it still has this version. Default: in any case. */
   readonly version?: number | undefined;
 }
 
+/** Options of an append at the end of a turn. */
 export interface TurnAppendOptions {
   /** The agent that answers next. Default: it stays. */
   readonly agentId?: string | undefined;
@@ -69,6 +74,7 @@ export interface TurnAppendOptions {
   readonly createdAt?: readonly string[] | undefined;
 }
 
+/** Which contexts `contexts` gives. */
 export interface ContextQuery {
   /** How many at most. Default 50. */
   readonly limit?: number;
@@ -76,6 +82,7 @@ export interface ContextQuery {
   readonly after?: string;
 }
 
+/** What is known of a context without reading its messages. */
 export interface ContextSummary {
   readonly contextId: string;
   readonly total: number;
@@ -88,6 +95,7 @@ export interface ContextSummary {
   readonly bytes?: number;
 }
 
+/** One page of contexts. */
 export interface ContextPage {
   /** In the order of their ids, by character code. */
   readonly contexts: readonly ContextSummary[];
@@ -179,6 +187,7 @@ export interface Artifact extends ArtifactInfo {
 /** A string is encoded as UTF-8. */
 export type ArtifactContent = string | Uint8Array;
 
+/** An artifact to be created: its name, and what is known of it besides its content. */
 export interface NewArtifact {
   readonly name: string;
   /** Matches `taskIdPattern`. Default: one of its own. */
@@ -200,16 +209,19 @@ export interface ArtifactChange {
   readonly content?: ArtifactContent;
 }
 
+/** Options of a change to an artifact. */
 export interface UpdateOptions {
   /** Change it only where this is still its newest version. Default: in any case. */
   readonly version?: number | undefined;
 }
 
+/** Which version of an artifact is read. */
 export interface VersionOptions {
   /** Default: the newest. */
   readonly version?: number | undefined;
 }
 
+/** Where a chunk belongs in the content of an artifact, and whether it is the last one. */
 export interface ChunkOptions {
   /** How many bytes the draft has to have before this chunk; 0 starts over. Default: as many as it has. */
   readonly offset?: number | undefined;
@@ -217,6 +229,7 @@ export interface ChunkOptions {
   readonly last?: boolean | undefined;
 }
 
+/** The draft of an artifact after a chunk. */
 export interface AppendedChunk {
   /** How many bytes the draft has now. */
   readonly size: number;
@@ -224,6 +237,7 @@ export interface AppendedChunk {
   readonly artifact?: ArtifactInfo;
 }
 
+/** Which artifacts `list` gives: those of a task, of a context, or all. */
 export interface ArtifactQuery {
   readonly taskId?: string;
   readonly contextId?: string;
@@ -233,6 +247,7 @@ export interface ArtifactQuery {
   readonly after?: string;
 }
 
+/** One page of artifacts. */
 export interface ArtifactPage {
   /** The newest version of each, in the order of their ids, by character code. */
   readonly artifacts: readonly ArtifactInfo[];

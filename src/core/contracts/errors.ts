@@ -61,8 +61,10 @@ export const errorCodes = [
   'INTERNAL',
 ] as const;
 
+/** A code of `AgentLoopError`. The guide on errors says when each comes and what to do. */
 export type ErrorCode = (typeof errorCodes)[number];
 
+/** What an `AgentLoopError` says besides its code and its message. */
 export interface AgentLoopErrorOptions {
   /** Whether the same request may succeed later. Default `false`. */
   readonly retryable?: boolean | undefined;

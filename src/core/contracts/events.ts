@@ -28,6 +28,7 @@ export function partsText(parts: readonly A2APart[] = []): string {
   return text;
 }
 
+/** A message as A2A has it, within events. */
 export interface A2AMessage {
   readonly kind: 'message';
   readonly role: 'agent' | 'user';
@@ -37,12 +38,14 @@ export interface A2AMessage {
   readonly contextId: string;
 }
 
+/** The state of a task at a time, with a message where there is something to say. */
 export interface TaskStatus {
   readonly state: TaskState;
   readonly message?: A2AMessage;
   readonly timestamp: string;
 }
 
+/** The first event of a turn: its task, as A2A has it. */
 export interface TaskEvent extends EventBase {
   readonly kind: 'task';
   /** The task id, under the name that A2A gives it. */
@@ -51,6 +54,7 @@ export interface TaskEvent extends EventBase {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
+/** The task changed its state. The last event of a stream is one, with `final`. */
 export interface StatusUpdateEvent extends EventBase {
   readonly kind: 'status-update';
   readonly status: TaskStatus;
@@ -68,6 +72,7 @@ export interface StatusUpdateEvent extends EventBase {
   readonly durationMs?: number;
 }
 
+/** An artifact of the task has new content: the text of the answer as it is written, the value, or what a tool wrote. */
 export interface ArtifactUpdateEvent extends EventBase {
   readonly kind: 'artifact-update';
   readonly artifact: { readonly artifactId: string; readonly name?: string; readonly parts: readonly A2APart[] };
@@ -81,11 +86,13 @@ interface IterationEventBase extends EventBase {
   readonly iteration: number;
 }
 
+/** An iteration begins: a model call, and the tool calls that it asks for. */
 export interface IterationStartEvent extends IterationEventBase {
   readonly kind: 'internal:iteration-start';
   /** The closing call of `onLimit: 'summarize'`. */
   readonly summary?: true;
 }
+/** An iteration is over: the model has answered, and every call has its result. */
 export interface IterationCompleteEvent extends IterationEventBase {
   readonly kind: 'internal:iteration-complete';
   /** What the model answered in it. */
@@ -93,12 +100,14 @@ export interface IterationCompleteEvent extends IterationEventBase {
   /** From its first model call to here, without the time in which the turn was suspended. Milliseconds. */
   readonly durationMs: number;
 }
+/** A model call begins. */
 export interface LlmCallEvent extends IterationEventBase {
   readonly kind: 'internal:llm-call';
   readonly attempt: number;
   /** What the call is made with, and the names of the tools that the model may call. */
   readonly options: ShownOptions;
 }
+/** The whole response of a model call. Its text was emitted as deltas before. */
 export interface LlmResponseEvent extends IterationEventBase, AnswerNotes {
   readonly kind: 'internal:llm-response';
   readonly text: string;
@@ -111,15 +120,18 @@ export interface LlmResponseEvent extends IterationEventBase, AnswerNotes {
   /** Since its `llm-call`, with the attempts of policies in between. Milliseconds. */
   readonly durationMs: number;
 }
+/** The text of a model call that was shown is void: the call failed and is made again. What was shown of it should be removed. */
 export interface LlmAttemptDiscardedEvent extends IterationEventBase {
   readonly kind: 'internal:llm-attempt-discarded';
   readonly attempt: number;
   readonly reason?: string;
 }
+/** A piece of the model's reasoning, where it shows it. Not recorded. */
 export interface ReasoningDeltaEvent extends IterationEventBase {
   readonly kind: 'internal:reasoning-delta';
   readonly text: string;
 }
+/** A piece of a tool call that the model is writing. Not recorded. */
 export interface ToolCallDeltaEvent extends IterationEventBase {
   readonly kind: 'internal:tool-call-delta';
   /** `<iteration>:<index>`: the call is announced by `internal:llm-response` with it, unless the attempt is discarded. */
@@ -142,6 +154,7 @@ export interface ToolStartEvent<Name extends string = string, Args = unknown> ex
   readonly arguments: Args;
   readonly attempt: number;
 }
+/** A progress update of a running tool: what it gave to `progress`. Not recorded. */
 export interface ToolProgressEvent extends ToolEventBase {
   readonly kind: 'internal:tool-progress';
   readonly update: unknown;
@@ -227,10 +240,12 @@ type NotData<T> = T extends number | boolean | null | readonly unknown[]
 /** JSON text of a value of type `T`. */
 export type JsonContent<T> = string & { readonly '~json'?: T };
 
+/** The records so far are in the store: a process that resumes the turn continues from here. */
 export interface CheckpointEvent extends IterationEventBase {
   readonly kind: 'internal:checkpoint';
   readonly phase: 'before-iteration' | 'after-llm' | 'end';
 }
+/** The turn is suspended and the process waits with it: it was paused, or makes a failed model call again later. */
 export interface PausedEvent extends EventBase {
   readonly kind: 'internal:paused';
   /** `backoff` for a turn that makes a failed model call again later. */
@@ -242,6 +257,7 @@ export interface PausedEvent extends EventBase {
   /** What it failed with last. */
   readonly error?: ErrorData;
 }
+/** A turn that was suspended continues in the same stream. */
 export interface ResumedEvent extends EventBase {
   readonly kind: 'internal:resumed';
 }

@@ -171,6 +171,7 @@ export interface ToolCallChange extends Pick<TurnChange, 'fail'> {
   readonly deadline?: number;
 }
 
+/** What an extension gives as the result of a call. */
 export interface ToolAnswer {
   readonly content: Content;
   /** Default true. */
@@ -187,6 +188,7 @@ export interface ToolCallOutcome extends ToolCallRequest {
   readonly thrown: unknown;
 }
 
+/** What `afterToolCall` may change: the result, and the rest of the turn. */
 export interface ToolOutcomeChange
   extends Pick<TurnChange, 'messages' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
   /** What the model reads. */
@@ -247,6 +249,7 @@ export interface IterationStep<Call extends StepCall = StepCall, Result extends 
 /** An iteration of an agent with these tools: its calls and results are typed by them. */
 export type StepOf<X extends Tool> = IterationStep<StepCall<NameOf<X> | EngineToolName>, StepResultOf<X>>;
 
+/** What `afterIteration` may change: results of the iteration, and the rest of the turn. */
 export interface StepChange extends TurnChange {
   /** Contents of results by call id, in place of what the tools gave. */
   readonly results?: Readonly<Record<string, Content>>;

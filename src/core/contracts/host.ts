@@ -89,9 +89,13 @@ export function inTime<T>(ask: () => T | PromiseLike<T>, { ms, clock, late }: Ti
 
 /** Where the engine writes what an operator of a service wants to know: ids, codes, numbers and errors; no prompts, answers, arguments or results. */
 export interface Logger {
+  /** What helps to find a fault; of no interest while all goes well. */
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  /** What happens in the course of things: a turn was resumed, a worker drains. */
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  /** What went wrong and was handled: a retry, a store that answers slowly. */
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  /** What went wrong and was not handled, such as a hook that threw. */
   error(message: string, fields?: Readonly<Record<string, unknown>>): void;
 }
 

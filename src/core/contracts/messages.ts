@@ -19,6 +19,7 @@ export interface FilePart {
   readonly file: { readonly filename?: string; readonly file_data?: string; readonly file_id?: string };
 }
 
+/** A part of a message: text, an image or a file. */
 export type ContentPart = TextPart | ImagePart | FilePart;
 
 /** A string, or an array of parts. */
@@ -38,11 +39,13 @@ interface MessageBase {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
+/** Instructions for the model. */
 export interface SystemMessage extends MessageBase {
   readonly role: 'system' | 'developer';
   readonly content: Content;
 }
 
+/** What the user says. */
 export interface UserMessage extends MessageBase {
   readonly role: 'user';
   /** Who says it, where that is not the user: an agent that hands the turn to another. */
@@ -50,6 +53,7 @@ export interface UserMessage extends MessageBase {
   readonly content: Content;
 }
 
+/** What the model answered: text, tool calls, or both. */
 export interface AssistantMessage extends MessageBase {
   readonly role: 'assistant';
   /** `null` where the model only asked for tools. */
@@ -68,6 +72,7 @@ export interface ToolMessage extends MessageBase {
   readonly status?: 'ok' | 'error';
 }
 
+/** A message of the conversation, as the engine, stores and providers have it. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage;
 
 /** The text of a content: its text parts joined. */

@@ -5,6 +5,7 @@ import type { Message, ToolCall, Usage } from './messages.ts';
 import type { JSONSchema, ToolDefinition } from './tool.ts';
 import { isObject, shownValue } from './values.ts';
 
+/** Why a model stopped: it was done, reached its token limit, asked for tools, or was stopped by its content filter. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
 /** `auto`: the model decides; `none`: no tool; `required`: at least one; or one tool by its name. */
@@ -52,6 +53,7 @@ export interface LLMCallParams extends CallSettings {
   readonly noteUsage?: (usage: Omit<Usage, 'discarded'>) => void;
 }
 
+/** The whole answer of a model call. */
 export interface LLMResponse {
   /** The assistant's message. Calls may stand here or in `toolCalls`; where both do, `toolCalls` counts. */
   readonly message: Message;

@@ -46,6 +46,7 @@ export type Command = { readonly id: string } & (
     }
 );
 
+/** What an append says besides its records. */
 export interface AppendOptions {
   /** The state of the task after these records. */
   readonly status: TaskState;
@@ -69,16 +70,19 @@ export type FollowSignal =
   | { readonly type: 'record'; readonly record: JournalRecord }
   | { readonly type: 'delta'; readonly delta: Delta };
 
+/** Options of `post`: how many commands a task may have. */
 export interface PostOptions {
   /** How many commands the task may have, those that were followed included. Default: any number. */
   readonly most?: number | undefined;
 }
 
+/** Where `read` begins. */
 export interface ReadOptions {
   /** The first seq to give; default 1. */
   readonly from?: number | undefined;
 }
 
+/** Which tasks `list` gives. Without members: all of the store. */
 export interface TaskQuery {
   readonly state?: TaskState | undefined;
   readonly contextId?: string | undefined;
@@ -114,6 +118,7 @@ export interface TaskQuery {
   readonly limit?: number | undefined;
 }
 
+/** What is known of a task without reading its journal. */
 export interface TaskSummary {
   readonly taskId: string;
   readonly contextId: string;

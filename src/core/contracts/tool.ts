@@ -22,6 +22,7 @@ export type OnInDoubt =
   /** Ask the tool: what became of the call with this idempotency key? */
   | ((idempotencyKey: string, context: ToolContext) => Promise<Reconciled>);
 
+/** What became of a call whose outcome was unknown: it had its effect, it had none, or that cannot be found out. */
 export type Reconciled =
   | { readonly outcome: 'applied'; readonly content: string }
   | { readonly outcome: 'not-applied' }
@@ -170,6 +171,7 @@ export interface ToolContext<C = unknown> {
   readonly noteUsage: (usage: Usage) => void;
 }
 
+/** The result of a tool call, as a `ToolProvider` gives it. */
 export interface ToolResult {
   readonly toolCallId: string;
   /** What the model reads. */
@@ -196,7 +198,12 @@ export interface ToolListContext {
 export interface ToolProvider {
   /** Names the provider in error messages. Default: its class name. */
   readonly name?: string;
+  /** The tools of a turn. Asked when the turn starts, is resumed, or changes its agent; a throw or a rejection fails the turn with `TOOL_FAILED`. */
   getTools(context: ToolListContext): readonly ToolDefinition[] | Promise<readonly ToolDefinition[]>;
+  /**
+   * Runs one call of a tool of `getTools`. The `signal` of the context is aborted at its time limit and on cancel. A throw becomes an error
+   * result for the model.
+   */
   executeTool(call: ToolCall, context: ToolContext): ToolResult | Promise<ToolResult>;
 }
 
@@ -206,6 +213,7 @@ export interface ToolProvider {
  */
 export interface Tool<Args = unknown, C = unknown, Name extends string = string, Result = unknown> {
   readonly definition: ToolDefinition<Name>;
+  /** Runs the tool. A throw becomes an error result for the model. */
   execute(args: Args, context: ToolContext<C>): Result | Promise<Result>;
   /** Loads what the checks need. Rejects with `INVALID_CONFIG` where the JSON Schema is not one. Absent: nothing to do. */
   readonly prepare?: () => Promise<void>;

@@ -1,3 +1,4 @@
+/** A value, or a promise of it. */
 export type MaybePromise<T> = T | Promise<T>;
 
 /** Whether something has to be waited for. */

@@ -167,6 +167,7 @@ export interface ExtensionError {
   readonly fatal: boolean;
 }
 
+/** A piece of a model's answer, without the last one, which is the whole response. */
 export type StreamChunk = Exclude<LLMChunk, { type: 'done' }>;
 
 /** What flows through a turn: records to write, and deltas that are only shown. */

@@ -7,6 +7,7 @@ import { kindOf } from './record-table.ts';
 import { isTerminal, type JournalRecord } from './records.ts';
 import type { LoopState } from './state.ts';
 
+/** Options of `projectEvents`: what events say that is in no record. */
 export interface EventProjectorOptions {
   /** Whether the turn has a store. */
   readonly checkpoints: boolean;

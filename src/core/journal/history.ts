@@ -58,6 +58,7 @@ export class History implements Iterable<Message> {
     return this.#index.pairing.isWhole(this.length);
   }
 
+  /** The message at a position, from 0; `undefined` beyond the end. */
   at(index: number): Message | undefined {
     return index < this.length ? this.#log[index] : undefined;
   }
@@ -72,6 +73,7 @@ export class History implements Iterable<Message> {
     return this.#log.slice(0, this.length);
   }
 
+  /** The messages, the oldest first. */
   [Symbol.iterator](): Iterator<Message> {
     return this.toArray()[Symbol.iterator]();
   }
@@ -136,6 +138,7 @@ export class PersistentArray<T> {
     this.copy = undefined;
   }
 
+  /** The element at a position, from 0; `undefined` beyond the end. */
   at(index: number): T | undefined {
     let version: PersistentArray<T> = this;
     while (version.change) {
@@ -199,10 +202,12 @@ export class CommandIds {
     return new CommandIds(places, this.length + 1);
   }
 
+  /** Whether the turn has followed this command. */
   has(id: string): boolean {
     return (this.#places.get(id) ?? this.length) < this.length;
   }
 
+  /** Whether an id matches. */
   some(matches: (id: string) => boolean): boolean {
     for (const [id, place] of this.#places) {
       if (place >= this.length) return false;

@@ -82,6 +82,7 @@ export interface ParentLink {
   readonly rootTaskId: string;
 }
 
+/** The first record of every journal: what the turn was started with. */
 export interface TurnStarted {
   readonly type: 'turn.started';
   readonly schema: number;
@@ -99,6 +100,7 @@ export interface TurnStarted {
   readonly parent?: ParentLink;
 }
 
+/** A process continues the turn: after an answer, a pause, or the loss of the process before. */
 export interface TurnResumed {
   readonly type: 'turn.resumed';
   readonly trace?: TraceLink;
@@ -125,6 +127,7 @@ export interface CallDetails {
 /** What a model call is made with, and the names of the tools that the model may call. */
 export type ShownOptions = CallDetails & { readonly tools: readonly string[] };
 
+/** A model call begins. One without an `llm.done` is made again after a crash. */
 export interface LlmStart {
   readonly type: 'llm.start';
   readonly iteration: number;
@@ -138,6 +141,7 @@ export interface LlmStart {
   readonly summary?: true;
 }
 
+/** A model call has its response. From here on the response is never asked for again. */
 export interface LlmDone {
   readonly type: 'llm.done';
   readonly iteration: number;
@@ -162,6 +166,7 @@ export interface ToolIntent {
   readonly child?: ChildLink;
 }
 
+/** A tool call has its result. From here on the call never runs again. */
 export interface ToolResultRecord {
   readonly type: 'tool.result';
   readonly callId: string;
@@ -245,6 +250,7 @@ export interface Hold {
   readonly error?: ErrorData;
 }
 
+/** The turn waits: for answers, for `resume`, or for a time. */
 export interface TurnSuspended {
   readonly type: 'turn.suspended';
   /** `working` where nobody is asked for anything. */
@@ -267,6 +273,7 @@ interface TurnEnded {
   readonly usageBy?: readonly AgentUsage[];
 }
 
+/** The turn has completed. */
 export interface TurnDone extends TurnEnded {
   readonly type: 'turn.done';
   readonly text: string;
@@ -276,6 +283,7 @@ export interface TurnDone extends TurnEnded {
   readonly reason: string;
 }
 
+/** The turn has failed. */
 export interface TurnFailed extends TurnEnded {
   readonly type: 'turn.failed';
   readonly code: ErrorCode;
@@ -286,11 +294,13 @@ export interface TurnFailed extends TurnEnded {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
+/** The turn was cancelled. */
 export interface TurnCanceled extends TurnEnded {
   readonly type: 'turn.canceled';
   readonly reason: string;
 }
 
+/** The last record of a journal: nothing is appended after it. */
 export type TerminalRecord = TurnDone | TurnFailed | TurnCanceled;
 
 /** A durable fact of a turn. */
@@ -318,7 +328,9 @@ export interface RecordStamp {
   readonly at: number;
 }
 
+/** A record with the number, the epoch and the time that its append gave it. */
 export type Stamped<R extends TurnRecord> = R & RecordStamp;
+/** A record as it stands in a journal. */
 export type JournalRecord = Stamped<TurnRecord>;
 
 export function isTerminal(record: TurnRecord): record is TerminalRecord {

@@ -336,6 +336,7 @@ export class LoopState implements LoopFields {
     return this.outcome !== undefined && !isSuspended(this.outcome.state);
   }
 
+  /** What the turn failed with; `undefined` unless it failed. */
   get error(): TurnOutcome['error'] {
     return this.outcome?.error;
   }

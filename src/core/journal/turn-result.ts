@@ -138,6 +138,7 @@ export interface PersistedLoopState {
   readonly updatedAt: string;
 }
 
+/** The state as plain JSON, for a snapshot store, a log or a page: messages, open calls and usage, without the parts that only the engine reads. */
 export function toPersisted(state: LoopState): PersistedLoopState {
   return {
     taskId: state.turn.taskId,

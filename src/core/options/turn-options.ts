@@ -274,6 +274,7 @@ export interface ForkEdits {
   readonly settings?: TurnSettings;
 }
 
+/** Options of `AgentLoop.fork`: which turn, up to which iteration, and what is different. */
 export interface ForkOptions {
   readonly store: TaskStateStore;
   /** The last iteration that is kept, with all its results; 0 keeps only what the turn was started with. */

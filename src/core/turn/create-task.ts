@@ -45,6 +45,7 @@ export interface SubmitOptions
   readonly notBefore?: number | undefined;
 }
 
+/** The task of a turn that was submitted. */
 export interface SubmittedTask {
   readonly taskId: string;
   readonly contextId: string;

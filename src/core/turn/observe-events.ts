@@ -11,6 +11,7 @@ import { eventsAfter, observeTree, observeTurn, projectEvents, type Signal } fro
 import { checkStore, checkTaskId } from '../options/index.ts';
 import { TurnStream } from './turn-text.ts';
 
+/** Options of `AgentLoop.observe`: the store, from where, and whether child turns are shown. */
 export interface ObserveOptions {
   readonly store: TaskStateStore;
   /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */

@@ -25,6 +25,7 @@ import { listedChildren } from '../ownership/child-turns.ts';
 import { giveBack } from '../ownership/lease.ts';
 import { restoreEnded } from '../ownership/restore-runs.ts';
 
+/** Options of `AgentLoop.answer`. */
 export interface AnswerOptions {
   readonly store: TaskStateStore;
   /** By question id, e.g. `{ '1:0': { approved: true } }`. */
@@ -84,6 +85,7 @@ export function childOf(taskId: string, { taskId: parentId, agentId }: ParentLin
   return new AgentLoopError('CONFLICT', message, { taskId });
 }
 
+/** Options of `AgentLoop.cancelTask`. */
 export interface CancelOptions {
   readonly store: TaskStateStore;
   /** Default `canceled`. */

@@ -10,6 +10,7 @@ export interface DiscardedText {
   readonly reason: string | undefined;
 }
 
+/** Options of `turn.text()`. */
 export interface TextOptions {
   /**
    * Called in the order of the pieces, with text that was emitted and does not stand. Without it that text stays where it was shown, and
@@ -28,6 +29,7 @@ export class TurnStream<T> extends Observable<T> implements AsyncIterable<T> {
     this.#iterator = iterator;
   }
 
+  /** Subscribes at the first `next()`. `return()`, hence `break` in a `for await`, unsubscribes. */
   [Symbol.asyncIterator](): AsyncIterator<T> {
     return this.#iterator();
   }

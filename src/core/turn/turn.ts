@@ -216,6 +216,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     if (recordsOfAnswers(state, { [questionId]: answer }).length > 0) this.#inbox.answer(questionId, answer);
   }
 
+  /** The events of the turn. Subscribes at the first `next()`; `return()`, hence `break` in a `for await`, unsubscribes. */
   [Symbol.asyncIterator](): AsyncIterator<AgentEvent<X>> {
     return iterateEvents<AgentEvent<X>>(this);
   }

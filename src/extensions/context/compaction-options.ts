@@ -11,6 +11,7 @@ import {
 } from '../../providers/policies/policy-options.ts';
 import { defaultPrompt, type Summarizer } from './summarize.ts';
 
+/** Options of compaction: when a history is summarized, by which model, and what stays as it is. */
 export interface CompactionOptions extends ContextLimitOptions {
   /** How many of the newest messages stay as they are, as far as they take no more than half of the threshold. Default 10. */
   readonly keepLast?: number | undefined;

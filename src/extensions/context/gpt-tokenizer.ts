@@ -1,6 +1,7 @@
 import { missingPackage } from '../../core/contracts/index.ts';
 import { type TokenCounter, tokenCounter } from '../../core/model-call/index.ts';
 
+/** Options of `gptTokenizer`. */
 export interface GptTokenizerOptions {
   /** Default `o200k_base`, that of GPT-4o and all later models; GPT-4 and GPT-3.5 use `cl100k_base`. */
   readonly encoding?: 'o200k_base' | 'cl100k_base' | undefined;

@@ -16,6 +16,7 @@ import {
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { engineTool, tool } from '../../tools/tool.ts';
 
+/** Options of `doneTool`. */
 export interface DoneToolOptions {
   /** Whether a response without calls does not end the turn: the model is asked to continue, or to call the tool. Default false. */
   readonly required?: boolean | undefined;
@@ -78,6 +79,7 @@ function doneCall(
   );
 }
 
+/** Options of `requireFinishedWork`. */
 export interface FinishedWorkOptions {
   /** What the model shall read where work is left, such as the open points of a list; nothing where all is done. */
   readonly prompt: (finish: TurnFinish) => string | undefined | Promise<string | undefined>;

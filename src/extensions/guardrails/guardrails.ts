@@ -53,6 +53,7 @@ export interface ToolCallGuardrail {
   readonly check: (request: ToolCallRequest) => Verdict<Block | Replacement<unknown> | { readonly deny: string }>;
 }
 
+/** Options of `guardrails`: what checks messages, answers and calls. Those of one kind run at the same time. */
 export interface GuardrailsOptions {
   readonly input?: readonly InputGuardrail[] | undefined;
   readonly output?: readonly OutputGuardrail[] | undefined;

@@ -2,6 +2,7 @@ import type { AssistantMessage, Content, ContentPart, Extension, Message } from 
 import { assertOptions, type OptionKind } from '../../providers/policies/policy-options.ts';
 import { withoutSecrets } from '../../redaction.ts';
 
+/** Options of `redactSecrets` and `secretRedactor`: which secrets are taken out besides those of known form. */
 export interface RedactSecretsOptions {
   /** What a secret of your own looks like, wherever it stands. Default: none besides what is known of keys, tokens and passwords. */
   readonly patterns?: readonly RegExp[] | undefined;

@@ -34,6 +34,7 @@ import {
   tooManyCalls,
 } from './broken-limit.ts';
 
+/** Options of `limits`: the limits, and what happens when one is reached. */
 export interface LimitsOptions extends LimitValues {
   /** `'fail'` (default): the turn fails with `LIMIT`. `'stop'`: it completes with the text that there is. The reason names the limit. */
   readonly onLimit?: 'fail' | 'stop' | undefined;

@@ -11,6 +11,7 @@ import type { Approval, GivenAnswer, LoopState, Question } from '../../core/jour
 import { aFunction, assertOptions, type OptionKind, oneOf } from '../../providers/policies/policy-options.ts';
 import { matchesName } from './tool-permissions.ts';
 
+/** Options of `approvals`: which calls have to be approved, how often, and how. */
 export interface ApprovalsOptions {
   /** Whose calls have to be approved: names, in which `*` stands for any characters. Default: of all tools that are not `readOnly`. */
   readonly tools?: readonly string[] | undefined;

@@ -19,6 +19,7 @@ export interface PermissionRule {
   readonly reason?: string;
 }
 
+/** Options of `toolPermissions`: rules, then a function, then a default decide whether a call may run. */
 export interface ToolPermissionsOptions {
   /** The first that fits a call decides. Default none. */
   readonly rules?: readonly PermissionRule[] | undefined;

@@ -19,6 +19,7 @@ import { xmlTemplate } from './xml/write-xml.ts';
 /** Describes an output: a Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of anything that is JSON. */
 export type OutputSchema = StandardSchemaV1 | JSONSchema;
 
+/** Options of `structuredOutput`, and of `output` of an agent: the schema of the value, and how the model gives it. */
 export interface StructuredOutputOptions<S extends OutputSchema> {
   /**
    * A Standard Schema or a JSON Schema, of an object or of anything else: arrays, unions, strings and numbers travel as the member `value` of

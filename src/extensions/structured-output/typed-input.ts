@@ -8,6 +8,7 @@ import { toXml } from './xml/write-xml.ts';
 /** The schema of an input, which need not be an object. */
 export type InputSchema = StandardSchemaV1 | JSONSchema;
 
+/** Options of `typedInput`. */
 export interface TypedInputOptions<S extends InputSchema> {
   /** A Standard Schema or a JSON Schema. */
   readonly schema: S;
@@ -18,6 +19,7 @@ export interface TypedInputOptions<S extends InputSchema> {
 /** What a schema takes in. */
 export type InputOf<S> = S extends StandardSchemaV1 ? StandardSchemaV1.InferInput<S> : FromJsonSchema<S>;
 
+/** Makes messages of typed input. */
 export interface TypedInput<T> {
   /**
    * The messages of a turn with this input: one user message with the input as XML, as the schema converts it. Rejects with

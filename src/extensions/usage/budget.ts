@@ -12,6 +12,7 @@ import { assertOptions, someCount, wrongOption } from '../../providers/policies/
 import { aPriceList, aReaction, someDollars } from '../limits/broken-limit.ts';
 import { type AroundCall, aroundCalls, pricedModel, watchCall } from './around-calls.ts';
 
+/** Options of `budget`: what all turns that share it may use together. */
 export interface BudgetOptions {
   /** Prompts and answers of all calls. */
   readonly maxTokens?: number | undefined;
@@ -23,6 +24,7 @@ export interface BudgetOptions {
   readonly answerTokens?: number | undefined;
 }
 
+/** Options of `budget.extension()`. */
 export interface BudgetExtensionOptions {
   /** `'fail'` (default): a turn whose next call does not fit fails with `LIMIT`. `'stop'`: it completes with the text that there is. */
   readonly onLimit?: 'fail' | 'stop' | undefined;

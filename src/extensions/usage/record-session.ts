@@ -11,6 +11,7 @@ import { aFunction, assertGiven, assertOptions } from '../../providers/policies/
 import { redactMembers } from '../../redaction.ts';
 import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';
 
+/** What every entry of a session has: the turn, and the time. */
 export interface SessionEntryOf {
   readonly taskId: string;
   readonly contextId: string;
@@ -30,6 +31,7 @@ export type SessionEntry = SessionEntryOf &
     | { readonly type: 'llm.error'; readonly durationMs: number; readonly code: ErrorCode; readonly message: string }
   );
 
+/** Options of `recordSession`. */
 export interface RecordSessionOptions {
   /** Takes each entry, plain JSON, in order. Nobody waits for it; what it throws or rejects with is passed by. */
   readonly write: (entry: SessionEntry) => void | Promise<void>;

@@ -22,6 +22,7 @@ export interface ModelUsage extends Usage {
 /** What the model calls of a turn took, by the name of the model; `unknown` where nobody says it. */
 export type UsageByModel = Readonly<Record<string, ModelUsage>>;
 
+/** Options of `trackUsage`. */
 export interface TrackUsageOptions {
   /** Told behind each answer, and once at the end of the turn. Default: nobody is. */
   readonly onUsage?:

@@ -12,6 +12,7 @@ import type { ServedAgent } from './served-agent.ts';
 import { type Caller, type Exchange, type Refusal, Sessions } from './sessions.ts';
 import { type Challenge, type McpTokenOptions, TokenAuth } from './token-auth.ts';
 
+/** Where a server listens. */
 export interface ListenOptions {
   /** Default 0: a free one. */
   readonly port?: number | undefined;
@@ -33,6 +34,7 @@ export interface ListenOptions {
   readonly sessionIdleMs?: number | undefined;
 }
 
+/** A server that listens. */
 export interface Listening {
   /** For clients. */
   readonly url: string;

@@ -12,6 +12,7 @@ import { RequestStates } from './request-state.ts';
 import type { ServedAgent } from './served-agent.ts';
 import { WaitingTurns } from './waiting-turns.ts';
 
+/** Options of an agent as an MCP server. */
 export interface McpServerSettings {
   /** Whose turns the tool runs. */
   readonly agent: Agent;
@@ -33,6 +34,7 @@ export interface McpServerSettings {
   readonly stateKey?: string | Uint8Array | undefined;
 }
 
+/** The streams of an MCP server that speaks over stdio. Default: those of the process. */
 export interface StdioStreams {
   readonly stdin: Readable;
   /** Carries the protocol; nobody else may write to it. */

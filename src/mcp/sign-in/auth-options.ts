@@ -9,6 +9,7 @@ import { assertKnownOptions, type OptionNames } from '../../stores/check-argumen
 /** How to sign in to a server over HTTP: a provider of the SDK that does all of it, or options for the one of this package. */
 export type McpAuth = McpProviderOptions | McpOAuthOptions;
 
+/** A sign-in with an `OAuthClientProvider` of your own. */
 export interface McpProviderOptions {
   /** Redirects and finishes the sign-in itself; until then calls fail. */
   readonly provider: OAuthClientProvider;
@@ -34,7 +35,9 @@ export interface McpOAuthOptions {
 export interface McpAuthStore {
   /** Resolves with `undefined` where there is none. */
   load(key: string): Promise<unknown>;
+  /** Keeps a value, JSON, under a key in place of the one before. It is a secret: encrypt it or restrict who can read it. */
   save(key: string, value: unknown): Promise<void>;
+  /** Removes what is kept under a key; nothing there is no error. */
   delete(key: string): Promise<void>;
 }
 

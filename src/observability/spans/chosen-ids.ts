@@ -31,7 +31,9 @@ const choice = choiceOfProcess();
 
 /** Where spans take their ids from: the `IdGenerator` of the OpenTelemetry SDK. */
 export interface SpanIdGenerator {
+  /** 32 lower-case hexadecimal digits, not all zero. */
   generateTraceId(): string;
+  /** 16 lower-case hexadecimal digits, not all zero. */
   generateSpanId(): string;
 }
 

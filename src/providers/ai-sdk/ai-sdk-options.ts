@@ -27,6 +27,7 @@ import type { SdkProviderTool, VendorData } from './sdk-model.ts';
 import type { CallForm } from './sdk-prompt.ts';
 import { isVendorData } from './vendor-parts.ts';
 
+/** Options of `AISDKProvider`: the model, its time limits, and what a request carries. */
 export interface AISDKProviderOptions {
   /** Of an AI SDK package with the interface v3 (AI SDK 6) or v4 (AI SDK 7): `anthropic('claude-…')`, `google('gemini-…')`, … */
   readonly model: AISDKModel;

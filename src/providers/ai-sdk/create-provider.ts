@@ -16,6 +16,7 @@ import {
   vendors,
 } from './vendors.ts';
 
+/** Options of `createProvider`: key and address of the vendor, and those of `AISDKProvider`. */
 export interface CreateProviderOptions
   extends Omit<AISDKProviderOptions, 'model' | 'modelFor' | 'address' | 'secrets'> {
   /** Default: from the vendor's environment variable. */

@@ -22,7 +22,9 @@ export interface AISDKModel {
   readonly specificationVersion: 'v3' | 'v4';
   readonly provider: string;
   readonly modelId: string;
+  /** The whole answer of one request. */
   doGenerate(options: never): PromiseLike<object>;
+  /** The answer of one request, as a stream. */
   doStream(options: never): PromiseLike<object>;
 }
 

@@ -12,8 +12,10 @@ export interface SdkModel {
   doStream(options: SdkCallOptions): PromiseLike<SdkStreamed>;
 }
 
+/** JSON, with the types of the AI SDK. */
 export type SdkJson = null | string | number | boolean | SdkJsonObject | SdkJson[];
 
+/** An object of JSON, with the types of the AI SDK. */
 export interface SdkJsonObject {
   [member: string]: SdkJson | undefined;
 }

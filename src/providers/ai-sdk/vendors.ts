@@ -17,6 +17,7 @@ export const vendorNames = [
   'openai-compatible',
 ] as const;
 
+/** A vendor that `createProvider` knows by name. */
 export type VendorName = (typeof vendorNames)[number];
 
 /** What a package needs to reach its vendor. */

@@ -10,6 +10,7 @@ export interface TokenPrices {
   readonly reasoning?: number;
 }
 
+/** What a model costs. */
 export interface ModelPrices extends TokenPrices {
   /** The prices of a whole call whose prompt has more tokens than `above`. */
   readonly long?: TokenPrices & { readonly above: number };
@@ -80,6 +81,7 @@ function least(a: bigint, b: bigint): bigint {
 
 /** Where the prices of models are found by name; a `ModelRegistry` is one. */
 export interface PriceList {
+  /** What is known of a model; `undefined` for an unknown one. */
   find(model: string): { readonly prices?: ModelPrices } | undefined;
 }
 

@@ -25,10 +25,12 @@ export class ModelRegistry {
     return new ModelRegistry([...this.#models.values(), ...models]);
   }
 
+  /** The names of all models that are known, in the order in which they were given. */
   get names(): readonly string[] {
     return [...this.#models.values()].map(({ name }) => name);
   }
 
+  /** The model of that name, found as the class says; `undefined` where it is not known. */
   find(name: string): ModelInfo | undefined {
     for (const possible of possibleNames(name)) {
       const model = this.#models.get(possible);

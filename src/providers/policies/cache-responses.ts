@@ -24,6 +24,7 @@ import {
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 import { isResponse, keyOf, requestOf } from './request-key.ts';
 
+/** Options of `cacheResponses`: where answers are kept, how long, and for whom. */
 export interface CacheResponsesOptions {
   /** Where answers are kept. */
   readonly store: CacheStore;

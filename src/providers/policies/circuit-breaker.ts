@@ -4,6 +4,7 @@ import { retryableCodes } from '../http-status.ts';
 import { aClock, assertOptions, someCount, someMs } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
+/** Options of `circuitBreaker`: when it opens, and how long. */
 export interface CircuitBreakerOptions {
   /** Failures in a row that open the circuit. Default 5. */
   readonly failures?: number | undefined;

@@ -6,6 +6,7 @@ import { measureWait } from '../../observability/spans/instruments.ts';
 import { aClock, assertGiven, assertOptions, someCount, someMs, wrongOption } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
+/** Options of `limitConcurrency`. */
 export interface LimitConcurrencyOptions {
   /** Calls under way at a time. */
   readonly max: number;
@@ -43,6 +44,7 @@ export function limitConcurrency(options: LimitConcurrencyOptions): ProviderPoli
   );
 }
 
+/** Options of `rateLimit`. */
 export interface RateLimitOptions {
   /** Default no limit. */
   readonly requestsPerMinute?: number | undefined;

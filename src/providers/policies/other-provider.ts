@@ -13,6 +13,7 @@ import { aClock, anyMs, anything, assertGiven, assertOptions, type OptionKind, w
 import { assertOrder, policyNames } from './policy-order.ts';
 import { assertProvider, definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
+/** Options of `fallback`: who is asked next, and after which failures. */
 export interface FallbackOptions {
   /** Asked in this order once the provider before has failed. */
   readonly to: LLMProvider | readonly LLMProvider[];
@@ -56,6 +57,7 @@ function askNext(before: StreamCall, next: StreamCall, on: ReadonlySet<ErrorCode
     );
 }
 
+/** Options of `hedge`: when the second request is made, and to whom. */
 export interface HedgeOptions {
   /** How long the first request may stay silent before the second is made. Milliseconds. */
   readonly delayMs: number;

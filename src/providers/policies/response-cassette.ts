@@ -31,6 +31,7 @@ import { aFunction, assertGiven, assertOptions, aText } from './policy-options.t
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 import { isResponse, keyOf, requestOf } from './request-key.ts';
 
+/** Options of `recordResponses`. */
 export interface RecordResponsesOptions {
   /** The file that is written, anew by each run. */
   readonly path: string;
@@ -122,6 +123,7 @@ function writtenLine(value: object): string {
   return `${JSON.stringify(value)}\n`;
 }
 
+/** Options of `replayResponses`. */
 export interface ReplayResponsesOptions {
   /** A cassette that `recordResponses` wrote. Read at the first request. */
   readonly path: string;

@@ -10,6 +10,7 @@ import { beginAttempt, LeavingSubscriber, voidAttempt } from './attempt-stream.t
 import { aClock, aFunction, anyCount, anyMs, assertOptions, type OptionKind } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
+/** Options of `retry`: how often, after which failures, and with which pauses. */
 export interface RetryOptions {
   /** Requests after the first. Default 5. */
   readonly maxRetries?: number | undefined;

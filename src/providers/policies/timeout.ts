@@ -3,6 +3,7 @@ import { AgentLoopError, type Clock, type LLMChunk, systemClock } from '../../co
 import { aClock, assertOptions, someMs, wrongOption } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
+/** Options of `timeout`. A request that takes longer fails with `PROVIDER_TIMEOUT`. */
 export interface TimeoutOptions {
   /** From the request to the first piece of the answer. Milliseconds; default no limit. */
   readonly firstChunkMs?: number | undefined;

@@ -32,6 +32,7 @@ import {
   type WrittenContent,
 } from './versioned-artifact-store.ts';
 
+/** Options of `folderArtifactStore`. */
 export interface FolderArtifactStoreOptions extends VersionedArtifactStoreOptions {}
 
 const optionNames: OptionNames<FolderArtifactStoreOptions> = { keepVersions: true, clock: true };

@@ -36,6 +36,7 @@ import {
   wrongOffset,
 } from './check-artifact.ts';
 
+/** Options of `InMemoryArtifactStore`: how much it holds. */
 export interface InMemoryArtifactStoreOptions {
   /** How many bytes all contents and drafts together may have. Default 256 MiB. */
   readonly maxBytes?: number | undefined;

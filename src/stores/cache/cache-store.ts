@@ -18,6 +18,7 @@ import {
   text,
 } from '../check-arguments.ts';
 
+/** Options of `set`. */
 export interface CacheSetOptions {
   /** How long the value may be given, in milliseconds from now, more than 0. Absent: until the store needs the room. */
   readonly ttlMs?: number | undefined;
@@ -34,6 +35,7 @@ export interface CacheSetOptions {
 export interface CacheStore {
   /** The value, or undefined where there is none or its time is over. */
   get(key: string): MaybePromise<unknown>;
+  /** Keeps a value, JSON, under a key in place of the one before. */
   set(key: string, value: unknown, options?: CacheSetOptions): MaybePromise<void>;
   /** Does nothing where there is none. */
   delete(key: string): MaybePromise<void>;
@@ -89,6 +91,7 @@ function invalid(message: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', message);
 }
 
+/** Options of `InMemoryCacheStore`: how much it holds. Beyond it, the entries that were used longest ago go first. */
 export interface InMemoryCacheStoreOptions {
   /** The most entries that are kept. Default 1,000. */
   readonly maxEntries?: number | undefined;
@@ -145,6 +148,7 @@ export class InMemoryCacheStore implements CacheStore {
     return cacheEntryValue(entry.text);
   }
 
+  /** Keeps a copy of a value, JSON. One that is larger than the whole cache is not kept. */
   set(key: string, value: unknown, options: CacheSetOptions = {}): void {
     assertCacheKey(key);
     const text = cacheEntryText(value, options);

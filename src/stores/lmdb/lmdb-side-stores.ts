@@ -13,6 +13,7 @@ import { type PushClaimOptions, type PushEntry, pushStoreArguments } from '../pu
 import { TablePushStore } from '../push/table-push-store.ts';
 import { LmdbTable } from './lmdb-database.ts';
 
+/** Options of `LmdbMessageStore`. */
 export interface LmdbMessageStoreOptions {
   /** The folder of the store, made where it is missing; on a local disk. May be that of an `LmdbStateStore`. */
   readonly path: string;
@@ -53,6 +54,7 @@ export class LmdbMessageStore extends TableMessageStore<'now', 'later'> {
   }
 }
 
+/** Options of `LmdbCacheStore`: its folder, and how much it holds. */
 export interface LmdbCacheStoreOptions {
   /** The folder of the store, made where it is missing; on a local disk. May be that of other LMDB stores. */
   readonly path: string;
@@ -97,6 +99,7 @@ export class LmdbCacheStore extends TableCacheStore<'now', 'later'> {
   }
 }
 
+/** Options of `LmdbPushStore`. */
 export interface LmdbPushStoreOptions {
   /** The folder of the store, made where it is missing; on a local disk. May be that of other LMDB stores. */
   readonly path: string;

@@ -49,6 +49,7 @@ import {
 } from './task-head.ts';
 import { TaskTable } from './task-table.ts';
 
+/** Options of `LmdbStateStore`. */
 export interface LmdbStateStoreOptions {
   /** The folder of the store, made where it is missing; on a local disk. */
   readonly path: string;

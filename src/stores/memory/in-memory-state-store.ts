@@ -31,6 +31,7 @@ import { InMemoryMessageStore } from '../messages/table-message-store.ts';
 import { assertTaskId, busy, childrenIn, ended, fenced, newerSchema, notFound, takesAtOnce } from '../store-rules.ts';
 import { listedTasks, MemoryTask } from './memory-task.ts';
 
+/** Options of `InMemoryStateStore`. */
 export interface InMemoryStateStoreOptions {
   /** Replaced by tests. Leases run on it. Default: the system's. */
   readonly clock?: Clock;

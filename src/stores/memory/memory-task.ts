@@ -210,6 +210,7 @@ export class Broadcast<T> {
     drain(reader);
   }
 
+  /** Gives values to every reader, in order. A reader that emits in turn comes after them. */
   emit(values: readonly T[]): void {
     // All queues first: a handler that emits puts its values behind these for every reader.
     for (const reader of this.#readers) for (const value of values) reader.queue.push(value);
@@ -221,6 +222,7 @@ export class Broadcast<T> {
     this.#end((reader) => reader.subscriber.complete());
   }
 
+  /** Ends every reader with an error once it has what was emitted before. */
   error(error: unknown): void {
     this.#end((reader) => reader.subscriber.error(error));
   }

@@ -344,6 +344,7 @@ function headOf(contextId: string, text: string): ContextHead {
   return head;
 }
 
+/** Options of `InMemoryMessageStore`. */
 export interface InMemoryMessageStoreOptions {
   /** Replaced by tests. Default: the system's. */
   readonly clock?: Clock | undefined;

@@ -24,6 +24,7 @@ import {
 import { PostgresDatabase, type PostgresOptions, type Run } from './postgres-database.ts';
 import { decoded, encoded } from './task-rows.ts';
 
+/** Options of `PostgresMessageStore`. */
 export interface PostgresMessageStoreOptions extends PostgresOptions {
   /** Replaced by tests. Default: the system's. */
   readonly clock?: Clock | undefined;
@@ -68,6 +69,7 @@ export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
   }
 }
 
+/** Options of `PostgresCacheStore`: how much it holds. */
 export interface PostgresCacheStoreOptions extends PostgresOptions {
   /** The most entries that are kept. Default 10,000. */
   readonly maxEntries?: number | undefined;
@@ -120,6 +122,7 @@ export class PostgresCacheStore extends TableCacheStore<'later', 'later'> {
   }
 }
 
+/** Options of `PostgresPushStore`. */
 export interface PostgresPushStoreOptions extends PostgresOptions {
   /** Seconds that a registration is kept once there is nothing to deliver any more; null keeps it. Default 604,800, a week. */
   readonly ttl?: number | null | undefined;

@@ -65,6 +65,7 @@ import {
 } from './task-rows.ts';
 import { WakeUps } from './wake-ups.ts';
 
+/** Options of `PostgresStateStore`. */
 export interface PostgresStateStoreOptions extends PostgresOptions {
   /** Seconds that a task is kept after its turn has ended; null keeps it. Default 86,400. Unfinished work does not expire. */
   readonly ttl?: number | null | undefined;

@@ -20,6 +20,7 @@ export interface PushEntry extends PushKey {
   readonly cursor?: string;
 }
 
+/** Options of `claim`: who delivers, for how long, and how many registrations. */
 export interface PushClaimOptions {
   /** Who delivers from now on. */
   readonly owner: string;
@@ -50,6 +51,7 @@ export type PushProgress =
 export interface PushStore {
   /** Adds or replaces a registration, due at once. False, and nothing is added, where its task has `most` others. */
   add(entry: PushEntry, most: number): MaybePromise<boolean>;
+  /** One registration; `undefined` where it is not there. */
   get(key: PushKey): MaybePromise<PushEntry | undefined>;
   /** Those of a task, by their ids. */
   list(taskId: string): MaybePromise<readonly PushEntry[]>;

@@ -22,6 +22,7 @@ import { LuaScript } from './lua-scripts.ts';
 import { bytesCommand, type CommandArgument, command, RedisConnection, redisError } from './redis-connection.ts';
 import { type RedisSideOptions, sideSettings } from './redis-options.ts';
 
+/** Options of `RedisArtifactStore`. */
 export interface RedisArtifactStoreOptions extends RedisSideOptions {
   /** Seconds that an artifact is kept, all versions alike, after it was changed last; null keeps it. Default 86,400. */
   readonly ttl?: number | null | undefined;

@@ -46,6 +46,7 @@ import { LuaScript, listOf } from './lua-scripts.ts';
 import { RedisConnection } from './redis-connection.ts';
 import { type RedisSideOptions, sideSettings } from './redis-options.ts';
 
+/** Options of `RedisMessageStore`. */
 export interface RedisMessageStoreOptions extends RedisSideOptions {
   /**
    * Seconds that a context is kept after it was written to last; null keeps it. Default 86,400. One with open turns does not expire:

@@ -3,6 +3,7 @@ import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
 import type { Confirmation } from './lua-scripts.ts';
 import { assertRedisTarget, defaultSilenceMs, type RedisTarget } from './redis-connection.ts';
 
+/** Options of `RedisStateStore`. */
 export interface RedisStateStoreOptions {
   /**
    * A URL (`redis://…`, `rediss://…`), options of ioredis (with `sentinels` and `name` for Sentinel), or a client: a `Redis` or a

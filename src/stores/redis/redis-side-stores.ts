@@ -20,6 +20,7 @@ import { LuaScript, listOf } from './lua-scripts.ts';
 import { RedisConnection } from './redis-connection.ts';
 import { type RedisSideOptions, sideSettings } from './redis-options.ts';
 
+/** Options of `RedisCacheStore`. */
 export interface RedisCacheStoreOptions extends RedisSideOptions {
   /** Seconds that a value is kept which is set without `ttlMs`; null keeps it. Default 86,400. */
   readonly ttl?: number | null | undefined;
@@ -63,6 +64,7 @@ export class RedisCacheStore implements CacheStore {
     return typeof text === 'string' ? cacheEntryValue(text) : undefined;
   }
 
+  /** Keeps a value, JSON, for `ttlMs`, else for the `ttl` of the store. */
   async set(key: string, value: unknown, options: CacheSetOptions = {}): Promise<void> {
     const text = cacheEntryText(value, options);
     const { ttlMs = this.#ttlMs } = options;
@@ -85,6 +87,7 @@ export class RedisCacheStore implements CacheStore {
   }
 }
 
+/** Options of `RedisPushStore`. */
 export interface RedisPushStoreOptions extends RedisSideOptions {
   /** Seconds that the registrations of a task are kept after they were written to last; null keeps them. Default 604,800, a week. */
   readonly ttl?: number | null | undefined;
@@ -123,6 +126,7 @@ export class RedisPushStore implements PushStore {
     return added === 1;
   }
 
+  /** One registration; `undefined` where it is not there. */
   async get(key: PushKey): Promise<PushEntry | undefined> {
     const fields = [`e:${key.configId}`, `c:${key.configId}`];
     const [entry, cursor] = listOf(await this.#connection.send('hmget', this.#keyOf(key), ...fields));

@@ -20,6 +20,7 @@ import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
 import { InTurn } from '../in-turn.ts';
 import { isMissingKey, S3Bucket, S3Draft, type S3Target, s3Error } from './s3-bucket.ts';
 
+/** Options of `S3ArtifactStore`: bucket, client, and how much it holds. */
 export interface S3ArtifactStoreOptions {
   readonly bucket: string;
   /**

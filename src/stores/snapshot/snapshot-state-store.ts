@@ -40,6 +40,7 @@ import {
 
 export type { Snapshot, SnapshotStore } from './snapshot.ts';
 
+/** Options of `snapshotStateStore`. */
 export interface SnapshotStateStoreOptions {
   /** How often a reader looks for new snapshots of a task that another process runs. Milliseconds; default 1,000. */
   readonly pollMs?: number | undefined;

@@ -4,7 +4,9 @@ import { AgentLoopError, type ErrorCode, type MaybePromise, messageOf } from '..
 
 /** What the suite needs of a test runner: jest, vitest, `node:test` and mocha all have it. */
 export interface ContractRunner {
+  /** Groups tests, as `describe` of Jest, Vitest and `node:test` does. */
   describe(title: string, define: () => void): unknown;
+  /** Declares a test; a rejection fails it. */
   it(title: string, test: () => Promise<void>): unknown;
 }
 

@@ -38,6 +38,7 @@ export interface ChatRequest {
   readonly includeUsage: boolean;
 }
 
+/** A tool call of a reply. */
 export interface ReplyCall {
   readonly name: string;
   /** JSON text, or what a script puts in its place. */

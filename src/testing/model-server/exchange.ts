@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FinishReason, Usage } from '../../core/contracts/index.ts';
 import { ApiError, type ChatCall, type ChatRequest, type ModelReply } from './chat-request.ts';
 
+/** A tool call of a scripted answer. */
 export interface ScriptCall {
   readonly name: string;
   /** An object, sent as JSON, or a string, sent unchanged. Default `{}`. */
@@ -56,6 +57,7 @@ export interface RefusalStep {
   readonly gate?: Promise<unknown>;
 }
 
+/** One answer of a script: a response of the model, or a refusal with an HTTP status. */
 export type ScriptedAnswer = AnswerStep | RefusalStep;
 
 /** What the server does with one request, or a function that looks at the request's body and says so. */

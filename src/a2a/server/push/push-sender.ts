@@ -16,6 +16,7 @@ export interface PushSigning {
   readonly keyId: string;
 }
 
+/** Options of push notifications: where registrations are kept, which addresses may be called, signing, and limits. */
 export interface PushOptions extends TargetRules {
   /** Where registrations are kept. One that all processes share, as they share the journal. */
   readonly store: PushStore;
