@@ -16,18 +16,34 @@ interface Seen {
 export interface PythonServer {
   readonly port: number;
   seen(): Promise<Seen>;
+  /** Resolves once its agent was given so many messages. */
+  hasReceived(count: number): Promise<void>;
+  /** Lets it answer what it has been told to answer late. */
+  release(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The agent of `a2a-python/server.py` on a free port of the loopback interface; `at`: the port that its card names, where another way leads to it. */
+interface PythonServerOptions {
+  readonly port: number;
+  /** The port that its card names, where another way leads to it. */
+  readonly at?: number;
+  /** Whether its card says that it streams. Default true. */
+  readonly streaming?: boolean;
+}
+
+/** The agent of `a2a-python/server.py` on a free port of the loopback interface. */
 export async function startPythonServer(
   part: PartName,
   transport: 'JSONRPC' | 'HTTP+JSON',
-  { port, at = port }: { readonly port: number; readonly at?: number },
+  { port, at = port, streaming = true }: PythonServerOptions,
 ): Promise<PythonServer> {
   const { bin = 'python3' } = realPart(part);
-  const server = new RealProcess(bin, [script, transport, String(port), String(at)]);
-  const seen = async (): Promise<Seen> => Object(await (await fetch(`http://127.0.0.1:${port}/seen`)).json());
+  const server = new RealProcess(bin, [script, transport, String(port), String(at), ...(streaming ? [] : ['plain'])]);
+  const asked = async (path: string) => Object(await (await fetch(`http://127.0.0.1:${port}/${path}`)).json());
+  const seen = (): Promise<Seen> => asked('seen');
+  const hasReceived = (count: number) =>
+    server.ready(`Message ${count}`, 20_000, async () => (await seen()).received.length >= count);
+  const release = async () => void (await asked('release'));
   await server.ready('The Python server', 60_000, async () => Boolean(await seen()));
-  return { port, seen, close: () => server.close() };
+  return { port, seen, hasReceived, release, close: () => server.close() };
 }

@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { type Agent, InMemoryStateStore } from 'millrace';
+import { type Agent, agent, agentTools, InMemoryStateStore, systemClock } from 'millrace';
 import { type RemoteAgentOptions, remoteAgent } from 'millrace/a2a';
+import { fakeClock, scriptedLLM } from 'millrace/testing';
 import { textsOf, watch } from '../core/watch-events.ts';
+import { eventually } from '../eventually.ts';
+import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
+import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { freePort } from '../stores/redis/free-port.ts';
 import { type PythonServer, startPythonServer, startTimeoutMs } from './a2a-python-server.ts';
 import { CuttingProxy } from './cutting-proxy.ts';
@@ -19,11 +23,14 @@ const wordsOf = (count: number) => Array.from({ length: count }, (_, index) => `
 
 for (const [part, transport] of servers) {
   // The SDK's client of 0.3 loses `append` over HTTP+JSON, so the task is polled there.
-  const streams = part === 'a2a-python-1' || transport === 'JSONRPC';
+  const isLegacy = part === 'a2a-python-0.3';
+  const streams = !isLegacy || transport === 'JSONRPC';
 
   describeReal([part], `remoteAgent of the official Python server over ${transport}`, () => {
     let server: PythonServer;
     let proxy: CuttingProxy;
+    const programs = new ChildPrograms('tests/a2a/client/children');
+    const stores = new TemporaryStores();
     const connect = (options: Partial<RemoteAgentOptions> = {}): Promise<Agent> =>
       remoteAgent({ url: `http://127.0.0.1:${proxy.port}`, taskStateStore: new InMemoryStateStore(), ...options });
 
@@ -33,6 +40,7 @@ for (const [part, transport] of servers) {
       server = await startPythonServer(part, transport, { port, at: proxy.port });
     }, startTimeoutMs);
     afterAll(async () => {
+      await Promise.all([programs.clear(), stores.clear()]);
       await proxy.close();
       await server.close();
     });
@@ -90,6 +98,71 @@ for (const [part, transport] of servers) {
       expect((await server.seen()).canceled).toHaveLength(before + 1);
     });
 
+    it('P-13 ends a task that its server keeps as it is, and cancels it', async () => {
+      const far = await connect({ maxSilenceMs: 1_000, silenceMs: 300 });
+      const before = (await server.seen()).canceled.length;
+      await expect(far.run('hang')).rejects.toMatchObject({
+        code: 'PROVIDER_TIMEOUT',
+        reason: 'remote_task_silent',
+        message: expect.stringMatching(/has not changed for 1000 ms: raise maxSilenceMs/),
+      });
+      expect((await server.seen()).canceled).toHaveLength(before + 1);
+    });
+
+    it('P-13 ends a task whose executor raised: as its server does, else after maxSilenceMs, with a cancel', async () => {
+      const far = await connect({ maxSilenceMs: 1_000, silenceMs: 300 });
+      const before = (await server.seen()).canceled.length;
+      const error = isLegacy ? { code: 'PROVIDER_TIMEOUT', reason: 'remote_task_silent' } : { code: 'PROVIDER_FAILED' };
+      await expect(far.run('raise')).rejects.toMatchObject(error);
+      expect((await server.seen()).canceled).toHaveLength(isLegacy ? before + 1 : before);
+    });
+
+    it('P-13 ends the task of a sub-agent, whose parent reads why and continues', async () => {
+      const far = await connect({ name: 'far', description: 'Far.', maxSilenceMs: 1_000, silenceMs: 300 });
+      const before = (await server.seen()).canceled.length;
+      const provider = scriptedLLM([
+        { toolCalls: [{ name: 'far', arguments: { message: 'hang' } }] },
+        { text: 'Late.' },
+      ]);
+      const near = agent({ name: 'near', provider, toolProviders: [agentTools([far])] });
+      const { text, messages } = await near.run('Ask far.');
+      expect(text).toBe('Late.');
+      expect(messages[1]).toMatchObject({
+        role: 'tool',
+        status: 'error',
+        content: expect.stringMatching(/maxSilenceMs/),
+      });
+      expect((await server.seen()).canceled).toHaveLength(before + 1);
+      provider.assertDone();
+    });
+
+    it('P-13 ends the task of a process that was killed, from the next one', async () => {
+      const before = (await server.seen()).canceled.length;
+      const path = stores.path();
+      const child = programs.start('turn', `http://127.0.0.1:${proxy.port}`, path, 'hang');
+      await nextMessage(child);
+      await kill(child);
+      const taskStateStore = stores.open({ path });
+      await eventually(() => !taskStateStore.list().some(({ held }) => held));
+      const times = { leaseMs: 1_000, maxSilenceMs: 1_000, silenceMs: 300 };
+      const far = await connect({ id: 'far', contextId: 'c', taskStateStore, ...times });
+      await expect(far.resume('t').result()).rejects.toMatchObject({
+        code: 'PROVIDER_TIMEOUT',
+        reason: 'remote_task_silent',
+      });
+      expect((await server.seen()).canceled).toHaveLength(before + 1);
+    });
+
+    it('P-13 does not count the time in which it waits for an answer', async () => {
+      let passedMs = 0;
+      const clock = { ...systemClock, now: () => Date.now() + passedMs };
+      const far = await connect({ clock, taskTimeoutMs: 60_000, maxSilenceMs: 30_000 });
+      const { questions } = await far.run('ask', { taskId: 'asking' });
+      passedMs = 3_600_000;
+      const answers = { [questions[0]?.id ?? '']: 'Later' };
+      expect((await far.resume('asking', { answers }).result()).text).toBe('Before. \n\nYou said Later.');
+    });
+
     it('cancels the remote task with the turn', async () => {
       const far = await connect();
       const before = (await server.seen()).canceled.length;
@@ -117,8 +190,21 @@ for (const [part, transport] of servers) {
     });
 
     it('is answered by a message without a task', async () => {
-      const far = await connect();
-      expect((await far.run('say Just so.')).text).toBe('Just so.');
+      const running = (await connect()).startTurn('say Just so.');
+      const reader = watch(running);
+      expect((await running.result()).text).toBe('Just so.');
+      const pieces = reader.of('artifact-update').flatMap(({ artifact }) => artifact.parts);
+      expect(pieces.filter((part) => part.kind === 'text' && part.text !== '')).toEqual([
+        { kind: 'text', text: 'Just so.' },
+      ]);
+    });
+
+    it('fails with a reason of its own where the server rejects', async () => {
+      await expect((await connect()).run('reject')).rejects.toMatchObject({
+        code: 'PROVIDER_FAILED',
+        reason: 'remote_rejected',
+        message: expect.stringMatching(/has rejected its task, saying "Not today\."/),
+      });
     });
 
     it('asks what the server asks, and continues the same task with the answer', async () => {
@@ -128,6 +214,26 @@ for (const [part, transport] of servers) {
       const answers = { [asked.questions[0]?.id ?? '']: 'The red one' };
       const { text } = await far.resume('asking', { answers }).result();
       expect(text).toBe('Before. \n\nYou said The red one.');
+    });
+  });
+
+  describeReal([part], `remoteAgent of the official Python server over ${transport}, which does not stream`, () => {
+    let server: PythonServer;
+    beforeAll(async () => {
+      server = await startPythonServer(part, transport, { port: await freePort(), streaming: false });
+    }, startTimeoutMs);
+    afterAll(() => server.close());
+
+    it('P-16 waits for an answer that takes a minute and comes without a task', async () => {
+      const clock = fakeClock();
+      const far = await remoteAgent({ url: `http://127.0.0.1:${server.port}`, clock });
+      const running = far.startTurn('late So late.');
+      watch(running);
+      await server.hasReceived(1);
+      clock.advance(60_000);
+      await server.release();
+      expect((await running.result()).text).toBe('So late.');
+      expect((await server.seen()).received).toHaveLength(1);
     });
   });
 }

@@ -62,7 +62,11 @@ export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
   readonly origins?: readonly string[] | undefined;
   /** Which of its transports to use, the best first. Default: as the card prefers. */
   readonly transports?: readonly ('JSONRPC' | 'HTTP+JSON')[] | undefined;
-  /** How long a request may take to be answered. Milliseconds; default 30,000. The task itself may take `taskTimeoutMs`. */
+  /**
+   * How long a request may take to be answered; of a stream, to its first event. Milliseconds; default 30,000. The task itself may take
+   * `taskTimeoutMs`. A message without a stream may take `maxSilenceMs`, as its server may answer only once the task has ended; one to a
+   * server of Millrace, which answers at once, does not.
+   */
   readonly requestTimeoutMs?: number | undefined;
   /**
    * How long the other side may be silent before it is asked how the task is, and after how long an unreachable one is given up.
@@ -75,7 +79,8 @@ export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
    */
   readonly taskTimeoutMs?: number | undefined;
   /**
-   * How long a remote task may stay as it is although its server answers: the same state, status and text. Past it the turn fails with
+   * How long a remote task may stay as it is although its server answers: the same state, status and text, and how long a message without
+   * a stream may take to be answered. Past it the turn fails with
    * `PROVIDER_TIMEOUT`, and the task is cancelled. Milliseconds, at most 2,147,483,647; default 600,000.
    */
   readonly maxSilenceMs?: number | undefined;

@@ -1,4 +1,4 @@
-import type { AgentCard, StreamResponse } from '@a2a-js/sdk';
+import { AgentCard, type StreamResponse } from '@a2a-js/sdk';
 import {
   type Client,
   ClientFactory,
@@ -27,23 +27,26 @@ interface ConnectOptions {
 }
 
 const wellKnown = '/.well-known/agent-card.json';
+const cardHeaders = { 'A2A-Version': '1.0' };
 const legacyCompat = { enabled: true };
 
 /** Reads the card of an agent, and makes the client of the package for it. */
 export async function connectToRemote({ remote, name, onSecrets, signal }: ConnectOptions): Promise<Connected> {
   const { url, headers, origins, limits, transports } = remote;
   const fetchImpl = remoteFetch({ name, headers, origins, limits, onSecrets });
-  const timed: typeof fetch = async (input, init) => {
-    const response = await fetchImpl(input, { ...init, signal });
-    if (response.ok) return response;
+  const isCard = url.pathname.endsWith('.json');
+  const address = isCard ? url : new URL(`${url.pathname.replace(/\/$/, '')}${wellKnown}`, url.origin);
+  const response = await fetchImpl(address, { headers: cardHeaders, signal });
+  if (!response.ok) {
     await response.body?.cancel();
     throw httpFailure(name, response.status);
-  };
-  const resolver = new DefaultAgentCardResolver({ fetchImpl: timed, legacyCompat });
-  const card = url.pathname.endsWith('.json')
-    ? await resolver.resolve(url.href, '')
-    : await resolver.resolve(url.origin, `${url.pathname.replace(/\/$/, '')}${wellKnown}`);
-  const offered = resolver.normalizeAgentCard(card).supportedInterfaces.map(({ protocolBinding }) => protocolBinding);
+  }
+  const resolver = new DefaultAgentCardResolver({ legacyCompat });
+  const given = await response.json();
+  const normal = resolver.normalizeAgentCard(given);
+  // The package leaves one of 1.0 as it came, without what its JSON leaves out.
+  const card = normal === given ? AgentCard.fromJSON(given) : normal;
+  const offered = card.supportedInterfaces.map(({ protocolBinding }) => protocolBinding);
   if (!offered.some((each) => knownTransports.includes(each.toUpperCase()))) {
     const what = `is offered over ${quoted(name, offered.join(', ') || 'nothing')}: remoteAgent needs ${knownTransports.join(' or ')}`;
     throw failure(name, 'PROVIDER_PROTOCOL', what);

@@ -54,6 +54,13 @@ interface Reading {
   readonly abort: () => void;
 }
 
+interface AskOptions {
+  /** Aborted with the request, and else stays with what the request opened. */
+  readonly open?: AbortController;
+  /** The option that says how long the request may take to be answered. */
+  readonly within?: 'requestTimeoutMs' | 'maxSilenceMs';
+}
+
 interface SentTo {
   readonly taskId: string | undefined;
   readonly contextId: string | undefined;
@@ -184,7 +191,7 @@ export class RemoteConnection {
     if (message.taskId === '' && streams(connected)) {
       try {
         const asked = (own: Client, options: RequestOptions) => firstOf(own.sendMessageStream(request, options));
-        const { first, rest } = await this.#ask(scope, asked, open);
+        const { first, rest } = await this.#ask(scope, asked, { open });
         const stream = { updates: rest, close: () => open.abort() };
         if (first.payload?.$case === 'message') stream.close();
         else this.streams.keep(message.messageId, stream);
@@ -193,7 +200,11 @@ export class RemoteConnection {
         if (!refusesStream(error)) throw error;
       }
     }
-    const value = await this.#ask(scope, (own, options) => own.sendMessage(request, options));
+    // A server may ignore `returnImmediately`, and one that answers with a Message has nothing to return before it.
+    const { requestTimeoutMs, maxSilenceMs } = this.#remote;
+    const mayTakeLong = maxSilenceMs > requestTimeoutMs && !isMillrace(connected);
+    const within = mayTakeLong ? 'maxSilenceMs' : 'requestTimeoutMs';
+    const value = await this.#ask(scope, (own, options) => own.sendMessage(request, options), { within });
     return { payload: isTask(value) ? { $case: 'task', value } : { $case: 'message', value } };
   }
 
@@ -272,15 +283,15 @@ export class RemoteConnection {
     return failure(this.name, 'PROVIDER_PROTOCOL', what);
   }
 
-  /** One request; `open` is aborted with it, and else stays with what the request opened. */
+  /** One request. */
   async #ask<T>(
     { signal, traceContext }: RequestScope,
     ask: (client: Client, options: RequestOptions) => Promise<T>,
-    open = new AbortController(),
+    { open = new AbortController(), within = 'requestTimeoutMs' }: AskOptions = {},
   ): Promise<T> {
     signal.throwIfAborted();
     let isLate = false;
-    const stop = this.#clock.schedule(this.#remote.requestTimeoutMs, () => {
+    const stop = this.#clock.schedule(this.#remote[within], () => {
       isLate = true;
       open.abort();
     });
@@ -291,7 +302,7 @@ export class RemoteConnection {
       return await this.#current(open.signal, (client) => ask(client, options));
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      if (isLate) throw timedOut(this.name);
+      if (isLate) throw timedOut(this.name, within);
       throw remoteError(this.name, error);
     } finally {
       stop();

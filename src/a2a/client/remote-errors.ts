@@ -144,8 +144,9 @@ export function mayHaveArrived(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && !surelyNotArrived.has(error.code);
 }
 
-export function timedOut(name: RemoteName): AgentLoopError {
-  return failure(name, 'PROVIDER_TIMEOUT', 'did not answer in time: raise requestTimeoutMs where it may take longer');
+/** `option`: the one that says how long it may take. */
+export function timedOut(name: RemoteName, option = 'requestTimeoutMs'): AgentLoopError {
+  return failure(name, 'PROVIDER_TIMEOUT', `did not answer in time: raise ${option} where it may take longer`);
 }
 
 /** A task that its server does not end. */

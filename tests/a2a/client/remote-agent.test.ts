@@ -86,7 +86,15 @@ describe('a remote agent', () => {
   it('answers with the message of a side that makes no task of it', async () => {
     const server = await serving({ taskless: true, execute: (task) => task.message('Just so.') });
     const far = await remoteAgent({ url: server.url });
-    expect((await far.run('Well?')).text).toBe('Just so.');
+    const turn = far.startTurn('Well?');
+    const reader = watch(turn);
+    expect((await turn.result()).text).toBe('Just so.');
+    const pieces = reader.of('artifact-update').flatMap(({ artifact }) => artifact.parts);
+    expect(pieces.filter((part) => part.kind === 'text' && part.text !== '')).toEqual([
+      { kind: 'text', text: 'Just so.' },
+    ]);
+    // The message is all that was asked for.
+    expect(server.headers).toHaveLength(1);
   });
 
   it('goes on in the same remote context, with a new task', async () => {
@@ -135,6 +143,12 @@ describe('a remote agent', () => {
       code: 'PROVIDER_FAILED',
       message: `The agent at ${server.url} has failed its task, saying "no eyes today".`,
     });
+  });
+
+  it('fails with a reason of its own where the other side rejects', async () => {
+    const server = await serving({ execute: (task) => task.state('REJECTED', text('Not today.')) });
+    const far = await remoteAgent({ url: server.url });
+    await expect(far.run('Look.')).rejects.toMatchObject({ code: 'PROVIDER_FAILED', reason: 'remote_rejected' });
   });
 
   it('cancels the remote task with the turn', async () => {

@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { fakeClock, gate } from 'millrace/testing';
+import { watch } from '../../core/watch-events.ts';
 import { answerCompleted, connectTo, type WireCall, wireServers, wireTask } from './wire-server.ts';
 
 const serving = wireServers();
@@ -26,6 +28,40 @@ describe('a remote agent of a server that does not stream, whatever its card say
     });
     expect((await (await connectTo(server)).run('Go.')).text).toBe('Whole.');
     expect(server.methods).toEqual(['SendStreamingMessage', 'GetTask']);
+  });
+});
+
+describe('a remote agent of a server that answers a message only once its task has ended', () => {
+  async function sent() {
+    const clock = fakeClock();
+    const received = gate();
+    let answer = () => {};
+    const SendMessage = (call: WireCall) => {
+      answer = () => call.result({ task: wireTask('COMPLETED', ['Late.']) });
+      received.open();
+    };
+    const server = await serving({ SendMessage, GetTask: answerCompleted('Late.') }, { streaming: false });
+    const turn = (await connectTo(server, { clock })).startTurn('Go.');
+    watch(turn);
+    await received.pass();
+    return { clock, server, turn, answer };
+  }
+
+  it('P-16 waits for it longer than requestTimeoutMs', async () => {
+    const { clock, server, turn, answer } = await sent();
+    clock.advance(60_000);
+    answer();
+    expect((await turn.result()).text).toBe('Late.');
+    expect(server.methods).toEqual(['SendMessage', 'GetTask']);
+  });
+
+  it('P-16 gives it up after maxSilenceMs, and names that', async () => {
+    const { clock, turn } = await sent();
+    clock.advance(600_000);
+    await expect(turn.result()).rejects.toMatchObject({
+      code: 'PROVIDER_TIMEOUT',
+      message: expect.stringMatching(/did not answer in time: raise maxSilenceMs/),
+    });
   });
 });
 

@@ -83,8 +83,8 @@ async function wireServer(
     description: 'Answers by hand.',
     version: '1',
     supportedInterfaces: [{ url: `${at ?? url}${path()}`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
-    capabilities: { streaming, extensions: extensions.map((uri) => ({ uri })) },
-    skills: [],
+    // As servers of other languages write it: what is empty is left out.
+    capabilities: { streaming, ...(extensions.length > 0 && { extensions: extensions.map((uri) => ({ uri })) }) },
   });
   return {
     url,

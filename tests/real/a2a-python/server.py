@@ -1,8 +1,10 @@
-"""Serves an agent of the official Python SDK, version 1.x or 0.3.x, whichever is installed: `server.py JSONRPC|HTTP+JSON port port-of-the-card`.
+"""Serves an agent of the official Python SDK, version 1.x or 0.3.x, whichever is installed:
+`server.py JSONRPC|HTTP+JSON port port-of-the-card [plain]`. With `plain` its card has no streaming.
 
 What a message says is what the agent does: `words <count> <seed>` writes words with varying delays,
 `steady <count>` one every 10 ms, `hang` never ends,
-`forget` returns without an end, `say` answers with a message, `ask` asks and then repeats the answer.
+`forget` returns without an end, `raise` raises after it began, `reject` rejects, `say` answers with a message,
+`late` with a message once `/release` is requested, `ask` asks and then repeats the answer.
 """
 
 import asyncio
@@ -17,6 +19,7 @@ from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a import types
 
 transport, port, card_port = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+streaming = sys.argv[4:] != ['plain']
 is_v1 = not hasattr(types, 'TextPart')
 # The REST application of 0.3 has its card below its own address.
 path = '' if transport == 'HTTP+JSON' and not is_v1 else '/a2a'
@@ -44,6 +47,7 @@ else:
 
 received = []
 canceled = []
+released = asyncio.Event()
 
 
 class Scripted(AgentExecutor):
@@ -51,7 +55,9 @@ class Scripted(AgentExecutor):
         received.append(context.message.message_id)
         said = parts_text(context.message)
         command, *arguments = said.split(' ')
-        if command == 'say' and not context.current_task:
+        if command == 'late':
+            await released.wait()
+        if command in ('say', 'late') and not context.current_task:
             await event_queue.enqueue_event(new_message(' '.join(arguments)))
             return
         task = context.current_task
@@ -71,6 +77,11 @@ class Scripted(AgentExecutor):
         elif command == 'hang':
             await updater.add_artifact([text_part('Half')], artifact_id='a')
             await asyncio.sleep(3600)
+        elif command == 'raise':
+            await updater.add_artifact([text_part('Half')], artifact_id='a')
+            raise RuntimeError('out of order')
+        elif command == 'reject':
+            await updater.reject(updater.new_agent_message([text_part('Not today.')]))
         elif command == 'ask':
             await updater.add_artifact([text_part('Before. ')], artifact_id='a')
             await updater.requires_input(updater.new_agent_message([text_part('Which one?')]))
@@ -99,7 +110,7 @@ common = dict(
     version='1',
     default_input_modes=['text'],
     default_output_modes=['text'],
-    capabilities=types.AgentCapabilities(streaming=True),
+    capabilities=types.AgentCapabilities(streaming=streaming),
     skills=skills,
 )
 
@@ -128,15 +139,17 @@ else:
 
 
 class Seen:
-    """Tells, at /seen, which messages came and which tasks were cancelled."""
+    """Tells, at /seen, which messages came and which tasks were cancelled; /release too, and answers those that are late."""
 
     def __init__(self, inner):
         self.inner = inner
 
     async def __call__(self, scope, receive, send):
-        if scope['type'] != 'http' or scope['path'] != '/seen':
+        if scope['type'] != 'http' or scope['path'] not in ('/seen', '/release'):
             await self.inner(scope, receive, send)
             return
+        if scope['path'] == '/release':
+            released.set()
         body = json.dumps({'received': received, 'canceled': canceled}).encode()
         headers = [(b'content-type', b'application/json')]
         await send({'type': 'http.response.start', 'status': 200, 'headers': headers})

@@ -2,7 +2,7 @@
 import { remoteAgent } from 'millrace/a2a';
 import { LmdbStateStore } from 'millrace/lmdb';
 
-const [url = '', path = ''] = process.argv.slice(2);
+const [url = '', path = '', said = 'Go.'] = process.argv.slice(2);
 const far = await remoteAgent({
   url,
   id: 'far',
@@ -12,4 +12,4 @@ const far = await remoteAgent({
   enableTracing: false,
 });
 far.on('artifact-update', () => process.send?.('text'));
-await far.run('Go.', { taskId: 't' });
+await far.run(said, { taskId: 't' });
