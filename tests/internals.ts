@@ -66,15 +66,7 @@ export {
   wantsColor,
   wantsUnicode,
 } from '../src/cli/terminal.ts';
-export {
-  extendTimeline,
-  headLines,
-  type Timeline,
-  type TimelineTree,
-  timelineLines,
-  timelineOf,
-  withChildren,
-} from '../src/cli/timeline.ts';
+export { headLines, type TimelineTree, timelineLines, withChildren } from '../src/cli/timeline.ts';
 export { builtInTools } from '../src/cli/tools/built-in-tools.ts';
 export { calculateTool } from '../src/cli/tools/calculate.ts';
 export { currentTimeTool } from '../src/cli/tools/current-time.ts';
@@ -147,6 +139,7 @@ export { partialJson } from '../src/extensions/structured-output/partial-output.
 export { StructuredOutput } from '../src/extensions/structured-output/structured-output.ts';
 export { parseXml } from '../src/extensions/structured-output/xml/parse-xml.ts';
 export { escapeText, toXml, xmlTemplate } from '../src/extensions/structured-output/xml/write-xml.ts';
+export { extendTimeline, type Timeline, timelineOf } from '../src/inspect/timeline.ts';
 export { loadClientSdk } from '../src/mcp/load-sdk.ts';
 export { askClient, type CallingClient } from '../src/mcp/server/ask-client.ts';
 export { checkListening } from '../src/mcp/server/http-listener.ts';

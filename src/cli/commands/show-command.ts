@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { Unsubscribable } from 'rxjs';
 import { AgentLoopError, isSuspended, type TaskStateStore } from '../../core/contracts/index.ts';
 import { openQuestions, taskState, toPersisted } from '../../core/journal/index.ts';
+import { extendTimeline, type Timeline, timelineOf } from '../../inspect/timeline.ts';
 import { LiveRegion } from '../columns.ts';
 import { type CommandHost, withInterruption } from '../command-host.ts';
 import { count, duration, terminalJson } from '../format.ts';
@@ -9,15 +10,7 @@ import { resumeCommand, showCommand, type TaskPlace, watchCommand, withKeptFlags
 import { eventLine } from '../printer.ts';
 import { answerCommand, questionLines } from '../questions.ts';
 import { note, onStdout, type Terminal } from '../terminal.ts';
-import {
-  extendTimeline,
-  headLines,
-  type Timeline,
-  type TimelineTree,
-  timelineLines,
-  timelineOf,
-  withChildren,
-} from '../timeline.ts';
+import { headLines, type TimelineTree, timelineLines, withChildren } from '../timeline.ts';
 import { addStoreFlag, type TurnFlags } from '../turn-flags.ts';
 import { withStore } from '../with-store.ts';
 
