@@ -11,6 +11,8 @@ export interface UIMessageMetadata {
   /** On a turn that was lost: whether it can be followed again. */
   readonly retryable?: boolean;
   readonly usage?: Usage;
+  /** The ids of the questions that the turn waits for, approvals among them. */
+  readonly questions?: readonly string[];
 }
 
 /** A tool call in a chunk. Its tool ran at the server, and the page does not know its type. */
