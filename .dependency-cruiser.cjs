@@ -1,5 +1,7 @@
 /** Packages that scripts/build.mjs bundles into the command. */
 const broughtAlong = '^node_modules/(commander|decimal\\.js)/';
+/** Packages that it bundles into the chat page. */
+const inPage = '^node_modules/(marked|preact)/';
 
 /** The layers of design: imports point inward. @type {import('dependency-cruiser').IConfiguration} */
 module.exports = {
@@ -138,7 +140,7 @@ module.exports = {
       severity: 'error',
       from: { path: '^src/' },
       to: {
-        pathNot: broughtAlong,
+        pathNot: [broughtAlong, inPage],
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'],
         dependencyTypesNot: ['npm-peer', 'type-only'],
       },
@@ -148,6 +150,12 @@ module.exports = {
       severity: 'error',
       from: { path: '^src/', pathNot: '^src/cli/' },
       to: { path: broughtAlong },
+    },
+    {
+      name: 'packages-of-pages',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/[^/]+/page/' },
+      to: { path: inPage },
     },
     {
       name: 'resolvable',

@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { pagePlugin } from './page-plugin.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
@@ -13,6 +14,8 @@ const types = join(root, 'node_modules', '.cache', 'millrace-types');
 
 /** Packages that the command brings in its own files, with their licences, so that it runs where nothing else is installed. */
 const broughtAlong = ['commander', 'decimal.js', 'openai'];
+/** Packages in the script of the chat page. */
+const inPage = ['marked', 'preact'];
 
 const { resolve: locate } = createRequire(import.meta.url);
 try {
@@ -46,6 +49,7 @@ await build({
   splitting: true,
   sourcemap: true,
   plugins: [
+    pagePlugin,
     { name: 'lua', setup: withLua },
     { name: 'own-stores', setup: withOwnStores },
     { name: 'sdk', setup: withRequires },
@@ -57,6 +61,7 @@ keepRequiresAndNames();
 dropForeignSources();
 copyDeclarations();
 writeFileSync(join(dist, 'cli', 'LICENSES.txt'), broughtAlong.map(licence).join('\n'));
+writeFileSync(join(dist, 'chat', 'LICENSES.txt'), inPage.map(licence).join('\n'));
 chmodSync(join(dist, 'cli', 'main.js'), 0o755);
 
 function sourceOf(file) {
@@ -70,7 +75,7 @@ function sourceOf(file) {
 function withWholeEngine({ onResolve, onLoad }) {
   const engine = join(source, 'index.ts');
   // What it shares with the others is in chunks of its own, so that browsers do not load the engine.
-  const forBrowsers = join(source, 'ui', 'index.ts');
+  const forBrowsers = [join(source, 'ui', 'index.ts'), join(source, 'chat', 'index.ts')];
   onResolve({ filter: /^\./ }, ({ kind, path, resolveDir }) =>
     kind === 'dynamic-import' ? { path: join(resolveDir, path), namespace: 'dynamic' } : undefined,
   );
@@ -79,7 +84,7 @@ function withWholeEngine({ onResolve, onLoad }) {
     resolveDir: source,
   }));
   onLoad({ filter: /\.ts$/ }, ({ path }) => {
-    if (path === engine || path === forBrowsers || !library.includes(path)) return undefined;
+    if (path === engine || forBrowsers.includes(path) || !library.includes(path)) return undefined;
     return { contents: `import ${JSON.stringify(engine)};\n${readFileSync(path, 'utf8')}`, loader: 'ts' };
   });
 }

@@ -3,6 +3,7 @@ import { cpSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { pagePlugin } from '../scripts/page-plugin.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const outdir = join(root, '.cache', 'tests');
@@ -23,6 +24,7 @@ export default async function buildEntries() {
     target: 'node20',
     sourcemap: true,
     logLevel: 'warning',
+    plugins: [pagePlugin],
   });
   const made = new Set(Object.keys(metafile.outputs).map((file) => basename(file)));
   for (const { name } of readdirSync(outdir, { withFileTypes: true }).filter((entry) => entry.isFile()))

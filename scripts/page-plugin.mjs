@@ -1,0 +1,36 @@
+// Pages in the package: `import { script, style, version } from './page/main.tsx?page'` gives the bundle of that file and of the styles that it imports.
+import { createHash } from 'node:crypto';
+import { resolve } from 'node:path';
+import { build } from 'esbuild';
+
+export const pagePlugin = { name: 'page', setup };
+
+function setup({ onResolve, onLoad }) {
+  onResolve({ filter: /\?page$/ }, ({ path, resolveDir }) => ({
+    path: resolve(resolveDir, path.replace(/\?page$/, '')),
+    namespace: 'page',
+  }));
+  onLoad({ filter: /.*/, namespace: 'page' }, async ({ path }) => {
+    const { outputFiles, metafile } = await build({
+      entryPoints: [path],
+      bundle: true,
+      minify: true,
+      write: false,
+      metafile: true,
+      outdir: '/',
+      format: 'esm',
+      platform: 'browser',
+      target: ['chrome123', 'firefox120', 'safari17.5'],
+      jsx: 'automatic',
+      jsxImportSource: 'preact',
+      legalComments: 'none',
+      logLevel: 'warning',
+    });
+    const textOf = (extension) => outputFiles.find((file) => file.path.endsWith(extension))?.text ?? '';
+    const [script, style] = [textOf('.js'), textOf('.css')];
+    const version = createHash('sha256').update(script).update(style).digest('hex').slice(0, 16);
+    const members = Object.entries({ script, style, version });
+    const contents = members.map(([name, text]) => `export const ${name} = ${JSON.stringify(text)};\n`).join('');
+    return { contents, loader: 'js', watchFiles: Object.keys(metafile.inputs).map((file) => resolve(file)) };
+  });
+}

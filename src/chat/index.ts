@@ -1,0 +1,1 @@
+export { type ChatPageOptions, chatPage } from './chat-page.ts';

@@ -1,0 +1,77 @@
+import type { RefObject } from 'preact';
+import { useLayoutEffect, useState } from 'preact/hooks';
+import type { Conversation } from './conversation.ts';
+import { Icon } from './icons.tsx';
+
+export interface ComposerProps {
+  readonly phase: Conversation['phase'];
+  readonly isStopping: boolean;
+  readonly field: RefObject<HTMLTextAreaElement | null>;
+  readonly send: (text: string) => void;
+  readonly stop: () => void;
+}
+
+const placeholders = {
+  loading: 'Write a message',
+  ready: 'Write a message',
+  busy: 'Write a message',
+  asking: 'Answer above to continue',
+} as const;
+
+/** The field for a message: Enter sends, Shift+Enter begins a line. Text stays while a turn runs. */
+export function Composer({ phase, isStopping, field, send, stop }: ComposerProps) {
+  const [text, setText] = useState('');
+  const isBusy = phase === 'busy' || phase === 'asking';
+  useLayoutEffect(() => {
+    const { current } = field;
+    if (!current) return;
+    current.style.height = 'auto';
+    current.style.height = `${current.scrollHeight + 2}px`;
+  }, [text]);
+  const submit = () => {
+    if (text.trim() === '' || phase !== 'ready') return;
+    send(text.trim());
+    setText('');
+  };
+  return (
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <textarea
+        ref={field}
+        rows={1}
+        dir="auto"
+        aria-label="Message"
+        placeholder={placeholders[phase]}
+        enterkeyhint="send"
+        value={text}
+        onInput={({ currentTarget }) => setText(currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          submit();
+        }}
+      />
+      {isBusy ? (
+        <button type="button" class="round stop" onClick={stop} disabled={isStopping} title="Stop (Escape)">
+          <Icon name="stop" />
+          <span class="visually-hidden">Stop</span>
+        </button>
+      ) : (
+        <button
+          type="submit"
+          class="round send"
+          disabled={text.trim() === '' || phase !== 'ready'}
+          title="Send (Enter)"
+        >
+          <Icon name="up" />
+          <span class="visually-hidden">Send</span>
+        </button>
+      )}
+    </form>
+  );
+}

@@ -1,0 +1,337 @@
+import { UIMessageFold } from '../../ui/fold-ui-chunks.ts';
+import { type Api, chunksOf, type Message, RefusedError } from './api.ts';
+import { newId } from './chat-list.ts';
+import { type AskedQuestion, answersOf, questionsIn } from './open-questions.ts';
+import type { Outbox } from './outbox.ts';
+import { UnreachableError } from './server-sent-events.ts';
+
+const firstWaitMs = 250;
+const longestWaitMs = 5_000;
+
+/** What a sub-agent does, as long as its call runs. */
+export interface AgentActivity {
+  readonly id: string;
+  readonly agentId: string;
+  readonly callId: string;
+  readonly state: string;
+  /** The end of what it said. */
+  readonly text: string;
+}
+
+/** The assistant's message that grows. */
+interface Live {
+  readonly id: string;
+  readonly fold: UIMessageFold;
+}
+
+export interface Failure {
+  readonly text: string;
+  readonly canRetry: boolean;
+}
+
+/** How many characters of what a sub-agent says are kept. */
+const mostOfAgent = 2_000;
+
+/**
+ * One chat: sends, follows the turn, connects again, and keeps what the user has not got through yet. All that happens is told to `onChange`, which may read the
+ * members then. `leave` stops all of it; turns continue on the server.
+ */
+export class Conversation {
+  readonly id: string;
+  messages: readonly Message[] = [];
+  /** `loading` until the messages are there; `busy` while a turn runs; `asking` while it waits for answers. */
+  phase: 'loading' | 'ready' | 'busy' | 'asking' = 'loading';
+  failure: Failure | undefined;
+  isConnected = true;
+  /** The API knows nobody. */
+  isRefused = false;
+  /** Counts changes of the message that grows. */
+  version = 0;
+  readonly agents = new Map<string, AgentActivity>();
+  readonly #api: Api;
+  readonly #outbox: Outbox;
+  readonly #onChange: () => void;
+  readonly #onActivity: () => void;
+  readonly #left = new AbortController();
+  readonly #answers = new Map<string, unknown>();
+  #live: Live | undefined;
+  /** Whether the stream repeats the turn, with questions that were answered. */
+  #isReplay = false;
+  /** Whether the turn is to be stopped as soon as the server is reached. */
+  #isStopping = false;
+
+  constructor(parts: {
+    readonly id: string;
+    readonly api: Api;
+    readonly outbox: Outbox;
+    readonly onChange: () => void;
+    /** Told when this page starts or continues a turn, for other tabs. */
+    readonly onActivity: () => void;
+  }) {
+    this.id = parts.id;
+    this.#api = parts.api;
+    this.#outbox = parts.outbox;
+    this.#onChange = parts.onChange;
+    this.#onActivity = parts.onActivity;
+  }
+
+  /** A chat that the server does not know. */
+  begin(): void {
+    this.phase = 'ready';
+    this.#onChange();
+  }
+
+  /** Gets what the server has of the chat, sends what it has not got, and follows the turn that is open. */
+  async open(): Promise<void> {
+    await this.#guarded(async () => {
+      this.messages = await this.#again(() => this.#api.messages(this.id, this.#left.signal));
+      const unsent = this.#outbox.of(this.id);
+      if (unsent && !this.messages.some(({ id }) => id === unsent.id)) {
+        this.messages = [...this.messages, unsent];
+        await this.#follow(() => this.#post(unsent));
+        return;
+      }
+      this.#outbox.remove(this.id);
+      if (this.messages.length > 0) await this.#follow(undefined);
+    });
+  }
+
+  /** Where another tab has done something. */
+  async refresh(): Promise<void> {
+    if (this.phase === 'ready' || this.phase === 'asking') await this.open();
+  }
+
+  async send(text: string): Promise<void> {
+    if (this.phase !== 'ready') return;
+    const message: Message = { id: newId(), role: 'user', parts: [{ type: 'text', text }] };
+    this.messages = [...this.messages, message];
+    this.#outbox.keep(this.id, message);
+    await this.#guarded(() => this.#follow(() => this.#post(message)));
+  }
+
+  /** Continues the turn of the last message, which failed or was stopped, or sends that again. */
+  async retry(): Promise<void> {
+    const last = this.messages.findLast(({ role }) => role === 'user');
+    if (!last || this.phase !== 'ready') return;
+    const body = { id: this.id, messages: [last], trigger: 'regenerate-message' };
+    const hasTurn = this.messages.at(-1)?.role === 'assistant' || this.#outbox.of(this.id) === undefined;
+    await this.#guarded(() =>
+      this.#follow(() => (hasTurn ? this.#api.post(body, this.#left.signal) : this.#post(last))),
+    );
+  }
+
+  /** Keeps the answer until all questions of the turn have one, then gives them all. */
+  async answer(id: string, answer: unknown): Promise<void> {
+    this.#answers.set(id, answer);
+    this.#onChange();
+    await this.#giveAnswers();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#onChange();
+    const wasAsking = this.phase === 'asking';
+    await this.#stopNow();
+    if (wasAsking) await this.open();
+  }
+
+  leave(): void {
+    this.#left.abort();
+  }
+
+  get isStopping(): boolean {
+    return this.#isStopping;
+  }
+
+  /** What waits for an answer. */
+  get questions(): readonly AskedQuestion[] {
+    const asked = questionsIn(this.messages.at(-1)?.parts ?? []);
+    const isOpen = ({ id }: AskedQuestion) => !this.#answers.has(id);
+    if (this.phase === 'busy') return this.#isReplay ? [] : asked.filter(isOpen);
+    return asked.filter((question) => this.#waiting.includes(question.id) && isOpen(question));
+  }
+
+  /** The ids that the end of the stream named. */
+  get #waiting(): readonly unknown[] {
+    const { state, questions } = this.messages.at(-1)?.metadata ?? {};
+    return state === 'input-required' || state === 'auth-required' ? Array.from(Object(questions ?? [])) : [];
+  }
+
+  async #giveAnswers(): Promise<void> {
+    if (this.phase !== 'asking' || this.questions.length > 0) return;
+    const waiting = this.#waiting;
+    const given = new Map([...this.#answers].filter(([id]) => waiting.includes(id)));
+    const messageId = this.messages.at(-1)?.id ?? '';
+    if (given.size === 0) return;
+    await this.#guarded(() =>
+      this.#follow(() => this.#api.post(answersOf(this.id, messageId, given), this.#left.signal)),
+    );
+  }
+
+  #post(message: Message): Promise<Response> {
+    return this.#api.post({ id: this.id, messages: [message], trigger: 'submit-message' }, this.#left.signal);
+  }
+
+  /** Follows the turn to its end or its question, however often the connection breaks. `begin` is tried until the server has answered it. */
+  async #follow(begin: (() => Promise<Response>) | undefined): Promise<void> {
+    this.phase = 'busy';
+    this.failure = undefined;
+    this.#onChange();
+    let open: (() => Promise<Response | undefined>) | undefined = begin;
+    for (;;) {
+      this.#isReplay = open === undefined;
+      const response = await this.#again(open ?? (() => this.#api.resume(this.id, this.#left.signal)));
+      if (this.#isStopping) await this.#stopNow();
+      if (open) {
+        this.#outbox.remove(this.id);
+        this.#onActivity();
+      }
+      open = undefined;
+      if (!response) return await this.#settle();
+      if (await this.#read(response)) return await this.#end();
+      this.#connected(false);
+      await this.#pause(firstWaitMs);
+    }
+  }
+
+  /** No turn is open: what the last one left is in the messages. */
+  async #settle(): Promise<void> {
+    if (this.#live || this.messages.at(-1)?.role !== 'assistant')
+      this.messages = await this.#again(() => this.#api.messages(this.id, this.#left.signal));
+    const { state } = this.messages.at(-1)?.metadata ?? {};
+    if (state === 'failed' || state === 'rejected') this.failure = { text: 'The answer failed.', canRetry: true };
+    await this.#end();
+  }
+
+  async #end(): Promise<void> {
+    this.#isStopping = false;
+    this.agents.clear();
+    this.phase = this.#waiting.length > 0 && !this.failure ? 'asking' : 'ready';
+    if (this.phase === 'ready') this.#answers.clear();
+    this.#live = undefined;
+    this.#onChange();
+    await this.#giveAnswers();
+  }
+
+  /** Reads a stream. False where it was cut, or its turn was lost and can be followed again. */
+  async #read(response: Response): Promise<boolean> {
+    let isFinished = false;
+    try {
+      for await (const chunk of chunksOf(response)) {
+        this.#connected(true);
+        switch (chunk.type) {
+          case 'start':
+            this.#begin(chunk.messageId);
+            break;
+          case 'data-agent':
+            this.#activity(Object(chunk.data));
+            break;
+          case 'finish':
+            isFinished = true;
+            break;
+          case 'error': {
+            if (this.#live?.fold.metadata['retryable'] === true) return false;
+            this.failure = { text: chunk.errorText, canRetry: true };
+            isFinished = true;
+          }
+        }
+        this.#live?.fold.take(chunk);
+        this.#show();
+      }
+    } catch (error) {
+      if (!(error instanceof UnreachableError)) throw error;
+    }
+    return isFinished;
+  }
+
+  /** A post that answers continues the message; a stream of the turn from its beginning replaces it. */
+  #begin(id: string): void {
+    const last = this.messages.at(-1);
+    const isContinued = last?.id === id && !this.#isReplay;
+    const fold = new UIMessageFold();
+    if (isContinued) {
+      fold.metadata = last.metadata ?? {};
+      fold.parts = last.parts.map((part) => ({ ...part }));
+    }
+    this.#live = { id, fold };
+  }
+
+  /** The message has a new object at each change, its parts have not. */
+  #show(): void {
+    if (!this.#live) return;
+    const { id, fold } = this.#live;
+    const message: Message = { id, role: 'assistant', parts: fold.parts, metadata: fold.metadata };
+    const before = this.messages.filter((each) => each.id !== id);
+    const isRetry = before.at(-1)?.role === 'assistant';
+    this.messages = [...(isRetry ? before.slice(0, -1) : before), message];
+    this.version += 1;
+    this.#onChange();
+  }
+
+  #activity(data: Partial<AgentActivity>): void {
+    const { id = '', agentId = '', callId = '', state, text = '' } = data;
+    const known = this.agents.get(id);
+    const said = `${known?.text ?? ''}${text}`.slice(-mostOfAgent);
+    this.agents.set(id, { id, agentId, callId, state: state ?? known?.state ?? 'working', text: said });
+  }
+
+  async #stopNow(): Promise<void> {
+    try {
+      await this.#api.stop(this.id);
+      this.#isStopping = false;
+    } catch (error) {
+      // A turn that is not there yet is stopped when it is.
+      this.#isStopping = this.phase === 'busy' && (error instanceof UnreachableError || !this.#live);
+    }
+  }
+
+  /** The same request until the server answers it. */
+  async #again<T>(request: () => Promise<T>): Promise<T> {
+    for (let waitMs = firstWaitMs; ; waitMs = Math.min(waitMs * 2, longestWaitMs)) {
+      try {
+        const result = await request();
+        this.#connected(true);
+        return result;
+      } catch (error) {
+        if (!(error instanceof UnreachableError)) throw error;
+        this.#connected(false);
+        await this.#pause(waitMs);
+      }
+    }
+  }
+
+  #connected(isConnected: boolean): void {
+    if (this.isConnected === isConnected) return;
+    this.isConnected = isConnected;
+    this.#onChange();
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    this.#left.signal.throwIfAborted();
+  }
+
+  async #guarded(action: () => Promise<void>): Promise<void> {
+    try {
+      await action();
+    } catch (error) {
+      if (this.#left.signal.aborted) return;
+      this.#failed(error);
+    }
+    if (this.#left.signal.aborted) return;
+    if (this.phase === 'busy' || this.phase === 'loading') this.phase = this.#waiting.length > 0 ? 'asking' : 'ready';
+    this.#onChange();
+  }
+
+  #failed(error: unknown): void {
+    this.isRefused = error instanceof RefusedError && error.status === 401;
+    this.failure = {
+      text: error instanceof RefusedError ? error.message : 'Something went wrong.',
+      canRetry: !this.isRefused && this.#answers.size === 0,
+    };
+    // They were not taken: the questions are shown again.
+    this.#answers.clear();
+    this.#live = undefined;
+    this.#isStopping = false;
+  }
+}

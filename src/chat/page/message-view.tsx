@@ -1,0 +1,164 @@
+import { useMemo } from 'preact/hooks';
+import type { Message, Part } from './api.ts';
+import type { AgentActivity, Conversation, Failure } from './conversation.ts';
+import { CopyButton } from './copy-button.tsx';
+import { Icon } from './icons.tsx';
+import { Markdown } from './markdown-view.tsx';
+import type { AskedQuestion } from './open-questions.ts';
+import { type Answer, QuestionView } from './question-view.tsx';
+import { ToolView, toolState } from './tool-view.tsx';
+import { Value } from './value-view.tsx';
+import { visibleText } from './visible-text.ts';
+
+export function UserMessage({ message }: { readonly message: Message }) {
+  return (
+    <article class="message user">
+      <h2 class="visually-hidden">You</h2>
+      <div class="bubble" dir="auto">
+        {message.parts.map((part, place) => (
+          <UserPart key={place} part={part} />
+        ))}
+      </div>
+    </article>
+  );
+}
+
+function UserPart({ part }: { readonly part: Part }) {
+  if (part['type'] === 'text') return <p>{visibleText(String(part['text']))}</p>;
+  const url = String(part['url'] ?? '');
+  const name = visibleText(String(part['filename'] ?? 'file'));
+  return /^data:image\/(?:png|jpeg|gif|webp);/.test(url) ? <img src={url} alt={name} /> : <p class="file">{name}</p>;
+}
+
+export interface AssistantProps {
+  readonly message: Message;
+  /** The turn of this message runs. */
+  readonly isOpen: boolean;
+  readonly questions: readonly AskedQuestion[];
+  readonly agents: readonly AgentActivity[];
+  /** Changes with the parts. */
+  readonly version: number;
+  readonly name: string;
+  readonly answer: Answer;
+}
+
+export function AssistantMessage(props: AssistantProps) {
+  const { message, isOpen, questions, agents, version } = props;
+  const key = [message, isOpen, version, agents.length > 0, questions.map(({ id }) => id).join()];
+  // An element that is the same is not looked at again, so that a long conversation costs one message.
+  return useMemo(() => <Assistant {...props} />, key);
+}
+
+function Assistant({ message, isOpen, questions, agents, name, answer }: AssistantProps) {
+  const { parts, metadata = {} } = message;
+  const text = textOf(parts);
+  const placed = new Set(parts.map(({ toolCallId }) => toolCallId));
+  const others = questions.filter(({ callId }) => !placed.has(callId));
+  const last = parts.at(-1);
+  const isThinking = isOpen && questions.length === 0 && !(last?.['type'] === 'text' && last['state'] === 'streaming');
+  return (
+    <article class="message assistant">
+      <h2 class="visually-hidden">{name}</h2>
+      {parts.map((part, place) => (
+        <AssistantPart key={place} {...{ part, isOpen, questions, agents, answer }} />
+      ))}
+      {others.map((question) => (
+        <QuestionView key={question.id} question={question} answer={answer} />
+      ))}
+      {isThinking && <Dots />}
+      {metadata['state'] === 'canceled' && <p class="note">Stopped.</p>}
+      {!isOpen && text !== '' && (
+        <div class="message-actions">
+          <CopyButton text={() => text} label="Copy message" />
+        </div>
+      )}
+    </article>
+  );
+}
+
+type PartProps = Omit<AssistantProps, 'message' | 'version' | 'name'> & { readonly part: Part };
+
+function AssistantPart({ part, isOpen, questions, agents, answer }: PartProps) {
+  switch (part['type']) {
+    case 'text':
+      return <Markdown text={String(part['text'])} />;
+    case 'reasoning':
+      return <Reasoning text={String(part['text'])} isOpen={isOpen && part['state'] === 'streaming'} />;
+    case 'dynamic-tool': {
+      const { toolCallId } = part;
+      const asked = questions.filter(({ callId }) => callId === toolCallId);
+      const state = toolState(part, { isOpen, isAsking: asked.length > 0 });
+      return (
+        <>
+          <ToolView part={part} state={state} agents={agents.filter(({ callId }) => callId === toolCallId)} />
+          {asked.map((question) => (
+            <QuestionView key={question.id} question={question} answer={answer} />
+          ))}
+        </>
+      );
+    }
+    case 'data-artifact': {
+      const { name, text, data } = Object(part['data']);
+      return <Value label={visibleText(String(name ?? 'Artifact'))} value={text ?? data} />;
+    }
+    default:
+      return null;
+  }
+}
+
+function Reasoning({ text, isOpen }: { readonly text: string; readonly isOpen: boolean }) {
+  return (
+    <details class="reasoning">
+      <summary>
+        {isOpen ? 'Thinking' : 'Thoughts'}
+        <span class="fold">
+          <Icon name="chevron" />
+        </span>
+      </summary>
+      <Markdown text={text} />
+    </details>
+  );
+}
+
+export function Dots() {
+  return (
+    <p class="dots" aria-hidden="true">
+      <span />
+      <span />
+      <span />
+    </p>
+  );
+}
+
+export function FailureNote({ failure, retry }: { readonly failure: Failure; readonly retry: () => void }) {
+  return (
+    <div class="failure" role="alert">
+      <p>{visibleText(failure.text)}</p>
+      {failure.canRetry && (
+        <button type="button" class="quiet" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** What was said, without tools and thoughts. */
+export function textOf(parts: readonly Part[]): string {
+  return parts
+    .filter(({ type }) => type === 'text')
+    .map(({ text }) => String(text))
+    .join('\n\n');
+}
+
+/** What screen readers are told: whole answers and questions, never a part of a text. */
+export function announcementOf({ phase, messages, questions, failure, isConnected }: Conversation): string {
+  if (!isConnected) return 'Connection lost. Reconnecting.';
+  if (questions.length > 0)
+    return questions.map(({ prompt, toolName }) => `Question: ${visibleText(prompt ?? toolName ?? '')}`).join(' ');
+  if (phase === 'busy') return 'The agent is working.';
+  const last = messages.at(-1);
+  if (failure || last?.role !== 'assistant') return '';
+  if (last.metadata?.['state'] === 'canceled') return 'Stopped.';
+  return `Agent: ${visibleText(textOf(last.parts)).slice(0, 2_000) || 'done'}`;
+}

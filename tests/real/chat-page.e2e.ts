@@ -1,0 +1,411 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
+import axe from 'axe-core';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { describeReal } from './real-part.ts';
+
+const slowText = Array.from({ length: 30 }, (_, index) => `word${index}`).join(' ');
+
+/** The agent and the page of tests/chat/children/chat-server.mjs, of the built package. */
+class ChatServer {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'millrace-chat-page-'));
+  #child: ChildProcess | undefined;
+  url = '';
+
+  async start(accessKey = ''): Promise<void> {
+    const port = this.url === '' ? '0' : new URL(this.url).port;
+    const program = 'tests/chat/children/chat-server.mjs';
+    this.#child = fork(program, [join(this.#folder, 'store'), port, accessKey], { execArgv: [] });
+    [this.url] = await once(this.#child, 'message');
+  }
+
+  async kill(): Promise<void> {
+    if (!this.#child || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exited = once(this.#child, 'exit');
+    this.#child.kill('SIGKILL');
+    await exited;
+  }
+
+  async close(): Promise<void> {
+    await this.kill();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+describeReal(['chromium'], 'the chat page', () => {
+  const server = new ChatServer();
+  let browser: Browser;
+  let context: BrowserContext;
+  let page: Page;
+  let faults: string[] = [];
+
+  beforeAll(async () => {
+    await server.start();
+    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+  });
+  afterEach(() => context?.close());
+  afterAll(async () => {
+    await browser?.close();
+    await server.close();
+  });
+
+  /** A browser of its own: no conversations, no key. */
+  async function open(options: Parameters<Browser['newContext']>[0] = {}): Promise<void> {
+    faults = [];
+    context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+    context.on('page', (each) => {
+      each.on('pageerror', ({ message }) => faults.push(message));
+      each.on('console', (message) => {
+        if (message.type() === 'error') faults.push(message.text());
+      });
+    });
+    page = await context.newPage();
+    await page.goto(server.url);
+    await page.getByText('What can I do for you?').waitFor();
+  }
+
+  const field = () => page.getByRole('textbox', { name: 'Message' });
+  const ready = () => page.getByRole('button', { name: 'Send' }).waitFor();
+  const texts = () => page.locator('.assistant .markdown').allInnerTexts();
+  const wordShown = (word: string) => page.locator('.assistant .markdown', { hasText: word }).waitFor();
+
+  async function say(text: string): Promise<void> {
+    const before = await page.locator('.message.user').count();
+    await field().fill(text);
+    await page.keyboard.press('Enter');
+    await page.locator('.message.user').nth(before).waitFor();
+  }
+
+  async function ask(text: string): Promise<void> {
+    await say(text);
+    await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
+    await ready();
+  }
+
+  it('streams Markdown, and says the whole answer to who cannot see', async () => {
+    await open();
+    await ask('Show me some markdown.');
+    const answer = page.locator('.assistant').last();
+    await answer.getByRole('heading', { name: 'Three ways to sort' }).waitFor();
+    expect(await answer.locator('ol > li').count()).toBe(2);
+    expect(await answer.locator('table tbody tr').count()).toBe(2);
+    expect(await answer.locator('.code figcaption span').first().textContent()).toBe('ts');
+    const link = answer.getByRole('link', { name: 'the manual' });
+    expect(await link.getAttribute('rel')).toMatch(/noopener noreferrer/);
+    expect(await link.getAttribute('target')).toBe('_blank');
+    await page
+      .getByRole('status')
+      .getByText(/^Agent: .*Three ways to sort/)
+      .waitFor();
+    await ask('think about it');
+    const thoughts = page.locator('.reasoning');
+    expect(await thoughts.getByText('I compare the two').isVisible()).toBe(false);
+    await thoughts.locator('summary').click();
+    await thoughts.getByText('I compare the two').waitFor();
+    expect(await page.title()).toBe('Show me some markdown. – Assistant');
+    expect(faults).toEqual([]);
+  });
+
+  it('copies code and messages', async () => {
+    await open({ permissions: ['clipboard-read', 'clipboard-write'] });
+    await ask('Show me some markdown.');
+    const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
+    await page.getByRole('button', { name: 'Copy code' }).click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    expect(await clipboard()).toMatch(/^const byAge = .*\nconsole\.log/);
+    await page.getByRole('button', { name: 'Copy message' }).click();
+    await expect(clipboard()).resolves.toMatch(/^## Three ways to sort/);
+  });
+
+  it('shows tools as they run, and unfolds arguments and results', async () => {
+    await open();
+    await say('What is the weather?');
+    await page.locator('.tool.running').first().waitFor();
+    await page.locator('.tool.done').waitFor();
+    await ready();
+    const [oslo, atlantis] = [page.locator('.tool').first(), page.locator('.tool').nth(1)];
+    expect(await oslo.textContent()).toMatch(/weather\s*Done/);
+    expect(await atlantis.textContent()).toMatch(/weather\s*Failed[\s\S]*The tool failed\./);
+    await oslo.locator('summary').focus();
+    await page.keyboard.press('Enter');
+    await oslo.getByText('"city": "Oslo"').first().waitFor();
+    await oslo.getByText('"celsius": 4').waitFor();
+    expect(await page.content()).not.toContain('SECRET');
+    await say('delegate this');
+    await page.locator('.agent', { hasText: /researcher word0/ }).waitFor();
+    expect(faults).toEqual([]);
+  });
+
+  it('V-02 lets a call be approved, also after a reload, and be rejected', async () => {
+    await open();
+    await say('Please refund order 17.');
+    const question = page.getByRole('group', { name: /May the tool "refund_order" run/ });
+    await question.getByText('"order": 17').waitFor();
+    await page.reload();
+    await question.waitFor();
+    expect(await question.evaluate((group) => document.activeElement === group)).toBe(true);
+    await page.getByRole('button', { name: 'Approve' }).click();
+    await ready();
+    expect(await page.locator('.tool').textContent()).toMatch(/refund_order\s*Done/);
+    expect((await texts()).at(-1)).toBe('All is done.');
+    expect(await page.locator('.message.assistant').count()).toBe(1);
+    await say('Please refund order 18.');
+    await page.getByRole('button', { name: 'Reject' }).click();
+    await ready();
+    expect(await page.locator('.tool').last().textContent()).toMatch(/refund_order\s*Rejected/);
+    expect(await page.locator('.question').count()).toBe(0);
+    expect(faults).toEqual([]);
+  });
+
+  it('asks for each of two approvals, and continues when both are given', async () => {
+    await open();
+    await say('Refund both.');
+    await page.getByRole('button', { name: 'Approve' }).nth(1).waitFor();
+    await page.getByRole('button', { name: 'Approve' }).first().click();
+    await page.getByRole('button', { name: 'Reject' }).click();
+    await ready();
+    expect(await page.locator('.tool').allInnerTexts()).toEqual([
+      expect.stringMatching(/Done/),
+      expect.stringMatching(/Rejected/),
+    ]);
+  });
+
+  it('is used without a mouse', async () => {
+    await open();
+    await page.keyboard.type('Book a seat.');
+    await page.keyboard.press('Enter');
+    const answer = page.getByRole('textbox', { name: 'Your answer' });
+    await answer.waitFor();
+    expect(await answer.evaluate((input) => document.activeElement === input)).toBe(true);
+    await page.keyboard.type('Bergen');
+    await page.keyboard.press('Enter');
+    await page.getByRole('group', { name: 'Window or aisle?' }).waitFor();
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await ready();
+    await page.locator('.tool summary').focus();
+    await page.keyboard.press('Space');
+    await page.getByText('A seat at the window is booked to Bergen.').waitFor();
+    await field().focus();
+    await page.keyboard.type('Now wait');
+    await page.keyboard.press('Enter');
+    await page.locator('.tool.running').waitFor();
+    await page.keyboard.press('Escape');
+    await page.locator('.assistant .note', { hasText: 'Stopped.' }).waitFor();
+    await ready();
+    expect(await field().evaluate((element) => document.activeElement === element)).toBe(true);
+    expect(faults).toEqual([]);
+  });
+
+  it('V-03 loses no word and repeats none where it is loaded again in the middle', async () => {
+    await open();
+    await say('slow please');
+    for (const word of ['word0', 'word2', 'word3']) {
+      await wordShown(word);
+      await page.reload();
+    }
+    await wordShown('word29');
+    await ready();
+    expect((await texts()).join('').trim()).toBe(slowText);
+    await page.reload();
+    await wordShown('word29');
+    expect((await texts()).join('').trim()).toBe(slowText);
+    expect(await page.locator('.message').count()).toBe(2);
+    expect(faults).toEqual([]);
+  });
+
+  it('shows in a second tab what happens in the first', async () => {
+    await open();
+    await ask('hello');
+    const other = await context.newPage();
+    await other.goto(page.url());
+    await other.locator('.assistant').waitFor();
+    await say('slow please');
+    await other.locator('.assistant', { hasText: 'word3' }).waitFor();
+    await other.getByRole('button', { name: 'Stop' }).click();
+    await page.locator('.assistant .note', { hasText: 'Stopped.' }).waitFor();
+    await other.locator('.assistant .note', { hasText: 'Stopped.' }).waitFor();
+    await ready();
+    expect(await other.locator('.message').count()).toBe(4);
+    expect(faults).toEqual([]);
+  });
+
+  it('V-04 continues where the server was killed and is started again', async () => {
+    await open();
+    await say('slow please');
+    await wordShown('word3');
+    await server.kill();
+    await page.getByText('Reconnecting…').waitFor();
+    await server.start();
+    await wordShown('word29');
+    await ready();
+    expect((await texts()).join('').trim()).toBe(slowText);
+    expect(await page.getByText('Reconnecting…').count()).toBe(0);
+  });
+
+  it('stops a turn whose server was away as soon as it is there again', async () => {
+    await open();
+    await say('Now wait');
+    await page.locator('.tool.running').waitFor();
+    await server.kill();
+    await page.getByText('Reconnecting…').waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await server.start();
+    await page.locator('.assistant .note', { hasText: 'Stopped.' }).waitFor();
+    await ready();
+  });
+
+  it('sends what was said while the server was away, also after a reload of the page', async () => {
+    await open();
+    await ask('hello');
+    await server.kill();
+    await say('think about it');
+    await page.getByText('Reconnecting…').waitFor();
+    await server.start();
+    await wordShown('The second one.');
+    expect(await page.locator('.message').count()).toBe(4);
+  });
+
+  it('tries a failed answer again', async () => {
+    await open();
+    await say('Now fail');
+    await page.getByRole('alert').getByText('Something went wrong.').waitFor();
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('alert').waitFor({ state: 'detached' });
+    await page.getByRole('alert').waitFor();
+    expect(await page.locator('.message').count()).toBe(2);
+    await page.reload();
+    await page.locator('.message.user').waitFor();
+    await ask('hello');
+    expect((await texts()).at(-1)).toBe('All is done.');
+    expect(await page.content()).not.toContain('SECRET');
+  });
+
+  it('lists conversations, opens them, and stops the turn of one that is removed', async () => {
+    await open();
+    await ask('hello');
+    await page.getByRole('button', { name: 'New conversation' }).click();
+    await page.getByText('What can I do for you?').waitFor();
+    await say('Now wait');
+    await page.locator('.tool.running').waitFor();
+    const list = page.getByRole('navigation', { name: 'Conversations' });
+    expect(await list.locator('.chat').allInnerTexts()).toEqual(['Now wait', 'hello']);
+    await list.getByRole('button', { name: 'hello', exact: true }).click();
+    await page.locator('.assistant', { hasText: 'All is done.' }).waitFor();
+    await page.goBack();
+    await page.locator('.tool.running').waitFor();
+    const [stopped] = await Promise.all([
+      page.waitForResponse((response) => response.url().endsWith('/stop')),
+      list.getByRole('button', { name: 'Remove Now wait from this list' }).click(),
+    ]);
+    expect(stopped.status()).toBe(204);
+    await page.getByText('What can I do for you?').waitFor();
+    await page.reload();
+    expect(await list.locator('.chat').allInnerTexts()).toEqual(['hello']);
+  });
+
+  it('V-27 shows what is hostile as text', async () => {
+    await open();
+    const asked: string[] = [];
+    context.on('request', (request) => asked.push(new URL(request.url()).origin));
+    await ask('hostile, please: <img src=x onerror="window.hit = 20"> \u202eabc');
+    await page.locator('.tool summary').click();
+    await page.locator('.assistant').getByText('<script>window.hit = 1</script>').first().waitFor();
+    for (const link of await page.locator('.assistant a').all()) {
+      expect(await link.getAttribute('href')).toBe('https://attacker.example/pixel.png');
+    }
+    await page.getByText('␛[31mred').first().waitFor();
+    await page.getByText('⟨U+202E⟩abc').first().waitFor();
+    expect(await page.locator('.assistant :is(script, img, iframe, style, form, svg:not(.icon))').count()).toBe(0);
+    expect(await page.evaluate(() => Reflect.get(window, 'hit'))).toBeUndefined();
+    for (const text of ['huge', 'deep']) await ask(text);
+    await page.locator('.assistant', { hasText: 'xxx end' }).waitFor();
+    await page.reload();
+    await page.locator('.assistant', { hasText: 'xxx end' }).waitFor();
+    expect(new Set(asked)).toEqual(new Set([new URL(server.url).origin]));
+    expect(faults).toEqual([]);
+  });
+
+  it('V-27 refuses inline scripts, and strings that become HTML', async () => {
+    await open();
+    const outcome = await page.evaluate(() => {
+      const script = document.createElement('script');
+      let refused = 'nothing';
+      try {
+        document.body.insertAdjacentHTML('beforeend', '<b>x</b>');
+      } catch (error) {
+        refused = error instanceof TypeError ? 'HTML' : 'other';
+      }
+      try {
+        script.text = 'window.hit = 1';
+        document.body.append(script);
+      } catch {
+        refused += ', script';
+      }
+      return [refused, Reflect.get(window, 'hit')];
+    });
+    expect(outcome).toEqual(['HTML, script', undefined]);
+  });
+
+  it.each([
+    ['light', 1280],
+    ['dark', 1280],
+    ['light', 360],
+    ['dark', 360],
+  ] as const)('V-28 has no violation of axe: %s, %d pixels', async (colorScheme, width) => {
+    await open({ colorScheme, viewport: { width, height: 740 }, bypassCSP: true });
+    const violations = async (): Promise<readonly unknown[]> => {
+      await page.evaluate(axe.source);
+      return page.evaluate(async () => {
+        const { violations: found } = await Reflect.get(window, 'axe').run();
+        return found.map(({ id, nodes }: { id: string; nodes: { html: string }[] }) => [
+          id,
+          nodes.map(({ html }) => html),
+        ]);
+      });
+    };
+    expect(await violations()).toEqual([]);
+    await ask('Show me some markdown.');
+    await ask('What is the weather?');
+    await ask('think about it');
+    for (const summary of await page.locator('summary').all()) await summary.click();
+    await say('Now fail');
+    await page.getByRole('alert').waitFor();
+    expect(await violations()).toEqual([]);
+    await say('Please refund order 17.');
+    await page.getByRole('button', { name: 'Approve' }).waitFor();
+    expect(await violations()).toEqual([]);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+    if (width > 360) return;
+    await page.getByRole('button', { name: 'Conversations' }).click();
+    await page.getByRole('button', { name: 'New conversation' }).waitFor();
+    expect(await violations()).toEqual([]);
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'New conversation' }).waitFor({ state: 'hidden' });
+  });
+
+  it('asks for a key where the server wants one, and keeps what was said', async () => {
+    const guarded = new ChatServer();
+    await guarded.start('the-key-of-ann');
+    context = await browser.newContext();
+    page = await context.newPage();
+    try {
+      await page.goto(guarded.url);
+      await say('hello');
+      await page.getByLabel('Your key for this server').fill('wrong');
+      await page.keyboard.press('Enter');
+      await page.getByLabel('Your key for this server').fill('the-key-of-ann');
+      await page.keyboard.press('Enter');
+      await page.locator('.assistant', { hasText: 'All is done.' }).waitFor();
+      expect(await page.locator('.message').count()).toBe(2);
+      await page.reload();
+      await page.locator('.assistant', { hasText: 'All is done.' }).waitFor();
+    } finally {
+      await guarded.close();
+    }
+  });
+});
