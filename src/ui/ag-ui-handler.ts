@@ -1,6 +1,6 @@
 import { type ContentPart, isObject, type Message } from '../core/contracts/index.ts';
 import type { AgUiMessage } from './ag-ui-types.ts';
-import { Chat, ChatRecovery, ofOneTask } from './chats.ts';
+import { Chat, ChatRecovery, type Followed, ofOneTask } from './chats.ts';
 import { toAgUIResponse } from './event-stream.ts';
 import {
   type FetchHandler,
@@ -34,11 +34,16 @@ export function agUiHandler(options: HandlerOptions): FetchHandler {
     const run = await readRun(handler, request);
     const { source, from, answered } = await (run.answers.size > 0
       ? run.chat.answer(...answersOf(run.answers))
-      : run.chat.start(userMessage(run.messages)));
+      : started(run));
     const { threadId: thread, runId, messages } = run;
     return toAgUIResponse(source, { ...options, threadId: thread, runId, messages, from, answered });
   };
   return handlerOf(handler, answer, () => recovery.close());
+}
+
+async function started({ chat, messages }: Run): Promise<Followed> {
+  const message = userMessage(messages);
+  return chat.start(message.id, message);
 }
 
 interface Run {

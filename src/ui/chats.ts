@@ -1,4 +1,5 @@
-import { type AgentEvent, AgentLoopError, type Message, type TaskSummary } from '../core/contracts/index.ts';
+import type { TurnInput } from '../agent/agent-options.ts';
+import { type AgentEvent, AgentLoopError, type TaskSummary } from '../core/contracts/index.ts';
 import type { JournalRecord } from '../core/journal/index.ts';
 import type { EventSource } from './event-stream.ts';
 import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts';
@@ -42,23 +43,23 @@ export class Chat {
   }
 
   /** Errors: `Refusal` with 401; what the functions of the options throw. */
-  static async of(handler: ResolvedHandler, request: Request, id: string): Promise<Chat> {
+  static async of(handler: ResolvedHandler, request: Request, id: string, kind = prefix): Promise<Chat> {
     const scope = await scopeFor(handler, request);
-    const contextId = `${prefix}${await digestOf('context', handler.agent.id, scope, id)}`;
+    const contextId = `${kind}${await digestOf('context', handler.agent.id, scope, id)}`;
     return new Chat({ handler, scope, id, contextId, given: await valuesFor(handler, request) });
   }
 
-  /** The turn of a message: the same whenever the message comes. */
+  /** The turn of a message, by the message's id: the same whenever the message comes. */
   async taskOf(messageId: string): Promise<string> {
     return digestOf('task', this.#handler.agent.id, this.#scope, this.#id, messageId);
   }
 
   /** Starts the turn of a message, or attaches to it. Errors: those of the turn before its first event. */
-  async start(message: Message & { readonly id: string }): Promise<Followed> {
-    const { agent, isDetached: detached } = this.#handler;
+  async start(messageId: string, input: TurnInput, detached = this.#handler.isDetached): Promise<Followed> {
+    const { agent } = this.#handler;
     const { contextId } = this;
-    const taskId = await this.taskOf(message.id);
-    const source = agent.startTurn(message, { ...this.#given, taskId, contextId, detached });
+    const taskId = await this.taskOf(messageId);
+    const source = agent.startTurn(input, { ...this.#given, taskId, contextId, detached });
     return { source: await begun(source) };
   }
 
@@ -67,7 +68,7 @@ export class Chat {
     const { agent, isDetached: detached } = this.#handler;
     let taskId = await this.taskOf(messageId);
     for (;;) {
-      const task = await this.#own(taskId);
+      const task = await this.own(taskId);
       const next = await digestOf('again', taskId);
       const { state } = task;
       if (state !== 'failed' && state !== 'canceled' && state !== 'rejected') {
@@ -84,7 +85,7 @@ export class Chat {
 
   /** Gives a turn answers to its questions. Errors: `Refusal` with 404 for a task or a question that is not there. */
   async answer(taskId: string, answers: Readonly<Record<string, unknown>>): Promise<Followed> {
-    await this.#own(taskId);
+    await this.own(taskId);
     const { agent, store, isDetached: detached } = this.#handler;
     const records = await store.read(taskId);
     const answered = Object.keys(answers);
@@ -117,8 +118,14 @@ export class Chat {
     for (const { taskId, state } of tasks) if (!isEnd(state)) await agent.cancel(taskId, 'stopped by the user');
   }
 
+  /** The id of the turn that began last. */
+  async newest(): Promise<string | undefined> {
+    const [task] = await this.#handler.agent.tasks(this.contextId, { limit: 1 });
+    return task?.taskId;
+  }
+
   /** Errors: `Refusal` with 404 for a task that is not of this chat. */
-  async #own(taskId: string): Promise<TaskSummary> {
+  async own(taskId: string): Promise<TaskSummary> {
     const { store, agent } = this.#handler;
     const task = /^[A-Za-z0-9_.:-]{1,128}$/.test(taskId) ? await store.describe(taskId) : null;
     const isOwn = task?.contextId === this.contextId && task.agentId === agent.id && task.parentTaskId === undefined;

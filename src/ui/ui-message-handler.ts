@@ -62,7 +62,7 @@ async function posted(handler: ResolvedHandler, request: Request): Promise<Follo
   if (given) return chat.answer(given.taskId, given.answers);
   if (last['role'] !== 'user') throw malformed('The last message must be of the user, or have answers.');
   const message = userMessage(last);
-  return trigger === 'regenerate-message' ? chat.again(message.id) : chat.start(message);
+  return trigger === 'regenerate-message' ? chat.again(message.id) : chat.start(message.id, message);
 }
 
 /** The answers of a post, by the ids of their questions: approvals that the user has responded to, and the member `answers` of the body. */

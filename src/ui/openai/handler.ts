@@ -1,0 +1,296 @@
+import type { Agent } from '../../agent/agent.ts';
+import {
+  type AgentEvent,
+  innermostQuestion,
+  invalidConfig,
+  iterateEvents,
+  type TaskState,
+} from '../../core/contracts/index.ts';
+import { Chat, ChatRecovery, type Followed, ofOneTask } from '../chats.ts';
+import { type Encoder, type EventSource, responseOf, streamOf } from '../event-stream.ts';
+import {
+  type FetchHandler,
+  type HandlerOptions,
+  type ResolvedHandler,
+  resolveHandler,
+  scopeFor,
+} from '../handler-options.ts';
+import { digestOf, jsonBody, notFound, Refusal, refusalOf } from '../requests.ts';
+import { CompletionEncoder } from './chat-completions.ts';
+import { chatRequest, ParameterRefusal, responseRequest } from './requests.ts';
+import { ResponseEncoder } from './responses.ts';
+import { failed, refusedAs } from './wire.ts';
+
+export interface OpenAIHandlerOptions extends Omit<HandlerOptions, 'agent'> {
+  /** The agents, by whose ids clients ask for a `model`. Each needs a `taskStateStore`. */
+  readonly agents: readonly Agent[];
+  /** What becomes of system and developer messages and of `instructions`. `'ignore'` (default): nothing; the agent has its own. `'append'`: they are part of the conversation. */
+  readonly clientInstructions?: 'ignore' | 'append' | undefined;
+}
+
+/**
+ * Serves agents to clients of OpenAI's API, wherever it is mounted: `GET …/models`, `POST …/chat/completions`, `POST …/responses`, `GET …/responses/<id>` and
+ * `POST …/responses/<id>/cancel`. `model` is the id of an agent, and a request is one turn of it.
+ *
+ * Chat completions: the messages of the request are the whole conversation, and nothing is remembered. A client that disconnects cancels the turn; a turn that
+ * asks something is cancelled, and its error has the code `approval_required` or `input_required`. Responses: `previous_response_id` continues a conversation, from its newest
+ * response; calls that wait for an approval are `mcp_approval_request` items, which `mcp_approval_response` answers; `onDisconnect` says what becomes of a turn whose client disconnects.
+ *
+ * Tools run here and are never sent as `tool_calls`; `tools` and `reasoning` say what of them is shown. Parameters that would change what the agent does, such as `tools`, are 400 and named;
+ * those that tune a model, such as `temperature`, are the agent's and ignored. A request with an `Idempotency-Key` that was used attaches to its turn. Errors of a turn have a fixed
+ * sentence and `x-should-retry: false`. Errors: `INVALID_CONFIG`.
+ */
+export function openAIHandler(options: OpenAIHandlerOptions): FetchHandler {
+  const { agents, clientInstructions = 'ignore', ...common } = options;
+  if (!Array.isArray(agents) || agents.length === 0)
+    throw invalidConfig('agents must be an array of at least one Agent', 'give [agent({ … })]');
+  if (clientInstructions !== 'ignore' && clientInstructions !== 'append')
+    throw invalidConfig('clientInstructions is not valid', 'it must be "ignore" or "append"');
+  const models = new Map(agents.map((agent) => [agent.id, new Model(resolveHandler({ ...common, agent }), options)]));
+  if (models.size < agents.length) throw invalidConfig('two agents have the same id', 'give each an id of its own');
+  const [first] = models.values();
+  const handle = async (request: Request): Promise<Response> => {
+    try {
+      return await answer(models, request);
+    } catch (error) {
+      const errorText = first?.handler.shown.errorText;
+      const refusal = refusalOf(error, errorText ?? String);
+      if (refusal.status >= 500) agents[0]?.options.logger?.warn('request failed', { code: refusal.code });
+      return refusedAs(refusal, error instanceof ParameterRefusal ? error.param : null);
+    }
+  };
+  return Object.assign(handle, {
+    close: () => {
+      for (const { recovery } of models.values()) recovery.close();
+    },
+  });
+}
+
+type Models = ReadonlyMap<string, Model>;
+
+const paths = /\/(models|chat\/completions|responses)(?:\/([^/]+))?(\/cancel)?\/?$/;
+
+async function answer(models: Models, request: Request): Promise<Response> {
+  const [, path, id, cancel] = paths.exec(new URL(request.url).pathname) ?? [];
+  const [model] = models.values();
+  if (path === undefined || !model) throw notFound();
+  await scopeFor(model.handler, request);
+  for (const { recovery } of models.values()) recovery.start();
+  const route = `${request.method} ${path}${id === undefined ? '' : '/:id'}${cancel ?? ''}`;
+  switch (route) {
+    case 'GET models':
+      return Response.json({ object: 'list', data: [...models.keys()].map(listed) });
+    case 'GET models/:id':
+      return Response.json(listed(modelOf(models, id).handler.agent.id));
+    case 'POST chat/completions': {
+      const body = await jsonBody(request, model.handler.maxBodyBytes);
+      return modelOf(models, body['model']).complete(request, body);
+    }
+    case 'POST responses': {
+      const body = await jsonBody(request, model.handler.maxBodyBytes);
+      return modelOf(models, body['model']).respond(request, body);
+    }
+    case 'GET responses/:id':
+    case 'POST responses/:id/cancel':
+      for (const each of models.values()) {
+        const found = await each.find(request, id ?? '');
+        if (found) return cancel === undefined ? each.show(found) : each.cancel(found);
+      }
+      throw notFound();
+    default:
+      throw new Refusal(405, 'INVALID_INPUT', 'The method is not allowed here.');
+  }
+}
+
+function modelOf(models: Models, id: unknown): Model {
+  const model = typeof id === 'string' ? models.get(id) : undefined;
+  if (model) return model;
+  throw new ParameterRefusal('model', 'There is no such model.', { status: 404, code: 'model_not_found' });
+}
+
+function listed(id: string) {
+  return { id, object: 'model', created: 0, owned_by: 'millrace' };
+}
+
+/** A response that a client names. */
+interface Found {
+  readonly chat: Chat;
+  readonly taskId: string;
+  readonly id: string;
+  readonly state: TaskState;
+}
+
+/** `resp_`, the conversation, the turn, and the number of answers before it, where there are some. */
+const responseId = /^resp_([\w-]{22})([\w-]{43})(?:\.\d+)?$/;
+
+/** An agent as a model. */
+class Model {
+  readonly handler: ResolvedHandler;
+  readonly recovery: ChatRecovery;
+  readonly #appends: boolean;
+
+  constructor(handler: ResolvedHandler, { clientInstructions }: OpenAIHandlerOptions) {
+    this.handler = handler;
+    this.recovery = new ChatRecovery(handler);
+    this.#appends = clientInstructions === 'append';
+  }
+
+  async complete(request: Request, body: Readonly<Record<string, unknown>>): Promise<Response> {
+    const { messages, stream, includeUsage } = chatRequest(body, this.#limits);
+    const key = await keyOf(request);
+    // Contexts of their own kind: nobody can come back to a turn whose process died, so it is not continued.
+    const chat = await Chat.of(this.handler, request, key, 'completion:');
+    const { source } = await chat.start(key, messages, false);
+    const id = `chatcmpl-${await chat.taskOf(key)}`;
+    const encoder = new CompletionEncoder({ ...this.#common(id), includeUsage, isStreamed: stream });
+    const answered = this.#untilAsked(source, () => true);
+    if (stream) return this.#stream(answered, encoder, (chunk) => `data: ${JSON.stringify(chunk)}\n\n`);
+    await readAll(answered, encoder, request.signal);
+    const { completion, error } = encoder.whole;
+    return error ? failed(error) : Response.json(completion, { headers: noStore });
+  }
+
+  async respond(request: Request, body: Readonly<Record<string, unknown>>): Promise<Response> {
+    const { messages, stream, previous, approvals } = responseRequest(body, this.#limits);
+    const key = await keyOf(request);
+    const before = previous === undefined ? undefined : await this.find(request, previous);
+    if (previous !== undefined && !before)
+      throw new ParameterRefusal('previous_response_id', 'There is no such response.', {
+        status: 404,
+        code: 'NOT_FOUND',
+      });
+    if (approvals.size > 0) return this.#approve(before, { approvals, stream, request });
+    if (before && (await before.chat.newest()) !== before.taskId)
+      throw new ParameterRefusal(
+        'previous_response_id',
+        'Only the newest response of a conversation can be continued.',
+      );
+    const conversation = before?.id.slice(5, 27) ?? key.slice(0, 22);
+    const chat = before?.chat ?? (await Chat.of(this.handler, request, conversation));
+    const followed = await chat.start(key, messages);
+    const id = `resp_${conversation}${await chat.taskOf(key)}`;
+    return this.#responded(followed, { id, previous: previous ?? null, stream, request });
+  }
+
+  async #approve(
+    before: Found | undefined,
+    {
+      approvals,
+      stream,
+      request,
+    }: {
+      readonly approvals: ReadonlyMap<string, unknown>;
+      readonly stream: boolean;
+      readonly request: Request;
+    },
+  ): Promise<Response> {
+    if (!before)
+      throw new ParameterRefusal('previous_response_id', 'An approval needs the previous_response_id of its request.');
+    const { taskId, answers } = ofOneTask(approvals);
+    if (taskId !== before.taskId) throw notFound();
+    const followed = await before.chat.answer(taskId, answers);
+    const [base, count = '0'] = before.id.split('.');
+    const id = `${base}.${Number(count) + 1}`;
+    return this.#responded(followed, { id, previous: before.id, stream, request });
+  }
+
+  /** The response that an id names, where it is of the request's owner and of this agent. */
+  async find(request: Request, id: string): Promise<Found | undefined> {
+    const [, conversation, taskId] = responseId.exec(id) ?? [];
+    if (conversation === undefined || taskId === undefined) return undefined;
+    const chat = await Chat.of(this.handler, request, conversation);
+    try {
+      const { state } = await chat.own(taskId);
+      return { chat, id, taskId, state };
+    } catch (error) {
+      if (error instanceof Refusal && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** As it stands, without waiting for it. */
+  async show({ chat, taskId, id, state }: Found): Promise<Response> {
+    const encoder = new ResponseEncoder({ ...this.#common(id), previous: null, isStreamed: false });
+    if (state !== 'working') await readAll(chat.observe(taskId).source, encoder);
+    return Response.json(encoder.response, { headers: noStore });
+  }
+
+  async cancel(found: Found): Promise<Response> {
+    await this.handler.agent.cancel(found.taskId, 'stopped by the user');
+    return this.show({ ...found, state: 'canceled' });
+  }
+
+  async #responded(
+    { source, from, answered }: Followed,
+    {
+      id,
+      previous,
+      stream,
+      request,
+    }: { readonly id: string; readonly previous: string | null; readonly stream: boolean; readonly request: Request },
+  ): Promise<Response> {
+    const encoder = new ResponseEncoder({ ...this.#common(id), previous, from, answered, isStreamed: stream });
+    const shown = this.#untilAsked(source, (kind) => kind !== 'approval');
+    const frame = (event: Readonly<Record<string, unknown>>) =>
+      `event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`;
+    if (stream) return this.#stream(shown, encoder, frame);
+    await readAll(shown, encoder, request.signal);
+    return Response.json(encoder.response, { headers: { ...noStore, 'x-should-retry': 'false' } });
+  }
+
+  #stream<T>(source: EventSource, encoder: Encoder<T>, frame: (item: T) => string): Response {
+    const { heartbeatMs } = this.handler;
+    return responseOf(streamOf(source, { encoder, frame, last: 'data: [DONE]\n\n', heartbeatMs }));
+  }
+
+  get #limits() {
+    return { maxMessages: this.handler.maxMessages, appends: this.#appends };
+  }
+
+  #common(id: string) {
+    const { tools, reasoning, errorText, agent } = this.handler;
+    return { tools, reasoning, errorText, model: agent.id, id, created: Math.floor(Date.now() / 1_000) };
+  }
+
+  /** Cancels a turn that asks what nobody can answer here. */
+  #untilAsked(source: EventSource, cancels: (kind: string) => boolean): EventSource {
+    const { agent } = this.handler;
+    const events = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : iterateEvents(source);
+    const iterator: AsyncIterator<AgentEvent> = {
+      async next() {
+        const next = await events.next();
+        if (next.done || next.value.kind !== 'status-update' || !next.value.final) return next;
+        const { questions = [], taskId } = next.value;
+        if (questions.some((question) => cancels(innermostQuestion(question).kind)))
+          await agent.cancel(taskId, 'The client cannot answer.');
+        return next;
+      },
+      async return() {
+        return (await events.return?.()) ?? { done: true, value: undefined };
+      },
+    };
+    return { [Symbol.asyncIterator]: () => iterator };
+  }
+}
+
+const noStore = { 'cache-control': 'no-store' };
+
+/** Reads a turn to its end; leaves it where the client does. */
+async function readAll(source: EventSource, encoder: Encoder<unknown>, signal?: AbortSignal): Promise<void> {
+  const events = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : iterateEvents(source);
+  const leave = () => void events.return?.();
+  signal?.addEventListener('abort', leave, { once: true });
+  if (signal?.aborted) leave();
+  try {
+    for (let next = await events.next(); !next.done; next = await events.next()) encoder.encode(next.value);
+  } catch (error) {
+    encoder.lost(error);
+  } finally {
+    signal?.removeEventListener('abort', leave);
+  }
+}
+
+/** What names the turn of a request: the same for requests with the same key. */
+async function keyOf(request: Request): Promise<string> {
+  return digestOf('request', request.headers.get('idempotency-key') ?? crypto.randomUUID());
+}

@@ -1,0 +1,366 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { type Agent, agent, InMemoryStateStore, type TaskStateStore, tool } from 'millrace';
+import { type OpenAIHandlerOptions, openAIHandler } from 'millrace/openai';
+import { type LLMStep, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import OpenAI from 'openai';
+import { assistant } from '../front-ends/model.ts';
+
+const handlers: { close(): void }[] = [];
+afterEach(() => {
+  for (const each of handlers.splice(0)) each.close();
+});
+
+function serve(agents: readonly Agent[], options: Partial<OpenAIHandlerOptions> = {}) {
+  const scopeOf = (request: Request) => request.headers.get('authorization')?.replace(/^Bearer /, '');
+  const handler = openAIHandler({ agents, scopeOf, ...options });
+  handlers.push(handler);
+  return handler;
+}
+
+/** The real client, whose requests the handler answers. */
+function clientOf(handler: (request: Request) => Promise<Response>, apiKey = 'ann', seen?: Response[]): OpenAI {
+  const fetch = async (url: string | URL | Request, init?: RequestInit) => {
+    const response = await handler(new Request(url, init));
+    init?.signal?.throwIfAborted();
+    seen?.push(response.clone());
+    return response;
+  };
+  return new OpenAI({ baseURL: 'http://localhost/v1', apiKey, fetch });
+}
+
+const ask = (content: string) => [{ role: 'user' as const, content }];
+const model = 'assistant';
+const usage = { promptTokens: 3, completionTokens: 2, totalTokens: 5 };
+
+function scripted(steps: readonly ScriptedLLMStep[], store: TaskStateStore, more: object = {}): Agent {
+  return agent({ id: model, provider: scriptedLLM([...steps]), taskStateStore: store, retry: null, ...more });
+}
+
+/** The contents of a stream, and its last reason. */
+async function textOf(stream: AsyncIterable<OpenAI.ChatCompletionChunk>) {
+  let text = '';
+  let finish: string | null = null;
+  let usage: OpenAI.CompletionUsage | null | undefined;
+  for await (const chunk of stream) {
+    text += chunk.choices[0]?.delta.content ?? '';
+    finish = chunk.choices[0]?.finish_reason ?? finish;
+    usage ??= chunk.usage;
+  }
+  return { text, finish, usage };
+}
+
+describe('chat completions', () => {
+  it('V-16 the openai client gets an answer, streamed and whole, with usage; tools stay with the agent', async () => {
+    const look = tool({ name: 'look', description: 'Looks.', parameters: { type: 'object' }, execute: () => 'seen' });
+    const steps = [
+      { text: 'Let me look.', toolCalls: [{ name: 'look' }], usage },
+      { text: ['Do', 'ne.'], usage },
+    ];
+    const one = scripted([...steps, ...steps], new InMemoryStateStore(), { tools: [look] });
+    const client = clientOf(serve([one]));
+    const whole = await client.chat.completions.create({ model, messages: ask('Look') });
+    expect(whole).toMatchObject({
+      object: 'chat.completion',
+      model,
+      choices: [{ finish_reason: 'stop', message: { role: 'assistant', content: 'Let me look.\n\nDone.' } }],
+      usage: { prompt_tokens: 6, completion_tokens: 4, total_tokens: 10 },
+    });
+    expect(whole.choices[0]?.message.tool_calls).toBeUndefined();
+    const stream_options = { include_usage: true };
+    const stream = await client.chat.completions.create({ model, messages: ask('Look'), stream: true, stream_options });
+    expect(await textOf(stream)).toMatchObject({
+      text: 'Let me look.\n\nDone.',
+      finish: 'stop',
+      usage: { total_tokens: 10 },
+    });
+  });
+
+  it('the models are the agents', async () => {
+    const client = clientOf(serve([assistant(new InMemoryStateStore())]));
+    const { data } = await client.models.list();
+    expect(data.map(({ id }) => id)).toEqual(['assistant']);
+    expect(await client.models.retrieve('assistant')).toMatchObject({ id: 'assistant', object: 'model' });
+    await expect(client.chat.completions.create({ model: 'gpt-4', messages: ask('Hi') })).rejects.toMatchObject({
+      status: 404,
+      code: 'model_not_found',
+      param: 'model',
+    });
+  });
+
+  it('the messages of the request are the conversation; instructions of clients are dropped, or appended', async () => {
+    const seen: unknown[] = [];
+    const step: ScriptedLLMStep = ({ messages }) => {
+      seen.push(messages.map(({ role, content }) => [role, content]));
+      return { text: 'Yes.' };
+    };
+    const messages = [
+      { role: 'system' as const, content: 'Be rude.' },
+      { role: 'user' as const, content: 'One' },
+      { role: 'assistant' as const, content: 'Two' },
+      { role: 'user' as const, content: [{ type: 'text' as const, text: 'Three' }] },
+    ];
+    for (const clientInstructions of ['ignore', 'append'] as const) {
+      const one = scripted([step], new InMemoryStateStore());
+      await clientOf(serve([one], { clientInstructions })).chat.completions.create({ model, messages });
+    }
+    const rest = [
+      ['user', 'One'],
+      ['assistant', 'Two'],
+      ['user', 'Three'],
+    ];
+    expect(seen).toEqual([rest, [['system', 'Be rude.'], ...rest]]);
+  });
+
+  it('V-16 a client that aborts cancels the turn', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)], { onDisconnect: 'continue' }));
+    const stream = await client.chat.completions.create({ model, messages: ask('slow'), stream: true });
+    for await (const { choices } of stream) if (choices[0]?.delta.content) break;
+    await ended(store, ['canceled']);
+  });
+
+  it('V-16 a client that aborts before the whole answer cancels the turn', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([scripted([{ text: 'Hm', never: true }], store)]));
+    const leaving = new AbortController();
+    const asked = client.chat.completions.create({ model, messages: ask('Hi') }, { signal: leaving.signal });
+    const leftWhenBegun = firstOf(store).then(() => leaving.abort());
+    await expect(asked).rejects.toThrow(OpenAI.APIUserAbortError);
+    await leftWhenBegun;
+    await ended(store, ['canceled']);
+  });
+
+  it('V-17 a turn that fails runs once, whatever the client retries', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([scripted([{ error: new Error('SECRET') }], store)]));
+    const failing = client.chat.completions.create({ model, messages: ask('fail') });
+    await expect(failing).rejects.toMatchObject({ status: 500, code: 'PROVIDER_FAILED' });
+    const half: LLMStep = { text: 'Half', error: new Error('SECRET') };
+    const streamed = clientOf(serve([scripted([half], store)]));
+    const stream = await streamed.chat.completions.create({ model, messages: ask('fail'), stream: true });
+    const error = await textOf(stream).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(OpenAI.APIError);
+    expect(`${error}${JSON.stringify(error)}`).not.toContain('SECRET');
+    expect((await store.list({ limit: 10 })).map(({ state }) => state)).toEqual(['failed', 'failed']);
+  });
+
+  it('V-18 a turn that asks for an approval is cancelled, and its tool does not run', async () => {
+    let effects = 0;
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store, () => effects++)]));
+    const refused = { code: 'approval_required' };
+    await expect(client.chat.completions.create({ model, messages: ask('refund') })).rejects.toMatchObject(refused);
+    const stream = await client.chat.completions.create({ model, messages: ask('refund'), stream: true });
+    await expect(textOf(stream)).rejects.toMatchObject(refused);
+    await ended(store, ['canceled', 'canceled']);
+    expect(effects).toBe(0);
+  });
+
+  it.each([
+    ['tools', [{ type: 'function', function: { name: 'x', parameters: {} } }]],
+    ['n', 2],
+    ['logprobs', true],
+    ['stop', 'x'],
+    ['response_format', { type: 'json_object' }],
+    ['stream', 'yes'],
+    ['messages', 'Hi'],
+    ['messages', [{ role: 'assistant', content: 'Hi' }]],
+    ['messages[0]', [{ role: 'tool', content: 'Hi', tool_call_id: '1' }, ...ask('Hi')]],
+    ['messages[0]', [{ role: 'user', content: [{ type: 'input_audio', input_audio: {} }] }]],
+  ])('V-19 %s that is not supported is named, and nothing starts', async (param, value) => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)]));
+    const body = { model, messages: ask('Hi'), [param.replace(/\[.*/, '')]: value };
+    await expect(client.chat.completions.create(body as never)).rejects.toMatchObject({ status: 400, param });
+    expect(await store.list({ limit: 1 })).toEqual([]);
+  });
+
+  it('an answer that ends at the limit of tokens has the reason length', async () => {
+    const step = { text: 'So far', finishReason: 'length' } as const;
+    const client = clientOf(serve([scripted([step, step], new InMemoryStateStore())]));
+    const stream = await client.chat.completions.create({ model, messages: ask('Hi'), stream: true });
+    expect(await textOf(stream)).toMatchObject({ text: 'So far', finish: 'length' });
+  });
+
+  it('a text that the model says again is not sent twice; one that differs ends with an error', async () => {
+    const again = assistant(new InMemoryStateStore());
+    const differing = await clientOf(serve([again])).chat.completions.create({
+      model,
+      messages: ask('half'),
+      stream: true,
+    });
+    await expect(textOf(differing)).rejects.toMatchObject({ code: 'PROVIDER_STREAM_CLOSED' });
+    const whole = await clientOf(serve([assistant(new InMemoryStateStore())])).chat.completions.create({
+      model,
+      messages: ask('half'),
+    });
+    expect(whole.choices[0]?.message.content).toBe('Whole.');
+  });
+
+  it('a structured value is its JSON', async () => {
+    const schema = { type: 'object', properties: { sum: { type: 'number' } }, required: ['sum'] } as const;
+    const finish = { toolCalls: [{ name: '__finish__', arguments: { sum: 3 } }] };
+    const one = scripted([finish], new InMemoryStateStore(), { output: { schema, mode: 'tool' } });
+    const { choices } = await clientOf(serve([one])).chat.completions.create({ model, messages: ask('1+2') });
+    expect(JSON.parse(choices[0]?.message.content ?? '')).toEqual({ sum: 3 });
+  });
+
+  it('requests with one Idempotency-Key are one turn', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)]));
+    const create = () =>
+      client.chat.completions.create({ model, messages: ask('Hi') }, { headers: { 'Idempotency-Key': 'k1' } });
+    const [one, other] = await Promise.all([create(), create()]);
+    expect(one.id).toBe(other.id);
+    expect(await store.list({ limit: 10 })).toHaveLength(1);
+  });
+
+  it('nobody is answered without a scope', async () => {
+    const handler = serve([assistant(new InMemoryStateStore())], { scopeOf: () => undefined });
+    await expect(clientOf(handler).models.list()).rejects.toMatchObject({ status: 401 });
+  });
+});
+
+describe('responses', () => {
+  it('V-16 the openai client gets a response, streamed and whole, and continues its conversation', async () => {
+    const seen: unknown[] = [];
+    const step: ScriptedLLMStep = ({ messages }) => {
+      seen.push(messages.map(({ content }) => content));
+      return { text: ['Hel', 'lo.'], usage };
+    };
+    const client = clientOf(serve([scripted([step, step], new InMemoryStateStore())]));
+    const first = await client.responses.create({ model, input: 'One' });
+    expect(first).toMatchObject({ status: 'completed', output_text: 'Hello.', model });
+    expect(first.usage).toMatchObject({ input_tokens: 3, output_tokens: 2, total_tokens: 5 });
+    const stream = client.responses.stream({ model, input: 'Two', previous_response_id: first.id });
+    const second = await stream.finalResponse();
+    expect(second).toMatchObject({ status: 'completed', output_text: 'Hello.', previous_response_id: first.id });
+    expect(seen).toEqual([['One'], ['One', 'Hello.', 'Two']]);
+    expect(await client.responses.retrieve(second.id)).toMatchObject({ id: second.id, output_text: 'Hello.' });
+    const old = client.responses.create({ model, input: 'Three', previous_response_id: first.id });
+    await expect(old).rejects.toMatchObject({ status: 400, param: 'previous_response_id' });
+  });
+
+  it('calls of the agent are items, with names only or in full', async () => {
+    for (const tools of ['names', 'full', 'hidden'] as const) {
+      const client = clientOf(serve([assistant(new InMemoryStateStore())], { tools, reasoning: true }));
+      const stream = client.responses.stream({ model, input: 'answer' });
+      const { output } = await stream.finalResponse();
+      const calls = output.filter((item) => item.type === 'mcp_call');
+      const shown = calls.map(({ name, arguments: given, output: result }) => [name, given, result]);
+      const expected = {
+        names: [
+          ['look_up', '{}', null],
+          ['look_up', '{}', null],
+        ],
+        full: [
+          ['look_up', '{"of":"apples"}', 'found apples'],
+          ['look_up', '{"of":"pears"}', 'found pears'],
+        ],
+        hidden: [],
+      };
+      expect(shown).toEqual(expected[tools]);
+      expect(output[0]).toMatchObject({ type: 'reasoning', summary: [{ text: 'Hm.' }] });
+    }
+  });
+
+  it('V-18 an approval is asked for, given in the next request, and the tool runs once', async () => {
+    let effects = 0;
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store, () => effects++)], { onDisconnect: 'continue' }));
+    const asked = await client.responses.create({ model, input: 'refund' });
+    const [request] = asked.output.filter((item) => item.type === 'mcp_approval_request');
+    expect(request).toMatchObject({ name: 'refund', server_label: 'assistant' });
+    const approval = { type: 'mcp_approval_response', approval_request_id: request?.id ?? '', approve: true } as const;
+    const given = { model, input: [approval], previous_response_id: asked.id };
+    const done = await client.responses.stream(given).finalResponse();
+    expect(done).toMatchObject({ status: 'completed', output_text: 'All is done.', previous_response_id: asked.id });
+    expect(done.output.filter((item) => item.type === 'mcp_call')).toMatchObject([{ name: 'refund', error: null }]);
+    expect(effects).toBe(1);
+    const after = await client.responses.create({ model, input: 'Thanks', previous_response_id: done.id });
+    expect(after.status).toBe('completed');
+  });
+
+  it('V-11 a response of another owner is not found, like one that does not exist', async () => {
+    const handler = serve([assistant(new InMemoryStateStore())]);
+    const { id } = await clientOf(handler).responses.create({ model, input: 'Hi' });
+    const bodies = async (of: string) => {
+      const seen: Response[] = [];
+      const other = clientOf(handler, 'eve', seen);
+      for (const asked of [
+        other.responses.retrieve(of),
+        other.responses.cancel(of),
+        other.responses.create({ model, input: 'Hi', previous_response_id: of }),
+      ])
+        await expect(asked).rejects.toMatchObject({ status: 404 });
+      return Promise.all(seen.map((response) => response.text()));
+    };
+    expect(await bodies(id)).toEqual(await bodies(id.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A'))));
+  });
+
+  it.each([
+    ['tools', [{ type: 'web_search' }]],
+    ['background', true],
+    ['store', false],
+    ['text', { format: { type: 'json_object' } }],
+    ['input', [{ type: 'function_call_output', call_id: '1', output: 'x' }]],
+  ])('V-19 %s that is not supported is named, and nothing starts', async (param, value) => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)]));
+    const asked = client.responses.create({ model, input: 'Hi', [param]: value } as never);
+    await expect(asked).rejects.toMatchObject({ status: 400, param: expect.stringContaining(param) });
+    expect(await store.list({ limit: 1 })).toEqual([]);
+  });
+
+  it('a turn that fails is a failed response, once', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([scripted([{ error: new Error('SECRET') }], store)]));
+    const response = await client.responses.create({ model, input: 'fail' });
+    expect(response).toMatchObject({ status: 'failed', error: { code: 'PROVIDER_FAILED' } });
+    expect(JSON.stringify(response)).not.toContain('SECRET');
+    expect(await store.list({ limit: 10 })).toHaveLength(1);
+  });
+
+  it('a response that runs can be looked at and cancelled', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)], { onDisconnect: 'continue' }));
+    const stream = client.responses.stream({ model, input: 'slow' });
+    let id = '';
+    for await (const event of stream) {
+      if (event.type === 'response.created') id = event.response.id;
+      if (event.type === 'response.output_text.delta') break;
+    }
+    expect(await client.responses.retrieve(id)).toMatchObject({ id, status: 'in_progress' });
+    expect(await client.responses.cancel(id)).toMatchObject({ id, status: 'cancelled' });
+    await ended(store, ['canceled']);
+  });
+
+  const question = tool({
+    name: 'ask',
+    description: 'Asks.',
+    parameters: { type: 'object' },
+    execute: async (_, context) => context.ask({ kind: 'input', prompt: 'Which?' }),
+  });
+
+  it('a question that is no approval cancels the turn', async () => {
+    const store = new InMemoryStateStore();
+    const one = scripted([{ toolCalls: [{ name: 'ask' }] }], store, { tools: [question] });
+    const response = await clientOf(serve([one])).responses.create({ model, input: 'Hi' });
+    expect(response).toMatchObject({ status: 'failed', error: { code: 'input_required' } });
+    await ended(store, ['canceled']);
+  });
+});
+
+/** Waits for the first record of a turn. */
+async function firstOf(store: TaskStateStore): Promise<void> {
+  while ((await store.list({ limit: 1 })).length === 0) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Waits until all turns are over. */
+async function ended(store: TaskStateStore, states: readonly string[]): Promise<void> {
+  for (const { taskId } of await store.list({ limit: 100 }))
+    await new Promise<void>((resolve, reject) => {
+      store.follow(taskId).subscribe({ complete: resolve, error: reject });
+    });
+  expect((await store.list({ limit: 100 })).map(({ state }) => state)).toEqual(states);
+}
