@@ -3,13 +3,17 @@ import { AgentLoopError, invalidConfig } from './core/contracts/index.ts';
 import { boundedResponse } from './core/model-call/index.ts';
 import { isLoopbackHost } from './loopback.ts';
 
-export interface TokenCheckOptions {
+/** Where the keys of signatures come from: one of the three. */
+export interface KeyOptions {
   /** Where the issuer publishes its keys; they are fetched when needed and kept for ten minutes. */
   readonly jwksUrl?: string | undefined;
   /** The keys themselves. */
   readonly jwks?: JSONWebKeySet | undefined;
   /** One public key, or a shared secret of at least 32 bytes. */
   readonly key?: CryptoKey | KeyObject | Uint8Array | undefined;
+}
+
+export interface TokenCheckOptions extends KeyOptions {
   /** Who has to have issued the token: its `iss`. */
   readonly issuer: string;
   /** Whom it has to be meant for: its `aud`. Without this, tokens that the issuer made for others are good here too. */
@@ -22,7 +26,8 @@ export interface TokenCheckOptions {
   readonly clockToleranceSeconds?: number | undefined;
 }
 
-const publicKeyAlgorithms = [
+/** Of signatures with a private key. */
+export const publicKeyAlgorithms = [
   'RS256',
   'RS384',
   'RS512',
@@ -80,7 +85,8 @@ function checksOf({ key, algorithms, issuer, audience, ...options }: TokenCheckO
   };
 }
 
-function keySource(owner: string, { jwksUrl, jwks, key }: TokenCheckOptions) {
+/** Gives the keys, or what finds one by the header of a signature. Throws `INVALID_CONFIG`; `MISSING_PACKAGE` once they are asked for. */
+export function keySource(owner: string, { jwksUrl, jwks, key }: KeyOptions) {
   const given = [jwksUrl, jwks, key].filter((each) => each !== undefined).length;
   if (given !== 1) throw invalidConfig(`${owner} has ${given} of jwksUrl, jwks and key`, 'give one of them');
   if (key instanceof Uint8Array && key.length < 32) {
@@ -106,8 +112,8 @@ async function fetchKeys(url: string, init: RequestInit): Promise<Response> {
   return new Response(await response.text(), { status, headers });
 }
 
-/** Loaded with the first token. */
-async function jose(owner: string): Promise<typeof import('jose')> {
+/** Loaded with the first signature. */
+export async function jose(owner: string): Promise<typeof import('jose')> {
   try {
     return await import('jose');
   } catch (cause) {

@@ -1,6 +1,7 @@
 export type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from '../stores/push/push-store.ts';
 export { InMemoryPushStore } from '../stores/push/table-push-store.ts';
 export { type RemoteAgentOptions, type RemoteAuth, type RemoteHeaders, remoteAgent } from './client/remote-agent.ts';
+export type { VerifyCardOptions } from './client/verify-card.ts';
 export {
   A2AClientTools,
   agentExtensions,
@@ -25,7 +26,7 @@ export {
   pinoLogger,
 } from './server/a2a-server.ts';
 export type { RateLimit } from './server/admission.ts';
-export type { CardOptions, CardSigning } from './server/agent-card.ts';
+export type { CardOptions } from './server/agent-card.ts';
 export {
   type ApiKey,
   type ApiKeyAuthOptions,
@@ -37,5 +38,6 @@ export {
   customAuth,
 } from './server/authentication.ts';
 export { type BearerAuthOptions, bearerAuth } from './server/bearer-auth.ts';
+export type { CardSigning } from './server/card-signing.ts';
 export type { PushOptions, PushSigning } from './server/push/push-sender.ts';
 export type { A2ATurnQueue, QueuedStart } from './turn-execution.ts';

@@ -72,12 +72,12 @@ async function installLiteLLM() {
   return join(bin, 'litellm');
 }
 
-/** `python`: the interpreter of an environment that has the SDK and uvicorn. */
+/** `python`: the interpreter of an environment that has the SDK with these extras, and uvicorn. */
 async function findPythonSdk(version, python) {
-  const packages = [`a2a-sdk[http-server]==${version}`, 'uvicorn'];
+  const packages = [`a2a-sdk[http-server,grpc,signing]==${version}`, 'uvicorn'];
   const given = version.startsWith('1.') ? 'A2A_PYTHON_1' : 'A2A_PYTHON_03';
-  const bin = python ?? join(await installed(`a2a-sdk-${version}`, packages, given), 'python');
-  const script = "import uvicorn; from importlib.metadata import version; print(version('a2a-sdk'))";
+  const bin = python ?? join(await installed(`a2a-sdk-all-${version}`, packages, given), 'python');
+  const script = "import grpc, jwt, uvicorn; from importlib.metadata import version; print(version('a2a-sdk'))";
   return { version: await output(bin, '-c', script), bin };
 }
 

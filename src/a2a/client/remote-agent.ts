@@ -3,6 +3,7 @@ import type { AgentSettings } from '../../agent/agent-options.ts';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
 import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../../core/model-call/index.ts';
 import { protocolErrors } from '../protocol-errors.ts';
+import { type CardCheck, cardCheck, type VerifyCardOptions } from './verify-card.ts';
 
 /**
  * An agent of another server, reached over A2A (1.0 or 0.3), as an agent of ours: run it, give it to `agentTools` or to a `team`.
@@ -60,6 +61,11 @@ export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
   readonly auth?: RemoteAuth | undefined;
   /** Other origins than that of `url` that the card may lead to, and that are given `auth`. Default: none. */
   readonly origins?: readonly string[] | undefined;
+  /**
+   * Whose signature the card has to bear: a card that is not signed, was changed or is signed by others is refused with `PROVIDER_PROTOCOL`.
+   * Default: signatures are not looked at.
+   */
+  readonly verifyCard?: VerifyCardOptions | undefined;
   /** Which of its transports to use, the best first. Default: as the card prefers. */
   readonly transports?: readonly ('JSONRPC' | 'HTTP+JSON')[] | undefined;
   /**
@@ -99,6 +105,7 @@ export interface ResolvedRemote {
   readonly url: URL;
   readonly headers: RemoteHeaders;
   readonly origins: ReadonlySet<string>;
+  readonly verifyCard: CardCheck | undefined;
   readonly transports: readonly string[];
   readonly requestTimeoutMs: number;
   readonly silenceMs: number;
@@ -133,7 +140,7 @@ const localOptions: Readonly<Record<LocalOption, true>> = {
 };
 
 const remoteOptions = [
-  ...['url', 'auth', 'origins', 'transports'],
+  ...['url', 'auth', 'origins', 'verifyCard', 'transports'],
   ...['requestTimeoutMs', 'silenceMs', 'taskTimeoutMs', 'maxSilenceMs', 'onInDoubt'],
   ...['maxBodyBytes', 'maxEventBytes'],
 ];
@@ -150,7 +157,7 @@ export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {
   const stray = Object.keys(options).find((name) => !known.includes(name));
   if (stray !== undefined)
     throw invalidConfig(`remoteAgent has no option "${stray}"`, `the options are: ${known.join(', ')}`);
-  const { url, auth, origins = [], transports = [], ...rest } = options;
+  const { url, auth, origins = [], verifyCard, transports = [], ...rest } = options;
   const {
     requestTimeoutMs = 30_000,
     silenceMs = 60_000,
@@ -175,6 +182,7 @@ export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {
     url: address,
     headers: headersOf(auth),
     origins: new Set([address.origin, ...checkedOrigins(origins)]),
+    verifyCard: verifyCard && cardCheck(verifyCard),
     transports: checkedTransports(transports),
     ...times,
     onInDoubt,

@@ -43,6 +43,7 @@ export async function connectToRemote({ remote, name, onSecrets, signal }: Conne
   }
   const resolver = new DefaultAgentCardResolver({ legacyCompat });
   const given = await response.json();
+  if (remote.verifyCard) await before(signal, remote.verifyCard(name, given));
   const normal = resolver.normalizeAgentCard(given);
   // The package leaves one of 1.0 as it came, without what its JSON leaves out.
   const card = normal === given ? AgentCard.fromJSON(given) : normal;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
-  type AgentCard,
+  AgentCard,
   type ListTasksResponse,
   type Message,
   Role,
@@ -36,6 +36,7 @@ import {
   timedOut,
 } from './remote-errors.ts';
 import type { RemoteReference } from './remote-progress.ts';
+import { cardRefused } from './verify-card.ts';
 
 /** Of one request. */
 export interface RequestScope {
@@ -128,14 +129,22 @@ export class RemoteConnection {
     this.#sent.delete(turnId);
   }
 
-  /** The one for callers that are known, where the other side has one; not older than the connection. */
+  /**
+   * The one for callers that are known, where the other side has one; not older than the connection. With `verifyCard` one that is signed,
+   * else the public one.
+   */
   async card(scope: RequestScope): Promise<AgentCard> {
     const { card } = await this.#connect(scope.signal);
     if (card.capabilities?.extendedAgentCard !== true) return card;
+    const { verifyCard } = this.#remote;
     try {
-      return await this.#ask(scope, (client, options) => client.getAgentCard(options));
+      const extended = await this.#ask(scope, (client, options) => client.getAgentCard(options));
+      if (verifyCard && extended.signatures.length === 0) return card;
+      await verifyCard?.(this.name, AgentCard.toJSON(extended));
+      return extended;
     } catch (error) {
-      if (AgentLoopError.isInstance(error) && promisesTooMuch.has(error.code)) return card;
+      const isUseless = AgentLoopError.isInstance(error) && promisesTooMuch.has(error.code);
+      if (isUseless && error.reason !== cardRefused) return card;
       throw error;
     }
   }

@@ -12,8 +12,9 @@ import {
 import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
 import type { A2ARequestHandlerOptions } from '../handler-options.ts';
 import type { RateLimit } from './admission.ts';
-import type { CardOptions, CardSigning } from './agent-card.ts';
+import type { CardOptions } from './agent-card.ts';
 import type { Authentication } from './authentication.ts';
+import type { CardSigning } from './card-signing.ts';
 import type { PushOptions } from './push/push-sender.ts';
 
 /**

@@ -5,14 +5,13 @@ import {
   type AgentInterface,
   type AgentProvider,
   type AgentSkill,
-  generateAgentCardSignature,
   type SecurityScheme,
 } from '@a2a-js/sdk';
-import type { CryptoKey, JWK, KeyObject } from 'jose';
 import type { Agent } from '../../agent/agent.ts';
 import { invalidConfig, type ToolDefinition } from '../../core/contracts/index.ts';
 import { A2AClientTools, agentExtensions } from '../extensions.ts';
 import type { Authentication } from './authentication.ts';
+import { type CardSigning, signedCard } from './card-signing.ts';
 
 /** What the card says of the agent, where that is not what the agent says of itself. */
 export interface CardOptions {
@@ -172,26 +171,6 @@ export class AgentCards {
     if (this.#cards === undefined) throw invalidConfig('the server has not been started', 'call listen or start');
     return this.#cards;
   }
-}
-
-/** The key that signs the card, so that whoever knows its public half can tell that the card is yours. */
-export interface CardSigning {
-  /** The private key. */
-  readonly key: CryptoKey | KeyObject | JWK;
-  /** `ES256`, `EdDSA`, `RS256`, … */
-  readonly algorithm: string;
-  /** Tells keys apart. */
-  readonly keyId: string;
-  /** Where the public key is published, as a JWK set. */
-  readonly jwksUrl?: string;
-}
-
-/** The card with a signature (JWS) over its canonical form. */
-async function signedCard(card: AgentCard, signing: CardSigning | undefined): Promise<AgentCard> {
-  if (signing === undefined) return card;
-  const { key, algorithm, keyId, jwksUrl } = signing;
-  const header = { alg: algorithm, kid: keyId, typ: 'JOSE', ...(jwksUrl !== undefined && { jku: jwksUrl }) };
-  return generateAgentCardSignature(key, header)(card);
 }
 
 /** Where the bindings are, below the address of the server. */

@@ -7,7 +7,7 @@ import type { Agent } from 'millrace';
 import { type RemoteAgentOptions, remoteAgent } from 'millrace/a2a';
 import { eventually } from '../../eventually.ts';
 
-type Json = Readonly<Record<string, unknown>>;
+export type Json = Readonly<Record<string, unknown>>;
 
 /** How a test answers one request; it writes the response by hand. */
 export interface WireCall {
@@ -40,6 +40,8 @@ export interface WireServerOptions {
   readonly at?: string;
   /** Added to the path of the interface that the card names, which answers nowhere else. Default none. */
   readonly path?: () => string;
+  /** What it says in place of its card. */
+  readonly card?: (card: Json) => Json | Promise<Json>;
 }
 
 export interface WireServer {
@@ -60,7 +62,7 @@ export interface WireServer {
 /** A server of A2A 1.0 over JSON-RPC whose every answer is the test's. */
 async function wireServer(
   answers: WireAnswers,
-  { streaming = true, extensions = [], at, path = () => '' }: WireServerOptions = {},
+  { streaming = true, extensions = [], at, path = () => '', card: shown = (own) => own }: WireServerOptions = {},
 ): Promise<WireServer> {
   const calls: Pick<WireCall, 'method' | 'params'>[] = [];
   const methods: string[] = [];
@@ -111,7 +113,7 @@ async function wireServer(
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.method === 'GET') {
-      response.setHeader('content-type', 'application/json').end(JSON.stringify(card()));
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(await shown(card())));
       return;
     }
     if (request.url !== (path() || '/')) {
