@@ -25,7 +25,7 @@ export interface PythonServer {
 
 interface PythonServerOptions {
   readonly port: number;
-  /** The port that its card names, where another way leads to it. */
+  /** The port that its card names, where another way leads to it. gRPC listens there. */
   readonly at?: number;
   /** Whether its card says that it streams. Default true. */
   readonly streaming?: boolean;
@@ -34,7 +34,7 @@ interface PythonServerOptions {
 /** The agent of `a2a-python/server.py` on a free port of the loopback interface. */
 export async function startPythonServer(
   part: PartName,
-  transport: 'JSONRPC' | 'HTTP+JSON',
+  transport: 'JSONRPC' | 'HTTP+JSON' | 'GRPC',
   { port, at = port, streaming = true }: PythonServerOptions,
 ): Promise<PythonServer> {
   const { bin = 'python3' } = realPart(part);

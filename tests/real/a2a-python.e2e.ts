@@ -237,3 +237,52 @@ for (const [part, transport] of servers) {
     });
   });
 }
+
+for (const part of ['a2a-python-1', 'a2a-python-0.3'] as const) {
+  describeReal([part], 'remoteAgent of the official Python server over GRPC', () => {
+    let server: PythonServer;
+    let options: RemoteAgentOptions;
+    beforeAll(async () => {
+      const [port, at] = [await freePort(), await freePort()];
+      server = await startPythonServer(part, 'GRPC', { port, at });
+      options = { url: `http://127.0.0.1:${port}`, origins: [`http://127.0.0.1:${at}`] };
+    }, startTimeoutMs);
+    afterAll(() => server.close());
+
+    it('shows every word of 5 turns of 200 words that are written 10 ms apart', async () => {
+      const far = await remoteAgent(options);
+      const all = Array.from({ length: 5 }, async (_, turn) => {
+        const running = far.startTurn('steady 200', { contextId: `steady-${turn}` });
+        const reader = watch(running);
+        const { text } = await running.result();
+        return [text, ...Object.values(textsOf(reader.events))];
+      });
+      for (const texts of await Promise.all(all)) expect(texts).toEqual([wordsOf(200), wordsOf(200)]);
+    });
+
+    it('asks, is answered by a message, and says that it rejects', async () => {
+      const far = await remoteAgent({ ...options, taskStateStore: new InMemoryStateStore() });
+      const { questions } = await far.run('ask', { taskId: 'asking' });
+      expect(questions).toMatchObject([{ kind: 'input', prompt: 'Which one?' }]);
+      const answers = { [questions[0]?.id ?? '']: 'The red one' };
+      expect((await far.resume('asking', { answers }).result()).text).toBe('Before. \n\nYou said The red one.');
+      expect((await far.run('say Just so.')).text).toBe('Just so.');
+      await expect(far.run('reject')).rejects.toMatchObject({ code: 'PROVIDER_FAILED', reason: 'remote_rejected' });
+    });
+
+    it('P-13 ends a task that its server keeps as it is, and cancels it', async () => {
+      const far = await remoteAgent({ ...options, maxSilenceMs: 1_000, silenceMs: 300 });
+      const before = (await server.seen()).canceled.length;
+      await expect(far.run('hang')).rejects.toMatchObject({ code: 'PROVIDER_TIMEOUT', reason: 'remote_task_silent' });
+      expect((await server.seen()).canceled).toHaveLength(before + 1);
+    });
+
+    it('cancels the remote task with the turn', async () => {
+      const before = (await server.seen()).canceled.length;
+      const running = (await remoteAgent(options)).startTurn('hang');
+      await watch(running).until('artifact-update');
+      await running.cancel();
+      expect((await server.seen()).canceled).toHaveLength(before + 1);
+    });
+  });
+}

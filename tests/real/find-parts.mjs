@@ -40,6 +40,7 @@ const parts = {
     return { version: await output('/usr/bin/python3', '-c', script) };
   },
   chromium: async () => ({ version: /[\d.]+/.exec(await output('chromium', '--version'))?.[0] }),
+  openssl: async () => ({ version: /[\d.]+/.exec(await output('openssl', 'version'))?.[0] }),
   litellm: findLiteLLM,
   jaeger: findJaeger,
   a2a: () => packageOf('@a2a-js/sdk'),

@@ -12,7 +12,7 @@ export interface RealPart {
 }
 
 export type PartName =
-  | ('redis' | 'swift' | 'chromium' | 'litellm' | 'jaeger' | 'mcp' | 'mcp-conformance' | 'ai-sdk-7')
+  | ('redis' | 'swift' | 'chromium' | 'openssl' | 'litellm' | 'jaeger' | 'mcp' | 'mcp-conformance' | 'ai-sdk-7')
   | ('front-ends' | 'vendors' | 'bun' | 'deno')
   | ('a2a' | 'a2a-python-1' | 'a2a-python-0.3');
 

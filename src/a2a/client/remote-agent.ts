@@ -59,15 +59,21 @@ export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
   readonly url: string;
   /** Default: none. */
   readonly auth?: RemoteAuth | undefined;
-  /** Other origins than that of `url` that the card may lead to, and that are given `auth`. Default: none. */
+  /**
+   * Other origins than that of `url` that the card may lead to, and that are given `auth`. Of gRPC, `https://host:port` is reached with TLS,
+   * `http://host:port` without. Default: none.
+   */
   readonly origins?: readonly string[] | undefined;
   /**
    * Whose signature the card has to bear: a card that is not signed, was changed or is signed by others is refused with `PROVIDER_PROTOCOL`.
    * Default: signatures are not looked at.
    */
   readonly verifyCard?: VerifyCardOptions | undefined;
-  /** Which of its transports to use, the best first. Default: as the card prefers. */
-  readonly transports?: readonly ('JSONRPC' | 'HTTP+JSON')[] | undefined;
+  /**
+   * Which of its transports to use, the best first. Default: as the card prefers. gRPC is used where it is named here, where its address is
+   * one of `origins`, and where there is nothing else; it needs `@grpc/grpc-js` and `@bufbuild/protobuf`.
+   */
+  readonly transports?: readonly ('JSONRPC' | 'HTTP+JSON' | 'GRPC')[] | undefined;
   /**
    * How long a request may take to be answered; of a stream, to its first event. Milliseconds; default 30,000. The task itself may take
    * `taskTimeoutMs`. A message without a stream may take `maxSilenceMs`, as its server may answer only once the task has ended; one to a
@@ -146,7 +152,8 @@ const remoteOptions = [
 ];
 /** What a timer can wait for. */
 const mostMs = 2_147_483_647;
-export const knownTransports: readonly string[] = ['JSONRPC', 'HTTP+JSON'];
+export const httpTransports: readonly string[] = ['JSONRPC', 'HTTP+JSON'];
+export const knownTransports: readonly string[] = [...httpTransports, 'GRPC'];
 
 /** Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {

@@ -9,7 +9,8 @@ import {
 import type { Clock } from '../../core/contracts/index.ts';
 import { type BodyLimits, boundedResponse } from '../../core/model-call/index.ts';
 import { turnExtension } from '../extensions.ts';
-import { knownTransports, type RemoteHeaders, type ResolvedRemote } from './remote-agent.ts';
+import { grpcTransports, isGrpcAllowed } from './grpc-client.ts';
+import { httpTransports, knownTransports, type RemoteHeaders, type ResolvedRemote } from './remote-agent.ts';
 import { failure, httpFailure, quoted, type RemoteName } from './remote-errors.ts';
 
 export interface Connected {
@@ -52,10 +53,14 @@ export async function connectToRemote({ remote, name, onSecrets, signal }: Conne
     const what = `is offered over ${quoted(name, offered.join(', ') || 'nothing')}: remoteAgent needs ${knownTransports.join(' or ')}`;
     throw failure(name, 'PROVIDER_PROTOCOL', what);
   }
+  const hasHttp = offered.some((each) => httpTransports.includes(each.toUpperCase()));
+  // Not everybody who is offered gRPC has its packages, and lets calls go to its address.
+  const usesGrpc = !hasHttp || transports.includes('GRPC') || isGrpcAllowed(card, origins);
   const factory = new ClientFactory({
     transports: [
       new JsonRpcTransportFactory({ fetchImpl, legacyCompat }),
       new RestTransportFactory({ fetchImpl, legacyCompat }),
+      ...(usesGrpc ? [grpcTransports({ remote, name, onSecrets })] : []),
     ],
     cardResolver: resolver,
     ...(transports.length > 0 && { preferredTransports: [...transports] }),
@@ -76,9 +81,9 @@ export function isLegacy({ protocolVersion }: Client): boolean {
   return protocolVersion.startsWith('0.');
 }
 
-/** Over this transport the package does not say whether a piece of text continues the one before it. */
+/** Over these transports the package does not say whether a piece of text continues the one before it. */
 function losesAppend(client: Client): boolean {
-  return client.transport.protocolName === 'HTTP+JSON' && isLegacy(client);
+  return client.transport.protocolName !== 'JSONRPC' && isLegacy(client);
 }
 
 interface RemoteFetchOptions {

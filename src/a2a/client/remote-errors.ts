@@ -41,6 +41,8 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
   const tooLarge = tooLargeIn(thrown);
   if (tooLarge) return tooLarge;
+  // What a call of gRPC threw that is none of its statuses.
+  if (thrown instanceof Error && AgentLoopError.isInstance(thrown.cause)) return thrown.cause;
   // An error that comes as an event of a stream.
   if (thrown instanceof Error && thrown.cause instanceof A2AError) return remoteError(name, thrown.cause);
   if (thrown instanceof TaskNotFoundError)
@@ -50,6 +52,8 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
   // HTTP 502 in A2A 1.0.0, 500 in 1.0.1.
   if (thrown instanceof InvalidAgentResponseError) return failure(name, 'PROVIDER_SERVER', fails(thrown));
   if (thrown instanceof A2AError) {
+    const status = grpcStatusOf(thrown);
+    if (status !== undefined) return grpcFailure(name, status);
     if (isInternal(thrown))
       return failure(name, 'PROVIDER_SERVER', fails(thrown), saysUnavailable(thrown) ? { reason: unavailable } : {});
     const isUnknown = 'envelopeCode' in thrown && thrown.envelopeCode === A2A_ERROR_CODE.METHOD_NOT_FOUND;
@@ -71,6 +75,63 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
     'PROVIDER_PROTOCOL',
     `does not answer as an A2A server, with ${quoted(name, messageOf(thrown))}: check url`,
   );
+}
+
+interface GrpcStatus {
+  readonly code: number;
+  readonly words: string;
+  /** Whether the server has said more of it than a connection does. */
+  readonly isAnswer: boolean;
+}
+
+/** Of an error of gRPC that is none of the protocol. */
+function grpcStatusOf(error: A2AError): GrpcStatus | undefined {
+  const { name, transport, status: code, statusDetailsBin, cause }: Readonly<Record<string, unknown>> = Object(error);
+  if (transport !== 'grpc' || name !== 'A2AError' || typeof code !== 'number') return undefined;
+  const { details } = Object(cause);
+  const words = typeof details === 'string' ? details : error.message;
+  return { code, words, isAnswer: statusDetailsBin !== undefined };
+}
+
+const notConnected = /^(?:No connection established|Name resolution failed)/;
+
+/** By the codes of gRPC, https://grpc.github.io/grpc/core/md_doc_statuscodes.html. */
+function grpcFailure(name: RemoteName, { code, words, isAnswer }: GrpcStatus): AgentLoopError {
+  switch (code) {
+    case 4:
+      return timedOut(name);
+    case 5:
+      return failure(name, 'PROVIDER_NOT_FOUND', `knows nothing of it, with ${quoted(name, words)}`);
+    case 7:
+    case 16:
+      return failure(name, 'PROVIDER_AUTH', 'refuses the credentials: check auth');
+    case 8:
+      if (/larger than max/.test(words))
+        return failure(
+          name,
+          'PROVIDER_TOO_LARGE',
+          'sent more than maxBodyBytes: raise it, or ask for a shorter answer',
+        );
+      return failure(name, 'PROVIDER_RATE_LIMIT', 'is asked too often: try again later');
+    case 12:
+      return failure(name, 'PROVIDER_BAD_REQUEST', `refuses the request with ${quoted(name, words)}`, {
+        reason: unsupported,
+      });
+    case 3:
+    case 9:
+    case 11:
+      return failure(name, 'PROVIDER_BAD_REQUEST', `refuses the request with ${quoted(name, words)}`);
+    case 1:
+    case 14:
+      if (notConnected.test(words))
+        return failure(name, 'PROVIDER_UNREACHABLE', 'cannot be reached: check url and that it runs');
+      if (!isAnswer) return failure(name, 'PROVIDER_STREAM_CLOSED', 'closed the connection: try again');
+      return failure(name, 'PROVIDER_SERVER', `fails with ${quoted(name, words)}: try again later`, {
+        reason: unavailable,
+      });
+    default:
+      return failure(name, 'PROVIDER_SERVER', `fails with ${quoted(name, words)}: try again later`);
+  }
 }
 
 /** Reasons with which a process gives up a turn that another owner continues. */
@@ -111,6 +172,8 @@ export function isUnavailable({ reason }: AgentLoopError): boolean {
 /** Whether it is the other side's fault, as HTTP 500 is. */
 function isInternal(error: A2AError): boolean {
   if ('envelopeCode' in error) return error.envelopeCode === A2A_ERROR_CODE.INTERNAL_ERROR;
+  // INTERNAL of gRPC.
+  if ('status' in error && error.status === 13) return true;
   return 'statusCode' in error && typeof error.statusCode === 'number' && error.statusCode >= 500;
 }
 

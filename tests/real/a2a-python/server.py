@@ -1,5 +1,5 @@
 """Serves an agent of the official Python SDK, version 1.x or 0.3.x, whichever is installed:
-`server.py JSONRPC|HTTP+JSON port port-of-the-card [plain]`. With `plain` its card has no streaming.
+`server.py JSONRPC|HTTP+JSON|GRPC port port-of-the-card [plain]`. With `plain` its card has no streaming. gRPC listens on the port of the card.
 
 What a message says is what the agent does: `words <count> <seed>` writes words with varying delays,
 `steady <count>` one every 10 ms, `hang` never ends,
@@ -12,6 +12,7 @@ import json
 import random
 import sys
 
+import grpc
 import uvicorn
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
@@ -23,7 +24,7 @@ streaming = sys.argv[4:] != ['plain']
 is_v1 = not hasattr(types, 'TextPart')
 # The REST application of 0.3 has its card below its own address.
 path = '' if transport == 'HTTP+JSON' and not is_v1 else '/a2a'
-url = f'http://127.0.0.1:{card_port}{path}'
+url = f'127.0.0.1:{card_port}' if transport == 'GRPC' else f'http://127.0.0.1:{card_port}{path}'
 
 if is_v1:
     from a2a.helpers import new_task_from_user_message as new_task
@@ -121,18 +122,19 @@ if is_v1:
     interface = types.AgentInterface(url=url, protocol_binding=transport, protocol_version='1.0')
     card = types.AgentCard(supported_interfaces=[interface], **common)
     handler = DefaultRequestHandler(Scripted(), InMemoryTaskStore(), card)
-    routes = (
-        create_jsonrpc_routes(handler, path)
-        if transport == 'JSONRPC'
-        else create_rest_routes(handler, path_prefix=path)
-    )
+    routes = {
+        'JSONRPC': lambda: create_jsonrpc_routes(handler, path),
+        'HTTP+JSON': lambda: create_rest_routes(handler, path_prefix=path),
+        'GRPC': lambda: [],
+    }[transport]()
     app = Starlette(routes=[*create_agent_card_routes(card), *routes])
 else:
     from a2a.server.apps import A2ARESTFastAPIApplication, A2AStarletteApplication
 
     card = types.AgentCard(url=url, preferred_transport=transport, **common)
     handler = DefaultRequestHandler(Scripted(), InMemoryTaskStore())
-    if transport == 'JSONRPC':
+    # The card of one over gRPC is that of the other application.
+    if transport != 'HTTP+JSON':
         app = A2AStarletteApplication(card, handler).build(rpc_url=path)
     else:
         app = A2ARESTFastAPIApplication(card, handler).build(rpc_url=path)
@@ -156,4 +158,29 @@ class Seen:
         await send({'type': 'http.response.body', 'body': body})
 
 
-uvicorn.run(Seen(app), host='127.0.0.1', port=port, log_level='warning')
+async def serve_grpc():
+    from a2a.server.request_handlers import GrpcHandler
+
+    if is_v1:
+        from a2a.types import a2a_pb2_grpc
+
+        service = GrpcHandler(handler)
+    else:
+        from a2a.grpc import a2a_pb2_grpc
+
+        service = GrpcHandler(card, handler)
+    server = grpc.aio.server()
+    a2a_pb2_grpc.add_A2AServiceServicer_to_server(service, server)
+    server.add_insecure_port(f'127.0.0.1:{card_port}')
+    await server.start()
+    return server
+
+
+async def main():
+    # Kept: a server that nobody refers to stops.
+    listening = await serve_grpc() if transport == 'GRPC' else None
+    await uvicorn.Server(uvicorn.Config(Seen(app), host='127.0.0.1', port=port, log_level='warning')).serve()
+    del listening
+
+
+asyncio.run(main())

@@ -1,0 +1,294 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { AgentCard, StreamResponse, Task } from '@a2a-js/sdk';
+import { A2AService } from '@a2a-js/sdk/server/grpc';
+import { Server, ServerCredentials, type ServerUnaryCall, type ServerWritableStream } from '@grpc/grpc-js';
+import { describe, expect, it } from '@jest/globals';
+import { type Agent, InMemoryStateStore } from 'millrace';
+import { type A2AServerOptions, apiKeyAuth, type RemoteAgentOptions, remoteAgent } from 'millrace/a2a';
+import { gate } from 'millrace/testing';
+import { obedient, plainTools } from '../../core/plain-tools.ts';
+import { textsOf, watch } from '../../core/watch-events.ts';
+import { eventually } from '../../eventually.ts';
+import { answerOf, key, serverBench } from '../server/test-server.ts';
+import { wireStatus, wireSubmitted, wireTask, wireText } from './wire-server.ts';
+
+const on = serverBench();
+
+/** Serves a card. */
+async function cardAt(card: object): Promise<string> {
+  const server = createServer((_request, response) => {
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(card));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  on.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const cardOf = (url: string, more: readonly object[] = [], protocolVersion = '1.0') => ({
+  name: 'Wire',
+  description: 'Answers by hand.',
+  version: '1',
+  supportedInterfaces: [{ url, protocolBinding: 'GRPC', protocolVersion }, ...more],
+  capabilities: { streaming: true },
+});
+
+interface Reached {
+  readonly far: Agent;
+  readonly shownKeys: string[];
+}
+
+/** An agent of `a2aServer`, reached over gRPC of one version, with the key of alice. */
+async function reach(
+  version: '1.0' | '0.3',
+  served: Agent,
+  { server = {}, ...options }: Partial<RemoteAgentOptions> & { readonly server?: Partial<A2AServerOptions> } = {},
+): Promise<Reached> {
+  const auth = apiKeyAuth({ keys: [{ id: 'alice', key }] });
+  const { grpcAddress = '', cardUrl } = await on.serve({ agent: served, auth, grpc: { port: 0 }, ...server });
+  const card = await answerOf(fetch(cardUrl, { headers: { 'a2a-version': '1.0' } }));
+  const own = AgentCard.fromJSON(card).supportedInterfaces.filter(
+    (each) => each.protocolBinding === 'GRPC' && each.protocolVersion === version,
+  );
+  expect(own).toHaveLength(1);
+  // The card for callers that are known is asked for over gRPC.
+  const url = await cardAt({ ...card, supportedInterfaces: own });
+  const shownKeys: string[] = [];
+  const headers = async () => {
+    shownKeys.push(key);
+    return { 'X-Api-Key': key };
+  };
+  const origins = [`http://${grpcAddress}`];
+  return { far: await remoteAgent({ url, auth: headers, origins, contextId: 'c', ...options }), shownKeys };
+}
+
+describe.each(['1.0', '0.3'] as const)('a remote agent over gRPC of A2A %s', (version) => {
+  it('streams and ends as the turn does, and shows its credentials in each call', async () => {
+    const { far, shownKeys } = await reach(version, on.echo([{ text: ['Hel', 'lo.'] }]));
+    expect(far.name).toBe('echo');
+    const turn = far.startTurn('Hi');
+    const reader = watch(turn);
+    expect((await turn.result()).text).toBe('Hello.');
+    expect(Object.values(textsOf(reader.events))).toEqual(['Hello.']);
+    // The card, the extended card, the message and the task at its end.
+    expect(shownKeys.length).toBeGreaterThanOrEqual(4);
+  });
+
+  it('suspends where the other side asks, and continues with the answer', async () => {
+    const refund = { needsApproval: true, execute: () => 'refunded' };
+    const served = on.echo([{ toolCalls: [{ name: 'refund' }] }, { text: 'Done.' }], {
+      toolProviders: [plainTools({ refund })],
+    });
+    const { far } = await reach(version, served, { taskStateStore: new InMemoryStateStore() });
+    const { questions } = await far.run('Refund', { taskId: 't' });
+    expect(questions).toMatchObject([{ data: { question: { kind: 'approval', toolName: 'refund' } } }]);
+    const answers = { [questions[0]?.id ?? '']: { approved: true } };
+    expect((await far.resume('t', { answers }).result()).text).toBe('Done.');
+  });
+
+  it('cancels the remote task with the turn', async () => {
+    const [started, ended] = [gate(), gate()];
+    const execute = (context: Parameters<typeof obedient>[0]) => {
+      started.open();
+      return obedient(context).finally(() => ended.open());
+    };
+    const served = on.echo([{ toolCalls: [{ name: 'wait' }] }], { toolProviders: [plainTools({ wait: { execute } })] });
+    const { far } = await reach(version, served);
+    const turn = far.startTurn('Wait');
+    watch(turn);
+    await started.pass();
+    await turn.cancel();
+    await ended.pass();
+  });
+
+  it('says that its credentials are refused', async () => {
+    const { far } = await reach(version, on.echo([]), {
+      name: 'far',
+      description: 'Far.',
+      auth: { headers: { 'x-api-key': 'another-key-of-nobody' } },
+    });
+    await expect(far.run('Hi')).rejects.toMatchObject({
+      code: 'PROVIDER_AUTH',
+      message: expect.stringMatching(/refuses the credentials: check auth/),
+    });
+  });
+});
+
+type Stream = ServerWritableStream<unknown, StreamResponse>;
+type Unary = ServerUnaryCall<unknown, unknown>;
+interface Answers {
+  readonly stream?: (call: Stream) => void;
+  readonly task?: () => Task;
+}
+
+/** A server of A2A 1.0 over gRPC whose every answer is the test's. */
+async function wire({ stream = () => {}, task }: Answers, options: Partial<RemoteAgentOptions> = {}) {
+  const server = new Server();
+  const calls: string[] = [];
+  server.addService(A2AService, {
+    sendStreamingMessage(call: Stream) {
+      calls.push('SendStreamingMessage');
+      stream(call);
+    },
+    getTask(_call: Unary, answer: (error: null, value: Task) => void) {
+      calls.push('GetTask');
+      if (task) answer(null, task());
+    },
+    cancelTask(_call: Unary, answer: (error: null, value: Task) => void) {
+      calls.push('CancelTask');
+      answer(null, Task.fromJSON(wireTask('CANCELED')));
+    },
+  });
+  const bound = (port: number) =>
+    new Promise<number>((resolve, reject) => {
+      const use = ServerCredentials.createInsecure();
+      server.bindAsync(`127.0.0.1:${port}`, use, (error, found) => (error ? reject(error) : resolve(found)));
+    });
+  const port = await bound(0);
+  on.after(() => server.forceShutdown());
+  const url = await cardAt(cardOf(`127.0.0.1:${port}`));
+  const origins = [`http://127.0.0.1:${port}`];
+  const far = await remoteAgent({ url, origins, name: 'far', description: 'Far.', contextId: 'c', ...options });
+  return { far, calls, port };
+}
+
+const update = (json: object) => StreamResponse.fromJSON(json);
+
+describe('a remote agent over gRPC', () => {
+  it.each([
+    ['maxBodyBytes', { maxBodyBytes: 100_000 }],
+    ['maxEventBytes', { maxEventBytes: 100_000 }],
+  ])('ends where a message is larger than %s', async (option, limits) => {
+    const large = update(wireText('x'.repeat(200_000), false));
+    const { far } = await wire({ stream: (call) => void call.write(large) }, limits);
+    await expect(far.run('Go.')).rejects.toMatchObject({
+      code: 'PROVIDER_TOO_LARGE',
+      message: expect.stringContaining(option),
+    });
+  });
+
+  it('takes a task of more than the four MiB that gRPC takes by default', async () => {
+    const long = 'x'.repeat(5 * 1024 * 1024);
+    const end = () => Task.fromJSON(wireTask('COMPLETED', [long]));
+    const { far } = await wire({
+      stream(call) {
+        call.write(update(wireSubmitted));
+        call.write(update(wireStatus('COMPLETED')));
+        call.end();
+      },
+      task: end,
+    });
+    expect((await far.run('Go.')).text).toHaveLength(long.length);
+  });
+
+  it('gives up a call that is not answered in time, and closes it', async () => {
+    const closed = gate();
+    const stream = (call: Stream) => void call.on('cancelled', () => closed.open());
+    const { far } = await wire({ stream }, { requestTimeoutMs: 200, silenceMs: 50 });
+    await expect(far.run('Go.')).rejects.toMatchObject({
+      message: expect.stringMatching(/did not answer in time: raise requestTimeoutMs/),
+    });
+    await closed.pass();
+  });
+
+  it('closes its stream, and cancels the task, where the turn is cancelled', async () => {
+    const closed = gate();
+    const { far, calls } = await wire({
+      stream(call) {
+        call.on('cancelled', () => closed.open());
+        call.write(update(wireSubmitted));
+        call.write(update(wireText('One', false)));
+      },
+    });
+    const turn = far.startTurn('Go.');
+    await watch(turn).until('artifact-update');
+    await turn.cancel();
+    await closed.pass();
+    await eventually(() => calls.at(-1) === 'CancelTask');
+  });
+
+  it('follows the task where the stream breaks', async () => {
+    let asked = 0;
+    const { far, calls } = await wire({
+      stream(call) {
+        call.write(update(wireSubmitted));
+        call.write(update(wireText('One ', false)));
+        call.emit('error', { code: 14, details: 'gone' });
+      },
+      task: () =>
+        Task.fromJSON(asked++ === 0 ? wireTask('WORKING', ['One ']) : wireTask('COMPLETED', ['One ', 'two.'])),
+    });
+    const turn = far.startTurn('Go.');
+    const reader = watch(turn);
+    expect((await turn.result()).text).toBe('One two.');
+    expect(Object.values(textsOf(reader.events))).toEqual(['One two.']);
+    expect(calls.filter((call) => call === 'SendStreamingMessage')).toHaveLength(1);
+  });
+
+  it('says that nobody is there', async () => {
+    const free = createTcpServer();
+    await once(free.listen(0, '127.0.0.1'), 'listening');
+    const { port } = free.address() as AddressInfo;
+    await new Promise((resolve) => free.close(resolve));
+    const url = await cardAt(cardOf(`127.0.0.1:${port}`));
+    const far = await remoteAgent({ url, origins: [`http://127.0.0.1:${port}`], silenceMs: 1 });
+    await expect(far.run('Go.')).rejects.toMatchObject({ code: 'PROVIDER_UNREACHABLE' });
+  });
+
+  it('goes to no address that was not named, and says which to name', async () => {
+    const { calls, port } = await wire({});
+    const url = await cardAt(cardOf(`127.0.0.1:${port}`));
+    await expect(remoteAgent({ url }).then((far) => far.run('Go.'))).rejects.toMatchObject({
+      code: 'PROVIDER_PROTOCOL',
+      message: expect.stringContaining(`add https://127.0.0.1:${port} to origins`),
+    });
+    expect(calls).toEqual([]);
+  });
+
+  it('is not chosen before another binding unless its address is named', async () => {
+    const { port } = await wire({});
+    const bindings = [{ url: 'http://127.0.0.1:9/', protocolBinding: 'JSONRPC', protocolVersion: '1.0' }];
+    const url = await cardAt(cardOf(`127.0.0.1:${port}`, bindings));
+    await expect(remoteAgent({ url }).then((far) => far.run('Go.'))).rejects.toMatchObject({
+      message: expect.stringContaining('is found at http://127.0.0.1:9'),
+    });
+  });
+
+  it.each([
+    ['127.0.0.1:%', 'https://127.0.0.1:%'],
+    ['https://127.0.0.1:%/a2a', 'https://127.0.0.1:%'],
+    ['grpcs://127.0.0.1:%', 'https://127.0.0.1:%'],
+  ])('begins TLS with %s where %s is named, and sends nothing in the clear', async (address, origin) => {
+    const first = gate();
+    let bytes = Buffer.alloc(0);
+    const tcp = createTcpServer((socket) => {
+      socket.on('error', () => {});
+      socket.once('data', (given) => {
+        bytes = given;
+        socket.destroy();
+        first.open();
+      });
+    });
+    await once(tcp.listen(0, '127.0.0.1'), 'listening');
+    on.after(() => tcp.close());
+    const port = String((tcp.address() as AddressInfo).port);
+    const url = await cardAt(cardOf(address.replace('%', port)));
+    const far = await remoteAgent({ url, origins: [origin.replace('%', port)], auth: { bearer: key }, silenceMs: 1 });
+    await expect(far.run('Go.')).rejects.toMatchObject({ code: expect.stringMatching(/^PROVIDER_(UNREACH|STREAM)/) });
+    await first.pass();
+    // A handshake of TLS.
+    expect([...bytes.subarray(0, 2)]).toEqual([0x16, 0x03]);
+  });
+
+  it('speaks no plaintext to an address with TLS', async () => {
+    const { calls, port } = await wire({});
+    const url = await cardAt(cardOf(`https://127.0.0.1:${port}`));
+    const far = remoteAgent({ url, origins: [`http://127.0.0.1:${port}`] }).then((agent) => agent.run('Go.'));
+    await expect(far).rejects.toMatchObject({ code: 'PROVIDER_PROTOCOL' });
+    expect(calls).toEqual([]);
+  });
+});
