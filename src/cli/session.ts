@@ -27,7 +27,8 @@ export interface Session {
   /** Runs the turns, and remembers what was said in each conversation where the store keeps the journals. */
   readonly agent: Agent;
   readonly store: OpenStore;
-  readonly tools: readonly ToolDefinition['function'][];
+  /** What the model may call. Errors: those of the providers of tools. */
+  tools(): Promise<readonly ToolDefinition['function'][]>;
   readonly modelLabel: string;
   readonly modelUrl: string;
   /** Absent where nobody asked for spans. */
@@ -91,11 +92,10 @@ export async function openSession(options: SessionOptions): Promise<Session> {
       retry: null,
       ...(options.shutdown && { shutdown: options.shutdown }),
     });
-    const definitions = (await Promise.all(toolProviders.map((each) => each.getTools(nobody)))).flat();
     return {
       agent: runs,
       store,
-      tools: definitions.map((definition) => definition.function),
+      tools: () => offeredBy(toolProviders),
       modelLabel: model.label,
       modelUrl: model.baseUrl,
       trace,
@@ -131,7 +131,8 @@ async function sessionOf(
       logger: queueLogger(terminal, { store: settings, flags }),
     });
     agent = shutdown ? loaded.with({ shutdown }) : loaded;
-    return { agent, store, tools: [], modelLabel: loaded.name, modelUrl: '', trace, close };
+    const tools = () => offeredBy(loaded.toolProviders);
+    return { agent, store, tools, modelLabel: loaded.name, modelUrl: '', trace, close };
   } catch (thrown) {
     await close();
     throw thrown;
@@ -143,6 +144,11 @@ export const defaultLeaseMs = 10_000;
 
 /** The caller of a list of tools outside of any turn. */
 const nobody = { taskId: '', agentId: 'millrace', contextId: '', metadata: {}, authContext: undefined };
+
+async function offeredBy(providers: readonly ToolProvider[]): Promise<readonly ToolDefinition['function'][]> {
+  const definitions = await Promise.all(providers.map((each) => each.getTools(nobody)));
+  return definitions.flat().map((definition) => definition.function);
+}
 
 /** Those of the file, else the built-in ones: those for files only where there is a workspace. */
 export async function toolsOf(file: string | undefined, workspace?: WorkspaceOptions): Promise<ToolProvider> {

@@ -6,7 +6,7 @@ import type { TraceFlags } from './trace-view.ts';
 
 /** What the command line says about turns, new and resumed ones. */
 export interface TurnFlags extends ModelFlags, StoreFlags, TraceFlags {
-  /** A module whose default export is an agent, of turns that exist. */
+  /** A module whose default export is an agent. */
   readonly agent?: string;
   /** A file of tools, in place of the built-in ones. */
   readonly tools?: string;
@@ -52,11 +52,11 @@ export function addModelFlags(command: Command): Command {
     );
 }
 
-/** Adds the option that names the agent of a turn that exists. */
+/** Adds the option that names an agent in place of a model and tools. */
 export function addAgentFlag(command: Command): Command {
   return command.option(
     '--agent <file>',
-    'an ES module whose default export is the agent of the turn, or the options of one, in place of a model and tools',
+    'an ES module whose default export is the agent, or the options of one, in place of a model and tools',
   );
 }
 

@@ -19,17 +19,18 @@ import { chatCommand, type TaskPlace, turnSettings, withKeptFlags } from '../nex
 import { explainLost, followTurn } from '../play-turn.ts';
 import { type Printer, TextPrinter } from '../printer.ts';
 import { askQuestions, showWaiting } from '../questions.ts';
+import { checkAgentFlag } from '../served-agent.ts';
 import { lengthOf, openSession, openTurnOf, type Session } from '../session.ts';
 import { turnStore } from '../store.ts';
 import { complain, note, type Terminal } from '../terminal.ts';
 import { showWaterfall } from '../trace-view.ts';
-import { addContextFlag, addNewTurnFlags, type NewTurnFlags } from '../turn-flags.ts';
+import { addAgentFlag, addContextFlag, addNewTurnFlags, type NewTurnFlags } from '../turn-flags.ts';
 
 const interruptedByKey = 130;
 
 /** Adds `millrace chat`: many turns in the terminal. */
 export function addChatCommand(program: Command, host: CommandHost): void {
-  addContextFlag(addNewTurnFlags(program.command('chat')))
+  addAgentFlag(addContextFlag(addNewTurnFlags(program.command('chat'))))
     .summary('chat: many turns, one conversation')
     .description(
       'Chat in the terminal, and answer questions of a turn. Ctrl-C stops an answer; at the prompt it exits. Also reads lines from a pipe.',
@@ -38,6 +39,7 @@ export function addChatCommand(program: Command, host: CommandHost): void {
 }
 
 async function chat(flags: ChatFlags, host: CommandHost): Promise<void> {
+  checkAgentFlag(flags);
   const { terminal } = host;
   const model = modelSettings(flags, terminal.env);
   const store = turnStore(flags, terminal.env);
@@ -47,7 +49,7 @@ async function chat(flags: ChatFlags, host: CommandHost): Promise<void> {
     const lines = host.stdin.isTTY ? typed(interruption, host) : piped(interruption, host);
     try {
       const talk = new Chat({ session, host, flags, lines, interruption });
-      if (host.stdin.isTTY) greet(session, terminal);
+      if (host.stdin.isTTY) await greet(session, terminal);
       host.exitCode = await (host.stdin.isTTY ? talkTyped : talkPiped)({ talk, lines, interruption, host });
       talk.leave();
     } finally {
@@ -115,9 +117,10 @@ async function take(entry: string, talk: Chat): Promise<Said> {
   return talk.say(entry);
 }
 
-function greet(session: Session, { stderr, errorStyle }: Terminal): void {
+async function greet(session: Session, { stderr, errorStyle }: Terminal): Promise<void> {
   const { bold, dim, glyphs } = errorStyle;
-  const about = `${session.modelLabel} ${glyphs.dot} ${session.tools.length} tools ${glyphs.dot} /help`;
+  const tools = count((await session.tools()).length, 'tool');
+  const about = `${session.modelLabel} ${glyphs.dot} ${tools} ${glyphs.dot} /help`;
   void stderr.write(`${bold('millrace chat')} ${dim(`${glyphs.dot} ${about}`)}\n\n`);
 }
 
@@ -169,7 +172,7 @@ class Chat {
     const { session, host } = this.#options;
     if (name === '/quit' || name === '/exit') return false;
     if (name === '/help') this.#list(commands);
-    else if (name === '/tools') this.#list(session.tools.map((tool) => [tool.name, tool.description]));
+    else if (name === '/tools') this.#list((await session.tools()).map((tool) => [tool.name, tool.description]));
     else if (name === '/trace') await this.#showSpans();
     else complain(host.terminal, `${name} is not a command; /help lists them`);
     return true;

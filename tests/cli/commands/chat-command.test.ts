@@ -48,6 +48,16 @@ describe('H-43 millrace chat asks in place, from a pipe', () => {
     server.assertDone();
   });
 
+  it('the agent of a file asks too, lists its tools, and excludes the flags that it replaces', async () => {
+    const agent = fileURLToPath(new URL('asking-agent.mjs', import.meta.url));
+    const end = await runInProcess(['chat', '--agent', agent], { stdin: '/tools\nRefund.\ny\n' });
+    expect(end).toMatchObject({ exitCode: 0, stdout: 'So: refunded\n' });
+    expect(end.stderr).toMatch(/refund +Refunds, if somebody says so/);
+    expect(end.stderr).toContain('refund needs approval');
+    const both = await runInProcess(['chat', '--agent', agent, '--tools', tools], { stdin: '' });
+    expect(both).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--agent brings its model') });
+  });
+
   it('the end of the input leaves the turn as it waits, exit code 3, with the command that answers', async () => {
     const folder = temporaryFolder({});
     const where = ['--tools', tools, '--store', `lmdb:${folder.path}`];
