@@ -3,6 +3,7 @@
 // what it would do. Where a step before the tag fails, the files are again as they were.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { parseArgs } from 'node:util';
 
 const { values, positionals } = parseArgs({
@@ -13,7 +14,6 @@ const [version = ''] = positionals;
 const date = values.date ?? new Date().toISOString().slice(0, 10);
 const tag = `v${version}`;
 const tarball = `millrace-${version}.tgz`;
-const edited = ['package.json', 'package-lock.json', 'CHANGELOG.md', 'src/version.ts'];
 const stop = (message) => {
   console.error(message);
   process.exit(1);
@@ -23,6 +23,15 @@ const run = (command, ...args) => {
   if (!values['dry-run']) execFileSync(command, args, { stdio: 'inherit' });
 };
 const git = (...args) => execFileSync('git', args, { encoding: 'utf8' }).trim();
+/** The package that makes projects, and those that it makes: they name the version too. */
+const projects = git('ls-files', 'create-millrace/package.json', 'examples/quick-starts/*/package.json')
+  .split('\n')
+  .filter(Boolean);
+const edited = ['package.json', 'package-lock.json', 'CHANGELOG.md', 'src/version.ts', ...projects];
+const published = [
+  tarball,
+  ...projects.filter((file) => file.startsWith('create-')).map((file) => `./${dirname(file)}`),
+];
 
 if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version)) stop('Usage: npm run release -- VERSION, e.g. 0.2.0');
 if (!/^\d{4}-\d{2}-\d{2}$/.test(date)) stop(`--date must be YYYY-MM-DD, got ${date}`);
@@ -46,6 +55,10 @@ try {
       'src/version.ts',
       source.replace(/'[^']*';$/m, () => `'${version}';`),
     );
+    for (const file of projects) {
+      const named = readFileSync(file, 'utf8').replace(/(?<="version": ")[^"]*/, version);
+      writeFileSync(file, named.replace(/(?<="millrace": ")[^"]*/, `^${version}`));
+    }
   }
   run('npm', 'test');
   run('npm', 'run', 'check');
@@ -60,13 +73,17 @@ try {
   rmSync(tarball, { force: true });
   stop(`Not released, nothing is changed: ${error.message}`);
 }
+const commands = published.map((path) => `npm publish ${path}`);
 if (!values.publish) {
-  console.log(`Not published. Push the commit and ${tag}, and run: npm publish ${tarball}`);
+  console.log(`Not published. Push the commit and ${tag}, and run: ${commands.join(' && ')}`);
 } else {
-  try {
-    run('npm', 'publish', tarball);
-  } catch (error) {
-    stop(`Committed and tagged ${tag}, but not published: ${error.message}. Run again: npm publish ${tarball}`);
+  for (const [index, path] of published.entries()) {
+    try {
+      run('npm', 'publish', path);
+    } catch (error) {
+      const left = commands.slice(index).join(' && ');
+      stop(`Committed and tagged ${tag}, but not published: ${error.message}. Run again: ${left}`);
+    }
   }
   console.log(`Published. Push the commit and ${tag}.`);
 }

@@ -51,8 +51,24 @@ const parts = {
   'ai-sdk-7': findAiSdk7,
   'front-ends': findFrontEnds,
   vendors: findVendors,
-  bun: async () => ({ version: await output('bun', '--version'), bin: 'bun' }),
-  deno: async () => ({ version: /^deno (\S+)/.exec(await output('deno', '--version'))?.[1], bin: 'deno' }),
+  bun: () => findRuntime('bun'),
+  deno: () => findRuntime('deno'),
+};
+
+/** The one that is installed, else that of the package. */
+async function findRuntime(name) {
+  const found = async (bin) => ({ version: /\d+\.\d+\.\d+/.exec(await output(bin, '--version'))?.[0], bin });
+  return found(name).catch(async () => {
+    await runtimes();
+    return found(join(root, 'tests/runtimes/node_modules/.bin', name));
+  });
+}
+
+/** Both come with one installation. */
+let installing;
+const runtimes = () => {
+  installing ??= besides('tests/runtimes', 'deno');
+  return installing;
 };
 
 async function findLiteLLM() {

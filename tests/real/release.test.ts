@@ -16,6 +16,8 @@ const versions = () => [
   JSON.parse(text('package.json')).version,
   JSON.parse(text('package-lock.json')).version,
   /'(.*)'/.exec(text('src/version.ts'))?.[1],
+  JSON.parse(text('create-millrace/package.json')).version,
+  JSON.parse(text('examples/quick-starts/node/package.json')).dependencies.millrace.replace('^', ''),
 ];
 
 /** A repository with a package that npm does not publish, whose checks are these commands. */
@@ -30,6 +32,12 @@ function repository(scripts: Readonly<Record<string, string>>): void {
   writeFileSync(join(folder, 'package-lock.json'), JSON.stringify(lock));
   writeFileSync(join(folder, 'CHANGELOG.md'), changelog);
   mkdirSync(join(folder, 'src'));
+  mkdirSync(join(folder, 'create-millrace'));
+  const create = { name: 'create-millrace', version: '0.1.0', publishConfig: { registry } };
+  writeFileSync(join(folder, 'create-millrace/package.json'), JSON.stringify(create, null, 2));
+  mkdirSync(join(folder, 'examples/quick-starts/node'), { recursive: true });
+  const quickStart = { private: true, dependencies: { millrace: '^0.1.0' } };
+  writeFileSync(join(folder, 'examples/quick-starts/node/package.json'), JSON.stringify(quickStart, null, 2));
   writeFileSync(join(folder, 'src/version.ts'), "export const packageVersion = '0.1.0';\n");
   writeFileSync(join(folder, '.gitignore'), '*.tgz\n');
   git('init', '--quiet');
@@ -62,7 +70,7 @@ describe('a release', () => {
     repository({ check: `node -e "process.exit(require('./package.json').version === '0.2.0' ? 0 : 1)"` });
     const { status, printed } = release('0.2.0', '--date', '2026-02-03');
     expect([status, printed]).toEqual([0, expect.stringContaining('Not published.')]);
-    expect(versions()).toEqual(['0.2.0', '0.2.0', '0.2.0']);
+    expect(versions()).toEqual(Array(5).fill('0.2.0'));
     expect(text('CHANGELOG.md')).toContain('## Unreleased\n\n## 0.2.0 - 2026-02-03\n\n### Added\n\n- A thing.\n');
     expect(git('log', '-1', '--format=%s %D')).toMatch(/^release: 0\.2\.0 .*tag: v0\.2\.0/);
     expect(git('status', '--porcelain')).toBe('');
@@ -74,7 +82,7 @@ describe('a release', () => {
     const { status, printed } = release('0.2.0', '--publish');
     expect([status, printed]).toEqual([1, expect.stringContaining('nothing is changed')]);
     expect(printed).not.toContain('npm publish');
-    expect(versions()).toEqual(['0.1.0', '0.1.0', '0.1.0']);
+    expect(versions()).toEqual(Array(5).fill('0.1.0'));
     expect(text('CHANGELOG.md')).toBe(changelog);
     expect([git('status', '--porcelain'), git('tag'), git('log', '--format=%s')]).toEqual(['', '', 'first']);
     expect(existsSync(join(folder, 'millrace-0.2.0.tgz'))).toBe(false);
@@ -84,13 +92,16 @@ describe('a release', () => {
     repository({});
     writeFileSync(join(folder, '.git/hooks/pre-commit'), '#!/bin/sh\nexit 1\n', { mode: 0o755 });
     expect(release('0.2.0').status).toBe(1);
-    expect([git('status', '--porcelain'), git('tag'), ...versions()]).toEqual(['', '', '0.1.0', '0.1.0', '0.1.0']);
+    expect([git('status', '--porcelain'), git('tag'), ...versions()]).toEqual(['', '', ...Array(5).fill('0.1.0')]);
   });
 
   it('is published last: where that fails it is committed and tagged, and the command to repeat is printed', () => {
     repository({});
     const { status, printed } = release('0.2.0', '--publish');
-    expect([status, printed]).toEqual([1, expect.stringContaining('Run again: npm publish millrace-0.2.0.tgz')]);
+    expect([status, printed]).toEqual([
+      1,
+      expect.stringContaining('Run again: npm publish millrace-0.2.0.tgz && npm publish ./create-millrace'),
+    ]);
     expect(printed).toContain(`logged in to ${registry}`);
     expect([git('tag'), git('log', '-1', '--format=%s')]).toEqual(['v0.2.0', 'release: 0.2.0']);
   });
@@ -105,6 +116,6 @@ describe('a release', () => {
     expect(release('0.2.0', '--dry-run').status).toBe(0);
     writeFileSync(join(folder, 'CHANGELOG.md'), '# Changelog\n\n## Unreleased\n\n## 0.1.0 - 2026-01-01\n');
     expect(release('0.2.0').printed).toContain('no entries under "## Unreleased"');
-    expect([git('tag'), ...versions()]).toEqual(['v0.3.0', '0.1.0', '0.1.0', '0.1.0']);
+    expect([git('tag'), ...versions()]).toEqual(['v0.3.0', ...Array(5).fill('0.1.0')]);
   });
 });

@@ -1,0 +1,30 @@
+import { LmdbStateStore } from 'millrace/lmdb';
+import { uiMessageHandler } from 'millrace/ui';
+import support from './agent.ts';
+
+const store = new LmdbStateStore({ path: '.millrace' });
+const stopping = new AbortController();
+const agent = support.with({ taskStateStore: store, shutdown: stopping.signal });
+
+// Everybody is one user here: return the id of the user whose session you have verified.
+const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
+const page = Bun.file(new URL('page.html', import.meta.url));
+
+const server = Bun.serve({
+  port: Number(process.env['PORT'] ?? 3000),
+  // Others may ask only once scopeOf tells users apart.
+  hostname: '127.0.0.1',
+  // Longer than the 15 s after which a silent stream sends a heartbeat; the default is 10.
+  idleTimeout: 60,
+  routes: { '/api/chat': chat, '/api/chat/*': chat, '/': () => new Response(page) },
+});
+console.log(`Open ${server.url}`);
+
+// Tools get time to finish, and the next process resumes the turns.
+process.once('SIGTERM', async () => {
+  stopping.abort();
+  chat.close();
+  await agent.close();
+  await server.stop(true);
+  await store.close();
+});

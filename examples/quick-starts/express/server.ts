@@ -1,0 +1,32 @@
+import { fileURLToPath } from 'node:url';
+import { getRequestListener } from '@hono/node-server';
+import express from 'express';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { uiMessageHandler } from 'millrace/ui';
+import support from './agent.ts';
+
+const store = new LmdbStateStore({ path: '.millrace' });
+const stopping = new AbortController();
+const agent = support.with({ taskStateStore: store, shutdown: stopping.signal });
+
+// Everybody is one user here: return the id of the user whose session you have verified.
+const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
+const page = fileURLToPath(new URL('page.html', import.meta.url));
+
+const app = express();
+// Before express.json(): it reads the body itself.
+app.all('/api/chat{/*path}', getRequestListener(chat));
+app.get('/', (_request, response) => response.sendFile(page));
+const port = Number(process.env['PORT'] ?? 3000);
+// Others may ask only once scopeOf tells users apart.
+const server = app.listen(port, '127.0.0.1', () => console.log(`Open http://localhost:${port}`));
+
+// Tools get time to finish, and the next process resumes the turns.
+process.once('SIGTERM', async () => {
+  stopping.abort();
+  chat.close();
+  server.close();
+  await agent.close();
+  server.closeAllConnections();
+  await store.close();
+});

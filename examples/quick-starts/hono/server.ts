@@ -1,0 +1,32 @@
+import { readFileSync } from 'node:fs';
+import { serve } from '@hono/node-server';
+import { Hono } from 'hono';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { uiMessageHandler } from 'millrace/ui';
+import support from './agent.ts';
+
+const store = new LmdbStateStore({ path: '.millrace' });
+const stopping = new AbortController();
+const agent = support.with({ taskStateStore: store, shutdown: stopping.signal });
+
+// Everybody is one user here: return the id of the user whose session you have verified.
+const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
+const page = readFileSync(new URL('page.html', import.meta.url), 'utf8');
+
+const app = new Hono();
+app.all('/api/chat/*', ({ req }) => chat(req.raw));
+app.get('/', (context) => context.html(page));
+const port = Number(process.env['PORT'] ?? 3000);
+// Others may ask only once scopeOf tells users apart.
+const server = serve({ fetch: app.fetch, port, hostname: '127.0.0.1' });
+console.log(`Open http://localhost:${port}`);
+
+// Tools get time to finish, and the next process resumes the turns.
+process.once('SIGTERM', async () => {
+  stopping.abort();
+  chat.close();
+  server.close();
+  await agent.close();
+  if ('closeAllConnections' in server) server.closeAllConnections();
+  await store.close();
+});

@@ -1,0 +1,4 @@
+import { chat } from '../../../../lib/chat';
+
+export const GET = chat;
+export const POST = chat;

@@ -1,0 +1,245 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import pLimit from 'p-limit';
+import { pack } from '../packed-package.ts';
+import { kill } from '../stores/lmdb/child-programs.ts';
+import { freePort } from '../stores/redis/free-port.ts';
+import { describeReal, type PartName, realPart } from './real-part.ts';
+
+const run = promisify(execFile);
+const minutes = 60_000;
+const folder = mkdtempSync(join(tmpdir(), 'millrace-quick-starts-'));
+
+/** How each is started where users have it in production, and what it needs besides Node.js. */
+const quickStarts: Readonly<Record<string, { readonly start: readonly string[]; readonly part?: PartName }>> = {
+  node: { start: ['node', '--import', 'tsx', 'server.ts'] },
+  express: { start: ['node', '--import', 'tsx', 'server.ts'] },
+  fastify: { start: ['node', '--import', 'tsx', 'server.ts'] },
+  hono: { start: ['node', '--import', 'tsx', 'server.ts'] },
+  next: { start: ['node', 'node_modules/next/dist/bin/next', 'start', '-H', '127.0.0.1'] },
+  bun: { start: ['bun', 'server.ts'], part: 'bun' },
+  deno: { start: ['deno', 'run', '-A', 'server.ts'], part: 'deno' },
+};
+const isThere = ({ part }: { readonly part?: PartName }) => part === undefined || realPart(part).missing === undefined;
+
+/** With the programs of the parts first, so that scripts of a package.json find them. */
+const environment = (): NodeJS.ProcessEnv => {
+  const programs = (['bun', 'deno'] as const).flatMap((name) => realPart(name).bin ?? []).map((bin) => dirname(bin));
+  const path = [...programs, process.env['PATH']].join(delimiter);
+  return { ...process.env, PATH: path, NEXT_TELEMETRY_DISABLED: '1', NODE_ENV: undefined, MODEL: undefined };
+};
+
+/** A quick start as a user has it: generated, installed with the packed package, compiled and tested by its own scripts. */
+async function prepare(name: string, { tarball, create }: { readonly tarball: string; readonly create: string }) {
+  const options = { cwd: join(folder, name), env: environment() };
+  await run(process.execPath, [create, name, '--framework', name], { cwd: folder });
+  await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', '--silent', tarball], options);
+  if (name === 'next') addCancelRoute(options.cwd);
+  const scripts = name === 'next' ? ['test', 'build'] : ['test', 'typecheck'];
+  for (const script of scripts) await run('npm', ['run', '--silent', script], options);
+}
+
+/** A second handler, whose turns end with their client. */
+function addCancelRoute(project: string): void {
+  const route = join(project, 'app/api/cancel/[[...path]]');
+  mkdirSync(route, { recursive: true });
+  writeFileSync(
+    join(route, 'route.ts'),
+    `import { InMemoryStateStore } from 'millrace';
+import { uiMessageHandler } from 'millrace/ui';
+import support from '../../../../agent';
+const agent = support.with({ taskStateStore: new InMemoryStateStore() });
+const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', onDisconnect: 'cancel' });
+export const GET = chat;
+export const POST = chat;
+`,
+  );
+}
+
+interface Part {
+  readonly type: string;
+  readonly text?: string;
+  readonly state?: string;
+  readonly output?: unknown;
+}
+
+interface Client {
+  readonly messages: readonly {
+    readonly role: string;
+    readonly parts: readonly Part[];
+    readonly metadata?: { readonly state: string };
+  }[];
+  readonly status: string;
+  readonly error?: string;
+}
+
+async function clientOf(api: string, chat: string, what: 'ask' | 'resume'): Promise<Client> {
+  const { stdout } = await run(process.execPath, ['quick-start-client.mjs', api, chat, what], {
+    cwd: 'tests/front-ends',
+  });
+  return JSON.parse(stdout);
+}
+
+/** A question that the demo model takes some seconds to repeat. */
+const longQuestion = `What is the status of order A-1 ${'that I have been waiting for '.repeat(6)}?`;
+
+/** Asks, reads the first words of the answer, and gives how the connection is dropped. */
+async function begin(api: string, chat: string): Promise<() => void> {
+  const message = { id: 'm1', role: 'user', parts: [{ type: 'text', text: longQuestion }] };
+  const headers = { 'content-type': 'application/json' };
+  const left = new AbortController();
+  const body = JSON.stringify({ id: chat, messages: [message] });
+  const response = await fetch(api, { method: 'POST', headers, body, signal: left.signal });
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  for (let text = ''; !text.includes('tool-output-available'); ) {
+    const { value = '', done } = (await reader?.read()) ?? { done: true };
+    if (done) throw new Error(`The stream ended:\n${text}`);
+    text += value;
+  }
+  return () => {
+    left.abort();
+    reader?.cancel().catch(() => {});
+  };
+}
+
+async function stateIn(api: string, chat: string, state: string, ms: number): Promise<string | undefined> {
+  for (const until = Date.now() + ms; ; ) {
+    const response = await fetch(`${api}/${chat}/messages`);
+    const messages: Client['messages'] = response.ok ? JSON.parse(await response.text()) : [];
+    const found = messages.at(-1)?.metadata?.state;
+    if (found === state || Date.now() > until) return found;
+    await new Promise((done) => setTimeout(done, 20));
+  }
+}
+
+class Server {
+  readonly api: string;
+  readonly #child: ChildProcess;
+  readonly #log: string[] = [];
+
+  private constructor(name: string, port: number) {
+    const [command = '', ...args] = quickStarts[name]?.start ?? [];
+    const env = { ...environment(), PORT: String(port) };
+    this.#child = spawn(command === 'node' ? process.execPath : command, args, { cwd: join(folder, name), env });
+    for (const stream of [this.#child.stdout, this.#child.stderr])
+      stream?.on('data', (text) => this.#log.push(String(text)));
+    this.api = `http://127.0.0.1:${port}/api/chat`;
+  }
+
+  static async start(name: string): Promise<Server> {
+    const server = new Server(name, await freePort());
+    for (const until = Date.now() + minutes; !(await server.#shows()); ) {
+      if (server.#child.exitCode !== null || Date.now() > until) {
+        await server.kill();
+        throw new Error(`${name} did not start:\n${server.#log.join('')}`);
+      }
+      await new Promise((done) => setTimeout(done, 50));
+    }
+    return server;
+  }
+
+  /** Whether its page is there. */
+  async #shows(): Promise<boolean> {
+    const response = await fetch(new URL('/', this.api)).catch(() => undefined);
+    return (await response?.text())?.includes('<title>Support</title>') === true;
+  }
+
+  /** How it ends within 10 s of SIGTERM. */
+  async terminate(): Promise<string | number | null> {
+    const ended = once(this.#child, 'exit', { signal: AbortSignal.timeout(10_000) });
+    this.#child.kill('SIGTERM');
+    const [code, signal] = await ended;
+    return signal ?? code;
+  }
+
+  kill(): Promise<unknown> {
+    return kill(this.#child);
+  }
+}
+
+/** What preparing each came to. */
+const prepared = new Map<string, Promise<void>>();
+const running: Server[] = [];
+const started = async (name: string): Promise<Server> => {
+  const server = await Server.start(name);
+  running.push(server);
+  return server;
+};
+
+beforeAll(async () => {
+  const tarball = await pack(folder);
+  const packed = await run('npm', ['pack', '--silent', '--pack-destination', folder], { cwd: 'create-millrace' });
+  await run('tar', ['-xzf', packed.stdout.trim()], { cwd: folder });
+  const limit = pLimit(3);
+  for (const [name, each] of Object.entries(quickStarts)) {
+    if (!isThere(each)) continue;
+    const done = limit(() => prepare(name, { tarball, create: join(folder, 'package/index.js') }));
+    done.catch(() => {});
+    prepared.set(name, done);
+  }
+}, 2 * minutes);
+afterAll(async () => {
+  await Promise.all(running.map((server) => server.kill()));
+  await Promise.allSettled(prepared.values());
+  rmSync(folder, { recursive: true, force: true });
+}, 2 * minutes);
+
+for (const [name, { part }] of Object.entries(quickStarts)) {
+  describeReal(part ? ['front-ends', part] : ['front-ends'], `the quick start of ${name}`, () => {
+    let server: Server;
+
+    beforeAll(async () => {
+      await prepared.get(name);
+      server = await started(name);
+    }, 5 * minutes);
+    afterAll(() => server?.kill());
+
+    it('answers the client of the AI SDK, and refunds once that is approved', async () => {
+      const { messages, status, error } = await clientOf(server.api, 'asked', 'ask');
+      expect([status, error]).toEqual(['ready', undefined]);
+      expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
+      const tools = messages.flatMap(({ parts }) => parts.filter(({ type }) => type === 'dynamic-tool'));
+      expect(tools).toMatchObject([
+        { state: 'output-available', output: 'Order A-1 is shipped.' },
+        { state: 'output-available', output: 'Refunded 12000 cents for order A-2.' },
+      ]);
+      expect(messages.at(-1)?.parts.at(-1)?.text).toContain('refund_order says: Refunded 12000 cents for order A-2.');
+    });
+
+    it(`V-09 in ${name} leaves a turn alone whose client disconnects`, async () => {
+      const leave = await begin(server.api, 'left');
+      leave();
+      expect(await stateIn(server.api, 'left', 'completed', 15_000)).toBe('completed');
+    });
+
+    if (name === 'next')
+      it('V-09 in next cancels a turn within a second of its client’s leaving, with cancel', async () => {
+        const api = server.api.replace('/chat', '/cancel');
+        const leave = await begin(api, 'left');
+        leave();
+        expect(await stateIn(api, 'left', 'canceled', 1_000)).toBe('canceled');
+      });
+
+    it('ends at SIGTERM in the middle of an answer, which the next process completes; the conversation is there', async () => {
+      const leave = await begin(server.api, 'interrupted');
+      // Next.js ends itself, as the signal would have.
+      expect(await server.terminate()).toBe(name === 'next' ? 143 : 0);
+      leave();
+      server = await started(name);
+      const { messages, error } = await clientOf(server.api, 'interrupted', 'resume');
+      expect(error).toBe(undefined);
+      expect(messages.map(({ role, metadata }) => [role, metadata?.state])).toEqual([
+        ['user', undefined],
+        ['assistant', 'completed'],
+      ]);
+      expect(messages.at(-1)?.parts.at(-1)?.text).toContain(longQuestion.slice(0, -2));
+      const before = await clientOf(server.api, 'asked', 'resume');
+      expect(before.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
+    });
+  });
+}
