@@ -1,3 +1,4 @@
+import { chatPage } from 'millrace/chat';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { uiMessageHandler } from 'millrace/ui';
 import support from './agent.ts';
@@ -8,7 +9,7 @@ const agent = support.with({ taskStateStore: store, shutdown: stopping.signal })
 
 // Everybody is one user here: return the id of the user whose session you have verified.
 const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
-const page = Bun.file(new URL('page.html', import.meta.url));
+const page = chatPage({ title: 'Support', suggestions: ['Refund order A-2, please.'] });
 
 const server = Bun.serve({
   port: Number(process.env['PORT'] ?? 3000),
@@ -16,7 +17,7 @@ const server = Bun.serve({
   hostname: '127.0.0.1',
   // Longer than the 15 s after which a silent stream sends a heartbeat; the default is 10.
   idleTimeout: 60,
-  routes: { '/api/chat': chat, '/api/chat/*': chat, '/': () => new Response(page) },
+  routes: { '/api/chat': chat, '/api/chat/*': chat, '/': page },
 });
 console.log(`Open ${server.url}`);
 

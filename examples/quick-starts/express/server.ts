@@ -1,6 +1,6 @@
-import { fileURLToPath } from 'node:url';
 import { getRequestListener } from '@hono/node-server';
 import express from 'express';
+import { chatPage } from 'millrace/chat';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { uiMessageHandler } from 'millrace/ui';
 import support from './agent.ts';
@@ -11,12 +11,12 @@ const agent = support.with({ taskStateStore: store, shutdown: stopping.signal })
 
 // Everybody is one user here: return the id of the user whose session you have verified.
 const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
-const page = fileURLToPath(new URL('page.html', import.meta.url));
+const page = chatPage({ title: 'Support', suggestions: ['Refund order A-2, please.'] });
 
 const app = express();
 // Before express.json(): it reads the body itself.
 app.all('/api/chat{/*path}', getRequestListener(chat));
-app.get('/', (_request, response) => response.sendFile(page));
+app.get('/', getRequestListener(page));
 const port = Number(process.env['PORT'] ?? 3000);
 // Others may ask only once scopeOf tells users apart.
 const server = app.listen(port, '127.0.0.1', () => console.log(`Open http://localhost:${port}`));

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
+import { chatPage } from 'millrace/chat';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { uiMessageHandler } from 'millrace/ui';
 import support from './agent.ts';
@@ -11,11 +11,11 @@ const agent = support.with({ taskStateStore: store, shutdown: stopping.signal })
 
 // Everybody is one user here: return the id of the user whose session you have verified.
 const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
-const page = readFileSync(new URL('page.html', import.meta.url), 'utf8');
+const page = chatPage({ title: 'Support', suggestions: ['Refund order A-2, please.'] });
 
 const app = new Hono();
 app.all('/api/chat/*', ({ req }) => chat(req.raw));
-app.get('/', (context) => context.html(page));
+app.get('/', ({ req }) => page(req.raw));
 const port = Number(process.env['PORT'] ?? 3000);
 // Others may ask only once scopeOf tells users apart.
 const server = serve({ fetch: app.fetch, port, hostname: '127.0.0.1' });

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
+import { chatPage } from 'millrace/chat';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { uiMessageHandler } from 'millrace/ui';
 import support from './agent.ts';
@@ -11,14 +11,15 @@ const agent = support.with({ taskStateStore: store, shutdown: stopping.signal })
 
 // Everybody is one user here: return the id of the user whose session you have verified.
 const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
-const page = readFileSync(new URL('page.html', import.meta.url));
+const page = chatPage({ title: 'Support', suggestions: ['Refund order A-2, please.'] });
 
-const answerChat = getRequestListener(chat);
-const server = createServer((request, response) => {
-  if (request.url?.startsWith('/api/chat')) return answerChat(request, response);
-  if (request.url === '/') return response.setHeader('content-type', 'text/html').end(page);
-  response.writeHead(404).end();
-});
+const server = createServer(
+  getRequestListener((request) => {
+    const { pathname } = new URL(request.url);
+    if (pathname.startsWith('/api/chat')) return chat(request);
+    return pathname === '/' ? page(request) : new Response(null, { status: 404 });
+  }),
+);
 const port = Number(process.env['PORT'] ?? 3000);
 // Others may ask only once scopeOf tells users apart.
 server.listen(port, '127.0.0.1', () => console.log(`Open http://localhost:${port}`));
