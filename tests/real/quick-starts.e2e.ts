@@ -6,6 +6,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import pLimit from 'p-limit';
+import { type Browser, chromium } from 'playwright-core';
 import { pack } from '../packed-package.ts';
 import { kill } from '../stores/lmdb/child-programs.ts';
 import { freePort } from '../stores/redis/free-port.ts';
@@ -243,3 +244,28 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
     });
   });
 }
+
+describeReal(['front-ends', 'chromium'], 'the page of the quick start of next', () => {
+  let browser: Browser;
+
+  beforeAll(async () => {
+    await prepared.get('next');
+    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+  }, 5 * minutes);
+  afterAll(() => browser?.close());
+
+  it('V-03 asks for the approval again after a reload, and shows the answer after the next one', async () => {
+    const { api } = await started('next');
+    const page = await browser.newPage();
+    await page.goto(new URL('/', api).href);
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByRole('button', { name: 'Approve' }).waitFor();
+    await page.reload();
+    await page.getByRole('button', { name: 'Approve' }).click();
+    const answer = page.getByText('refund_order says: Refunded 12000 cents for order A-2.');
+    await answer.waitFor();
+    await page.reload();
+    await answer.waitFor();
+    expect(await answer.count()).toBe(1);
+  });
+});
