@@ -4,11 +4,14 @@ import common from '../../jest.config.ts';
 
 const packages = '<rootDir>/tests/ai-sdk-7/node_modules';
 
-/** The tests of providers with models of the interface v4 and `openai` 7, in place of v3 and 6: `npm run test:e2e` runs them on Node.js 22. */
+/** The tests of providers and of clients with models of the interface v4 and `openai` 7, in place of v3 and 6: `npm run test:e2e` runs them on Node.js 22. */
 const config: Config = {
   ...common,
   rootDir: '../..',
-  testMatch: ['<rootDir>/tests/providers/**/*.test.ts', '<rootDir>/tests/real/vendors.e2e.ts'],
+  testMatch: [
+    ...['<rootDir>/tests/providers/**/*.test.ts', '<rootDir>/tests/real/vendors.e2e.ts'],
+    ...['<rootDir>/tests/ui/openai-handler.test.ts', '<rootDir>/tests/real/openai-endpoint.e2e.ts'],
+  ],
   testPathIgnorePatterns: ['/node_modules/'],
   moduleNameMapper: {
     ...common.moduleNameMapper,
