@@ -1,6 +1,7 @@
 import type { TurnInput } from '../agent/agent-options.ts';
 import { type AgentEvent, AgentLoopError, type TaskSummary } from '../core/contracts/index.ts';
 import type { JournalRecord } from '../core/journal/index.ts';
+import type { Turn } from '../core/turn/index.ts';
 import type { EventSource } from './event-stream.ts';
 import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts';
 import { digestOf, malformed, notFound, Refusal } from './requests.ts';
@@ -27,6 +28,7 @@ export class Chat {
   readonly #scope: string;
   readonly #id: string;
   readonly #given: Awaited<ReturnType<typeof valuesFor>>;
+  readonly #request: Request;
 
   private constructor(parts: {
     readonly handler: ResolvedHandler;
@@ -34,19 +36,21 @@ export class Chat {
     readonly id: string;
     readonly contextId: string;
     readonly given: Awaited<ReturnType<typeof valuesFor>>;
+    readonly request: Request;
   }) {
     this.#handler = parts.handler;
     this.#scope = parts.scope;
     this.#id = parts.id;
     this.contextId = parts.contextId;
     this.#given = parts.given;
+    this.#request = parts.request;
   }
 
   /** Errors: `Refusal` with 401; what the functions of the options throw. */
   static async of(handler: ResolvedHandler, request: Request, id: string, kind = prefix): Promise<Chat> {
     const scope = await scopeFor(handler, request);
     const contextId = `${kind}${await digestOf('context', handler.agent.id, scope, id)}`;
-    return new Chat({ handler, scope, id, contextId, given: await valuesFor(handler, request) });
+    return new Chat({ handler, scope, id, contextId, given: await valuesFor(handler, request), request });
   }
 
   /** The turn of a message, by the message's id: the same whenever the message comes. */
@@ -60,7 +64,7 @@ export class Chat {
     const { contextId } = this;
     const taskId = await this.taskOf(messageId);
     const source = agent.startTurn(input, { ...this.#given, taskId, contextId, detached });
-    return { source: await begun(source) };
+    return { source: await this.#begun(source) };
   }
 
   /** Continues a turn that failed or was cancelled as a new one. The same again attaches to that. */
@@ -77,7 +81,7 @@ export class Chat {
       }
       if ((await this.#handler.store.describe(next)) === null) {
         const options = { ...this.#given, taskId: next, contextId: this.contextId, detached };
-        return { source: await begun(agent.retry(taskId, options)) };
+        return { source: await this.#begun(agent.retry(taskId, options)) };
       }
       taskId = next;
     }
@@ -94,7 +98,7 @@ export class Chat {
     const from = cursorBefore(records, answered);
     const { contextId } = this;
     const options = { ...this.#given, contextId, answers, from, detached, onBusy: 'wait' as const };
-    return { source: await begun(agent.resume(taskId, options)), from, answered };
+    return { source: await this.#begun(agent.resume(taskId, options)), from, answered };
   }
 
   /** Follows a turn, and continues it here where its owner is gone. */
@@ -122,6 +126,11 @@ export class Chat {
   async newest(): Promise<string | undefined> {
     const [task] = await this.#handler.agent.tasks(this.contextId, { limit: 1 });
     return task?.taskId;
+  }
+
+  #begun(turn: Turn): Promise<AsyncIterable<AgentEvent>> {
+    this.#handler.onTurn?.(turn, this.#request);
+    return begun(turn);
   }
 
   /** Errors: `Refusal` with 404 for a task that is not of this chat. */

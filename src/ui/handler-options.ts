@@ -7,6 +7,7 @@ import {
   shownValue,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
+import type { Turn } from '../core/turn/index.ts';
 import { malformed, Refusal, refusalOf, refused } from './requests.ts';
 import { type Shown, type StreamOptions, shownOf } from './stream-options.ts';
 
@@ -21,6 +22,8 @@ export interface HandlerOptions extends Pick<StreamOptions, 'tools' | 'reasoning
   readonly scopeOf: (request: Request) => MaybePromise<string | undefined>;
   /** The caller's identity for tools. Default: none. */
   readonly authContextOf?: ((request: Request) => MaybePromise<AuthContext | undefined>) | undefined;
+  /** Called with each turn that a request starts or continues here, to count it or to log it. Must not throw. Default: none. */
+  readonly onTurn?: ((turn: Turn, request: Request) => void) | undefined;
   /** The `context` that tools and hooks get in turns of this request. Default: none. */
   readonly contextOf?: ((request: Request) => unknown) | undefined;
   /**
@@ -59,7 +62,7 @@ export interface ResolvedHandler extends HandlerOptions {
 }
 
 const names = new Set([
-  ...['agent', 'scopeOf', 'authContextOf', 'contextOf', 'onDisconnect', 'recoverEveryMs', 'limits'],
+  ...['agent', 'scopeOf', 'authContextOf', 'contextOf', 'onTurn', 'onDisconnect', 'recoverEveryMs', 'limits'],
   ...['tools', 'reasoning', 'errorText', 'heartbeatMs'],
 ]);
 

@@ -79,7 +79,11 @@ for (const kind of ['lmdb', 'redis'] as const) {
     it('V-18 takes the approval that one asked for at both at once, and the tool runs once', async () => {
       const asked = await one.client.responses.create({ model, input: 'refund' });
       const request = asked.output.find((item) => item.type === 'mcp_approval_request');
-      const approval = { type: 'mcp_approval_response', approval_request_id: request?.id ?? '', approve: true } as const;
+      const approval = {
+        type: 'mcp_approval_response',
+        approval_request_id: request?.id ?? '',
+        approve: true,
+      } as const;
       const both = await Promise.all(
         [two, one].map(({ client }) =>
           client.responses.create({ model, input: [approval], previous_response_id: asked.id }),

@@ -15,6 +15,7 @@ import type { RateLimit } from './admission.ts';
 import type { CardOptions } from './agent-card.ts';
 import type { Authentication } from './authentication.ts';
 import type { CardSigning } from './card-signing.ts';
+import type { ServerRoute } from './fetch-route.ts';
 import type { PushOptions } from './push/push-sender.ts';
 
 /**
@@ -131,6 +132,8 @@ export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, Handler
   readonly recoverEveryMs?: number | undefined;
   /** How long `close` waits for turns and streams. Milliseconds; default 10,000. */
   readonly closeMs?: number | undefined;
+  /** `fetch` handlers that are served beside A2A, to the same callers, at the same rate and with the same limit of turns. Default none. */
+  readonly routes?: readonly ServerRoute[] | undefined;
   /** How many proxies in front of the server are trusted to name the address of a caller in `X-Forwarded-For`. Default 0. */
   readonly trustedProxies?: number | undefined;
   /** Default: the agent's, else silent. A logger of pino fits through `pinoLogger`. */
@@ -184,6 +187,7 @@ const optionNames: OptionNames<A2AServerOptions> = {
   heartbeatMs: true,
   recoverEveryMs: true,
   closeMs: true,
+  routes: true,
   trustedProxies: true,
   logger: true,
   clock: true,
@@ -201,11 +205,20 @@ const pushNames: OptionNames<PushOptions> = {
   intervalMs: true,
 };
 
+/** Paths of the server itself. */
+const reserved: ReadonlySet<string> = new Set(['/a2a', '/healthz', '/readyz']);
+
 /** Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function assertServerOptions(options: A2AServerOptions): void {
   assertKnownOptions('a2aServer', options, optionNames);
-  const { agent, store, publicUrl, push, rateLimit } = options;
+  const { agent, store, publicUrl, push, rateLimit, routes = [] } = options;
   if (!isAgent(agent)) throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
+  const route = routes.find(({ path }) => !/^\/[\w-]+$/.test(path) || reserved.has(path));
+  if (route)
+    throw invalidConfig(
+      `${shownValue(route.path)} is no path of a route`,
+      'give one of one part, e.g. "/v1"; not /a2a',
+    );
   if (!store && !agent.options.taskStateStore) {
     throw invalidConfig(
       'a2aServer has no store for turns',

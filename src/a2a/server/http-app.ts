@@ -15,6 +15,7 @@ import { type Clock, type Logger, nameOf, systemClock, type TaskStateStore } fro
 import { type Admission, admit, admitMessage, answerRefused, type ServerPhase } from './admission.ts';
 import { type AgentCards, jsonRpcPath, restPath } from './agent-card.ts';
 import { callerOf, jsonRpcContext } from './caller.ts';
+import { fetchRoute, type RouteHandler } from './fetch-route.ts';
 import { jsonRpcRoute } from './json-rpc-route.ts';
 import { isLegacy, protocolVersion } from './refusal.ts';
 import { jsonBody, requestShape } from './request-body.ts';
@@ -31,6 +32,8 @@ interface HttpAppOptions {
   readonly clock: Clock;
   /** Whether A2A 0.3 is served too. */
   readonly legacy: boolean;
+  /** By their paths. */
+  readonly routes: ReadonlyMap<string, RouteHandler>;
 }
 
 /** The server as an application of Express: both bindings in both versions, the card, and health. */
@@ -68,6 +71,7 @@ export function httpApp(options: HttpAppOptions): Express {
       legacyCompat: { enabled: legacy },
     }),
   );
+  for (const [path, route] of options.routes) app.use(path, ...fetchRoute(route, admission));
   app.use((_request, response) => void response.status(404).json({ error: 'There is nothing here.' }));
   const onError: ErrorRequestHandler = (error: unknown, _request, response, _next) => {
     if (error instanceof URIError) return void response.status(400).json({ error: 'The path cannot be read.' });

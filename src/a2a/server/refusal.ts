@@ -24,7 +24,8 @@ export const invalidRequest = -32_600;
 export const invalidParams = -32_602;
 export const parseError = -32_700;
 
-export type Binding = 'JSONRPC' | 'HTTP+JSON';
+/** `FETCH`: a handler beside A2A. */
+export type Binding = 'JSONRPC' | 'HTTP+JSON' | 'FETCH';
 
 /** Answers in the form of the binding and of the version that was asked for. */
 export function refuse(request: Request, response: Response, binding: Binding, refusal: Refusal): void {
@@ -33,6 +34,8 @@ export function refuse(request: Request, response: Response, binding: Binding, r
   const data = [detailOf(refusal)];
   if (binding === 'JSONRPC') {
     response.json({ jsonrpc: '2.0', id: idOf(request.body), error: { code, message, data } });
+  } else if (binding === 'FETCH') {
+    response.json({ error: { code: refusal.reason, message } });
   } else if (isLegacy(request.header('a2a-version'))) {
     response.json({ code, message });
   } else {

@@ -21,6 +21,7 @@ import { type Admission, RateLimiter, StreamCounter, TurnCounter } from './admis
 import { AgentCards } from './agent-card.ts';
 import type { Authentication } from './authentication.ts';
 import { authContextIn, callerIn, senderIn } from './caller.ts';
+import { type RouteHandler, routeHandler } from './fetch-route.ts';
 import { type GrpcListener, startGrpc } from './grpc-listener.ts';
 import { guardedHandler } from './guarded-handler.ts';
 import { httpApp } from './http-app.ts';
@@ -47,6 +48,7 @@ class RunningServer implements A2AServer {
   readonly #tasks: A2AHandler;
   readonly #handler: A2ARequestHandler;
   readonly #admission: Admission;
+  readonly #routes: ReadonlyMap<string, RouteHandler>;
   readonly #delivery: PushDelivery | undefined;
   readonly #streams: StreamCounter;
   readonly #turns: TurnCounter;
@@ -91,6 +93,9 @@ class RunningServer implements A2AServer {
     const guard = { stop: this.#stop.signal, heartbeatMs, clock: this.#clock, logger: this.#logger };
     this.#handler = guardedHandler(this.#tasks, guard);
     this.#admission = this.#newAdmission();
+    const made = { agent: this.#agent, admission: this.#admission };
+    const { routes = [] } = options;
+    this.#routes = new Map(routes.map((route) => [route.path, routeHandler(route, made)]));
     this.app = this.#newApp();
   }
 
@@ -152,6 +157,7 @@ class RunningServer implements A2AServer {
     const deadline = this.#clock.now() + closeMs;
     const rest = () => Math.max(0, deadline - this.#clock.now());
     this.#cancelRecovery?.();
+    for (const route of this.#routes.values()) route.close?.();
     this.#drain.abort();
     await within(this.#opening, { ms: rest(), clock: this.#clock });
     const closed = this.#http && unbind(this.#http);
@@ -241,6 +247,7 @@ class RunningServer implements A2AServer {
       maxBodyBytes,
       trustedProxies,
       legacy,
+      routes: this.#routes,
       publicKeys: push?.signing && publicKeys(push.signing),
       clock: this.#clock,
     });

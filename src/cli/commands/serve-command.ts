@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import type { Command } from 'commander';
+import type { RouteAgent } from '../../a2a/index.ts';
 import type { A2AAddress, A2AServer } from '../../a2a/server/a2a-server.ts';
 import { shortestKey } from '../../a2a/server/authentication.ts';
 import type { TurnQueue } from '../../fleet/index.ts';
@@ -25,6 +26,8 @@ interface ServeFlags extends AgentFlags, StoreFlags, QueueFlags, Pick<TraceFlags
   readonly port: number;
   readonly host: string;
   readonly grpcPort?: number;
+  /** Whether OpenAI's API is served, too. */
+  readonly openai?: boolean;
   readonly publicUrl?: string;
   /** Names the variable that holds the keys of callers. */
   readonly clientKeysEnv?: string;
@@ -50,6 +53,7 @@ Examples:
   $ millrace serve
   $ millrace serve --agent ./agent.mjs --port 8080
   $ millrace serve --agent ./agent.mjs --store redis://localhost:6379 --queue redis://localhost:6379
+  $ millrace serve --agent ./agent.mjs --openai
   $ MILLRACE_CLIENT_KEYS=alice=$(openssl rand -hex 24) millrace serve --agent ./agent.mjs --host 0.0.0.0`;
 
 /** Adds `millrace serve`: an agent over A2A, until it is interrupted. */
@@ -74,6 +78,7 @@ function addServerFlags(command: Command): Command {
     .option('--port <number>', 'where to listen; 0 takes a free port', port, 4100)
     .option('--host <name>', 'the address to listen on', '127.0.0.1')
     .option('--grpc-port <number>', 'offers gRPC there too; 0 takes a free port', port)
+    .option('--openai', "serves OpenAI's API there too, at /v1: chat completions, responses, models")
     .option(
       '--public-url <url>',
       'where clients reach the server, if that is not where it listens',
@@ -112,7 +117,7 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
     try {
       const { interruption } = served;
       const address = await interruption.race(server.listen({ port: flags.port, host: flags.host }));
-      void terminal.stdout.write(howToUse(address, { ...served, jobs }, terminal.style));
+      void terminal.stdout.write(howToUse(address, { ...served, jobs, openai: flags.openai === true }, terminal.style));
       if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
       note(terminal, 'shutting down; a second signal does not wait');
     } finally {
@@ -131,7 +136,9 @@ async function newServer(
   }: { readonly flags: ServeFlags; readonly keys: readonly ClientKey[]; readonly queue?: TurnQueue | undefined },
 ): Promise<A2AServer> {
   const { a2aServer, apiKeyAuth } = await import('../../a2a/index.ts');
-  const { publicUrl, grpcPort, open = false, privateWebhooks = false } = flags;
+  const { openAIHandler } = await import('../../ui/openai/index.ts');
+  const { publicUrl, grpcPort, open = false, privateWebhooks = false, openai = false } = flags;
+  const recoverEveryMs = Math.ceil((flags.leaseMs ?? defaultLeaseMs) / 2);
   const { maxTurns, maxStreams, rateLimit, trustedProxies, maxHistory, maxKept } = flags;
   return a2aServer({
     agent,
@@ -139,7 +146,16 @@ async function newServer(
     open,
     ...(queue && { queue }),
     toolEvents: true,
-    recoverEveryMs: Math.ceil((flags.leaseMs ?? defaultLeaseMs) / 2),
+    recoverEveryMs,
+    ...(openai && {
+      routes: [
+        {
+          path: '/v1',
+          handlerOf: ({ agent, ...callers }: RouteAgent) =>
+            openAIHandler({ ...callers, agents: [agent], recoverEveryMs }),
+        },
+      ],
+    }),
     push: { store: stores.push, allowPrivateTargets: privateWebhooks, allowHttp: privateWebhooks },
     ...(keys.length > 0 && { auth: apiKeyAuth({ keys }) }),
     limits: {
@@ -159,6 +175,8 @@ async function newServer(
 function servedQueue(flags: ServeFlags, store: StoreSettings): QueueSettings | undefined {
   if (flags.queue !== undefined && flags.agent === undefined)
     throw invalidConfig('--queue needs --agent, the file that the workers have, too');
+  if (flags.queue !== undefined && flags.openai === true)
+    throw invalidConfig('--openai runs its turns here, and --queue leaves turns to workers; leave one of them out');
   if (flags.queue !== undefined) return checkedQueue(flags, store);
   const unread =
     flags.name !== undefined ? '--name' : flags.maxOutstanding !== undefined ? '--max-outstanding' : undefined;
@@ -179,13 +197,19 @@ async function openGateway(
 
 interface Shown extends Pick<Served, 'agent' | 'label'> {
   readonly jobs: QueueSettings | undefined;
+  readonly openai: boolean;
 }
 
-function howToUse({ url, cardUrl, grpcAddress }: A2AAddress, { agent, label, jobs }: Shown, style: Style): string {
+function howToUse(
+  { url, cardUrl, grpcAddress }: A2AAddress,
+  { agent, label, jobs, openai }: Shown,
+  style: Style,
+): string {
   const model = label === undefined ? '' : ` (${label})`;
   return [
     `${style.bold(`${agent.name} listens at`)} ${style.cyan(url)}${style.dim(model)}`,
     `card  ${cardUrl}`,
+    ...(openai ? [`OpenAI ${url}/v1, model ${agent.id}`] : []),
     ...(grpcAddress === undefined ? [] : [`gRPC  ${grpcAddress}`]),
     ...(jobs === undefined ? [] : [`queue ${jobs.place}; start workers with millrace worker`]),
     style.dim('Ctrl-C stops it.'),

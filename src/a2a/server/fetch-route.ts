@@ -1,0 +1,110 @@
+import type { Request as Received, Response as Reply, RequestHandler } from 'express';
+import type { Agent } from '../../agent/agent.ts';
+import type { AuthContext } from '../../core/contracts/index.ts';
+import { type Admission, admit, countAsked } from './admission.ts';
+import { type Caller, type Connection, callerOf, keepCaller } from './caller.ts';
+import { refuse } from './refusal.ts';
+
+/** What a handler that is served beside A2A is given: options of the handlers of `millrace/ui` and `millrace/openai`. */
+export interface RouteAgent {
+  /** With the server's store; its turns drain when the server closes. */
+  readonly agent: Agent;
+  /** The user of a request; where callers are not asked who they are, the same for all. */
+  readonly scopeOf: (request: Request) => string;
+  readonly authContextOf: (request: Request) => AuthContext | undefined;
+  /** Counts a turn that a request starts or continues as one of its caller. */
+  readonly onTurn: (turn: { readonly settled: Promise<unknown> }, request: Request) => void;
+}
+
+/** A `fetch` handler that the server serves beside A2A. */
+export interface ServerRoute {
+  /** What the paths of its requests begin with, `/v1`. */
+  readonly path: string;
+  /** Makes it: `({ agent, ...callers }) => openAIHandler({ ...callers, agents: [agent] })`. */
+  readonly handlerOf: (served: RouteAgent) => RouteHandler;
+}
+
+export interface RouteHandler {
+  (request: Request): Promise<Response>;
+  /** Called when the server closes. */
+  close?(): void;
+}
+
+interface RouteOptions {
+  readonly agent: Agent;
+  readonly admission: Admission;
+}
+
+/** Makes the handler. */
+export function routeHandler({ handlerOf }: ServerRoute, { agent, admission }: RouteOptions): RouteHandler {
+  return handlerOf({
+    agent,
+    scopeOf: (request) => scopeOf(callerOf(request)),
+    authContextOf: (request) => callerOf(request).authContext,
+    onTurn: ({ settled }, request) => admission.turns.started(callerOf(request), settled),
+  });
+}
+
+/** Lets the callers of the server in, at its rate and with its limit of turns, and has the handler answer. A client that disconnects cancels the response. */
+export function fetchRoute(handler: RouteHandler, admission: Admission): readonly RequestHandler[] {
+  const answer: RequestHandler = async (request, response) => {
+    const caller = callerOf(request);
+    const refusal = countAsked(caller, { turn: request.method === 'POST', stream: false }, admission);
+    if (refusal) return refuse(request, response, 'FETCH', refusal);
+    const { closed } = caller.connection;
+    const asked = requestOf(request, closed);
+    if (!asked) return void response.status(400).json({ error: { code: 'INVALID_INPUT', message: 'Not a request.' } });
+    keepCaller(asked, caller);
+    await send(await handler(asked), response, caller.connection);
+  };
+  return [admit('FETCH', admission), answer];
+}
+
+/** Of one owner where callers are not asked who they are. */
+function scopeOf({ isAuthenticated, countedAs }: Caller): string {
+  return isAuthenticated ? countedAs : 'everybody';
+}
+
+/** `undefined` for what `fetch` has no request for. */
+function requestOf(received: Received, signal: AbortSignal): Request | undefined {
+  const { method, originalUrl, rawHeaders } = received;
+  const headers = new Headers();
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const [name = '', value = ''] = rawHeaders.slice(index, index + 2);
+    headers.append(name, value);
+  }
+  const hasBody = method !== 'GET' && method !== 'HEAD';
+  try {
+    const body = hasBody ? { body: bodyOf(received), duplex: 'half' as const } : {};
+    return new Request(new URL(originalUrl, 'http://localhost'), { method, headers, signal, ...body });
+  } catch {
+    return undefined;
+  }
+}
+
+function bodyOf(received: Received): ReadableStream<Uint8Array> {
+  const chunks = received[Symbol.asyncIterator]();
+  return new ReadableStream({
+    async pull(controller) {
+      const next = await chunks.next();
+      if (next.done) controller.close();
+      else controller.enqueue(next.value);
+    },
+    cancel: async () => void (await chunks.return?.()),
+  });
+}
+
+/** At the pace of the reader. */
+async function send({ status, headers, body }: Response, response: Reply, connection: Connection): Promise<void> {
+  response.writeHead(status, Object.fromEntries(headers));
+  response.flushHeaders();
+  const reader = body?.getReader();
+  const leave = () => void reader?.cancel().catch(() => {});
+  connection.closed.addEventListener('abort', leave, { once: true });
+  if (connection.closed.aborted) leave();
+  for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
+    response.write(next.value);
+    await connection.drained();
+  }
+  response.end();
+}
