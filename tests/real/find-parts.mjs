@@ -1,4 +1,4 @@
-// What `npm run test:e2e` runs against, and what it has to do without. Installs the LiteLLM proxy and the Python SDK of A2A where none is given.
+// What `npm run test:e2e` runs against, and what it has to do without. Installs the LiteLLM proxy and the Python SDKs of A2A and MCP where none is given.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -48,6 +48,7 @@ const parts = {
   'a2a-python-0.3': () => findPythonSdk('0.3.26', process.env.A2A_PYTHON_03),
   mcp: () => packageOf('@modelcontextprotocol/server-everything'),
   'mcp-conformance': findConformance,
+  'mcp-python': findPythonMcp,
   'ai-sdk-7': findAiSdk7,
   'front-ends': findFrontEnds,
   vendors: findVendors,
@@ -95,6 +96,15 @@ async function findPythonSdk(version, python) {
   const given = version.startsWith('1.') ? 'A2A_PYTHON_1' : 'A2A_PYTHON_03';
   const bin = python ?? join(await installed(`a2a-sdk-all-${version}`, packages, given), 'python');
   const script = "import grpc, jwt, uvicorn; from importlib.metadata import version; print(version('a2a-sdk'))";
+  return { version: await output(bin, '-c', script), bin };
+}
+
+/** `bin`: the interpreter of an environment that has the official SDK and fastmcp, which is made with it. */
+async function findPythonMcp() {
+  const packages = ['mcp==2.3.0', 'fastmcp==4.2.3'];
+  const bin =
+    process.env.MCP_PYTHON ?? join(await installed('mcp-2.3.0-fastmcp-4.2.3', packages, 'MCP_PYTHON'), 'python');
+  const script = "from importlib.metadata import version; print(version('mcp') + ', fastmcp ' + version('fastmcp'))";
   return { version: await output(bin, '-c', script), bin };
 }
 

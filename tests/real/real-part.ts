@@ -13,7 +13,7 @@ export interface RealPart {
 
 export type PartName =
   | ('redis' | 'swift' | 'chromium' | 'openssl' | 'litellm' | 'jaeger' | 'mcp' | 'mcp-conformance' | 'ai-sdk-7')
-  | ('front-ends' | 'vendors' | 'bun' | 'deno')
+  | ('front-ends' | 'vendors' | 'bun' | 'deno' | 'mcp-python')
   | ('a2a' | 'a2a-python-1' | 'a2a-python-0.3');
 
 export function realPart(name: PartName): RealPart {

@@ -4,10 +4,10 @@ import { LmdbStateStore } from 'millrace/lmdb';
 import { mcpTools } from 'millrace/mcp';
 import { scriptedLLM } from 'millrace/testing';
 
-const [server = '', path = ''] = process.argv.slice(2);
+const [server = '', path = '', name = 'it__ask_twice'] = process.argv.slice(2);
 const loop = new AgentLoop({
   agentId: 'assistant',
-  llmProvider: scriptedLLM([{ toolCalls: [{ name: 'it__ask_twice' }] }]),
+  llmProvider: scriptedLLM([{ toolCalls: [{ name }] }]),
   toolProviders: [mcpTools({ servers: { it: JSON.parse(server) } })],
   taskStateStore: new LmdbStateStore({ path }),
   leaseMs: 100,
