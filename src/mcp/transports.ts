@@ -56,12 +56,14 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
       options.onHeaders(own);
       for (const [name, value] of Object.entries(own)) headers.set(name, value);
     }
-    const response = await fetch(url, { ...init, headers }).catch((error: unknown) => {
+    const asked = requestIn(init?.body);
+    const request = () => fetch(url, { ...init, headers });
+    const response = await request().catch((error: unknown) => {
+      if (repeatable.has(asked?.method) && isBrokenSocket(error) && !init?.signal?.aborted) return request();
       // By any other failure the SDK would take up the stream again and again, also behind its own end.
       if (init?.method === 'GET' && init.signal?.aborted) return new Response(null, { status: 405 });
       throw error;
     });
-    const asked = requestIn(init?.body);
     const isOpenEnded = init?.method === 'GET' || asked?.method === 'subscriptions/listen';
     const bounded = boundedResponse(response, isOpenEnded ? eventLimits : limits, tooLarge);
     return asked?.isToolCall ? watched(bounded, options.onStreamEnd) : bounded;
@@ -71,6 +73,21 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
     reconnectionOptions,
     ...(authProvider && { authProvider }),
   });
+}
+
+/**
+ * Sent once more where the connection breaks before the response: a server closes an idle one without knowing that a request is on its way. A request that may
+ * have an effect is not among them.
+ */
+const repeatable: ReadonlySet<unknown> = new Set([
+  ...['server/discover', 'ping', 'tools/list'],
+  ...['resources/list', 'resources/templates/list', 'prompts/list'],
+]);
+
+function isBrokenSocket(thrown: unknown): boolean {
+  const cause = isRecord(thrown) ? thrown['cause'] : undefined;
+  const code = isRecord(cause) ? cause['code'] : undefined;
+  return code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET';
 }
 
 /** A request of a sign-in. It goes to an authorization server, or to metadata: the headers for the MCP server are not for them. */
