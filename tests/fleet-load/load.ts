@@ -25,8 +25,8 @@ export interface LoadResult extends Findings {
 
 const name = 'load';
 const agentId = 'ada';
-/** No turn made its last model call for so long: the run is stuck. */
-const stuckMs = 60_000;
+/** No turn made its last model call for so long: the run is stuck. The last turn may lose its worker twice, and a takeover takes 1.5 × lockMs. */
+const stuckMs = (lockMs: number) => 60_000 + 3 * lockMs;
 const endingMs = 30_000;
 /** Rarely, so that what only a sweep brings back is late. */
 const sweepMs = (lockMs: number) => Math.max(10_000, Math.min(4 * lockMs, 50_000));
@@ -154,8 +154,9 @@ class Load {
     while (this.#share < share && !this.#isOver) {
       await sleep(20);
       if (this.#last.size > size) [size, at] = [this.#last.size, Date.now()];
-      if (Date.now() - at > stuckMs)
-        this.#broken.push(`the load: turns get on: none for ${stuckMs} ms, ${size} are done`);
+      const mostMs = stuckMs(this.#options.lockMs);
+      if (Date.now() - at > mostMs)
+        this.#broken.push(`the load: turns get on: none for ${mostMs} ms, ${size} are done`);
     }
   }
 
