@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { mkdtempSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -7,10 +10,12 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { modelServer } from '../cli/commands/model-servers.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
 import { Command } from '../e2e/command.ts';
 import { ModernWire } from '../mcp/server/modern-wire.ts';
+import { freePort } from '../stores/redis/free-port.ts';
 
 const dist = fileURLToPath(new URL('../../dist/', import.meta.url));
 const odd = fileURLToPath(new URL('../mcp/servers/odd-server.mjs', import.meta.url));
@@ -71,6 +76,47 @@ describe('millrace mcp', () => {
     await client.close();
     command.child.kill('SIGINT');
     expect(await command.ended).toMatchObject({ exitCode: 0, stdout: `the module is loaded\n${url}\n` });
+  });
+
+  it('P-11 takes the access tokens of an --issuer for its --audience, with all --scopes', async () => {
+    const { privateKey, publicKey } = await generateKeyPair('ES256');
+    const key = { ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256' };
+    const keys = createServer((_request, response) => response.end(JSON.stringify({ keys: [key] })));
+    await once(keys.listen(0, '127.0.0.1'), 'listening');
+    const issuer = `http://127.0.0.1:${(keys.address() as AddressInfo).port}`;
+    const port = await freePort();
+    const audience = `http://127.0.0.1:${port}/mcp`;
+    const token = (scope: string, aud = audience) =>
+      new SignJWT({ scope, sub: 'alice' })
+        .setProtectedHeader({ alg: 'ES256', kid: 'k' })
+        .setIssuer(issuer)
+        .setAudience(aud)
+        .setExpirationTime('1m')
+        .sign(privateKey);
+    const flags = ['--issuer', issuer, '--audience', audience, '--jwks-url', `${issuer}/jwks`, '--scopes', 'call,file'];
+    const command = new Command(['mcp', '--agent', agentFile(), '--port', String(port), ...flags]);
+    await command.shows('Ctrl-C stops it');
+    const ask = (authorization?: string) =>
+      fetch(audience, { method: 'POST', headers: authorization === undefined ? {} : { authorization } });
+    const anonymous = await ask();
+    expect(anonymous.status).toBe(401);
+    const metadata = /resource_metadata="([^"]+)"/.exec(anonymous.headers.get('www-authenticate') ?? '')?.[1] ?? '';
+    expect(await (await fetch(metadata)).json()).toMatchObject({
+      resource: audience,
+      authorization_servers: [issuer],
+      scopes_supported: ['call', 'file'],
+    });
+    expect((await ask(`Bearer ${await token('call file', 'http://127.0.0.1:1/mcp')}`)).status).toBe(401);
+    expect((await ask(`Bearer ${await token('call')}`)).status).toBe(403);
+    const headers = { authorization: `Bearer ${await token('call file')}` };
+    const client = new Client({ name: 'test', version: '1' });
+    await client.connect(new StreamableHTTPClientTransport(new URL(audience), { requestInit: { headers } }));
+    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['clerk']);
+    await client.close();
+    command.child.kill('SIGINT');
+    expect(await command.ended).toMatchObject({ exitCode: 0 });
+    keys.closeAllConnections();
+    await once(keys.close(), 'close');
   });
 
   it('P-10 takes the answer to a question of a process that was killed, and again after a second kill', async () => {
@@ -147,6 +193,11 @@ describe('millrace mcp', () => {
       ['--port', '0', '--host', '0.0.0.0'],
       /--host 0\.0\.0\.0 lets others reach the server; name a variable that holds a key with --key-env/,
     ],
+    [
+      ['--issuer', 'https://a.test', '--audience', 'https://b.test', '--jwks-url', 'https://a.test/keys'],
+      /--issuer needs --port/,
+    ],
+    [['--port', '0', '--scopes', 'call'], /access tokens need --issuer, --audience and --jwks-url/],
     [['--port', '0', '--key-env', 'NO_SUCH_KEY'], /variable NO_SUCH_KEY of --key-env is not set/],
   ])('refuses %j with one sentence', async (args, message) => {
     const end = await runInProcess(['mcp', ...args]);
