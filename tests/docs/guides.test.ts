@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { linksIn, pages, root } from './markdown.ts';
+import { codeBlocksIn, linksIn, pages, root, sectionOf, textOf } from './markdown.ts';
 
 /** Pages that are no guides: the index, figures, and what maintainers read. */
 const others = ['docs/README.md', 'docs/architecture.md', 'docs/performance.md', 'docs/versions.md'];
@@ -10,9 +10,10 @@ const examples = readdirSync(join(root, 'examples'))
   .filter((file) => file.endsWith('.ts'))
   .map((file) => `examples/${file}`);
 
-/** The links of a page to one kind of files, each as often as it stands there. */
+/** The links of a page to one kind of files as a whole, each as often as it stands there. */
 function linked(page: string, files: readonly string[]): readonly string[] {
   return linksIn(page)
+    .filter(({ anchor }) => anchor === '')
     .map(({ path }) => path)
     .filter((path) => files.includes(path))
     .sort();
@@ -25,6 +26,20 @@ describe('the guides', () => {
 
   it('stand in their index, each once', () => {
     expect(linked('docs/README.md', guides)).toEqual([...guides].sort());
+  });
+
+  it('have a task each, which leads to a whole program: in its section, or in an example', () => {
+    const tasks = textOf('docs/README.md').match(/^\| [^|*]+ \| \[[^|]+#[^|]+ \|.*$/gm) ?? [];
+    expect(tasks.length).toBeGreaterThan(30);
+    const withoutProgram = tasks.filter((task) => {
+      const [, page = '', anchor = ''] = /\]\((?:\.\.\/)?([\w.-]+)#([^)]+)\)/.exec(task) ?? [];
+      const blocks = codeBlocksIn(sectionOf(page === 'README.md' ? page : `docs/${page}`, anchor));
+      return !/examples\/[\w-]+\.ts\)/.test(task) && !blocks.some(({ mark }) => mark === '');
+    });
+    expect(withoutProgram).toEqual([]);
+    const pagesOfTasks = new Set(tasks.map((task) => /\]\(([\w-]+\.md)#/.exec(task)?.[1]));
+    const ofNoTask = ['concepts', 'deployment', 'errors', 'scaling', 'security'].map((name) => `docs/${name}.md`);
+    expect(guides.filter((page) => !pagesOfTasks.has(page.replace('docs/', '')))).toEqual(ofNoTask);
   });
 
   it.each(guides)('%s names an example', (guide) => {

@@ -75,15 +75,33 @@ export function linksIn(page: string): readonly Link[] {
     });
 }
 
+/** From the heading with this anchor to the next heading; '' where there is none. */
+export function sectionOf(page: string, anchor: string): string {
+  let section: string[] | undefined;
+  let inCode = false;
+  for (const line of textOf(page).split('\n')) {
+    if (line.startsWith('```')) inCode = !inCode;
+    const heading = inCode ? null : /^#{1,6} +(.+?) *$/.exec(line);
+    if (heading && section) break;
+    if (heading && slugOf(heading[1] ?? '') === anchor) section = [];
+    section?.push(line);
+  }
+  return section?.join('\n') ?? '';
+}
+
+function slugOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replace(/\s/g, '-');
+}
+
 /** The anchors of a page's headings, as GitHub makes them. */
 export function anchorsOf(page: string): ReadonlySet<string> {
   const anchors = new Set<string>();
   for (const match of prose(textOf(page)).matchAll(/^#{1,6} +(.+?) *$/gm)) {
-    const slug = (match[1] ?? '')
-      .toLowerCase()
-      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
-      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
-      .replace(/\s/g, '-');
+    const slug = slugOf(match[1] ?? '');
     let anchor = slug;
     for (let copy = 1; anchors.has(anchor); copy++) anchor = `${slug}-${copy}`;
     anchors.add(anchor);
