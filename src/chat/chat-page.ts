@@ -1,6 +1,7 @@
 import { invalidConfig, shownValue } from '../core/contracts/index.ts';
 import { script, style, version } from './page/main.tsx?page';
 
+/** Options of `chatPage`: where its turns come from, and what the page shows. */
 export interface ChatPageOptions {
   /** Where `uiMessageHandler` is mounted: a path of this origin, or an address of another. Default `/api/chat`. */
   readonly api?: string | undefined;

@@ -33,6 +33,7 @@ import { detailOf } from './task-detail.ts';
 import { TaskList } from './task-list.ts';
 import type { InspectInfo, RecordLine } from './wire.ts';
 
+/** Options of `inspectHandler`: the store, who may see it, and whether turns may be changed. */
 export interface InspectOptions {
   /** The store whose turns are shown, whichever process runs them. */
   readonly store: TaskStateStore;

@@ -13,6 +13,7 @@ import { demoModel } from './demo-model.ts';
 import type { ChatMessage, ChatRequest } from './model-server/chat-request.ts';
 import { cutReply } from './model-server/exchange.ts';
 
+/** Options of `demoLLM`. */
 export interface DemoLLMOptions {
   /** Milliseconds before each word of an answer. Default 0. */
   readonly delayMs?: number | undefined;

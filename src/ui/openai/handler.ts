@@ -21,6 +21,7 @@ import { chatRequest, ParameterRefusal, responseRequest } from './requests.ts';
 import { ResponseEncoder } from './responses.ts';
 import { failed, refusedAs } from './wire.ts';
 
+/** Options of the handlers for clients of the API of OpenAI. */
 export interface OpenAIHandlerOptions extends Omit<HandlerOptions, 'agent'> {
   /** The agents, by whose ids clients ask for a `model`. Each needs a `taskStateStore`. */
   readonly agents: readonly Agent[];
