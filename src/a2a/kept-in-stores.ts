@@ -38,7 +38,7 @@ export interface PushConfigs {
   create(task: OwnTask, config: TaskPushNotificationConfig, version: string): Promise<TaskPushNotificationConfig>;
   /** `undefined` where there is none of that id. */
   get(task: OwnTask, id: string): Promise<TaskPushNotificationConfig | undefined>;
-  /** All registrations of a task, none where it has none. */
+  /** All registrations of a task, the oldest first; none where it has none. */
   list(task: OwnTask): Promise<readonly TaskPushNotificationConfig[]>;
   /** How many bytes are kept for a task, with what `list` does not show. Default: those of what it shows. */
   bytes?(task: OwnTask): Promise<number>;

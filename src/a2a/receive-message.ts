@@ -80,7 +80,7 @@ async function start(receipt: Receipt, message: WireMessage, bytes: number): Pro
   const { scope } = receipt.tasks;
   const taskId = scope.taskOf(message.messageId);
   const known = await receipt.tasks.read(taskId);
-  if (known && !startedTurn(known, message, intakeOf(receipt))) throw reusedMessageId();
+  if (known && !startedTurn(known, message, intakeOf(receipt))) throw reusedMessageId(message.messageId);
   if (known) return { taskId, beyond: 0 };
   const metadata = metadataForTools(message, receipt.tasks.options.agent);
   const given = userMessageOf(message, receipt.inputModes);
@@ -90,7 +90,7 @@ async function start(receipt: Receipt, message: WireMessage, bytes: number): Pro
   const turn = await receipt.tasks.turns.start(given, options).catch(async (error: unknown) => {
     // Another message with this id may have come at the same time.
     const first = await receipt.tasks.read(taskId);
-    throw first && !startedTurn(first, message, intakeOf(receipt)) ? reusedMessageId() : error;
+    throw first && !startedTurn(first, message, intakeOf(receipt)) ? reusedMessageId(message.messageId) : error;
   });
   return turn.taskId === taskId ? { taskId, since: 1, beyond: 0 } : { taskId: turn.taskId, beyond: 0 };
 }
@@ -134,12 +134,12 @@ async function repeated(
   const started = tasks.scope.taskOf(messageId);
   if (started === taskId) {
     if (startedTurn(view, message, intake)) return 'start';
-    throw reusedMessageId();
+    throw reusedMessageId(messageId);
   }
-  if (await tasks.read(started)) throw reusedMessageId();
+  if (await tasks.read(started)) throw reusedMessageId(messageId);
   const isOfMessage = (command: string) => isCommandOf(command, messageId, tasks.scope);
   if (!view.state.commands.some(isOfMessage)) return undefined;
-  if (!hasReceived(view, { isOfMessage, message }, intake)) throw reusedMessageId();
+  if (!hasReceived(view, { isOfMessage, message }, intake)) throw reusedMessageId(messageId);
   return answersOpenQuestions(view.state, message) ? undefined : 'received';
 }
 
@@ -186,7 +186,7 @@ async function follow(receipt: Receipt, { message, state, received }: Followed):
     const most = maxHistory - state.history.length + state.commands.length;
     const posted = await tasks.ready(() => store.post(taskId, command, { most }));
     if (!posted) throw historyIsFull(maxHistory);
-    if (posted.type === 'steer' && !isOneOf(posted.message, given, { extensions })) throw reusedMessageId();
+    if (posted.type === 'steer' && !isOneOf(posted.message, given, { extensions })) throw reusedMessageId(messageId);
   }
   if (Object.keys(answers).length === 0) return;
   const commandId = (questionId: string) => commandOf(messageId, { questionId, sender });
@@ -291,9 +291,9 @@ interface Intake {
 }
 
 /** For a message id that stands for another message. */
-function reusedMessageId(): A2AError {
+function reusedMessageId(messageId: string): A2AError {
   return malformed(
-    'message.messageId was sent before with different content; give each new message an id of its own, and repeat a message unchanged.',
+    `messageId "${messageId}" was used for another message; give each new message an id of its own, and repeat a message unchanged.`,
   );
 }
 

@@ -16,7 +16,7 @@ import { failureOf, type Reached, reach, wires } from './reach.ts';
 
 const on = serverBench();
 const keys = { alice: 'the-key-of-alice-1234', bob: 'the-key-of-bob-123456' };
-const reused = /messageId was sent before with different content/;
+const reused = /messageId "\w+" was used for another message/;
 const answers: LLMProvider = { call: async () => ({ message: { role: 'assistant', content: 'Done.' } }) };
 
 async function sent({ client, options }: Reached, words: string, messageId: string): Promise<string> {

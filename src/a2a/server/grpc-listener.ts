@@ -13,6 +13,7 @@ import { AgentLoopError } from '../../core/contracts/index.ts';
 import { isLoopbackHost } from '../../loopback.ts';
 import { type Admission, countAsked, letIn } from './admission.ts';
 import { Caller, callerOf, GrpcConnection, keepCaller } from './caller.ts';
+import { forLegacyGrpcClients } from './legacy-requests.ts';
 import { errorDomain, errorInfoType, normalVersion, type Refusal } from './refusal.ts';
 
 interface GrpcListenOptions {
@@ -60,7 +61,10 @@ export async function startGrpc(options: GrpcListenOptions): Promise<GrpcListene
     userBuilder: async (call: Call) => callerOf(call.metadata),
   };
   server.addService(tolerant(A2AService), readable(grpcService(serviceOptions)));
-  if (options.legacy) server.addService(tolerant(LegacyA2AService), readable(legacyGrpcService(serviceOptions)));
+  if (options.legacy) {
+    const legacy = legacyGrpcService({ ...serviceOptions, requestHandler: forLegacyGrpcClients(handler) });
+    server.addService(tolerant(LegacyA2AService), readable(legacy));
+  }
   const target = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   const bound = await new Promise<number>((resolve, reject) => {
     server.bindAsync(target, grpc.ServerCredentials.createInsecure(), (cause, found) => {

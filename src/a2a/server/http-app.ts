@@ -17,6 +17,7 @@ import { type AgentCards, jsonRpcPath, restPath } from './agent-card.ts';
 import { callerOf, jsonRpcContext } from './caller.ts';
 import { fetchRoute, type RouteHandler } from './fetch-route.ts';
 import { jsonRpcRoute } from './json-rpc-route.ts';
+import { forLegacyClients, legacyPushConfig } from './legacy-requests.ts';
 import { isLegacy, protocolVersion } from './refusal.ts';
 import { jsonBody, requestShape } from './request-body.ts';
 
@@ -62,11 +63,13 @@ export function httpApp(options: HttpAppOptions): Express {
     restPath,
     admit('HTTP+JSON', admission),
     ...jsonBody('HTTP+JSON', maxBodyBytes),
+    legacyPushConfig,
     requestShape('HTTP+JSON'),
     admitMessage('HTTP+JSON', admission),
     answerRefused('HTTP+JSON'),
+    emptyMessage,
     restHandler({
-      requestHandler: handler,
+      requestHandler: forLegacyClients(handler),
       userBuilder: async (request) => callerOf(request),
       legacyCompat: { enabled: legacy },
     }),
@@ -82,6 +85,19 @@ export function httpApp(options: HttpAppOptions): Express {
   app.use(onError);
   return app;
 }
+
+/** Answers a deletion with the message that the protocol has for it, `{}`; the package sends nothing, which is no JSON. */
+const emptyMessage: RequestHandler = (request, response, next) => {
+  const { end } = response;
+  if (request.method === 'DELETE')
+    response.end = (...given: readonly unknown[]) => {
+      response.end = end;
+      if (response.statusCode === 204) return response.status(200).json({});
+      Reflect.apply(end, response, given);
+      return response;
+    };
+  next();
+};
 
 /** Where the card is, since 0.3, and before it. */
 const cardPaths = ['/.well-known/agent-card.json', '/.well-known/agent.json'];

@@ -8,8 +8,9 @@ import {
 } from '@a2a-js/sdk/server';
 import type { Request, RequestHandler, Response } from 'express';
 import { contentNotSupported } from '../protocol-errors.ts';
-import type { ContextOf } from './caller.ts';
-import { isLegacy } from './refusal.ts';
+import { type ContextOf, callerOf } from './caller.ts';
+import { forLegacyClients } from './legacy-requests.ts';
+import { answerRpc, isLegacy } from './refusal.ts';
 
 interface JsonRpcRouteOptions {
   readonly handler: A2ARequestHandler;
@@ -28,7 +29,7 @@ interface Transport {
  */
 export function jsonRpcRoute({ handler, contextOf }: JsonRpcRouteOptions): RequestHandler {
   const current = new JsonRpcTransportHandler(handler);
-  const legacy = new LegacyJsonRpcTransportHandler(handler);
+  const legacy = new LegacyJsonRpcTransportHandler(forLegacyClients(handler));
   const transports: Readonly<Record<'current' | 'legacy', Transport>> = {
     current: {
       handle: (body, context) => current.handle(body, context),
@@ -53,11 +54,17 @@ export function jsonRpcRoute({ handler, contextOf }: JsonRpcRouteOptions): Reque
       const { activatedExtensions } = context;
       if (activatedExtensions) response.setHeader(transport.extensionsHeader, [...activatedExtensions]);
       if (isStream(answer)) await writeStream(answer, response, failed);
-      else response.json(answer);
+      else answerOnce(request, response, answer);
     } catch (error) {
-      if (!response.headersSent) response.json(failed(error));
+      if (!response.headersSent) answerOnce(request, response, failed(error));
     }
   };
+}
+
+/** What a limit refused is answered with its status instead. */
+function answerOnce(request: Request, response: Response, answer: object): void {
+  if (callerOf(request).refusal) response.json(answer);
+  else answerRpc(request, response, answer);
 }
 
 /** A request without one has no body, or is refused as invalid. */

@@ -1,3 +1,4 @@
+import { formatSSEEvent, SSE_HEADERS } from '@a2a-js/sdk';
 import type { NextFunction, Request, Response } from 'express';
 import type { ReachedLimit } from '../protocol-errors.ts';
 
@@ -33,7 +34,7 @@ export function refuse(request: Request, response: Response, binding: Binding, r
   response.status(status).set(headers);
   const data = [detailOf(refusal)];
   if (binding === 'JSONRPC') {
-    response.json({ jsonrpc: '2.0', id: idOf(request.body), error: { code, message, data } });
+    answerRpc(request, response, { jsonrpc: '2.0', id: idOf(request.body), error: { code, message, data } });
   } else if (binding === 'FETCH') {
     response.json({ error: { code: refusal.reason, message } });
   } else if (isLegacy(request.header('a2a-version'))) {
@@ -42,6 +43,17 @@ export function refuse(request: Request, response: Response, binding: Binding, r
     response.type('application/a2a+json');
     response.json({ error: { code: status, status: refusal.statusName, message, details: data } });
   }
+}
+
+const legacyStreams: ReadonlySet<unknown> = new Set(['message/stream', 'tasks/resubscribe']);
+
+/** Sends one answer of JSON-RPC. A client of 0.3 that asked for a stream reads events only: it gets an error of the protocol as the only one. */
+export function answerRpc(request: Request, response: Response, answer: object): void {
+  const { body } = request;
+  const method = typeof body === 'object' && body !== null && 'method' in body ? body.method : undefined;
+  const isStream = isLegacy(request.header(header)) && legacyStreams.has(method);
+  if (isStream && response.statusCode === 200) response.set(SSE_HEADERS).end(formatSSEEvent(answer));
+  else response.json(answer);
 }
 
 /** That of a limit on what is kept. */

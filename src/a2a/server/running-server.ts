@@ -87,7 +87,7 @@ class RunningServer implements A2AServer {
       authContextOf: authContextIn,
       senderOf: senderIn,
       onTurn: (turn, context) => this.#turns.started(callerIn(context), turn.settled),
-      ...(push && this.#delivery && { push: pushRegistrations(push, this.#delivery) }),
+      ...(push && this.#delivery && { push: pushRegistrations(push, this.#delivery, this.#clock) }),
       ...handlerOptions(options),
     });
     const guard = { stop: this.#stop.signal, heartbeatMs, clock: this.#clock, logger: this.#logger };

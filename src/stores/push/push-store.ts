@@ -18,6 +18,8 @@ export interface PushEntry extends PushKey {
   readonly version: string;
   /** What the receiver has had. Absent: nothing. */
   readonly cursor?: string;
+  /** When it was registered, in milliseconds since 1970. Absent where an older version did. */
+  readonly registeredAt?: number;
 }
 
 /** Options of `claim`: who delivers, for how long, and how many registrations. */

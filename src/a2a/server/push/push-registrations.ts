@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { AuthenticationInfo, TaskPushNotificationConfig } from '@a2a-js/sdk';
-import { AgentLoopError } from '../../../core/contracts/index.ts';
+import { AgentLoopError, type Clock } from '../../../core/contracts/index.ts';
 import type { PushEntry } from '../../../stores/push/push-store.ts';
 import type { PushConfigs } from '../../kept-in-stores.ts';
 import { malformed } from '../../protocol-errors.ts';
@@ -14,13 +14,19 @@ const schemeText = /^[\w!#$%&'*+.^`|~-]{1,64}$/;
 const idText = /^[\w.:-]{1,128}$/;
 
 /** Creates, returns and deletes push notification configurations, and starts their deliveries. */
-export function pushRegistrations(push: PushOptions, delivery: PushDelivery): PushConfigs {
+export function pushRegistrations(push: PushOptions, delivery: PushDelivery, clock: Clock): PushConfigs {
   const { store, mostPerTask = 5 } = push;
+  let last = 0;
+  /** Never the same twice, so that registrations of one millisecond keep their order. */
+  const registeredAt = () => {
+    last = Math.max(last + 1, clock.now());
+    return last;
+  };
   return {
     check: (config) => check(config, push),
     async create({ taskId }, config, version) {
       await check(config, push);
-      const entry = entryOf(taskId, config, version);
+      const entry = { ...entryOf(taskId, config, version), registeredAt: registeredAt() };
       if (!(await store.add(entry, mostPerTask))) {
         throw malformed(`A task has at most ${mostPerTask} push notification configurations; delete one first.`);
       }
@@ -31,7 +37,10 @@ export function pushRegistrations(push: PushOptions, delivery: PushDelivery): Pu
       const entry = await store.get({ taskId, configId });
       return entry && configOf(entry);
     },
-    list: async ({ taskId }) => (await store.list(taskId)).map(configOf),
+    async list({ taskId }) {
+      const entries = await store.list(taskId);
+      return [...entries].sort((one, other) => (one.registeredAt ?? 0) - (other.registeredAt ?? 0)).map(configOf);
+    },
     async bytes({ taskId }) {
       const entries = await store.list(taskId);
       return entries.reduce((sum, entry) => sum + Buffer.byteLength(JSON.stringify(entry)), 0);
