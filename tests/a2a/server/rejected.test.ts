@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Extension, InMemoryStateStore } from 'millrace';
-import { remoteAgent } from 'millrace/a2a';
-import { clientOf, message, serverBench, wires } from './test-server.ts';
+import { type A2AServerOptions, remoteAgent } from 'millrace/a2a';
+import { reach, wires } from '../../security/reach.ts';
+import { clientOf, message, serverBench } from './test-server.ts';
 
 const on = serverBench();
 
@@ -12,10 +13,10 @@ const closed: Extension = {
     JSON.stringify(state.messages).includes('now') ? { fail: { code: 'REJECTED', message: why } } : undefined,
 };
 
-const served = async () => {
+const served = async (more: Partial<A2AServerOptions> = {}) => {
   const taskStateStore = new InMemoryStateStore();
   const agent = on.echo([{ text: 'Fine.' }], { taskStateStore, extensions: [closed] });
-  return { ...(await on.serve({ agent })), taskStateStore };
+  return { ...(await on.serve({ agent, ...more })), taskStateStore };
 };
 
 const rejected = {
@@ -24,15 +25,15 @@ const rejected = {
 };
 
 describe('a turn that an extension rejects', () => {
-  it.each(wires)('is shown as rejected, with the reason, over %s in version %s', async (binding, version) => {
-    const { url } = await served();
-    const client = await clientOf(url, { binding, version });
-    const task = await client.sendMessage(message('Do it now.'));
+  it.each(wires)('is shown as rejected, with the reason, over %s in version %s', async (...way) => {
+    const { url } = await served({ grpc: { port: 0 } });
+    const { client, options } = await reach(url, way);
+    const task = await client.sendMessage(message('Do it now.'), options);
     if (!('artifacts' in task)) throw new Error('no task');
     expect(task).toMatchObject({ status: rejected, artifacts: [] });
-    expect(await client.getTask({ tenant: '', id: task.id })).toMatchObject({ status: rejected });
+    expect(await client.getTask({ tenant: '', id: task.id }, options)).toMatchObject({ status: rejected });
     const seen: unknown[] = [];
-    for await (const { payload } of client.sendMessageStream(message('Do it now.'))) {
+    for await (const { payload } of client.sendMessageStream(message('Do it now.'), options)) {
       if (payload?.$case === 'statusUpdate') seen.push(payload.value.status);
     }
     expect(seen.at(-1)).toMatchObject(rejected);

@@ -1,5 +1,8 @@
+import { LegacyA2AService } from '@a2a-js/sdk/compat/v0_3/server/grpc';
+import { credentials, makeGenericClientConstructor, status } from '@grpc/grpc-js';
 import { describe, expect, it } from '@jest/globals';
 import { apiKeyAuth } from 'millrace/a2a';
+import { reach } from '../../security/reach.ts';
 import { answerOf, clientOf, key, message, rpc, serverBench, wireMessage } from './test-server.ts';
 
 const on = serverBench();
@@ -65,6 +68,34 @@ describe('a server without A2A 0.3', () => {
     }
     const { result } = await answerOf(rpc(url, 'ListTasks', {}));
     expect(result.tasks).toEqual([]);
+  });
+
+  it('has no service of 0.3 over gRPC, and serves 1.0 there', async () => {
+    const agent = on.echo([{ text: 'Hello.' }]);
+    const { url, grpcAddress = '' } = await on.serve({ agent, legacy: false, grpc: { port: 0 } });
+    const card = await cardOf(url);
+    expect(card.supportedInterfaces.map((each: Record<string, string>) => each['protocolVersion'])).toEqual([
+      '1.0',
+      '1.0',
+      '1.0',
+    ]);
+    const { client, options } = await reach(url, ['GRPC', '1.0']);
+    expect(await client.sendMessage(message('Hi'), options)).toMatchObject({ status: { state: 3 } });
+    const Client = makeGenericClientConstructor(LegacyA2AService, 'a2a.v1.A2AService');
+    const legacy = new Client(grpcAddress, credentials.createInsecure());
+    on.after(() => legacy.close());
+    const { path, requestSerialize, responseDeserialize } = LegacyA2AService.getTask;
+    const name = { name: 'tasks/x', historyLength: 0 };
+    const refused = new Promise((_, reject) => {
+      legacy.makeUnaryRequest(path, requestSerialize, responseDeserialize, name, reject);
+    });
+    await expect(refused).rejects.toMatchObject({ code: status.UNIMPLEMENTED });
+    await expect(
+      client.listTasks(
+        { tenant: '', contextId: '', status: 0, pageToken: '', statusTimestampAfter: undefined },
+        options,
+      ),
+    ).resolves.toMatchObject({ totalSize: 1 });
   });
 
   it('is chosen with true or false', async () => {
