@@ -16,7 +16,11 @@ const maxPageBytes = 3 * 1024 * 1024;
 /** So far the tasks of a query are counted. */
 const maxTotal = 1_000;
 
-type Place = Pick<TaskSummary, 'statusAt' | 'taskId'>;
+/** What a token says: the last task of the page before, and how many tasks its first page counted. */
+interface Position extends Pick<TaskSummary, 'statusAt' | 'taskId'> {
+  /** Absent in tokens of older servers. */
+  readonly total?: number;
+}
 
 /**
  * A page of the caller's tasks, the one whose status changed last first. Journals are read of tasks that run, which may wait for somebody
@@ -28,17 +32,15 @@ export async function listTasks(tasks: CallerTasks, params: ListTasksRequest): P
   if (!(Number.isSafeInteger(historyLength) && historyLength >= 0))
     throw malformed('historyLength must be a whole number of at least 0.');
   const pageSize = checkedPageSize(params.pageSize);
-  const after = params.pageToken === '' ? undefined : placeOf(params.pageToken);
+  const from = params.pageToken === '' ? undefined : positionIn(params.pageToken);
+  const after = from && { statusAt: from.statusAt, taskId: from.taskId };
   const { byStatus, ...query } = queryOf(tasks, params);
   const found = await candidates(tasks, { ...query, byStatus: { ...byStatus, after }, limit: pageSize + 1 });
   const { page, count } = await pageOf(tasks, found.slice(0, pageSize), params);
   const last = found.length > count ? found[count - 1] : undefined;
-  return {
-    tasks: page,
-    nextPageToken: last ? tokenOf(last) : '',
-    pageSize,
-    totalSize: after || last ? (await candidates(tasks, { ...query, byStatus, limit: maxTotal })).length : page.length,
-  };
+  const counted = async () => (await candidates(tasks, { ...query, byStatus, limit: maxTotal })).length;
+  const totalSize = from?.total ?? (from || last ? await counted() : page.length);
+  return { tasks: page, nextPageToken: last ? tokenOf({ ...last, total: totalSize }) : '', pageSize, totalSize };
 }
 
 interface Page {
@@ -123,14 +125,15 @@ async function shownTask(
   };
 }
 
-function tokenOf({ statusAt, taskId }: Place): string {
-  return Buffer.from(`${statusAt} ${taskId}`).toString('base64url');
+function tokenOf({ statusAt, taskId, total }: Position): string {
+  return Buffer.from([statusAt, taskId, total].filter((part) => part !== undefined).join(' ')).toString('base64url');
 }
 
 /** Errors: RequestMalformed for what is no token of ours. */
-function placeOf(token: string): Place {
-  const [statusAt = '', taskId = '', ...more] = Buffer.from(token, 'base64url').toString().split(' ');
-  const isOurs = more.length === 0 && taskId !== '' && !Number.isNaN(Date.parse(statusAt));
-  if (isOurs && tokenOf({ statusAt, taskId }) === token) return { statusAt, taskId };
+function positionIn(token: string): Position {
+  const [statusAt = '', taskId = '', total, ...more] = Buffer.from(token, 'base64url').toString().split(' ');
+  const position = { statusAt, taskId, ...(total !== undefined && { total: Number(total) }) };
+  const isOurs = more.length === 0 && taskId !== '' && !Number.isNaN(Date.parse(statusAt)) && !(Number(total) < 0);
+  if (isOurs && tokenOf(position) === token && (position.total ?? 0) <= maxTotal) return position;
   throw malformed('pageToken must be the nextPageToken of the page before.');
 }

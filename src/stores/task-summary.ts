@@ -117,6 +117,26 @@ export function byStatus(a: StatusPlace, b: StatusPlace): number {
   return b.statusAt - a.statusAt || Number(a.taskId < b.taskId) - Number(a.taskId > b.taskId);
 }
 
+/**
+ * The first `limit` tasks in order, from two indexes that both have all of them: one in that order, one in any. Each step of an index gives one that
+ * is asked for, or `undefined`. They are read in turns until one of them ends or the first has found enough, so the cost is that of the shorter one.
+ */
+export function foundFirst<T>(
+  inOrder: Iterator<T | undefined>,
+  inAnyOrder: Iterator<T | undefined>,
+  { limit, order }: { readonly limit: number; readonly order: (one: T, other: T) => number },
+): readonly T[] {
+  const [ordered, others]: [T[], T[]] = [[], []];
+  while (ordered.length < limit) {
+    const [next, other] = [inOrder.next(), inAnyOrder.next()];
+    if (next.done) break;
+    if (next.value !== undefined) ordered.push(next.value);
+    if (other.done) return others.sort(order).slice(0, limit);
+    if (other.value !== undefined) others.push(other.value);
+  }
+  return ordered;
+}
+
 /** Whether a task of a group is within the part of it that is asked for. */
 export function isWithin({ after, since }: StatusQuery, place: StatusPlace): boolean {
   if (since !== undefined && place.statusAt < Date.parse(since)) return false;

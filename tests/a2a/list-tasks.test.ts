@@ -47,6 +47,23 @@ describe('a list of tasks', () => {
     expect(await list()).toMatchObject({ pageSize: 50, totalSize: 5, nextPageToken: '' });
   });
 
+  it('is counted with its first page; later pages, and tokens of older servers, know how many there are', async () => {
+    const { ids, list, tasks } = await made(5);
+    const limits: (number | undefined)[] = [];
+    const listed = store.list.bind(store);
+    store.list = (query) => {
+      limits.push(query?.limit);
+      return listed(query);
+    };
+    const first = await list({ pageSize: 2 });
+    expect(limits.splice(0)).toEqual([3, 1_000]);
+    const second = await list({ pageSize: 2, pageToken: first.nextPageToken });
+    expect([second.totalSize, limits.splice(0)]).toEqual([5, [3]]);
+    const older = Buffer.from(`${tasks[3]?.status?.timestamp} ${ids[1]}`).toString('base64url');
+    const same = await list({ pageSize: 2, pageToken: older });
+    expect([same.tasks, same.totalSize, limits]).toEqual([second.tasks, 5, [3, 1_000]]);
+  });
+
   it('moves a task to the front that goes on', async () => {
     const refund = { needsApproval: true, execute: () => 'refunded' };
     const { handler } = a2aBench({
@@ -153,6 +170,8 @@ describe('a list of tasks', () => {
     ['pageSize', { pageSize: 1.5 }],
     ['pageToken', { pageToken: 'nonsense' }],
     ['pageToken', { pageToken: Buffer.from('a b c').toString('base64url') }],
+    ['pageToken', { pageToken: Buffer.from('2026-01-01T00:00:00.000Z t 1001').toString('base64url') }],
+    ['pageToken', { pageToken: Buffer.from('2026-01-01T00:00:00.000Z t -1').toString('base64url') }],
     ['status', { status: -1 }],
     ['statusTimestampAfter', { statusTimestampAfter: 'yesterday' }],
     ['historyLength', { historyLength: -1 }],

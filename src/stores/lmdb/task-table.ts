@@ -11,7 +11,15 @@ import {
   parsedOrNothing,
   unknownRecord,
 } from '../store-rules.ts';
-import { groupOf, isDue, isRunnable } from '../task-summary.ts';
+import {
+  foundFirst,
+  groupOf,
+  byStatus as inGroupOrder,
+  isDue,
+  isRunnable,
+  isWithin,
+  type StatusQuery,
+} from '../task-summary.ts';
 import type { LmdbDatabase, LmdbEntry, LmdbRange } from './lmdb-database.ts';
 import { damaged, newerLayout } from './open-lmdb.ts';
 import { isHeld, statusTimeOf, type TaskHead } from './task-head.ts';
@@ -23,6 +31,9 @@ const metaKey = ['meta'];
 const last = '~';
 /** Entries of a group that are read at a time. */
 const pageSize = 100;
+
+/** Of keys, in reverse order. */
+type Range = readonly [start: Key, end: Key];
 
 interface Meta {
   readonly layout: number;
@@ -217,57 +228,42 @@ export class TaskTable {
 
   /** The newest first, or the order of a group; runnable tasks by their states, where nothing else is asked for. */
   list(query: TaskQuery, now: number): readonly TaskHead[] {
-    const {
-      state,
-      contextId,
-      parentTaskId,
-      byStatus,
-      runnable = false,
-      dueBy = Number.POSITIVE_INFINITY,
-      limit = 50,
-    } = query;
+    const { state, contextId, parentTaskId, byStatus, runnable = false, limit = 50 } = query;
     const fits = runnable
       ? (head: TaskHead) => isRunnable(head.status) && !isHeld(head, now) && isDue(query, head.dueAt ?? 0)
       : () => true;
     const isOfAll = contextId === undefined && parentTaskId === undefined && byStatus === undefined;
     if (runnable && isOfAll) {
+      const { dueBy = Number.POSITIVE_INFINITY } = query;
       const latest = Number.isFinite(dueBy) ? [dueBy, last] : [dueBy < 0 ? 0 : last];
-      const ranges: readonly (readonly [Key, Key])[] = [
-        [
-          ['state', 'working', last],
-          ['state', 'working', 0],
-        ],
-        [
-          ['state', 'submitted', last],
-          ['state', 'submitted', 0],
-        ],
-        [
-          ['later', ...latest],
-          ['later', 0],
-        ],
-      ];
-      const found: TaskHead[] = [];
-      for (const [start, end] of ranges) {
-        found.push(...this.#found({ ...query, limit: limit - found.length }, start, end, fits));
-      }
-      return found;
+      const later = ['later', ...latest];
+      return this.#found(query, [rangeOf('working'), rangeOf('submitted'), [later, ['later', 0]]], fits);
     }
     if (state === 'working' && isOfAll) {
-      const heads = ['working', 'backoff'].flatMap((of) =>
-        this.#found(query, ['state', of, last], ['state', of, 0], fits),
-      );
+      const heads = ['working', 'backoff'].flatMap((of) => this.#found(query, [rangeOf(of)], fits));
       return heads.sort((a, b) => b.born - a.born).slice(0, limit);
     }
     if (byStatus !== undefined) {
       const { group, after, since } = byStatus;
       const index = ['group', hashOf(group)];
       const start = after ? [...index, Date.parse(after.statusAt), after.taskId] : [...index, last];
-      return this.#found(query, start, [...index, since === undefined ? 0 : Date.parse(since)], fits);
+      const end = [...index, since === undefined ? 0 : Date.parse(since)];
+      if (state === undefined || runnable) return this.#found(query, [[start, end]], fits);
+      return this.#ofGroupAndState(query, byStatus, this.#heads(query, [[start, end]], fits));
     }
     const ofState = state === undefined ? ['all'] : ['state', state];
     const ofContext = contextId === undefined ? ofState : ['context', hashOf(contextId)];
     const index = parentTaskId === undefined ? ofContext : ['child', parentTaskId];
-    return this.#found(query, [...index, last], [...index, 0], fits);
+    return this.#found(
+      query,
+      [
+        [
+          [...index, last],
+          [...index, 0],
+        ],
+      ],
+      fits,
+    );
   }
 
   #putGroup(head: TaskHead, before: TaskHead | undefined): void {
@@ -283,25 +279,50 @@ export class TaskTable {
     if (dueAt !== undefined) this.#db.put(['later', dueAt, born], entryOf(head));
   }
 
-  /** Of the entries of an index behind `start`, backwards. Whose child turn a task is, its entry says, before its head is read. */
-  #found(
-    { state, contextId, parentTaskId, agentId, roots = false, limit = 50 }: TaskQuery,
-    start: Key,
-    end: Key,
-    fits: (head: TaskHead) => boolean,
-  ): readonly TaskHead[] {
+  /** Of the entries of ranges, one after another, each in reverse order. */
+  #found(query: TaskQuery, ranges: readonly Range[], fits: (head: TaskHead) => boolean): readonly TaskHead[] {
+    const { limit = 50 } = query;
     const found: TaskHead[] = [];
     if (!(limit > 0)) return found;
-    for (const { value } of this.#entriesAfter({ start, end, limit: Math.min(limit, pageSize) })) {
+    for (const head of this.#heads(query, ranges, fits)) {
+      if (head) found.push(head);
       if (found.length >= limit) break;
-      const [taskId, parent] = inEntry(value);
-      if ((roots && parent !== undefined) || (parentTaskId !== undefined && parent !== parentTaskId)) continue;
-      const head = this.findHead(taskId);
-      if (!head || (state !== undefined && head.status !== state) || !fits(head)) continue;
-      if (agentId !== undefined && head.agentId !== agentId) continue;
-      if (contextId === undefined || head.contextId === contextId) found.push(head);
     }
     return found;
+  }
+
+  /** For each entry of an index its task, if the query asks for it. Whose child turn a task is, its entry says, before its head is read. */
+  *#heads(
+    { state, contextId, parentTaskId, agentId, roots = false, limit = 50 }: TaskQuery,
+    ranges: readonly Range[],
+    fits: (head: TaskHead) => boolean,
+  ): Generator<TaskHead | undefined, undefined> {
+    const isAsked = (head: TaskHead) =>
+      (state ?? head.status) === head.status &&
+      (agentId ?? head.agentId) === head.agentId &&
+      (contextId ?? head.contextId) === head.contextId &&
+      fits(head);
+    for (const [start, end] of ranges) {
+      for (const { value } of this.#entriesAfter({ start, end, limit: Math.min(limit, pageSize) })) {
+        const [taskId, parent] = inEntry(value);
+        const isOther = (roots && parent !== undefined) || (parentTaskId !== undefined && parent !== parentTaskId);
+        const head = isOther ? undefined : this.findHead(taskId);
+        yield head && isAsked(head) ? head : undefined;
+      }
+    }
+  }
+
+  /** Tasks of one state in the order of their group, by the index of the group or that of the state. */
+  #ofGroupAndState(query: TaskQuery, byStatus: StatusQuery, ofGroup: Iterator<TaskHead | undefined>) {
+    const { state = '', limit = 50 } = query;
+    const placeOf = (head: TaskHead) => ({ statusAt: statusTimeOf(head), taskId: head.taskId });
+    const isOfGroup = (head: TaskHead) =>
+      groupOf(head.contextId) === byStatus.group && isWithin(byStatus, placeOf(head));
+    const states = state === 'working' ? ['working', 'backoff'] : [state];
+    return foundFirst(ofGroup, this.#heads(query, states.map(rangeOf), isOfGroup), {
+      limit,
+      order: (one, other) => inGroupOrder(placeOf(one), placeOf(other)),
+    });
   }
 
   /** The entries after a key, in reverse order, read page by page. */
@@ -332,6 +353,15 @@ function hashOf(text: string): string {
 /** The state under which an index lists a task: turns that back off are apart from those that are to be run. */
 function listedState({ status, dueAt }: TaskHead): string {
   return status === 'working' && dueAt !== undefined ? 'backoff' : status;
+}
+
+/** Of the index of a state. */
+function rangeOf(state: string): Range {
+  const index = ['state', state];
+  return [
+    [...index, last],
+    [...index, 0],
+  ];
 }
 
 /** Where a task stands in the order of its group; `undefined` where its context is in none. */

@@ -29,11 +29,43 @@ export class TaskList {
   async list(query: TaskQuery): Promise<readonly TaskSummary[]> {
     const { limit = 50 } = query;
     if (query.runnable) return this.#listRunnable(query, limit);
+    if (query.byStatus !== undefined && query.state !== undefined) return this.#listOfGroupAndState(query, limit);
+    const found: TaskSummary[] = [];
+    for await (const page of this.#pages(query)) {
+      found.push(...page);
+      if (found.length >= limit) break;
+    }
+    if (query.byStatus !== undefined) await this.#mend(found);
+    return found.slice(0, limit);
+  }
+
+  /**
+   * The index of the group, in its order, and that of the state are read in turns: the one that ends first has all tasks, so the cost is that of
+   * the shorter one, or of what the group has before `limit` tasks are found.
+   */
+  async #listOfGroupAndState(query: TaskQuery, limit: number): Promise<readonly TaskSummary[]> {
+    const ofGroup = this.#pages(query);
+    const ofState = this.#pages({ ...query, byStatus: undefined });
+    const inOrder: TaskSummary[] = [];
+    const found: TaskSummary[] = [];
+    while (inOrder.length < limit) {
+      const [next, other] = await Promise.all([ofGroup.next(), ofState.next()]);
+      if (next.done) break;
+      inOrder.push(...next.value);
+      if (other.done) return found.sort(byStatusOfSummaries).slice(0, limit);
+      found.push(...other.value.filter((summary) => fits(query, summary)));
+    }
+    await this.#mend(inOrder);
+    return inOrder.slice(0, limit);
+  }
+
+  /** What a query asks for, page by page of its index: of that of the state, where nothing but the state is asked for. */
+  async *#pages(query: TaskQuery): AsyncGenerator<readonly TaskSummary[], undefined> {
+    const { limit = 50 } = query;
     const isOfState = query.contextId === undefined && query.parentTaskId === undefined && query.byStatus === undefined;
     const state = isOfState ? query.state : undefined;
     if (state !== undefined) await this.#withOlder();
-    const found: TaskSummary[] = [];
-    for (let offset = 0; found.length < limit; ) {
+    for (let offset = 0; limit > 0; ) {
       // The first page has what the caller asks for; where that was not enough, later pages are whole ones. Child turns cost nothing.
       const size = offset === 0 && !query.roots ? Math.min(Math.ceil(limit), listPageSize) : listPageSize;
       const page = await this.#deps.index.page({ ...query, offset, size });
@@ -41,11 +73,9 @@ export class TaskList {
       const wanted = query.roots ? page.filter(({ parentTaskId }) => parentTaskId === undefined) : page;
       const summaries = await this.#summaries(wanted, state);
       offset += page.length - (wanted.length - summaries.length);
-      found.push(...summaries.filter((summary) => fits(query, summary)));
-      if (page.length < size) break;
+      yield summaries.filter((summary) => fits(query, summary));
+      if (page.length < size) return;
     }
-    if (query.byStatus !== undefined) await this.#mend(found);
-    return found.slice(0, limit);
   }
 
   async #listRunnable(query: TaskQuery, limit: number): Promise<readonly TaskSummary[]> {

@@ -61,4 +61,49 @@ describe('the runnable tasks of LmdbStateStore', () => {
       await database.close();
     }
   });
+
+  it('of a state in a group are found by the index that has fewer, in the order of the group', async () => {
+    const path = stores.path();
+    const store = stores.open({ path });
+    const begin = async (taskId: string, group: string, at: number) => {
+      await store.create(taskId, startRecord(taskId, { contextId: `${group}:c`, at }));
+      return taskId;
+    };
+    const end = async (taskId: string) => {
+      const owner = new Owner(store, await store.acquire(taskId, 'owner-a', 30_000));
+      await owner.append(done);
+      await store.release(owner.lease);
+    };
+    for (let index = 0; index < 120; index++) await end(await begin(`done-${index}`, 'g', 1_000 + index));
+    for (const [taskId, at] of [
+      ['b', 2_000],
+      ['c', 3_000],
+      ['a', 2_000],
+    ] as const)
+      await begin(taskId, 'g', at);
+    await begin('of-another', 'other', 2_500);
+
+    const database = new CountingDatabase(path);
+    const tasks = new TaskTable(database);
+    const read = (query: TaskQuery) => {
+      database.heads = 0;
+      return database.read(() => tasks.list(query, 0)).map(({ taskId }) => taskId);
+    };
+    const byStatus = { group: 'g' };
+    const after = { statusAt: new Date(2_000).toISOString(), taskId: 'b' };
+    const since = new Date(2_500).toISOString();
+    try {
+      expect(read({ byStatus, state: 'submitted' })).toEqual(['c', 'b', 'a']);
+      expect(database.heads).toBeLessThan(12);
+      expect(read({ byStatus, state: 'submitted', limit: 2 })).toEqual(['c', 'b']);
+      expect(read({ byStatus: { ...byStatus, after }, state: 'submitted' })).toEqual(['a']);
+      expect(read({ byStatus: { ...byStatus, since }, state: 'submitted' })).toEqual(['c']);
+      expect(read({ byStatus, state: 'failed' })).toEqual([]);
+      expect(database.heads).toBeLessThan(3);
+      expect(read({ byStatus, state: 'completed', limit: 10 })).toHaveLength(10);
+      expect(database.heads).toBeLessThan(30);
+    } finally {
+      await database.close();
+    }
+  });
 });

@@ -8,6 +8,7 @@ import {
   llmAnswer,
   llmStart,
   noteRecord as note,
+  Owner,
   refuses,
   seqsOf,
   startRecord,
@@ -18,6 +19,7 @@ import {
 } from 'millrace/internals';
 import { RedisStateStore, type RedisStateStoreOptions } from 'millrace/redis';
 import { openResources, scriptedLLM } from 'millrace/testing';
+import type { TaskQuery } from 'millrace/types';
 import { lastValueFrom } from 'rxjs';
 import { describeRedis } from './describe-redis.ts';
 import { beginHeld, RedisBench } from './redis-bench.ts';
@@ -348,6 +350,36 @@ describeRedis('RedisStateStore', () => {
     const stats = bench.server.cli('INFO', 'commandstats');
     expect(stats).toContain('cmdstat_evalsha:calls=1,');
     expect(stats).toContain('cmdstat_zrevrange:calls=2,');
+  });
+
+  it('lists tasks of a state in a group by the index that has fewer, in the order of the group', async () => {
+    const store = bench.open();
+    const begin = (taskId: string, group: string, at: number) =>
+      store.create(taskId, startRecord(taskId, { contextId: `${group}:c`, at }));
+    const ended = upTo(450).map((number) => `ended-${number}`);
+    for (const taskId of ended) {
+      await begin(taskId, 'grp', 1_000);
+      const owner = new Owner(store, await store.acquire(taskId, 'owner-a', 30_000));
+      await owner.append(done);
+    }
+    for (const [taskId, at] of [
+      ['b', 2_000],
+      ['c', 3_000],
+      ['a', 2_000],
+    ] as const)
+      await begin(taskId, 'grp', at);
+    await begin('of-another', 'other', 2_500);
+    const byStatus = { group: 'grp' };
+    const idsOf = async (query: TaskQuery) => (await store.list(query)).map(({ taskId }) => taskId);
+    expect(await idsOf({ byStatus, state: 'submitted', roots: true })).toEqual(['c', 'b', 'a']);
+    bench.server.cli('CONFIG', 'RESETSTAT');
+    expect(await idsOf({ byStatus, state: 'failed', roots: true })).toEqual([]);
+    const scripts = /cmdstat_evalsha:calls=(\d+)/.exec(bench.server.cli('INFO', 'commandstats'))?.[1];
+    expect(Number(scripts)).toBeLessThanOrEqual(200);
+    const after = { statusAt: new Date(2_000).toISOString(), taskId: 'b' };
+    expect(await idsOf({ byStatus: { ...byStatus, after }, state: 'submitted' })).toEqual(['a']);
+    expect(await idsOf({ byStatus, state: 'submitted', limit: 2 })).toEqual(['c', 'b']);
+    expect(await idsOf({ byStatus, state: 'completed', limit: 10 })).toHaveLength(10);
   });
 
   it.each<[Partial<RedisStateStoreOptions>, string]>([
