@@ -41,7 +41,7 @@ export function grpcTransports(options: GrpcOptions): TransportFactory {
       const { grpc, GrpcTransportFactory, LegacyGrpcTransport, A2AService, LegacyA2AService } = await load();
       const grpcChannelCredentials = target.isSecure ? grpc.credentials.createSsl() : grpc.credentials.createInsecure();
       const client = new grpc.Client(target.address, grpcChannelCredentials, channelOptions(remote.limits));
-      const calls = { ...options, client, newMetadata: () => new grpc.Metadata() };
+      const calls = { ...options, client };
       if (isLegacyAt(card, url)) {
         const transport = new LegacyGrpcTransport({ endpoint: target.address, grpcChannelCredentials });
         return calling(transport, callsOf(LegacyA2AService, calls));
@@ -88,7 +88,6 @@ function channelOptions({ maxBodyBytes }: BodyLimits) {
 
 interface CallOptions extends GrpcOptions {
   readonly client: GrpcClient;
-  readonly newMetadata: () => Metadata;
 }
 
 type Method = MethodDefinition<unknown, unknown>;
