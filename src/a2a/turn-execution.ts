@@ -49,6 +49,7 @@ export interface QueuedStart {
   readonly taskId: string;
   readonly contextId: string;
   readonly metadata: Readonly<Record<string, unknown>>;
+  /** The span of the request, to which the run of the worker is linked. */
   readonly parentContext: Context;
   /** The caller's tenant, else the user; absent for callers without a name. */
   readonly tenant?: string;

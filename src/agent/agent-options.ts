@@ -143,6 +143,7 @@ export type AgentOptions<
 
 /** Whether an agent has tools of other sources, by which their names are not known. */
 export interface OtherTools<P> {
+  /** Sources of tools, besides `tools`. */
   readonly toolProviders?: P | undefined;
 }
 
@@ -174,6 +175,7 @@ export interface AgentTurnOptions<C = unknown> extends StartOptions {
 export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
   /** As in `AgentTurnOptions`. */
   readonly context?: C | undefined;
+  /** What the agent's tools depend on, for this turn. */
   readonly dependencies?: Dependencies | undefined;
 }
 
@@ -181,6 +183,7 @@ export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
 export interface AgentRetryOptions<C = unknown> extends RetryTurnOptions {
   /** As in `AgentTurnOptions`. */
   readonly context?: C | undefined;
+  /** What the agent's tools depend on, for this turn. */
   readonly dependencies?: Dependencies | undefined;
 }
 

@@ -18,6 +18,7 @@ export interface RoutingRequest {
   readonly text: string;
   /** What the context remembers, and what the turn was given, with images and files. */
   readonly messages: readonly Message[];
+  /** The agents of the team. */
   readonly agents: readonly Agent[];
   /** The agent that answers without a choice. */
   readonly current: Agent;
@@ -61,12 +62,15 @@ export type AgentRef<V = unknown> = string | Agent<V>;
 
 /** Agents that answer one after another; see `inSequence`. */
 export interface Sequence<V = unknown> extends Valued<V> {
+  /** The ids of the agents, in order. */
   readonly sequence: readonly string[];
 }
 
 /** Agents that answer at the same time; see `inParallel`. */
 export interface Parallel<V = unknown> extends Valued<V> {
+  /** The ids of the agents that answer at the same time. */
   readonly parallel: readonly string[];
+  /** Makes one text of their answers. */
   readonly join: Join;
   /** Answers in place of `join`. */
   readonly joiner?: string;
@@ -74,8 +78,11 @@ export interface Parallel<V = unknown> extends Valued<V> {
 
 /** An agent that asks the others; see `supervisor`. */
 export interface Supervised<V = unknown> extends Valued<V> {
+  /** The id of the agent that asks the others. */
   readonly supervisor: string;
+  /** How many model calls it may make in a turn. */
   readonly maxRounds: number;
+  /** Whether it may hand the turn to another agent. */
   readonly mayHandOff: boolean;
 }
 

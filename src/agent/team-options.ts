@@ -67,6 +67,7 @@ export interface TeamOptions extends Partial<Pick<AgentSettings, Exclude<TurnOpt
    * no limit. The turn then fails with `EXTENSION_FAILED`.
    */
   readonly routingTimeoutMs?: number | undefined;
+  /** Functions around routing and answers. Default none. */
   readonly interceptors?: Interceptors | undefined;
   /** Of all turns, whichever agent runs them: limits, budgets, guardrails. They come before those of the agents. Default none. */
   readonly extensions?: readonly Extension[] | undefined;

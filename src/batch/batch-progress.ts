@@ -11,12 +11,15 @@ export interface BatchProgress<T = unknown> {
   readonly state: 'running' | 'completed' | 'budget' | 'stopped';
   /** How many items there are, where that is known. */
   readonly total?: number;
+  /** Items whose turn has completed. */
   readonly completed: number;
   /** Failed and cancelled ones. */
   readonly failed: number;
+  /** Items whose turn asks something. */
   readonly suspended: number;
   /** How many of these three have their row of an earlier start. */
   readonly earlier: number;
+  /** Items whose turn runs now. */
   readonly running: number;
   /** Read from the source and not started. */
   readonly waiting: number;

@@ -249,6 +249,7 @@ export interface ContextTurns {
   readonly model?: string;
   /** The compaction so far. */
   readonly compaction?: Compaction | undefined;
+  /** Aborting it stops the call. */
   readonly signal?: AbortSignal;
   /** The parent of what the summarising call traces. */
   readonly traceContext?: Context;

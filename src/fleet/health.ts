@@ -8,6 +8,7 @@ import { knownAgents, type SharedCounts, type WorkerStatus } from './shared-coun
 export interface QueueCounts {
   /** Jobs that a worker may take. */
   readonly waiting: number;
+  /** Jobs that a worker has taken. */
   readonly active: number;
   /** Jobs that wait for their time: back-off, delays, tenants over their limit. */
   readonly delayed: number;
@@ -19,6 +20,7 @@ export interface FleetHealth extends QueueCounts {
   readonly oldestWaitingMs: number;
   /** Turns that failed or that no worker can run; 100 means 100 or more. Of those that failed, the newest 400 are looked at. */
   readonly dead: number;
+  /** The same counts, by agent. */
   readonly agents: Readonly<Record<string, QueueCounts>>;
   /** Empty where the queue is in PostgreSQL. */
   readonly workers: readonly WorkerStatus[];

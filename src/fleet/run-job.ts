@@ -16,6 +16,7 @@ export interface QueuedTurn {
   readonly taskId: string;
   readonly contextId: string;
   readonly agentId: string;
+  /** Whose turn it is, where the producer said so. */
   readonly tenant: string | undefined;
   readonly metadata: Readonly<Record<string, unknown>>;
 }

@@ -5,10 +5,13 @@ import type { QueueConnections } from './connection.ts';
 /** A worker as the others see it. */
 export interface WorkerStatus {
   readonly id: string;
+  /** The version that the worker says it runs. */
   readonly version: string;
+  /** The ids of its agents. */
   readonly agents: readonly string[];
   /** Turns that it runs. */
   readonly running: number;
+  /** Whether it takes no more turns. */
   readonly draining: boolean;
   /** When it said so, in milliseconds since 1970. */
   readonly at: number;

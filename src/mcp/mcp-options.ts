@@ -24,9 +24,13 @@ export interface McpToolInfo {
 
 /** What a server says of a tool. Hints, which nobody has checked. */
 export interface McpAnnotations {
+  /** The tool changes nothing. */
   readonly readOnlyHint?: boolean;
+  /** The tool may destroy something. */
   readonly destructiveHint?: boolean;
+  /** The tool can be called again without another effect. */
   readonly idempotentHint?: boolean;
+  /** The tool reaches things beyond its server. */
   readonly openWorldHint?: boolean;
 }
 
@@ -102,6 +106,7 @@ interface McpServerSettings {
 export interface McpProcessOptions extends McpServerSettings {
   /** Started without a shell. */
   readonly command: string;
+  /** Its arguments. Default none. */
   readonly args?: readonly string[] | undefined;
   /** Added to `HOME`, `PATH` and the like; nothing else of this process's environment is handed on. */
   readonly env?: Readonly<Record<string, string>> | undefined;

@@ -5,13 +5,17 @@ import { attribute } from './attributes.ts';
 /** A span that has ended, as plain data: what the waterfall is drawn from. */
 export interface FinishedSpan {
   readonly name: string;
+  /** 32 lower-case hexadecimal digits. */
   readonly traceId: string;
+  /** 16 lower-case hexadecimal digits. */
   readonly spanId: string;
   /** Absent on the root of a trace. */
   readonly parentSpanId?: string;
   /** Milliseconds since 1970, with fractions. */
   readonly startMs: number;
+  /** Milliseconds since 1970. */
   readonly endMs: number;
+  /** As they were set. */
   readonly attributes: Readonly<Record<string, unknown>>;
   /** The linked spans. Absent if there are none. */
   readonly links?: readonly { readonly traceId: string; readonly spanId: string }[];
@@ -85,6 +89,7 @@ export function spanOutline(spans: readonly FinishedSpan[]): string {
 export interface WaterfallOptions {
   /** Columns of the terminal, at least 20; no line is longer. */
   readonly width: number;
+  /** Whether escape sequences color it. */
   readonly color: boolean;
   /** False draws with ASCII only. Default true. */
   readonly unicode?: boolean | undefined;

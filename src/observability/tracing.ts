@@ -59,8 +59,11 @@ export interface StartTracingOptions {
 
 /** Spans of this process so far. After `shutdown`, `ended - exported` were lost. */
 export interface TracingReport {
+  /** Spans that were started and are recorded. */
   readonly started: number;
+  /** Those of them that have ended. */
   readonly ended: number;
+  /** Those of them that the exporter has taken. */
   readonly exported: number;
   /** Why the last export that failed did. */
   readonly lastError?: string;

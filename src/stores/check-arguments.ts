@@ -36,6 +36,7 @@ export type Check = (value: unknown) => Flaw | undefined;
 
 /** Of a method: a check for each argument, in order, and what it answers besides a value or a promise. */
 export interface MethodArguments {
+  /** The check of each argument, by its name, in order. */
   readonly of: Readonly<Record<string, Check>>;
   /** An observable, or an iteration, gives the error to those who subscribe or iterate. */
   readonly answers?: 'observable' | 'iteration';

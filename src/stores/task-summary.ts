@@ -37,6 +37,7 @@ export interface TaskHead {
   readonly state: TaskState;
   /** Milliseconds since 1970: `statusTimeIn` the records. */
   readonly statusAt: number;
+  /** Whether an owner holds it. */
   readonly held: boolean;
 }
 

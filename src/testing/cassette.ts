@@ -9,6 +9,7 @@ import { formatJournal, parseJournal } from '../stores/journal-file.ts';
 /** A recorded turn, for `replay`. */
 export interface Cassette {
   readonly taskId: string;
+  /** The journal of the recorded turn. */
   readonly records: readonly JournalRecord[];
 }
 

@@ -27,6 +27,7 @@ interface FaultyCalls {
 /** The call rejects with `error`. `fail-before`: nothing was written; `fail-after`: it was, and only the reply is lost. */
 export interface FailingCall extends FaultyCalls {
   readonly method: AnsweringMethod;
+  /** Whether the call has had its effect when it fails. */
   readonly fault: 'fail-before' | 'fail-after';
   /** Default: `UNAVAILABLE`, retryable. */
   readonly error?: Error;
@@ -35,13 +36,16 @@ export interface FailingCall extends FaultyCalls {
 /** The call waits. `hold-before`: nothing is written until the gate opens; `hold-after`: it is, and only the reply waits. */
 export interface HeldCall extends FaultyCalls {
   readonly method: AnsweringMethod;
+  /** Whether the call has had its effect while it is held. */
   readonly fault: 'hold-before' | 'hold-after';
+  /** Lets the call go. */
   readonly gate: Gate;
 }
 
 /** The subscription errors at once. */
 export interface FailingReader extends FaultyCalls {
   readonly method: 'commands' | 'follow';
+  /** The reader fails before its first value. */
   readonly fault: 'fail-before';
   readonly error?: Error;
 }

@@ -55,7 +55,9 @@ export interface ModelServer {
   readonly headers: readonly IncomingHttpHeaders[];
   /** Chat requests that came in, that are being answered now, and whose client left before the answer was complete. */
   readonly received: number;
+  /** Requests whose answer is not complete. */
   readonly open: number;
+  /** Requests that the client left. */
   readonly aborted: number;
   /** Resolves once `count` chat requests came in. Rejects where the server closes before. */
   whenReceived(count: number): Promise<void>;

@@ -117,6 +117,7 @@ export interface ScriptedLLMOptions {
   readonly synchronous?: boolean | undefined;
   /** Given on as the provider's. */
   readonly capabilities?: LLMCapabilities | undefined;
+  /** Given on as the provider's. */
   readonly info?: LLMProviderInfo | undefined;
 }
 
@@ -126,6 +127,7 @@ export interface ScriptedLLM extends LLMProvider {
   readonly calls: readonly LLMCallParams[];
   /** Calls under way now, and the most there were at a time. */
   readonly active: number;
+  /** The most calls that were under way at a time. */
   readonly maxActive: number;
   /** Calls that ended because the caller left: unsubscribed or aborted before the answer was complete. */
   readonly unsubscribed: number;

@@ -9,6 +9,7 @@ export interface SpanRecorder {
   readonly provider: NodeTracerProvider;
   /** How many spans were started and how many have ended. */
   readonly started: number;
+  /** Spans that have ended. */
   readonly ended: number;
   /** The spans that have ended, in the order in which they were started. */
   spans(): readonly ReadableSpan[];

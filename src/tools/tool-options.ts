@@ -31,6 +31,7 @@ export type ArgumentsOf<P> = P extends StandardSchemaV1
 
 /** Arguments that were not JSON, as the model wrote them. */
 export interface RawArguments {
+  /** The arguments as the model wrote them. */
   readonly _raw: string;
 }
 
@@ -47,6 +48,7 @@ export type ToolOptions<
 export interface SingleExecution<P extends ToolParameters, Raw extends boolean, C, Result> {
   /** Runs the tool. May return any data, also a promise of it. A throw becomes an error result for the model. */
   readonly execute: (args: Arguments<P, Raw>, context: ToolContext<C>) => Result;
+  /** A tool has one of both. */
   readonly executeBatch?: never;
 }
 
@@ -57,6 +59,7 @@ export interface BatchExecution<P extends ToolParameters, Raw extends boolean, C
    * throws, all of them have failed.
    */
   readonly executeBatch: (calls: readonly BatchedCall<Arguments<P, Raw>, C>[]) => BatchResults | Promise<BatchResults>;
+  /** A tool has one of both. */
   readonly execute?: never;
 }
 
@@ -67,6 +70,7 @@ export interface ToolDescription<P extends ToolParameters, Raw extends boolean, 
   readonly name: Name;
   /** What the tool does and when to use it, in words for the model. */
   readonly description: string;
+  /** A Standard Schema or a JSON Schema of an object. */
   readonly parameters: P;
   /** What the model reads as parameters, for a Standard Schema that cannot tell its JSON Schema. */
   readonly jsonSchema?: JSONSchema | undefined;
@@ -379,6 +383,7 @@ export interface BatchedCall<Args = unknown, C = unknown> {
   /** `<iteration>:<index>`, by which its result is given. */
   readonly callId: string;
   readonly arguments: Args;
+  /** The context of this call. */
   readonly context: ToolContext<C>;
 }
 

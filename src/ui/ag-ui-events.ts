@@ -8,6 +8,7 @@ import { TurnReader } from './turn-reader.ts';
 export interface AgUiOptions extends StreamOptions {
   /** The thread and the run that the client named. */
   readonly threadId: string;
+  /** The run that the client named. */
   readonly runId: string;
   /** What the client has of the conversation: a snapshot of the messages, where text is void, begins with it. Default: none. */
   readonly messages?: readonly AgUiMessage[] | undefined;

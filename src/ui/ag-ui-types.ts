@@ -6,6 +6,7 @@ export interface AgUiMessage {
   readonly toolCalls?: readonly AgUiToolCall[];
   readonly toolCallId?: string;
   readonly error?: string;
+  /** Of a message that is an activity. */
   readonly activityType?: string;
 }
 
@@ -22,16 +23,22 @@ export interface AgUiInterrupt {
   readonly reason: string;
   readonly message?: string;
   readonly toolCallId?: string;
+  /** What an answer looks like, as JSON Schema. */
   readonly responseSchema?: Readonly<Record<string, unknown>>;
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
 /** The tokens of a run, as AG-UI names them. */
 export interface AgUiUsage {
+  /** What was sent. */
   readonly inputTokens?: number;
+  /** What was answered. */
   readonly outputTokens?: number;
+  /** Both together. */
   readonly totalTokens?: number;
+  /** Of what was answered, the reasoning. */
   readonly reasoningTokens?: number;
+  /** Of what was sent, the part that was cached. */
   readonly cachedInputTokens?: number;
 }
 
@@ -43,6 +50,7 @@ export type AgUiOutcome =
 
 /** The message that an event of AG-UI belongs to. */
 export interface AgUiOfMessage {
+  /** The id of the message. */
   readonly messageId: string;
 }
 

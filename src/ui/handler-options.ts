@@ -33,6 +33,7 @@ export interface HandlerOptions extends Pick<StreamOptions, 'tools' | 'reasoning
   readonly onDisconnect?: 'cancel' | 'continue' | undefined;
   /** How often turns of these chats that nobody runs are looked for, from the first request on. Milliseconds; default 30,000; 0: never. */
   readonly recoverEveryMs?: number | undefined;
+  /** The limits of a request. Default: those of each. */
   readonly limits?: HandlerLimits | undefined;
 }
 

@@ -23,6 +23,7 @@ export interface PlainEvent {
     | 'end';
   /** The cursor, on the last event of what a record gives: a reader that reconnects sends it back as `Last-Event-ID`. */
   readonly id?: string;
+  /** JSON, by the kind of event. */
   readonly data: Readonly<Record<string, unknown>>;
 }
 

@@ -3,6 +3,7 @@ import type { TaskState, Usage } from '../core/contracts/index.ts';
 /** What `messageMetadata` of a message of a turn has. */
 export interface UIMessageMetadata {
   readonly taskId: string;
+  /** Of the last event in the message. */
   readonly cursor?: string;
   readonly state?: TaskState;
   readonly reason?: string;
@@ -19,14 +20,18 @@ export interface UIMessageMetadata {
 export interface UITool {
   readonly toolCallId: string;
   readonly toolName: string;
+  /** Its type is not known to the page. */
   readonly dynamic: true;
+  /** It ran at the server. */
   readonly providerExecuted: true;
 }
 
 /** The call whose result a chunk has. */
 export interface UIResult {
   readonly toolCallId: string;
+  /** Its type is not known to the page. */
   readonly dynamic: true;
+  /** It ran at the server. */
   readonly providerExecuted: true;
 }
 

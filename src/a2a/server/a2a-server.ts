@@ -49,8 +49,11 @@ async function load() {
 
 /** Where a server is reached. */
 export interface A2AAddress {
+  /** Where clients reach the server. */
   readonly url: string;
+  /** Where its card is. */
   readonly cardUrl: string;
+  /** The port that it listens on. */
   readonly port: number;
   /** Of gRPC, where it is offered. */
   readonly grpcAddress?: string;
@@ -90,9 +93,11 @@ type HandlerOption =
 
 /** Options of `a2aServer`: the agent and its store, the card, who may call, and the limits. */
 export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, HandlerOption> {
+  /** Whose turns the server runs. */
   readonly agent: Agent;
   /** Where turns are journaled, in place of the agent's `taskStateStore`. One of the two has to be there. */
   readonly store?: TaskStateStore | undefined;
+  /** What the card says besides what follows from the agent. Default: nothing. */
   readonly card?: CardOptions | undefined;
   /** Signs the card. Default: it is not signed. */
   readonly signing?: CardSigning | undefined;

@@ -164,6 +164,7 @@ function asksForStream({ body, path }: Request, binding: Binding): boolean {
 
 /** How many requests one caller may make. */
 export interface RateLimit {
+  /** How many requests a caller may make within the time. */
   readonly requests: number;
   /** Milliseconds. */
   readonly perMs: number;

@@ -17,11 +17,14 @@ import { type CardSigning, signedCard } from './card-signing.ts';
 export interface CardOptions {
   /** Default: the agent's. */
   readonly name?: string | undefined;
+  /** What the agent does, in words for people. Default: that of the agent. */
   readonly description?: string | undefined;
   /** Of the agent. Default `1.0.0`. */
   readonly version?: string | undefined;
   readonly provider?: AgentProvider | undefined;
+  /** Where people read about the agent. */
   readonly documentationUrl?: string | undefined;
+  /** A picture for it. */
   readonly iconUrl?: string | undefined;
   /** Media types. Default `text/plain`, `application/json`, `image/*`. */
   readonly inputModes?: readonly string[] | undefined;

@@ -23,6 +23,7 @@ export interface AuthenticatedUser {
 
 /** A request before anything of it is read: headers of HTTP, or metadata of gRPC, by names in lower case. */
 export interface AuthRequest {
+  /** By lower-case name; an array where a header is there several times. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
 }
 
@@ -118,6 +119,7 @@ export type ApiKey = AuthenticatedUser & ({ readonly key: string } | { readonly 
 
 /** Options of `apiKeyAuth`: the keys, and the header that carries one. */
 export interface ApiKeyAuthOptions {
+  /** The keys, each with the id of its user. */
   readonly keys: readonly ApiKey[];
   /** Default `x-api-key`. The key may also come as a bearer token. */
   readonly header?: string | undefined;

@@ -24,6 +24,7 @@ export interface ServerRoute {
   readonly handlerOf: (served: RouteAgent) => RouteHandler;
 }
 
+/** A `fetch` handler of requests that are not of A2A. */
 export interface RouteHandler {
   (request: Request): Promise<Response>;
   /** Called when the server closes. */

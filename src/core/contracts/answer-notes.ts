@@ -3,12 +3,14 @@ import type { AssistantMessage } from './messages.ts';
 /** Where an answer has something from: a page, or a document of the request. */
 export interface AnswerSource {
   readonly id: string;
+  /** Whether it is a page or a document. */
   readonly sourceType: 'url' | 'document';
   /** Of a page. */
   readonly url?: string;
   readonly title?: string;
   /** Of a document. */
   readonly mediaType?: string;
+  /** The name of a document. */
   readonly filename?: string;
 }
 

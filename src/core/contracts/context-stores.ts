@@ -85,7 +85,9 @@ export interface ContextQuery {
 /** What is known of a context without reading its messages. */
 export interface ContextSummary {
   readonly contextId: string;
+  /** How many messages it has. */
   readonly total: number;
+  /** How many of its turns have not ended. */
   readonly openTurns: number;
   /** ISO 8601. */
   readonly createdAt: string;
@@ -204,6 +206,7 @@ export interface NewArtifact {
 /** A change of an artifact; members that are left out keep their value. */
 export interface ArtifactChange {
   readonly name?: string;
+  /** Default: as it was. */
   readonly mediaType?: string;
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly content?: ArtifactContent;
@@ -308,6 +311,7 @@ export interface ArtifactChunk {
   readonly text: string;
   /** False: this replaces whatever the artifact held. */
   readonly append: boolean;
+  /** Whether the content is complete with it. */
   readonly lastChunk: boolean;
 }
 

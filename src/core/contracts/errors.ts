@@ -68,6 +68,7 @@ export type ErrorCode = (typeof errorCodes)[number];
 export interface AgentLoopErrorOptions {
   /** Whether the same request may succeed later. Default `false`. */
   readonly retryable?: boolean | undefined;
+  /** The error that led to this one. */
   readonly cause?: unknown;
   readonly taskId?: string | undefined;
   /** How long the other side asked us to wait before another try, in milliseconds. */
@@ -98,12 +99,17 @@ const marker = Symbol.for('millrace.AgentLoopError');
 export class AgentLoopError extends Error {
   override readonly name = 'AgentLoopError';
   readonly [marker] = true;
+  /** Which error it is. Branch on this, never on the message. */
   readonly code: ErrorCode;
+  /** Whether the same request may succeed later. */
   readonly retryable: boolean;
+  /** The task that it belongs to, if any. */
   readonly taskId: string | undefined;
+  /** How long the other side asked to wait before another try, in milliseconds. */
   readonly retryAfterMs: number | undefined;
   readonly status: number | undefined;
   readonly reason: string;
+  /** JSON: the names and numbers of the message. */
   readonly details: Readonly<Record<string, unknown>> | undefined;
 
   constructor(code: ErrorCode, message: string, options: AgentLoopErrorOptions = {}) {

@@ -32,6 +32,7 @@ export function partsText(parts: readonly A2APart[] = []): string {
 export interface A2AMessage {
   readonly kind: 'message';
   readonly role: 'agent' | 'user';
+  /** The id of the message. */
   readonly messageId: string;
   readonly parts: readonly A2APart[];
   readonly taskId: string;
@@ -75,9 +76,11 @@ export interface StatusUpdateEvent extends EventBase {
 /** An artifact of the task has new content: the text of the answer as it is written, the value, or what a tool wrote. */
 export interface ArtifactUpdateEvent extends EventBase {
   readonly kind: 'artifact-update';
+  /** The artifact, with the content that is new. */
   readonly artifact: { readonly artifactId: string; readonly name?: string; readonly parts: readonly A2APart[] };
   /** False: this replaces whatever the artifact held. */
   readonly append: boolean;
+  /** Whether the artifact is complete with it. */
   readonly lastChunk: boolean;
 }
 
@@ -114,6 +117,7 @@ export interface LlmResponseEvent extends IterationEventBase, AnswerNotes {
   readonly reasoning?: string;
   /** Absent where there are none. Ids are ours (`callId`) and the history's (`call.id`). */
   readonly toolCalls?: readonly { readonly callId: string; readonly call: ToolCall }[];
+  /** Why the model stopped. */
   readonly finishReason: FinishReason;
   readonly usage?: Usage;
   readonly model?: string;
@@ -136,6 +140,7 @@ export interface ToolCallDeltaEvent extends IterationEventBase {
   readonly kind: 'internal:tool-call-delta';
   /** `<iteration>:<index>`: the call is announced by `internal:llm-response` with it, unless the attempt is discarded. */
   readonly callId: string;
+  /** The position of the call in the response, from 0. */
   readonly index: number;
   readonly toolName?: string;
   /** A fragment of the arguments' JSON text. */
@@ -157,6 +162,7 @@ export interface ToolStartEvent<Name extends string = string, Args = unknown> ex
 /** A progress update of a running tool: what it gave to `progress`. Not recorded. */
 export interface ToolProgressEvent extends ToolEventBase {
   readonly kind: 'internal:tool-progress';
+  /** What the tool gave to `progress`. */
   readonly update: unknown;
 }
 /** A call has its result; without a tool-start before it where it was refused and never ran. */
@@ -167,6 +173,7 @@ export interface ToolCompleteEvent<Name extends string = string, Args = unknown,
   readonly content: C;
   readonly success: boolean;
   readonly error?: ToolError;
+  /** From the start of the call to its result. */
   readonly durationMs: number;
 }
 /**
@@ -243,6 +250,7 @@ export type JsonContent<T> = string & { readonly '~json'?: T };
 /** The records so far are in the store: a process that resumes the turn continues from here. */
 export interface CheckpointEvent extends IterationEventBase {
   readonly kind: 'internal:checkpoint';
+  /** What the turn does next: an iteration, the calls of a response, or nothing. */
   readonly phase: 'before-iteration' | 'after-llm' | 'end';
 }
 /** The turn is suspended and the process waits with it: it was paused, or makes a failed model call again later. */
@@ -280,6 +288,7 @@ export interface ExtensionEvent<Kind extends ExtensionEventKind = ExtensionEvent
 export interface ExtensionErrorEvent extends IterationEventBase {
   readonly kind: 'internal:extension-error';
   readonly extension: string;
+  /** The hook that failed. */
   readonly hook: string;
   /** The message of what it threw. */
   readonly message: string;

@@ -54,6 +54,7 @@ export interface Failure {
 /** What a turn and its child turns used so far, those that still run included. */
 export interface TreeUsage {
   readonly usage: Usage;
+  /** By agent and model. */
   readonly usageBy: readonly AgentUsage[];
   /** The turn that the extension belongs to. */
   readonly state: LoopState;
@@ -121,6 +122,7 @@ export interface IterationView {
 
 /** Changes of one view; the history stays as it is. */
 export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
+  /** What the model calls of this iteration see, in place of the history. The history stays as it is. */
   readonly view?: {
     readonly messages?: readonly Message[];
     /** `null`: none. */
@@ -133,6 +135,7 @@ export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | '
 
 /** Changes of one model call. */
 export interface CallChange extends Pick<TurnChange, 'fail'> {
+  /** What is different in this call. */
   readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext' | 'noteUsage'>>;
   /** Makes this call instead of the turn's provider. */
   readonly provider?: LLMProvider;
@@ -142,6 +145,7 @@ export interface CallChange extends Pick<TurnChange, 'fail'> {
 
 /** Changes of one answer, before it is recorded. */
 export interface ResponseChange extends Pick<TurnChange, 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
+  /** Takes the place of the model's response. */
   readonly response?: LLMResponse;
 }
 
@@ -150,6 +154,7 @@ export interface ToolCallRequest extends HookContext {
   /** `<iteration>:<index>`. */
   readonly callId: string;
   readonly call: ToolCall;
+  /** The definition of the tool. */
   readonly tool: ToolDefinition;
   /** Parsed and checked. */
   readonly arguments: unknown;
@@ -232,6 +237,7 @@ export interface StepFailure<Name extends string> extends StepResult<Name> {
 export interface IterationStep<Call extends StepCall = StepCall, Result extends StepResult = StepResult>
   extends HookContext {
   readonly text: string;
+  /** What the model answered. */
   readonly response: LoopState['lastResponse'];
   readonly calls: readonly Call[];
   /** In call order. */

@@ -10,12 +10,14 @@ export interface TextPart {
 /** A picture, by address: `https:` or `data:` (base64). */
 export interface ImagePart {
   readonly type: 'image_url';
+  /** An address, or a `data:` URL. `detail`: how closely the model looks; each step costs more tokens. */
   readonly image_url: { readonly url: string; readonly detail?: 'auto' | 'low' | 'high' };
 }
 
 /** A file, by its content (base64 `data:` address) or by an id that the model's vendor gave it. */
 export interface FilePart {
   readonly type: 'file';
+  /** The content as a `data:` URL, or the id that the vendor gave to it. */
   readonly file: { readonly filename?: string; readonly file_data?: string; readonly file_id?: string };
 }
 
@@ -267,8 +269,11 @@ function invalid(what: string): AgentLoopError {
 
 /** Tokens of one model call, or a sum over several. */
 export interface Usage {
+  /** What was sent, cached tokens included. */
   readonly promptTokens: number;
+  /** What was answered, reasoning included. */
   readonly completionTokens: number;
+  /** Both together. */
   readonly totalTokens: number;
   /** The part of `promptTokens` that came from a prompt cache. */
   readonly cachedTokens?: number;

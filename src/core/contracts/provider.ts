@@ -91,7 +91,9 @@ export type LLMChunk =
 
 /** What a provider can do. Absent members mean `true`. */
 export interface LLMCapabilities {
+  /** Whether it streams. */
   readonly streaming?: boolean;
+  /** Whether it calls tools. */
   readonly tools?: boolean;
   readonly toolChoice?: boolean;
   /** Whether it keeps to a `responseFormat`. Here, absent means `false`. */
@@ -103,7 +105,9 @@ export interface LLMProviderInfo {
   /** OpenTelemetry's `gen_ai.provider.name`, e.g. `openai`. */
   readonly providerName?: string;
   readonly model?: string;
+  /** The host that requests go to, for spans. */
   readonly serverAddress?: string;
+  /** The port that requests go to, for spans. */
   readonly serverPort?: number;
 }
 

@@ -13,10 +13,12 @@ export const taskIdPattern = /^[A-Za-z0-9_.:-]{1,128}$/;
 /** The right to append to one journal. An older epoch is fenced off by a newer one. */
 export interface Lease {
   readonly taskId: string;
+  /** Who may append under the lease. */
   readonly owner: string;
   readonly epoch: number;
   /** The journal's last seq when the lease was taken: what the owner reads up to and appends after. */
   readonly seq: number;
+  /** How long it lasts without a renewal. */
   readonly leaseMs: number;
   /**
    * If the previous owner never released its lease: when it last acquired or renewed it, in milliseconds since 1970. Null if it released the
@@ -129,6 +131,7 @@ export interface TaskSummary {
   readonly seq: number;
   /** ISO 8601. */
   readonly createdAt: string;
+  /** When its last record was written. ISO 8601. */
   readonly updatedAt: string;
   /** When the last record of the status was written: the turn started, resumed, asked, was answered, suspended or ended. ISO 8601. */
   readonly statusAt: string;
@@ -142,6 +145,7 @@ export interface TaskSummary {
 
 /** Whether the server is configured so that the store can keep its guarantees. */
 export interface StoreCheck {
+  /** Whether the store answers. */
   readonly ok: boolean;
   /** One sentence each, with the cure. */
   readonly warnings: readonly string[];

@@ -62,6 +62,7 @@ export interface ToolPolicy {
 /** A call that may run as a child turn. */
 export interface StartedChild {
   readonly arguments: unknown;
+  /** The key of the call that started it. */
   readonly idempotencyKey: string;
 }
 
@@ -212,6 +213,7 @@ export interface ToolProvider {
  * `definition.checkArguments` has let through. `Name` and `Result` are those of the tool, as far as `tool` can read them.
  */
 export interface Tool<Args = unknown, C = unknown, Name extends string = string, Result = unknown> {
+  /** What the model reads of the tool, and how the engine treats it. */
   readonly definition: ToolDefinition<Name>;
   /** Runs the tool. A throw becomes an error result for the model. */
   execute(args: Args, context: ToolContext<C>): Result | Promise<Result>;

@@ -119,14 +119,18 @@ export function foldRecords(records: readonly JournalRecord[]): LoopState {
  * already: the event of one depends on its call only.
  */
 export interface Step {
+  /** The state before the record. */
   readonly before: LoopState | undefined;
+  /** The record. */
   readonly record: JournalRecord;
 }
 
 /** Records that are written in one append. */
 export interface Commit {
   readonly type: 'commit';
+  /** The records, in order, each with the state before it. */
   readonly steps: readonly Step[];
+  /** The state after all of them. */
   readonly after: LoopState;
   /** True if the engine waits for this append before it continues. */
   readonly barrier: boolean;
@@ -147,6 +151,7 @@ export interface ToolProgress {
   readonly type: 'tool-progress';
   readonly callId: string;
   readonly toolName: string;
+  /** What the tool gave to `progress`. */
   readonly update: unknown;
 }
 
@@ -162,8 +167,10 @@ export interface SubAgentSignal {
 export interface ExtensionError {
   readonly type: 'extension-error';
   readonly extension: string;
+  /** The hook that failed. */
   readonly hook: string;
   readonly message: string;
+  /** Whether the turn fails by it. */
   readonly fatal: boolean;
 }
 

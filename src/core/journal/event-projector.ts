@@ -11,6 +11,7 @@ import type { LoopState } from './state.ts';
 export interface EventProjectorOptions {
   /** Whether the turn has a store. */
   readonly checkpoints: boolean;
+  /** The time of events that no record has, in milliseconds since 1970. */
   readonly now: () => number;
 }
 

@@ -4,7 +4,9 @@ import type { CallSettings } from '../contracts/provider.ts';
 /** Another agent runs the turn from the next model call on. */
 export interface AgentChanged {
   readonly type: 'agent.changed';
+  /** The id of the agent before. */
   readonly from: string;
+  /** The id of the agent from here on. */
   readonly to: string;
   readonly reason: 'current' | 'named' | 'route' | 'hand_off' | 'sequence';
   /** The call that handed the turn over. */
@@ -80,7 +82,9 @@ export interface EmittedEvent {
 /** A decision of an extension, or of a command such as steering (`x.steer`). `data` is opaque to the core. */
 export interface ExtensionRecord {
   readonly type: `x.${string}`;
+  /** What it changes in the turn. */
   readonly effects?: Effects;
+  /** JSON of the extension, which it gets back on resume. */
   readonly data?: unknown;
   /** Which hook it comes from; on resume a `DecisionPoint` is not asked again for the same iteration. Absent for commands. */
   readonly hook?: RecordedHook | CallHook;

@@ -184,6 +184,7 @@ export class PersistentArray<T> {
  * its own prefix. O(1) an append to the newest version; an append to an older one copies its prefix first.
  */
 export class CommandIds {
+  /** No commands. */
   static readonly none = new CommandIds(new Map(), 0);
   readonly length: number;
   readonly #places: Map<string, number>;

@@ -26,6 +26,7 @@ export interface AgentText {
   readonly text: string;
   /** False: this replaces the text that the artifact of this path had. */
   readonly append: boolean;
+  /** Whether the text is complete with it. */
   readonly lastChunk: boolean;
 }
 

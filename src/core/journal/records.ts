@@ -9,6 +9,7 @@ export const journalSchema = 2;
 
 /** The trace that a record was written in, so that a resumed turn can link to it. */
 export interface TraceLink {
+  /** 32 lower-case hexadecimal digits. */
   readonly traceId: string;
   /** Of `agent.execute`. */
   readonly spanId: string;
@@ -26,6 +27,7 @@ export interface TurnSettings {
   readonly agentId?: string;
   readonly systemPrompt?: string;
   readonly maxIterations?: number;
+  /** What happens while the model is unavailable. */
   readonly retryPlan?: RetryPlan;
   /** Whose turn it is, where the caller submitted it for one of several. */
   readonly tenant?: string;
@@ -62,6 +64,7 @@ export interface ForkOrigin {
 
 /** What a retry has of the turn that it continues: its own limits count from there. */
 export interface RetryOrigin {
+  /** How many iterations of the failed turn were kept. */
   readonly iterations: number;
   /** In the history, with the results of the calls that are made again. */
   readonly messages: number;
@@ -92,9 +95,11 @@ export interface TurnStarted {
   readonly messages: readonly Message[];
   readonly settings: TurnSettings;
   readonly metadata?: Readonly<Record<string, unknown>>;
+  /** The trace of the first run. */
   readonly trace?: TraceLink;
   /** Absent for a turn that the process began which created it. */
   readonly submitted?: Submission;
+  /** The turn that it is a fork or a retry of. */
   readonly forkedFrom?: ForkOrigin;
   /** Absent for a turn that no other turn started. */
   readonly parent?: ParentLink;
@@ -103,6 +108,7 @@ export interface TurnStarted {
 /** A process continues the turn: after an answer, a pause, or the loss of the process before. */
 export interface TurnResumed {
   readonly type: 'turn.resumed';
+  /** The trace of this run. */
   readonly trace?: TraceLink;
   /** Where the run before was lost with its process: when that was last seen alive, in milliseconds since 1970. */
   readonly lostAt?: number;
@@ -118,7 +124,9 @@ export interface CallDetails {
   /** The one that is asked for, else the provider's own; absent where neither is named. */
   readonly model?: string;
   readonly toolChoice?: ToolChoice;
+  /** As it was sent. */
   readonly temperature?: number;
+  /** As it was sent. */
   readonly maxTokens?: number;
   /** The name of the response format. */
   readonly responseFormat?: string;
@@ -149,6 +157,7 @@ export interface LlmDone {
   /** Its `toolCalls` are those of `calls`. */
   readonly message: Extract<Message, { role: 'assistant' }>;
   readonly calls: readonly RecordedCall[];
+  /** Why the model stopped. */
   readonly finishReason: FinishReason;
   readonly usage?: Usage;
   readonly model?: string;
@@ -210,6 +219,7 @@ export interface Question {
 
 /** The answer to an `approval` question. */
 export interface Approval {
+  /** Whether the call may run. */
   readonly approved: boolean;
   /** Told to the model where the call is rejected. */
   readonly reason?: string;
@@ -231,6 +241,7 @@ export interface TurnAsked {
 export interface TurnAnswered {
   readonly type: 'turn.answered';
   readonly callId: string;
+  /** The question that is answered. */
   readonly questionId: string;
   /** JSON; see `Question` for its form. */
   readonly answer: unknown;

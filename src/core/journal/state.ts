@@ -52,6 +52,7 @@ export interface TurnIdentity {
 /** An answer that is in the journal. */
 export interface GivenAnswer {
   readonly question: Question;
+  /** The answer, JSON. */
   readonly answer: unknown;
   /** What the tool keeps for itself with the question. */
   readonly kept?: unknown;
@@ -80,6 +81,7 @@ export interface PendingToolCall {
   readonly child: ChildLink | undefined;
   /** What its child turn had used when it asked last. */
   readonly childUsage: readonly AgentUsage[];
+  /** Its result, once there is one. */
   readonly result: Stamped<ToolResultRecord> | undefined;
 }
 
@@ -132,6 +134,7 @@ export interface StartedCall {
   readonly startedAt: number;
   /** When its iteration began, as `activeAt` counts. */
   readonly began: number;
+  /** What it was made with. */
   readonly options: ShownOptions;
 }
 
@@ -151,6 +154,7 @@ export interface Segment {
 
 /** The members of a state that records change. */
 export interface LoopFields {
+  /** What the first record says of the turn. */
   readonly turn: TurnIdentity;
   /** The agent that runs the turn now. */
   readonly agentId: string;
@@ -169,6 +173,7 @@ export interface LoopFields {
   readonly phase: 'closed' | 'llm' | 'tools' | 'answered';
   /** The current call is the closing one of `onLimit: 'summarize'`; its message stays out of the history. */
   readonly summary: boolean;
+  /** The caller's messages and what the turn added. */
   readonly history: History;
   /** What the model was offered last. */
   readonly availableTools: readonly ToolDefinition['function'][];
@@ -186,12 +191,15 @@ export interface LoopFields {
   readonly openCalls: number;
   /** The calls of the last response, once all of them have their result. */
   readonly closedCalls: readonly PendingToolCall[];
+  /** The record of the last response; `undefined` before the first. */
   readonly lastResponse: Stamped<LlmDone> | undefined;
   /** The final text, once the turn has completed. */
   readonly finalMessage: string | undefined;
   /** What it completed with besides, where there is a value. */
   readonly value: unknown;
+  /** What extensions changed for the rest of the turn. */
   readonly changes: Changes;
+  /** How the turn ended or why it is suspended; `undefined` while it runs. */
   readonly outcome: TurnOutcome | undefined;
   /** What the process waits for that runs the turn; the turn is suspended and has no outcome then. */
   readonly hold: Hold | undefined;
@@ -211,8 +219,11 @@ export interface LoopFields {
   readonly trace: TraceLink | undefined;
   /** How long it was suspended until now, and since when it is. Milliseconds, and milliseconds since 1970. */
   readonly suspendedMs: number;
+  /** Since when it is suspended, in milliseconds since 1970; `undefined` while it runs. */
   readonly suspendedAt: number | undefined;
+  /** The number of the last record. */
   readonly seq: number;
+  /** The lease under which it was written. */
   readonly epoch: number;
   /** Milliseconds since 1970. */
   readonly updatedAt: number;

@@ -90,6 +90,7 @@ export function resultOf(state: LoopState): TurnResult {
 
 /** A turn that failed or was cancelled, as an error; `result` is what it had by then. */
 export class TurnError extends AgentLoopError {
+  /** What there is of the result. */
   readonly result: TurnResult;
   /** `max_iterations`, `length`, a caller's words for the cancel, … */
   override readonly reason: string;
@@ -128,13 +129,16 @@ export interface PersistedLoopState {
   readonly status: TaskState;
   /** Calls of the last response that have no result yet. */
   readonly pendingToolCalls: readonly ToolCall[];
+  /** Whether the turn has ended for good. */
   readonly isComplete: boolean;
+  /** The final text of a turn that has completed. */
   readonly finalMessage?: string;
   readonly error?: ErrorData;
   readonly usage: Usage;
   readonly seq: number;
   /** ISO 8601. */
   readonly createdAt: string;
+  /** When the last record was written. ISO 8601. */
   readonly updatedAt: string;
 }
 

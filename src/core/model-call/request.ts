@@ -40,12 +40,14 @@ interface CallOptions {
  * call lets go of its scope.
  */
 export class PreparedCall {
+  /** What the model is asked. */
   readonly params: CallParams;
   /** The turn's, unless extensions chose another. */
   readonly provider: LLMProvider;
   /** What extensions gave in place of an answer: no provider is called. */
   readonly response: LLMResponse | undefined;
   readonly span: Span;
+  /** The context in which `llm.call` is the parent. */
   readonly traceContext: Context;
   /** Aborted with the turn, and when the call is left before its end. */
   readonly scope: AbortScope;

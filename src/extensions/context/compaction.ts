@@ -7,6 +7,7 @@ import { cutHistory } from './cut-history.ts';
 export interface Compaction {
   /** How many messages it stands for, counted from the start of the history, instructions among them included. */
   readonly upTo: number;
+  /** What takes the place of the messages that it sums up. */
   readonly summary: string;
 }
 

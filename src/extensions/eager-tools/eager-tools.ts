@@ -22,6 +22,7 @@ import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
 
 /** A tool provider whose tools start early, and the extension that starts them. A loop needs both. */
 export interface EagerTools {
+  /** The tools, for `toolProviders`. */
   readonly toolProvider: ToolProvider;
   readonly extension: Extension;
 }

@@ -18,17 +18,20 @@ export type Verdict<T> = T | undefined | Promise<T | undefined>;
 
 /** Fails the turn with `GUARDRAIL`. */
 export interface Block {
+  /** Why, for the caller or the model. */
   readonly block: string;
 }
 
 /** Puts something else in its place. */
 export interface Replacement<T> {
+  /** What takes its place. */
   readonly replace: T;
 }
 
 /** Looks at the messages that a turn is started with, before the model does; not at those by which it is steered. */
 export interface InputGuardrail {
   readonly name: string;
+  /** Asked about the messages of the caller before the first model call. */
   readonly check: (
     messages: readonly Message[],
     context: HookContext,
@@ -41,6 +44,7 @@ export type OutputContext = HookContext & Pick<TurnEnd, 'value'>;
 /** Looks at what a turn is about to end with, its text and its value. `retry` tells the model to answer anew; `replace` is another text. */
 export interface OutputGuardrail {
   readonly name: string;
+  /** Asked about the final answer. */
   readonly check: (
     text: string,
     context: OutputContext,
@@ -50,13 +54,17 @@ export interface OutputGuardrail {
 /** Looks at a tool call before it runs. `deny` tells the model why it does not; `replace` gives other arguments. */
 export interface ToolCallGuardrail {
   readonly name: string;
+  /** Asked about each call before it runs. */
   readonly check: (request: ToolCallRequest) => Verdict<Block | Replacement<unknown> | { readonly deny: string }>;
 }
 
 /** Options of `guardrails`: what checks messages, answers and calls. Those of one kind run at the same time. */
 export interface GuardrailsOptions {
+  /** Asked about the messages of the caller. Default none. */
   readonly input?: readonly InputGuardrail[] | undefined;
+  /** Asked about the final answer. Default none. */
   readonly output?: readonly OutputGuardrail[] | undefined;
+  /** Asked about each call. Default none. */
   readonly toolCalls?: readonly ToolCallGuardrail[] | undefined;
   /** How often in a turn the model is asked for another answer before the turn fails. Default 2. */
   readonly maxRetries?: number | undefined;

@@ -12,6 +12,7 @@ import { isEngineTool } from '../../tools/tool.ts';
 export interface PermissionRule {
   /** Names of tools; `*` stands for any characters, in names of tools of yours. */
   readonly tools: readonly string[];
+  /** Whether calls that it fits may run. */
   readonly allow: boolean;
   /** For which calls, by arguments, caller, or turn. Default all. */
   readonly when?: (request: ToolCallRequest) => boolean | Promise<boolean>;

@@ -36,6 +36,7 @@ export interface McpServerSettings {
 
 /** The streams of an MCP server that speaks over stdio. Default: those of the process. */
 export interface StdioStreams {
+  /** Where requests come from. */
   readonly stdin: Readable;
   /** Carries the protocol; nobody else may write to it. */
   readonly stdout: Writable;

@@ -54,6 +54,7 @@ export interface TurnTracing {
 /** A span, and the context in which it is the parent. */
 export interface TracedSpan {
   readonly span: Span;
+  /** The context in which the span is the parent. */
   readonly traceContext: Context;
 }
 

@@ -19,8 +19,11 @@ import type {
  * `@ai-sdk/provider` satisfy. Its methods are for {@link AISDKProvider} alone, hence the options that nobody can give.
  */
 export interface AISDKModel {
+  /** The version of the interface. */
   readonly specificationVersion: 'v3' | 'v4';
+  /** The vendor, as its package names it. */
   readonly provider: string;
+  /** The model, as the vendor names it. */
   readonly modelId: string;
   /** The whole answer of one request. */
   doGenerate(options: never): PromiseLike<object>;

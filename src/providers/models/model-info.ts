@@ -2,9 +2,11 @@ import type { LLMCapabilities, Usage } from '../../core/contracts/index.ts';
 
 /** US dollars for a million tokens: the vendor's own list prices. */
 export interface TokenPrices {
+  /** US dollars for a million tokens of the prompt. */
   readonly input: number;
   /** Of prompt tokens that come from the cache. Absent: as `input`. */
   readonly cachedInput?: number;
+  /** US dollars for a million tokens of the answer. */
   readonly output: number;
   /** Of reasoning. Absent: as `output`. */
   readonly reasoning?: number;
@@ -24,6 +26,7 @@ export interface ModelAbilities extends LLMCapabilities {
   readonly toolChoice?: boolean;
   /** Answers that follow a JSON Schema. */
   readonly jsonSchema?: boolean;
+  /** Whether it sees pictures. */
   readonly images?: boolean;
 }
 
@@ -31,13 +34,17 @@ export interface ModelAbilities extends LLMCapabilities {
 export interface ModelInfo {
   /** As the vendor names it, without provider and version: `gpt-5`. */
   readonly name: string;
+  /** Who makes it. */
   readonly vendor?: string;
   /** The most tokens of a prompt. Some vendors' context windows hold the answer as well. */
   readonly maxInputTokens?: number;
+  /** The most that one answer may have. */
   readonly maxOutputTokens?: number;
+  /** What it costs. Absent: not known. */
   readonly prices?: ModelPrices;
   /** The day on which all this was true, `YYYY-MM-DD`. */
   readonly asOf?: string;
+  /** What it can do. Absent: not known. */
   readonly abilities?: ModelAbilities;
 }
 

@@ -3,12 +3,17 @@ import { installedPackage } from '../load-package.ts';
 
 /** What a store connects with, in the words of `pg`. Other options of `pg` are passed on. */
 export interface PostgresConnectionOptions {
+  /** A URL, in place of the members below. */
   readonly connectionString?: string | undefined;
   readonly host?: string | undefined;
   readonly port?: number | undefined;
+  /** Default: that of the environment. */
   readonly user?: string | undefined;
+  /** Or a function that gives it, asked for each connection. */
   readonly password?: string | (() => string | Promise<string>) | undefined;
+  /** Default: that of the environment. */
   readonly database?: string | undefined;
+  /** As `pg` takes it. */
   readonly ssl?: boolean | object | undefined;
   /** How many connections the store opens at most. Default 10. */
   readonly max?: number | undefined;

@@ -4,6 +4,7 @@ import { type Check, flaw, having, inside, number, optional, type StoreArguments
 /** Names a registration. */
 export interface PushKey {
   readonly taskId: string;
+  /** The id of the registration. */
   readonly configId: string;
 }
 

@@ -22,6 +22,7 @@ import { isMissingKey, S3Bucket, S3Draft, type S3Target, s3Error } from './s3-bu
 
 /** Options of `S3ArtifactStore`: bucket, client, and how much it holds. */
 export interface S3ArtifactStoreOptions {
+  /** The bucket; it has to be there. */
   readonly bucket: string;
   /**
    * Options of the SDK's client, such as `region`, `endpoint` and `forcePathStyle`, or a client, which stays the caller's. Default: what

@@ -28,13 +28,16 @@ export interface ChatMessage {
 export interface ChatRequest {
   readonly model: string | undefined;
   readonly messages: readonly ChatMessage[];
+  /** What the model may call. */
   readonly tools: readonly OfferedTool[];
   readonly toolChoice: ToolChoice;
   /** Whether several calls may be asked for at once. */
   readonly parallel: boolean;
   /** Tokens. */
   readonly maxTokens: number | undefined;
+  /** Whether the client asked for a stream. */
   readonly stream: boolean;
+  /** Whether the client asked for the usage of a stream. */
   readonly includeUsage: boolean;
 }
 

@@ -34,6 +34,7 @@ export interface AnswerStep {
   readonly chunkSize?: number;
   /** Milliseconds before each chunk. Default: the server's. */
   readonly delayMs?: number;
+  /** Holds the answer until the test lets it go. */
   readonly gate?: StepGate;
   /** Destroys the socket after that many chunks; without streaming, instead of answering. */
   readonly closeAfter?: number;
@@ -52,6 +53,7 @@ export interface RefusalStep {
   readonly status: number;
   /** An object is sent as JSON, a string unchanged. Default: an error in OpenAI's form that names the status. */
   readonly body?: object | string;
+  /** Headers of the response. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Waited for before the status is sent. */
   readonly gate?: Promise<unknown>;
