@@ -115,6 +115,9 @@ try {
   const inMemory = () =>
     run('npx', ['millrace', 'run', 'What is 12 * 7?'], { cwd: project, stdio: ['ignore', 'pipe', 'ignore'] });
   check('npx millrace run, without lmdb', /84/, inMemory);
+  const chat = () =>
+    run('npx', ['millrace', 'chat'], { cwd: project, input: 'What is 12 * 7?\n', stdio: ['pipe', 'pipe', 'ignore'] });
+  check('npx millrace chat, without the OpenTelemetry SDK', /84/, chat);
   const demo = () => spawnSync('npx', ['millrace', 'demo'], { cwd: project, encoding: 'utf8' }).stderr;
   const installed = /^millrace: .*run `npm install lmdb @opentelemetry\/sdk-trace-node @opentelemetry[^\n`]*`[^\n]*$/m;
   check('npx millrace demo says what to install', installed, demo);

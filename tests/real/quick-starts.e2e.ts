@@ -35,7 +35,7 @@ const environment = (): NodeJS.ProcessEnv => {
   return { ...process.env, PATH: path, NEXT_TELEMETRY_DISABLED: '1', NODE_ENV: undefined, MODEL: undefined };
 };
 
-/** A quick start as a user has it: generated, installed with the packed package, compiled and tested by its own scripts. */
+/** A quick start as a user has it: generated, installed with the packed package, compiled, tested and talked to by its own scripts. */
 async function prepare(name: string, { tarball, create }: { readonly tarball: string; readonly create: string }) {
   const options = { cwd: join(folder, name), env: environment() };
   await run(process.execPath, [create, name, '--framework', name], { cwd: folder });
@@ -43,6 +43,9 @@ async function prepare(name: string, { tarball, create }: { readonly tarball: st
   if (name === 'next') addCancelRoute(options.cwd);
   const scripts = name === 'next' ? ['test', 'build'] : ['test', 'typecheck'];
   for (const script of scripts) await run('npm', ['run', '--silent', script], options);
+  const chat = run('npm', ['run', '--silent', 'chat'], options);
+  chat.child.stdin?.end('What is the status of order A-1?\n');
+  expect((await chat).stdout).toContain('Order A-1 is shipped.');
 }
 
 /** A second handler, whose turns end with their client. */

@@ -23,7 +23,7 @@ import { checkAgentFlag } from '../served-agent.ts';
 import { lengthOf, openSession, openTurnOf, type Session } from '../session.ts';
 import { turnStore } from '../store.ts';
 import { complain, note, type Terminal } from '../terminal.ts';
-import { showWaterfall } from '../trace-view.ts';
+import { showWaterfall, wantsExport } from '../trace-view.ts';
 import { addAgentFlag, addContextFlag, addNewTurnFlags, type NewTurnFlags } from '../turn-flags.ts';
 
 const interruptedByKey = 130;
@@ -44,8 +44,12 @@ async function chat(flags: ChatFlags, host: CommandHost): Promise<void> {
   const model = modelSettings(flags, terminal.env);
   const store = turnStore(flags, terminal.env);
   await withInterruption(host, async (interruption) => {
-    const start = { model, store, flags, terminal, interruption };
-    const session = await openSession({ ...start, traced: true, standInDelayMs: 25 });
+    const start = { model, store, flags, terminal, interruption, standInDelayMs: 25 };
+    const session = await openSession({ ...start, traced: true }).catch((thrown: unknown) => {
+      const isMissing = AgentLoopError.isInstance(thrown) && thrown.code === 'MISSING_PACKAGE';
+      if (!isMissing || flags.trace || wantsExport(flags, terminal.env)) throw thrown;
+      return openSession({ ...start, traced: false });
+    });
     const lines = host.stdin.isTTY ? typed(interruption, host) : piped(interruption, host);
     try {
       const talk = new Chat({ session, host, flags, lines, interruption });
@@ -338,8 +342,11 @@ class Chat {
   }
 
   async #showSpans(): Promise<void> {
-    const { terminal } = this.#options.host;
-    if (this.#spans.length > 0) await showWaterfall(this.#spans, terminal);
+    const { session, host } = this.#options;
+    const { terminal } = host;
+    if (session.trace === undefined)
+      note(terminal, 'spans need the OpenTelemetry SDK; millrace chat --trace names what to install');
+    else if (this.#spans.length > 0) await showWaterfall(this.#spans, terminal);
     else note(terminal, 'there is no turn to show yet');
   }
 
