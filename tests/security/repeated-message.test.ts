@@ -26,7 +26,7 @@ async function sent({ client, options }: Reached, words: string, messageId: stri
 }
 
 describe.each(wires)('over %s of A2A %s', (...way) => {
-  it('H-04 a repeated messageId with different content is refused, with the same it is the same task, also after a restart', async () => {
+  it('H-04 P-14 a repeated messageId with different content is refused, with the same it is the same task, also after a restart', async () => {
     const path = await mkdtemp(join(tmpdir(), 'repeated-'));
     on.after(() => rm(path, { recursive: true, force: true }));
     const auth = apiKeyAuth({ keys: Object.entries(keys).map(([id, key]) => ({ id, key })) });
@@ -38,6 +38,7 @@ describe.each(wires)('over %s of A2A %s', (...way) => {
       return {
         alice: await as(keys.alice),
         bob: await as(keys.bob),
+        count: () => taskStateStore.list().length,
         close: () => server.close().then(() => taskStateStore.close()),
       };
     };
@@ -45,6 +46,19 @@ describe.each(wires)('over %s of A2A %s', (...way) => {
     const id = await sent(first.alice, 'transfer 1 EUR', 'm');
     expect(await sent(first.alice, 'transfer 1 EUR', 'm')).toBe(id);
     expect(await failureOf(sent(first.alice, 'transfer 5 EUR', 'm'))).toMatch(reused);
+    const repeated = message('transfer 1 EUR', { messageId: 'm' });
+    for (const other of [{ contextId: 'another' }, { metadata: { hurry: true } }, { extensions: ['urn:x'] }]) {
+      const { client, options } = first.alice;
+      const changed = { ...repeated, message: { ...repeated.message, ...other } };
+      expect(await failureOf(client.sendMessage(changed, options))).toMatch(reused);
+    }
+    const next = await sent(first.alice, 'transfer 2 EUR', 'n');
+    const toIt = first.alice.client.sendMessage(
+      message('transfer 1 EUR', { messageId: 'm', taskId: next }),
+      first.alice.options,
+    );
+    expect(await failureOf(toIt)).toMatch(reused);
+    expect(first.count()).toBe(2);
     const others = await sent(first.bob, 'transfer 5 EUR', 'm');
     expect(others).not.toBe(id);
     await first.close();
