@@ -129,6 +129,13 @@ module.exports = {
       to: { path: ['^src/fleet/', '^node_modules/bullmq/'] },
     },
     {
+      name: 'the-page-knows-types-only',
+      comment: 'Of the engine it has what the API answers, and no code.',
+      severity: 'error',
+      from: { path: '^src/inspect/page/' },
+      to: { path: '^src/', pathNot: '^src/inspect/page/', dependencyTypesNot: ['type-only'] },
+    },
+    {
       name: 'testing-is-for-tests',
       comment: 'Only the command, which brings the stand-in model, uses what is shipped for tests.',
       severity: 'error',

@@ -62,6 +62,7 @@ dropForeignSources();
 copyDeclarations();
 writeFileSync(join(dist, 'cli', 'LICENSES.txt'), broughtAlong.map(licence).join('\n'));
 writeFileSync(join(dist, 'chat', 'LICENSES.txt'), inPage.map(licence).join('\n'));
+writeFileSync(join(dist, 'inspect', 'LICENSES.txt'), licence('preact'));
 chmodSync(join(dist, 'cli', 'main.js'), 0o755);
 
 function sourceOf(file) {

@@ -29,6 +29,7 @@ export { standingLines } from '../src/cli/commands/show-command.ts';
 export { ledgerRows, note, readLedger, verdictOf } from '../src/cli/demo/demo-tools.ts';
 export { addToTally, emptyTally, endingOf, sentenceOf, tallyLine } from '../src/cli/ending.ts';
 export { duration, elapsed, oneLine, resultLine, withoutControls } from '../src/cli/format.ts';
+export { serveInspector } from '../src/cli/inspect-server.ts';
 export { type Entry, type LineSource, PipedLines, TypedLines } from '../src/cli/line-source.ts';
 export { withLogins } from '../src/cli/mcp-login.ts';
 export { mcpServers } from '../src/cli/mcp-servers.ts';

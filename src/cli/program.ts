@@ -7,6 +7,7 @@ import { addBatchCommand } from './commands/batch-command.ts';
 import { addChatCommand } from './commands/chat-command.ts';
 import { addDemoCommand } from './commands/demo-command.ts';
 import { addFleetCommand } from './commands/fleet-command.ts';
+import { addInspectCommand } from './commands/inspect-command.ts';
 import { addMcpCommand } from './commands/mcp-command.ts';
 import { addModelCommand } from './commands/model-command.ts';
 import { addReplayCommand } from './commands/replay-command.ts';
@@ -66,6 +67,7 @@ function createProgram(host: CommandHost): Command {
   addRetryCommand(program, host);
   addTasksCommand(program, host);
   addShowCommand(program, host);
+  addInspectCommand(program, host);
   addCancelCommand(program, host);
   addForkCommand(program, host);
   addReplayCommand(program, host);

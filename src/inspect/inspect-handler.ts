@@ -27,6 +27,7 @@ import { sentenceOf } from '../ui/stream-options.ts';
 import { actions, replayed } from './actions.ts';
 import { compare } from './compare.ts';
 import { Journals } from './journals.ts';
+import { pageFile } from './page-files.ts';
 import { rowsStream } from './rows-stream.ts';
 import { ShownValues } from './shown-values.ts';
 import { detailOf } from './task-detail.ts';
@@ -135,7 +136,14 @@ class Inspector {
       checkSite(request);
       const url = new URL(request.url);
       const path = url.pathname.startsWith(this.#base) ? url.pathname.slice(this.#base.length) : undefined;
-      if (path === undefined || !path.startsWith('api/')) throw unknownPath();
+      if (path === undefined) {
+        const isBase = `${url.pathname}/` === this.#base && request.method === 'GET';
+        if (!isBase) throw unknownPath();
+        return new Response(null, { status: 308, headers: { location: this.#base } });
+      }
+      const file = request.method === 'GET' ? pageFile(path, this.#base) : undefined;
+      if (file) return file;
+      if (!path.startsWith('api/')) throw unknownPath();
       if ((await this.#options.authorize(request)) !== true)
         throw new Refusal(401, 'UNAUTHENTICATED', 'Authentication is required.');
       return await this.#api(request, path.slice('api/'.length), url.searchParams);

@@ -1,0 +1,2 @@
+/** What the bundle of a page takes up. */
+declare module '*.css';
