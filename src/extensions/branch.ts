@@ -16,7 +16,7 @@ export interface TurnStarter {
   startTurn(messages: readonly Message[], options: StartOptions): Turn;
 }
 
-/** What every branch has, whoever runs it. */
+/** What every branch has. */
 export interface BranchBase {
   /** Appended to the parent's messages: what the child turn is asked. */
   readonly messages: readonly Message[];

@@ -104,7 +104,7 @@ export class JournalRows {
 
   get head(): ShownHead {
     const state = this.#state;
-    if (!state) throw new TypeError('there is no record yet');
+    if (!state) throw new TypeError('the journal is empty');
     const { seq, updatedAt, iteration } = state;
     const questions = openQuestions(state).length;
     return { state: taskState(state), seq, updatedAt, iteration, rows: this.length, openQuestions: questions };
@@ -121,7 +121,7 @@ interface Streaming {
 
 /**
  * The rows of a turn as server-sent events: those of the records so far in batches, then those that change, until the turn ends or the
- * reader leaves. Pulled: while nobody reads, changed rows are remembered by their index alone.
+ * reader leaves. Pulled: while the reader waits, changed rows are remembered by their index alone.
  */
 export function rowsStream(streaming: Streaming): ReadableStream<Uint8Array> {
   const bytes = new TextEncoder();

@@ -12,7 +12,7 @@ import { callCost, dollars, type PriceList } from '../providers/models/model-inf
 import type { ShownValues } from './shown-values.ts';
 import type { TaskNote, TaskPage, UsageRow } from './wire.ts';
 
-/** How long a page looks for tasks with a text before it answers with those it has. Milliseconds. */
+/** How long a page looks for tasks that contain a string before it answers with those it has. Milliseconds. */
 const searchMs = 400;
 /** Tasks that may come between two pages without one being shown twice. */
 const slack = 100;

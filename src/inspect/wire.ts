@@ -16,7 +16,7 @@ export interface InspectInfo {
 /** `GET api/tasks`. */
 export interface TaskPage {
   readonly tasks: readonly TaskSummary[];
-  /** `after` of the next page; absent at the end. A page with a text may have fewer tasks than asked for, and still a next one. */
+  /** `after` of the next page; absent at the end. The page of a search may have fewer tasks than asked for, and still a next one. */
   readonly next?: string;
 }
 

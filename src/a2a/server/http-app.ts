@@ -86,7 +86,7 @@ export function httpApp(options: HttpAppOptions): Express {
   return app;
 }
 
-/** Answers a deletion with the message that the protocol has for it, `{}`; the package sends nothing, which is no JSON. */
+/** Answers a deletion with the message that the protocol has for it, `{}`; the package sends an empty body. */
 const emptyMessage: RequestHandler = (request, response, next) => {
   const { end } = response;
   if (request.method === 'DELETE')

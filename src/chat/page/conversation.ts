@@ -33,7 +33,7 @@ export interface Failure {
 const mostOfAgent = 2_000;
 
 /**
- * One chat: sends, follows the turn, connects again, and keeps what the user has not got through yet. All that happens is told to `onChange`, which may read the
+ * One chat: sends, follows the turn, connects again, and keeps what the user has not got through yet. `onChange` receives all that happens, and may read the
  * members then. `leave` stops all of it; turns continue on the server.
  */
 export class Conversation {

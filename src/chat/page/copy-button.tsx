@@ -3,7 +3,7 @@ import { Icon } from './icons.tsx';
 
 const shownMs = 1_600;
 
-/** Copies a text, and says so for a moment. */
+/** Copies text, and says so for a moment. */
 export function CopyButton({ text, label }: { readonly text: () => string; readonly label: string }) {
   const [state, setState] = useState<'idle' | 'copied' | 'failed'>('idle');
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);

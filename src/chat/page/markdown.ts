@@ -52,7 +52,7 @@ const deepest = 20;
 
 /**
  * Markdown (GitHub's) as elements of a closed set: HTML in it stays text, a link whose address is not of `http`, `https` or `mailto` is its text, and an image is a
- * link, so that a text cannot make the page load anything. Pure; never throws.
+ * link, so that no text can make the page load anything. Pure; never throws.
  */
 export function markdownOf(text: string): readonly MarkNode[] {
   if (text.length > longest) return [element('p', [visibleText(text)])];

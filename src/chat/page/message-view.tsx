@@ -151,7 +151,7 @@ export function textOf(parts: readonly Part[]): string {
     .join('\n\n');
 }
 
-/** What screen readers are told: whole answers and questions, never a part of a text. */
+/** What screen readers announce: whole answers and questions, never a part of an answer. */
 export function announcementOf({ phase, messages, questions, failure, isConnected }: Conversation): string {
   if (!isConnected) return 'Connection lost. Reconnecting.';
   if (questions.length > 0)

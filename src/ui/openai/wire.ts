@@ -62,7 +62,7 @@ export function responseUsage(usage: Usage | undefined) {
   };
 }
 
-/** A text of which sent pieces cannot be taken back. An attempt that is made again is not sent again as far as it says the same. */
+/** Streamed text: pieces that were sent cannot be taken back. When the model is asked again, what repeats the sent text is not sent again. */
 export class SentText {
   readonly #isStreamed: boolean;
   #sent = '';
