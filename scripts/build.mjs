@@ -76,7 +76,7 @@ function sourceOf(file) {
 function withWholeEngine({ onResolve, onLoad }) {
   const engine = join(source, 'index.ts');
   // What it shares with the others is in chunks of its own, so that browsers do not load the engine.
-  const forBrowsers = [join(source, 'ui', 'index.ts'), join(source, 'chat', 'index.ts')];
+  const forBrowsers = ['ui', 'ui/openai', 'chat'].map((entry) => join(source, entry, 'index.ts'));
   onResolve({ filter: /^\./ }, ({ kind, path, resolveDir }) =>
     kind === 'dynamic-import' ? { path: join(resolveDir, path), namespace: 'dynamic' } : undefined,
   );
@@ -169,8 +169,8 @@ function dropForeignSources() {
     const path = join(dist, file);
     const map = JSON.parse(readFileSync(path, 'utf8'));
     const isForeign = map.sources.map((source) => source.includes('/node_modules/'));
-    if (!isForeign.includes(true)) continue;
     if (isForeign.includes(false)) {
+      if (!isForeign.includes(true)) continue;
       const sourcesContent = map.sourcesContent.map((content, index) => (isForeign[index] ? null : content));
       writeFileSync(path, JSON.stringify({ ...map, sourcesContent }));
     } else {
