@@ -231,14 +231,23 @@ export class ChatRecovery {
     if (typeof this.#timer === 'object') this.#timer.unref();
   }
 
+  /** Continues one turn now, if nobody runs it. Never throws. */
+  take(id: string): void {
+    void this.#look(({ taskId }) => taskId === id);
+  }
+
   async #recover(): Promise<void> {
-    const { agent, recoverMs } = this.#handler;
+    await this.#look(({ contextId }) => contextId.startsWith(prefix));
+    if (!this.#isClosed) this.#schedule(this.#handler.recoverMs);
+  }
+
+  async #look(accepts: (task: TaskSummary) => boolean): Promise<void> {
+    const { agent } = this.#handler;
     try {
-      await agent.recover({ accepts: ({ contextId }) => contextId.startsWith(prefix) });
+      await agent.recover({ accepts });
     } catch (error) {
       const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
       agent.options.logger?.warn('recovery failed', { code, message: sentenceOf({ code }) });
     }
-    if (!this.#isClosed) this.#schedule(recoverMs);
   }
 }

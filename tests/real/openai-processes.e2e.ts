@@ -99,11 +99,24 @@ for (const kind of ['lmdb', 'redis'] as const) {
       expect((await over(one, id)).status).toBe('cancelled');
     });
 
-    it('completes a response at the other where one is killed in the middle, and no effect runs twice', async () => {
+    it('completes a response at the other within seconds where one is killed in the middle, and no effect runs twice', async () => {
       const id = await begun(one, 'book slow');
       await kill(one.child);
+      const killedAt = Date.now();
       expect(await over(two, id)).toMatchObject({ status: 'completed', output_text: `Booking.${slowText}` });
+      expect(Date.now() - killedAt).toBeLessThan(15_000);
       expect(effectsSoFar()).toBe('effect\n');
+    });
+
+    it('streams a response at the other from its beginning to its end, where one is killed in the middle', async () => {
+      const id = await begun(one, 'book slow');
+      await kill(one.child);
+      let [text, last] = ['', ''];
+      for await (const event of await two.client.responses.retrieve(id, { stream: true })) {
+        if (event.type === 'response.output_text.delta') text += event.delta;
+        last = event.type;
+      }
+      expect([text, last, effectsSoFar()]).toEqual([`Booking.${slowText}`, 'response.completed', 'effect\n']);
     });
 
     it('ends a completion with an error where its server is killed; the same request starts no second turn with its key', async () => {

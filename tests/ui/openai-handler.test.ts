@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { type Agent, agent, InMemoryStateStore, type TaskStateStore, tool } from 'millrace';
+import { type Agent, AgentLoopError, agent, InMemoryStateStore, type TaskStateStore, tool } from 'millrace';
 import { type OpenAIHandlerOptions, openAIHandler } from 'millrace/openai';
 import { type LLMStep, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import OpenAI from 'openai';
@@ -319,6 +319,32 @@ describe('responses', () => {
     expect(response).toMatchObject({ status: 'failed', error: { code: 'PROVIDER_FAILED' } });
     expect(JSON.stringify(response)).not.toContain('SECRET');
     expect(await store.list({ limit: 10 })).toHaveLength(1);
+  });
+
+  it('an error of the engine before the first event is not retried: the turn may exist', async () => {
+    class Failing extends InMemoryStateStore {
+      attempts = 0;
+      override create(): never {
+        this.attempts++;
+        throw new AgentLoopError('UNAVAILABLE', 'SECRET');
+      }
+    }
+    const store = new Failing();
+    const client = clientOf(serve([scripted([], store)]));
+    const asked = client.chat.completions.create({ model, messages: ask('Hi') });
+    await expect(asked).rejects.toMatchObject({ status: 503, code: 'UNAVAILABLE' });
+    expect(store.attempts).toBe(1);
+  });
+
+  it('a response is streamed again from its beginning; from its middle it is not', async () => {
+    const client = clientOf(serve([assistant(new InMemoryStateStore())]));
+    const asked = await client.responses.create({ model, input: 'refund' });
+    expect((await client.responses.retrieve(asked.id)).output).toEqual(asked.output);
+    const types: string[] = [];
+    for await (const { type } of await client.responses.retrieve(asked.id, { stream: true })) types.push(type);
+    expect([types[0], types.at(-1)]).toEqual(['response.created', 'response.completed']);
+    const middle = client.responses.retrieve(asked.id, { stream: true, starting_after: 3 });
+    await expect(middle).rejects.toMatchObject({ status: 400, param: 'starting_after' });
   });
 
   it('a response that runs can be looked at and cancelled', async () => {

@@ -19,7 +19,7 @@ import { digestOf, jsonBody, notFound, Refusal, refusalOf } from '../requests.ts
 import { CompletionEncoder } from './chat-completions.ts';
 import { chatRequest, ParameterRefusal, responseRequest } from './requests.ts';
 import { ResponseEncoder } from './responses.ts';
-import { failed, refusedAs } from './wire.ts';
+import { failed, noRetry, refusedAs } from './wire.ts';
 
 /** Options of the handlers for clients of the API of OpenAI. */
 export interface OpenAIHandlerOptions extends Omit<HandlerOptions, 'agent'> {
@@ -57,7 +57,10 @@ export function openAIHandler(options: OpenAIHandlerOptions): FetchHandler {
       const errorText = first?.handler.shown.errorText;
       const refusal = refusalOf(error, errorText ?? String);
       if (refusal.status >= 500) agents[0]?.options.logger?.warn('request failed', { code: refusal.code });
-      return refusedAs(refusal, error instanceof ParameterRefusal ? error.param : null);
+      // What we refuse ourselves has no turn; what the engine fails with may have one.
+      if (!(error instanceof Refusal)) return refusedAs(refusal, { mayHaveRun: true });
+      const param = error instanceof ParameterRefusal ? error.param : null;
+      return refusedAs(refusal, { param, mayHaveRun: false });
     }
   };
   return Object.assign(handle, {
@@ -95,7 +98,7 @@ async function answer(models: Models, request: Request): Promise<Response> {
     case 'POST responses/:id/cancel':
       for (const each of models.values()) {
         const found = await each.find(request, id ?? '');
-        if (found) return cancel === undefined ? each.show(found) : each.cancel(found);
+        if (found) return cancel === undefined ? each.show(found, request) : each.cancel(found);
       }
       throw notFound();
     default:
@@ -119,6 +122,12 @@ interface Found {
   readonly taskId: string;
   readonly id: string;
   readonly state: TaskState;
+  /** Whether it has not ended, and no process runs it. */
+  readonly isAbandoned: boolean;
+}
+
+function isOpen(state: TaskState): boolean {
+  return state === 'working' || state === 'submitted';
 }
 
 /** `resp_`, the conversation, the turn, and the number of answers before it, where there are some. */
@@ -201,24 +210,37 @@ class Model {
     if (conversation === undefined || taskId === undefined) return undefined;
     const chat = await Chat.of(this.handler, request, conversation);
     try {
-      const { state } = await chat.own(taskId);
-      return { chat, id, taskId, state };
+      const { state, held } = await chat.own(taskId);
+      return { chat, id, taskId, state, isAbandoned: isOpen(state) && !held };
     } catch (error) {
       if (error instanceof Refusal && error.status === 404) return undefined;
       throw error;
     }
   }
 
-  /** As it stands, without waiting for it. */
-  async show({ chat, taskId, id, state }: Found): Promise<Response> {
+  /** As it stands, without waiting for it; with `stream=true` from its beginning, as it goes on. A turn whose process died is continued. */
+  async show({ chat, taskId, id, state, isAbandoned }: Found, request: Request): Promise<Response> {
+    const query = new URL(request.url).searchParams;
+    if (query.has('starting_after'))
+      throw new ParameterRefusal(
+        'starting_after',
+        'starting_after is not supported: a stream begins at its beginning.',
+      );
+    if (query.get('stream') === 'true')
+      return this.#responded(chat.observe(taskId), { id, previous: null, stream: true, request });
+    if (isAbandoned) this.recovery.take(taskId);
+    return this.#shown({ chat, taskId, id, isOver: !isOpen(state) });
+  }
+
+  async #shown({ chat, taskId, id, isOver }: Omit<Found, 'state' | 'isAbandoned'> & { readonly isOver: boolean }) {
     const encoder = new ResponseEncoder({ ...this.#common(id), previous: null, isStreamed: false });
-    if (state !== 'working') await readAll(chat.observe(taskId).source, encoder);
+    if (isOver) await readAll(chat.observe(taskId).source, encoder);
     return Response.json(encoder.response, { headers: noStore });
   }
 
   async cancel(found: Found): Promise<Response> {
     await this.handler.agent.cancel(found.taskId, 'stopped by the user');
-    return this.show({ ...found, state: 'canceled' });
+    return this.#shown({ ...found, isOver: true });
   }
 
   async #responded(
@@ -236,7 +258,7 @@ class Model {
       `event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`;
     if (stream) return this.#stream(shown, encoder, frame);
     await readAll(shown, encoder, request.signal);
-    return Response.json(encoder.response, { headers: { ...noStore, 'x-should-retry': 'false' } });
+    return Response.json(encoder.response, { headers: { ...noStore, ...noRetry } });
   }
 
   #stream<T>(source: EventSource, encoder: Encoder<T>, frame: (item: T) => string): Response {

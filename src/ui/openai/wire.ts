@@ -14,14 +14,20 @@ export function wireErrorOf(code: ErrorCode, errorText: (error: { readonly code:
   return { message: errorText({ code }), type: 'server_error', param: null, code };
 }
 
-export function refusedAs({ status, code, message }: Refusal, param: string | null): Response {
+/** `mayHaveRun`: whether a turn may exist, so that no client may send the request again by itself. */
+export function refusedAs(
+  { status, code, message }: Refusal,
+  { param = null, mayHaveRun }: { readonly param?: string | null; readonly mayHaveRun: boolean },
+): Response {
   const type = status === 401 ? 'authentication_error' : status < 500 ? 'invalid_request_error' : 'server_error';
-  return errorResponse(status, { message, type, param, code }, {});
+  return errorResponse(status, { message, type, param, code }, mayHaveRun ? noRetry : {});
 }
+
+export const noRetry = { 'x-should-retry': 'false' };
 
 /** No client may send a turn that ran once more: it would run twice. */
 export function failed(error: WireError): Response {
-  return errorResponse(500, error, { 'x-should-retry': 'false' });
+  return errorResponse(500, error, noRetry);
 }
 
 function errorResponse(status: number, error: WireError, headers: Readonly<Record<string, string>>): Response {
