@@ -47,7 +47,7 @@ export function Messages({ taskId, version }: { readonly taskId: string; readonl
       <ol class="messages">
         {messages.map((message, index) => (
           <li key={index} class={message.role}>
-            <h3>{names[message.role]}</h3>
+            <h2>{names[message.role]}</h2>
             <Body message={message} />
           </li>
         ))}

@@ -185,12 +185,12 @@ function Essence({ taskId, seq, kind }: { readonly taskId: string; readonly seq:
   const shown = kind === 'moment' ? undefined : essenceOf(record);
   return (
     <div class="essence">
-      <h3>
+      <h2>
         {shown?.name ?? record.type}{' '}
         <a class="dim" href={linkTo(['task', taskId], { tab: 'records', record: String(seq) })}>
           record {seq}
         </a>
-      </h3>
+      </h2>
       {shown?.text !== undefined && shown.text !== '' && <div class="prose">{shown.text}</div>}
       {shown?.json !== undefined && <Json value={shown.json} open={2} />}
       {!shown && <Json value={record} open={1} />}
