@@ -15,7 +15,6 @@ const documents = [
   'docs/README.md',
   'docs/!(README).md',
   'examples/README.md',
-  'examples/chat/README.md',
   'A2A_ALIGNMENT.md',
   'bench/README.md',
   'CHANGELOG.md',

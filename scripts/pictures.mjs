@@ -1,4 +1,4 @@
-// Takes the pictures of the docs again, into docs/pictures: the chat page of the examples, and what the command prints on a terminal. Needs
+// Takes the pictures of the docs again, into docs/pictures: the chat page, and what the command prints on a terminal. Needs
 // `npm run build`, chromium, and `script` of util-linux, which lends the command a terminal.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -108,13 +108,10 @@ async function serving(args, pattern) {
 }
 
 async function takeChat(browser) {
-  const serve = [command, 'serve', '--tools', 'examples/chat/tools.mjs', '--port', '0', '--store', store];
-  const server = await serving(serve, /http:\/\/127\.0\.0\.1:\d+/);
-  env.MILLRACE_URL = server.url;
-  const vite = ['node_modules/vite/bin/vite.js', 'examples/chat', '--host', '127.0.0.1', '--port', '0'];
-  const site = await serving(vite, /http:\/\/127\.0\.0\.1:\d+\//);
-  const page = await browser.newPage({ viewport: { width: 640, height: 700 }, colorScheme: 'light' });
-  await page.goto(site.url);
+  const serve = [command, 'serve', '--tools', 'examples/served-tools.mjs', '--port', '0', '--store', store];
+  const { child: server, url } = await serving(serve, /http:\/\/127\.0\.0\.1:\d+\/chat/);
+  const page = await browser.newPage({ viewport: { width: 1000, height: 720 }, colorScheme: 'light' });
+  await page.goto(url);
   for (const text of ['What is the weather in Oslo? What is the weather in Bergen?', 'Refund order 17.']) {
     await page.getByRole('textbox', { name: 'Message' }).fill(text);
     await page.keyboard.press('Enter');
@@ -127,10 +124,8 @@ async function takeChat(browser) {
   }
   await page.getByRole('button', { name: 'Approve' }).waitFor();
   await page.screenshot({ path: join(pictures, 'chat.png') });
-  for (const { child } of [server, site]) {
-    child.kill('SIGTERM');
-    await once(child, 'exit');
-  }
+  server.kill('SIGTERM');
+  await once(server, 'exit');
 }
 
 async function takeTerminal(browser, name, lines) {

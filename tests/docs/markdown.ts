@@ -11,7 +11,6 @@ export const pages: readonly string[] = [
   'A2A_ALIGNMENT.md',
   'CHANGELOG.md',
   'examples/README.md',
-  'examples/chat/README.md',
   'bench/README.md',
   ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.md'))

@@ -379,6 +379,11 @@ describeReal(['chromium'], 'the chat page', () => {
     await say('Please refund order 17.');
     await page.getByRole('button', { name: 'Approve' }).waitFor();
     expect(await violations()).toEqual([]);
+    const question = page.locator('.question');
+    await question.evaluate((group) => {
+      for (const shown of group.querySelectorAll('legend, pre')) shown.textContent = 'a_very_long_name_'.repeat(9);
+    });
+    expect(await question.evaluate((group) => group.scrollWidth - group.clientWidth)).toBe(0);
     expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
     if (width > 360) return;
     await page.getByRole('button', { name: 'Conversations' }).click();

@@ -138,13 +138,10 @@ describe('the package', () => {
     expect(run(process.execPath, 'examples/run.mjs', 'smallest')).toMatch(/I am a stand-in for a model/);
   });
 
-  it('H-42 brings the chat page, which builds and compiles as a copy, and whose tools are served', async () => {
-    run(process.execPath, 'node_modules/vite/bin/vite.js', 'build', 'examples/chat');
-    expect(existsSync(join(folder.path, 'examples', 'chat', 'dist', 'index.html'))).toBe(true);
-    run(process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'examples/chat');
+  it('H-42 serves the chat page, with the tools of the examples', async () => {
     const main = join(installed, 'dist', 'cli', 'main.js');
     const { PATH = '' } = process.env;
-    const args = ['serve', '--port', '0', '--store', 'memory', '--tools', 'examples/chat/tools.mjs'];
+    const args = ['serve', '--port', '0', '--store', 'memory', '--tools', 'examples/served-tools.mjs'];
     const server = spawn(process.execPath, [main, ...args], { cwd: folder.path, env: { PATH } });
     let said = '';
     const ended = new Promise((resolve) => server.on('close', resolve));
@@ -155,8 +152,13 @@ describe('the package', () => {
       });
     });
     await Promise.race([listens, ended]);
+    const [, url = ''] = /page {2}(http:\/\/127\.0\.0\.1:\d+\/chat)/.exec(said) ?? [];
+    const html = await (await fetch(url)).text();
+    const [, script = ''] = /src="([^"]+)"/.exec(html) ?? [];
+    const { headers } = await fetch(new URL(script, url));
     server.kill('SIGTERM');
     await ended;
-    expect(said).toContain('Millrace listens at http://127.0.0.1:');
+    expect(html).toContain('<title>Millrace</title>');
+    expect(headers.get('content-type')).toContain('text/javascript');
   });
 });

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import type { Command } from 'commander';
-import type { RouteAgent } from '../../a2a/index.ts';
 import type { A2AAddress, A2AServer } from '../../a2a/server/a2a-server.ts';
 import { shortestKey } from '../../a2a/server/authentication.ts';
 import type { TurnQueue } from '../../fleet/index.ts';
@@ -15,6 +14,7 @@ import {
   type QueueSettings,
 } from '../queue.ts';
 import { type AgentFlags, checkReach, checkServeFlags, type Served, withServed } from '../served-agent.ts';
+import { pagePath, servedRoutes } from '../served-routes.ts';
 import { defaultLeaseMs } from '../session.ts';
 import { type StoreFlags, type StoreSettings, storeSettings } from '../store.ts';
 import { type Environment, note, type Style } from '../terminal.ts';
@@ -42,6 +42,8 @@ interface ServeFlags extends AgentFlags, StoreFlags, QueueFlags, Pick<TraceFlags
   readonly maxKept?: number;
   readonly maxHistory?: number;
   readonly maxOutstanding?: number;
+  /** False: no chat page. */
+  readonly page: boolean;
   readonly log?: boolean;
 }
 
@@ -100,6 +102,7 @@ function addServerFlags(command: Command): Command {
       'proxies in front whose X-Forwarded-For is trusted (default: 0)',
       wholeNumber(0, 100),
     )
+    .option('--no-page', 'serve no chat page; there is none with client keys, --open or --queue either')
     .option('--log', 'write a log as lines of JSON to stderr (needs pino)');
 }
 
@@ -113,11 +116,15 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
   const jobs = servedQueue(flags, settings);
   await withServed({ flags, settings, structured: flags.log === true, host }, async (served) => {
     const queue = jobs && (await openGateway(served, flags, jobs));
-    const server = await newServer(served, { flags, keys, queue });
+    // For whoever reaches the server: only where nobody else does.
+    const hasPage = flags.page && keys.length === 0 && flags.open !== true && jobs === undefined;
+    const server = await newServer(served, { flags, keys, queue, hasPage });
     try {
       const { interruption } = served;
       const address = await interruption.race(server.listen({ port: flags.port, host: flags.host }));
-      void terminal.stdout.write(howToUse(address, { ...served, jobs, openai: flags.openai === true }, terminal.style));
+      void terminal.stdout.write(
+        howToUse(address, { ...served, jobs, openai: flags.openai === true, hasPage }, terminal.style),
+      );
       if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
       note(terminal, 'shutting down; a second signal does not wait');
     } finally {
@@ -127,18 +134,21 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
   });
 }
 
+interface ServerParts {
+  readonly flags: ServeFlags;
+  readonly keys: readonly ClientKey[];
+  readonly queue: TurnQueue | undefined;
+  readonly hasPage: boolean;
+}
+
 async function newServer(
   { agent, stores, logger }: Served,
-  {
-    flags,
-    keys,
-    queue,
-  }: { readonly flags: ServeFlags; readonly keys: readonly ClientKey[]; readonly queue?: TurnQueue | undefined },
+  { flags, keys, queue, hasPage }: ServerParts,
 ): Promise<A2AServer> {
   const { a2aServer, apiKeyAuth } = await import('../../a2a/index.ts');
-  const { openAIHandler } = await import('../../ui/openai/index.ts');
   const { publicUrl, grpcPort, open = false, privateWebhooks = false, openai = false } = flags;
   const recoverEveryMs = Math.ceil((flags.leaseMs ?? defaultLeaseMs) / 2);
+  const routes = await servedRoutes({ openai, page: hasPage }, recoverEveryMs);
   const { maxTurns, maxStreams, rateLimit, trustedProxies, maxHistory, maxKept } = flags;
   return a2aServer({
     agent,
@@ -147,15 +157,7 @@ async function newServer(
     ...(queue && { queue }),
     toolEvents: true,
     recoverEveryMs,
-    ...(openai && {
-      routes: [
-        {
-          path: '/v1',
-          handlerOf: ({ agent, ...callers }: RouteAgent) =>
-            openAIHandler({ ...callers, agents: [agent], recoverEveryMs }),
-        },
-      ],
-    }),
+    routes,
     push: { store: stores.push, allowPrivateTargets: privateWebhooks, allowHttp: privateWebhooks },
     ...(keys.length > 0 && { auth: apiKeyAuth({ keys }) }),
     limits: {
@@ -198,17 +200,19 @@ async function openGateway(
 interface Shown extends Pick<Served, 'agent' | 'label'> {
   readonly jobs: QueueSettings | undefined;
   readonly openai: boolean;
+  readonly hasPage: boolean;
 }
 
 function howToUse(
   { url, cardUrl, grpcAddress }: A2AAddress,
-  { agent, label, jobs, openai }: Shown,
+  { agent, label, jobs, openai, hasPage }: Shown,
   style: Style,
 ): string {
   const model = label === undefined ? '' : ` (${label})`;
   return [
     `${style.bold(`${agent.name} listens at`)} ${style.cyan(url)}${style.dim(model)}`,
     `card  ${cardUrl}`,
+    ...(hasPage ? [`page  ${url}${pagePath}`] : []),
     ...(openai ? [`OpenAI ${url}/v1, model ${agent.id}`] : []),
     ...(grpcAddress === undefined ? [] : [`gRPC  ${grpcAddress}`]),
     ...(jobs === undefined ? [] : [`queue ${jobs.place}; start workers with millrace worker`]),

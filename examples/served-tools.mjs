@@ -1,4 +1,4 @@
-// Tools for the chat: one that takes its time, one that has to be approved, one that asks.
+// Tools for the chat page of `npx millrace serve --tools examples/served-tools.mjs`: one that takes its time, one that has to be approved, one that asks.
 import { setTimeout as pause } from 'node:timers/promises';
 
 const text = (description) => ({ type: 'string', description });
