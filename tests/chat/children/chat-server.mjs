@@ -68,8 +68,6 @@ const text = (asked, isFirst) => {
         { name: 'weather', arguments: { city: 'Atlantis' } },
       ],
     };
-  if (asked.includes('refund') && isFirst)
-    return { text: 'I can do that.', toolCalls: [{ name: 'refund_order', arguments: { order: 17, reason: 'late' } }] };
   if (asked.includes('both') && isFirst)
     return {
       toolCalls: [
@@ -77,6 +75,8 @@ const text = (asked, isFirst) => {
         { name: 'refund_order', arguments: { order: 2 } },
       ],
     };
+  if (asked.includes('refund') && isFirst)
+    return { text: 'I can do that.', toolCalls: [{ name: 'refund_order', arguments: { order: 17, reason: 'late' } }] };
   if (asked.includes('book') && isFirst) return { toolCalls: [{ name: 'book_seat' }] };
   if (asked.includes('wait') && isFirst) return { toolCalls: [{ name: 'wait' }] };
   if (asked.includes('delegate') && isFirst)
