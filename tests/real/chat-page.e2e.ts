@@ -166,7 +166,7 @@ describeReal(['chromium'], 'the chat page', () => {
     await say('Refund both.');
     await page.getByRole('button', { name: 'Approve' }).nth(1).waitFor();
     await page.getByRole('button', { name: 'Approve' }).first().click();
-    await page.getByRole('button', { name: 'Reject' }).click();
+    await page.getByRole('button', { name: 'Reject' }).last().click();
     await ready();
     expect(await page.locator('.tool').allInnerTexts()).toEqual([
       expect.stringMatching(/Done/),
