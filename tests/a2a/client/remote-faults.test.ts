@@ -94,7 +94,7 @@ describe('what a remote agent is given', () => {
     [{ url: 'https://me:secret@far.example' }, /must not contain a user/],
     [{ url: 'https://far.example', auth: {} }, /auth is none of the forms/],
     [{ url: 'https://far.example', origins: ['https://x.example/path'] }, /is no origin/],
-    [{ url: 'https://far.example', transports: ['GRPC'] }, /transports must be an array of known ones/],
+    [{ url: 'https://far.example', transports: ['SOAP'] }, /transports must be an array of known ones/],
     [{ url: 'https://far.example', silenceMs: 0 }, /silenceMs must be a number above 0/],
     [{ url: 'https://far.example', model: 'm' }, /has no option "model"/],
   ])('refuses %j', async (options, message) => {
@@ -168,13 +168,13 @@ describe('a remote agent whose other side is at fault', () => {
   });
 
   it('says which transports it needs where a server is offered over others only', async () => {
-    const card = { name: 'far', description: 'Far.', supportedInterfaces: [{ protocolBinding: 'GRPC', url: 'h:1' }] };
+    const card = { name: 'far', description: 'Far.', supportedInterfaces: [{ protocolBinding: 'SOAP', url: 'h:1' }] };
     const url = await plain((_request, response) => {
       response.setHeader('content-type', 'application/json').end(JSON.stringify(card));
     });
     await expect(failing(url, named)).rejects.toMatchObject({
       code: 'PROVIDER_PROTOCOL',
-      message: expect.stringMatching(/is offered over "?GRPC"?: remoteAgent needs JSONRPC or HTTP\+JSON/),
+      message: expect.stringMatching(/is offered over "?SOAP"?: remoteAgent needs JSONRPC or HTTP\+JSON or GRPC/),
     });
   });
 
