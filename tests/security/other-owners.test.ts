@@ -79,7 +79,8 @@ describe.each(wires)('over %s of A2A %s', (...way) => {
     if (!isTask(asked)) throw new Error('no task');
     const config = await methods.createPushConfig(alice, asked.id);
     const other = await failureOf(method(bob, asked.id, config.id));
-    expect(other).toMatch(/TaskNotFound/);
+    // The client of 0.3 reads a refused stream as an event with the code alone.
+    expect(other).toMatch(/TaskNotFound|Code: -32001/);
     expect(other).toBe(await failureOf(method(bob, crypto.randomUUID(), config.id)));
     // Nothing has changed for its owner, who gets an answer of the same method.
     expect(await methods.getTask(alice, asked.id)).toMatchObject({ id: asked.id, status: { state: 6 } });

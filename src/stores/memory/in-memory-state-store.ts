@@ -34,9 +34,9 @@ import { listedTasks, MemoryTask } from './memory-task.ts';
 /** Options of `InMemoryStateStore`. */
 export interface InMemoryStateStoreOptions {
   /** Replaced by tests. Leases run on it. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** How many turns that have ended are kept, without child turns; beyond it, the one that ended first is deleted. Default: all. */
-  readonly maxEndedTasks?: number;
+  readonly maxEndedTasks?: number | undefined;
 }
 
 const optionNames: OptionNames<InMemoryStateStoreOptions> = { clock: true, maxEndedTasks: true };
