@@ -90,7 +90,7 @@ export function resultOf(state: LoopState): TurnResult {
 
 /** A turn that failed or was cancelled, as an error; `result` is what it had by then. */
 export class TurnError extends AgentLoopError {
-  /** What there is of the result. */
+  /** The parts of the result that are recorded so far. */
   readonly result: TurnResult;
   /** `max_iterations`, `length`, a caller's words for the cancel, … */
   override readonly reason: string;

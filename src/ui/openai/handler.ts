@@ -218,7 +218,7 @@ class Model {
     }
   }
 
-  /** As it stands, without waiting for it; with `stream=true` from its beginning, as it goes on. A turn whose process died is continued. */
+  /** As it stands, without waiting for it; with `stream=true` from its beginning to its end. A turn whose process died is continued. */
   async show({ chat, taskId, id, state, isAbandoned }: Found, request: Request): Promise<Response> {
     const query = new URL(request.url).searchParams;
     if (query.has('starting_after'))
