@@ -81,9 +81,9 @@ export function fleetBench(): FleetBench {
   };
 }
 
-/** Waits until it is so. Rejects after twenty seconds. */
-export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 20_000;
+/** Waits until it is so, or rejects. */
+export async function until(isSo: () => boolean | Promise<boolean>, mostMs = 20_000): Promise<void> {
+  const deadline = performance.now() + mostMs;
   while (!(await isSo())) {
     if (performance.now() > deadline) throw new Error(`still not so: ${String(isSo)}`);
     await new Promise((resolve) => setTimeout(resolve, 20));

@@ -5,6 +5,7 @@ import { turnQueue, worker } from 'millrace/fleet';
 import { RedisStateStore } from 'millrace/redis';
 import { asking, callsOnce, times, until, user } from '../fleet/fleet-bench.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
+import type { RedisProcess } from '../stores/redis/redis-process.ts';
 import { startWatched, type WatchedRedis } from '../stores/redis/redis-sentinel.ts';
 
 describeRedis('a fleet behind Sentinel', () => {
@@ -50,14 +51,15 @@ describeRedis('a fleet behind Sentinel', () => {
     try {
       await Promise.all(ids.slice(0, 10).map(start));
       await until(() => all('input-required', 10));
-      await until(() => redis.replica.cli('INFO', 'replication').includes('master_link_status:up'));
-      expect(redis.primary.cli('WAIT', '1', '5000')).toBe('1');
+      const written = offsetIn('master_repl_offset', redis.primary);
+      await until(() => offsetIn('slave_repl_offset', redis.replica) >= written);
       await redis.primary.end('SIGKILL');
       await until(() => redis.replica.cli('ROLE').startsWith('master'));
       await Promise.all(ids.slice(10).map(start));
-      await until(() => all('input-required', 20));
+      // Connections of BullMQ wait up to 20 s before they try again.
+      await until(() => all('input-required', 20), 45_000);
       await Promise.all(ids.map(answer));
-      await until(() => all('completed', 20));
+      await until(() => all('completed', 20), 45_000);
       expect(await producer.health()).toMatchObject({ dead: 0, workers: [{ agents: ['ada'] }] });
       for (const id of ids) expect((await store.read(id)).filter(({ type }) => type === 'tool.result')).toHaveLength(1);
     } finally {
@@ -66,5 +68,10 @@ describeRedis('a fleet behind Sentinel', () => {
       await Promise.all([queue.close(), producer.close()]);
       await store.close();
     }
-  }, 60_000);
+  }, 120_000);
 });
+
+/** How much of the primary's writes a server has. */
+function offsetIn(name: string, server: RedisProcess): number {
+  return Number(new RegExp(`${name}:(\\d+)`).exec(server.cli('INFO', 'replication'))?.[1] ?? -1);
+}
