@@ -7,6 +7,7 @@ import {
   type TaskState,
   type TaskStateStore,
   taskIdPattern,
+  taskStates,
 } from '../core/contracts/index.ts';
 import { foldRecords, type JournalRecord, kindOf } from '../core/journal/index.ts';
 import {
@@ -92,17 +93,7 @@ function checked(options: InspectOptions): InspectOptions {
 const maxBodyBytes = 2 ** 20;
 const mostPerPage = 500;
 const mostMessages = 200;
-const states: ReadonlySet<string> = new Set<TaskState | 'resumable'>([
-  'submitted',
-  'working',
-  'input-required',
-  'auth-required',
-  'completed',
-  'failed',
-  'canceled',
-  'rejected',
-  'resumable',
-]);
+const states: ReadonlySet<string> = new Set<TaskState | 'resumable'>([...taskStates, 'resumable']);
 
 /** A request below the API, and the task that it is about. */
 interface Asked {

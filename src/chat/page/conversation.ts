@@ -1,7 +1,8 @@
 import { UIMessageFold } from '../../ui/fold-ui-chunks.ts';
+import type { ShownQuestion } from '../../ui/shown-steps.ts';
 import { type Api, chunksOf, type Message, RefusedError } from './api.ts';
 import { newId } from './chat-list.ts';
-import { type AskedQuestion, answersOf, questionsIn } from './open-questions.ts';
+import { answersOf, questionsIn } from './open-questions.ts';
 import type { Outbox } from './outbox.ts';
 import { UnreachableError } from './server-sent-events.ts';
 
@@ -144,9 +145,9 @@ export class Conversation {
   }
 
   /** What waits for an answer. */
-  get questions(): readonly AskedQuestion[] {
+  get questions(): readonly ShownQuestion[] {
     const asked = questionsIn(this.messages.at(-1)?.parts ?? []);
-    const isOpen = ({ id }: AskedQuestion) => !this.#answers.has(id);
+    const isOpen = ({ id }: ShownQuestion) => !this.#answers.has(id);
     if (this.phase === 'busy') return this.#isReplay ? [] : asked.filter(isOpen);
     return asked.filter((question) => this.#waiting.includes(question.id) && isOpen(question));
   }

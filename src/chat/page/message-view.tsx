@@ -1,10 +1,10 @@
 import { useMemo } from 'preact/hooks';
+import type { ShownQuestion } from '../../ui/shown-steps.ts';
 import type { Message, Part } from './api.ts';
 import type { AgentActivity, Conversation, Failure } from './conversation.ts';
 import { CopyButton } from './copy-button.tsx';
 import { Icon } from './icons.tsx';
 import { Markdown } from './markdown-view.tsx';
-import type { AskedQuestion } from './open-questions.ts';
 import { type Answer, QuestionView } from './question-view.tsx';
 import { ToolView, toolState } from './tool-view.tsx';
 import { Value } from './value-view.tsx';
@@ -34,7 +34,7 @@ export interface AssistantProps {
   readonly message: Message;
   /** The turn of this message runs. */
   readonly isOpen: boolean;
-  readonly questions: readonly AskedQuestion[];
+  readonly questions: readonly ShownQuestion[];
   readonly agents: readonly AgentActivity[];
   /** Changes with the parts. */
   readonly version: number;

@@ -1,19 +1,9 @@
+import type { ShownQuestion } from '../../ui/shown-steps.ts';
 import type { Part } from './api.ts';
 
-/** What a turn asks, in a form that the page shows. */
-export interface AskedQuestion {
-  readonly id: string;
-  readonly callId: string;
-  readonly kind: 'approval' | 'input' | 'client-tool' | 'auth' | 'in-doubt';
-  readonly toolName?: string;
-  readonly prompt?: string;
-  /** Arguments of a call, or what a tool gives with its question. */
-  readonly data?: unknown;
-}
-
 /** The questions in the parts of a message: approvals are on their call, others are parts of their own. */
-export function questionsIn(parts: readonly Part[]): readonly AskedQuestion[] {
-  const found = new Map<string, AskedQuestion>();
+export function questionsIn(parts: readonly Part[]): readonly ShownQuestion[] {
+  const found = new Map<string, ShownQuestion>();
   for (const part of parts) {
     const question = part['type'] === 'data-question' ? Object(part['data']) : approvalOf(part);
     if (typeof question?.id === 'string') found.set(question.id, question);
@@ -21,7 +11,7 @@ export function questionsIn(parts: readonly Part[]): readonly AskedQuestion[] {
   return [...found.values()];
 }
 
-function approvalOf({ state, approval, toolCallId: callId, toolName }: Part): AskedQuestion | undefined {
+function approvalOf({ state, approval, toolCallId: callId, toolName }: Part): ShownQuestion | undefined {
   if (state !== 'approval-requested') return undefined;
   const { id, descriptor } = Object(approval);
   // A call of a sub-agent is asked for on the call that the sub-agent works for.

@@ -1,12 +1,12 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import type { AskedQuestion } from './open-questions.ts';
+import type { ShownQuestion } from '../../ui/shown-steps.ts';
 import { Value } from './value-view.tsx';
 import { visibleText } from './visible-text.ts';
 
 export type Answer = (id: string, answer: unknown) => void;
 
 /** A question with what answers it: buttons, or a field. Takes the focus where nobody writes. */
-export function QuestionView({ question, answer }: { readonly question: AskedQuestion; readonly answer: Answer }) {
+export function QuestionView({ question, answer }: { readonly question: ShownQuestion; readonly answer: Answer }) {
   const root = useRef<HTMLFieldSetElement>(null);
   useLayoutEffect(() => {
     const active = document.activeElement;
@@ -28,7 +28,7 @@ export function QuestionView({ question, answer }: { readonly question: AskedQue
   );
 }
 
-function Answers({ question, give }: { readonly question: AskedQuestion; readonly give: (answer: unknown) => void }) {
+function Answers({ question, give }: { readonly question: ShownQuestion; readonly give: (answer: unknown) => void }) {
   switch (question.kind) {
     case 'approval':
       return (

@@ -1,5 +1,11 @@
 import { type Command, Option } from 'commander';
-import { type TaskState, type TaskStateStore, type TaskSummary, textOf } from '../../core/contracts/index.ts';
+import {
+  type TaskState,
+  type TaskStateStore,
+  type TaskSummary,
+  taskStates,
+  textOf,
+} from '../../core/contracts/index.ts';
 import { foldRecords, taskState } from '../../core/journal/index.ts';
 import { idArgument, wholeNumber } from '../arguments.ts';
 import { cut, pad } from '../columns.ts';
@@ -12,18 +18,8 @@ import { addStoreFlag, type TurnFlags } from '../turn-flags.ts';
 import { withStore } from '../with-store.ts';
 import { stateName } from './show-command.ts';
 
-const states = [
-  'submitted',
-  'working',
-  'input-required',
-  'auth-required',
-  'completed',
-  'failed',
-  'canceled',
-] as const satisfies readonly TaskState[];
-
 interface TasksFlags extends StoreFlags {
-  readonly state?: (typeof states)[number] | 'resumable';
+  readonly state?: TaskState | 'resumable';
   readonly limit: number;
   readonly children?: boolean;
   readonly json?: boolean;
@@ -37,7 +33,7 @@ export function addTasksCommand(program: Command, host: CommandHost): void {
     .description('List stored turns, newest first, without the child turns of sub-agents.')
     .addOption(
       new Option('--state <state>', 'only those; resumable: not ended and without an owner').choices([
-        ...states,
+        ...taskStates,
         'resumable',
       ]),
     )

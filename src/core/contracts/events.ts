@@ -341,16 +341,20 @@ export type AgentEvent<X extends Tool = Tool> =
   | SubAgentEvent
   | ExtensionErrorEvent;
 
+/** All values of `TaskState`. */
+export const taskStates = [
+  'submitted',
+  'working',
+  'input-required',
+  'auth-required',
+  'completed',
+  'failed',
+  'canceled',
+  'rejected',
+] as const;
+
 /** A2A's task states. */
-export type TaskState =
-  | 'submitted'
-  | 'working'
-  | 'input-required'
-  | 'auth-required'
-  | 'completed'
-  | 'failed'
-  | 'canceled'
-  | 'rejected';
+export type TaskState = (typeof taskStates)[number];
 
 export function isSuspended(state: TaskState): boolean {
   return state === 'input-required' || state === 'auth-required';

@@ -76,6 +76,7 @@ export {
   type ToolProgressEvent,
   type ToolStartEvent,
   type ToolSucceededEvent,
+  taskStates,
   waitingState,
 } from './events.ts';
 export type {

@@ -34,14 +34,10 @@ function errorResponse(status: number, error: WireError, headers: Readonly<Recor
   return Response.json({ error }, { status, headers: { 'cache-control': 'no-store', ...headers } });
 }
 
-export function chatUsage(usage: Usage | undefined) {
-  const {
-    promptTokens = 0,
-    completionTokens = 0,
-    totalTokens = 0,
-    cachedTokens = 0,
-    reasoningTokens = 0,
-  } = usage ?? {};
+const noUsage: Usage = { promptTokens: 0, completionTokens: 0, totalTokens: 0 };
+
+export function chatUsage(usage = noUsage) {
+  const { promptTokens, completionTokens, totalTokens, cachedTokens = 0, reasoningTokens = 0 } = usage;
   return {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,
@@ -51,14 +47,8 @@ export function chatUsage(usage: Usage | undefined) {
   };
 }
 
-export function responseUsage(usage: Usage | undefined) {
-  const {
-    promptTokens = 0,
-    completionTokens = 0,
-    totalTokens = 0,
-    cachedTokens = 0,
-    reasoningTokens = 0,
-  } = usage ?? {};
+export function responseUsage(usage = noUsage) {
+  const { promptTokens, completionTokens, totalTokens, cachedTokens = 0, reasoningTokens = 0 } = usage;
   return {
     input_tokens: promptTokens,
     input_tokens_details: { cached_tokens: cachedTokens },
