@@ -341,20 +341,34 @@ export type AgentEvent<X extends Tool = Tool> =
   | SubAgentEvent
   | ExtensionErrorEvent;
 
-/** All values of `TaskState`. */
-export const taskStates = [
-  'submitted',
-  'working',
-  'input-required',
-  'auth-required',
-  'completed',
-  'failed',
-  'canceled',
-  'rejected',
-] as const;
-
 /** A2A's task states. */
-export type TaskState = (typeof taskStates)[number];
+export type TaskState =
+  | 'submitted'
+  | 'working'
+  | 'input-required'
+  | 'auth-required'
+  | 'completed'
+  | 'failed'
+  | 'canceled'
+  | 'rejected';
+
+const knownStates: Readonly<Record<TaskState, true>> = {
+  submitted: true,
+  working: true,
+  'input-required': true,
+  'auth-required': true,
+  completed: true,
+  failed: true,
+  canceled: true,
+  rejected: true,
+};
+
+export function isTaskState(text: string): text is TaskState {
+  return Object.hasOwn(knownStates, text);
+}
+
+/** All values of `TaskState`. */
+export const taskStates: readonly TaskState[] = /* @__PURE__ */ Object.keys(knownStates).filter(isTaskState);
 
 export function isSuspended(state: TaskState): boolean {
   return state === 'input-required' || state === 'auth-required';

@@ -54,6 +54,7 @@ export {
   type IterationCompleteEvent,
   type IterationStartEvent,
   isSuspended,
+  isTaskState,
   type JsonContent,
   type LlmAttemptDiscardedEvent,
   type LlmCallEvent,

@@ -1,8 +1,7 @@
-import type { TaskQuery, TaskState } from '../../core/contracts/index.ts';
+import { type TaskQuery, type TaskState, taskStates } from '../../core/contracts/index.ts';
 import { groupOf } from '../task-summary.ts';
 import { listOf } from './lua-scripts.ts';
 import type { RedisConnection } from './redis-connection.ts';
-import { taskStates } from './redis-options.ts';
 
 /*
  * Which tasks, contexts and artifacts there are: sorted sets that are not atomic with what they name. Entries whose time ran out are removed

@@ -128,14 +128,6 @@ export function retentionOf(afterEnd: number | null): Retention {
   };
 }
 
-const states = retentionOf(null);
-
-export function isTaskState(text: string): text is TaskState {
-  return Object.hasOwn(states, text);
-}
-
-export const taskStates: readonly TaskState[] = Object.keys(states).filter(isTaskState);
-
 /** As the scripts take it: below 0 means that the task does not expire. */
 export function secondsToLive(retention: Retention, status: TaskState): number {
   return retention[status] ?? -1;

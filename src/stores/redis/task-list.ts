@@ -1,9 +1,14 @@
-import { AgentLoopError, type TaskQuery, type TaskState, type TaskSummary } from '../../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  isTaskState,
+  type TaskQuery,
+  type TaskState,
+  type TaskSummary,
+} from '../../core/contracts/index.ts';
 import { byStatusOfSummaries, fits, isRunnable, summaryOf } from '../task-summary.ts';
 import type { IndexedTask, TaskIndex } from './indexes.ts';
 import { LuaScript, listOf, runnableKey, ScriptAnswer, type ScriptRunner, taskKeys } from './lua-scripts.ts';
 import { isCluster, type RedisConnection } from './redis-connection.ts';
-import { isTaskState } from './redis-options.ts';
 
 interface TaskListDeps {
   readonly connection: RedisConnection;
