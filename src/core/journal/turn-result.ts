@@ -164,9 +164,10 @@ export function toPersisted(state: LoopState): PersistedLoopState {
 
 /**
  * The turn's messages in a form that the next turn can use: results of an unfinished batch included, and every call with
- * exactly one result.
+ * exactly one result. A turn whose calls all have theirs is not looked at again.
  */
 export function closedMessages(state: LoopState): readonly Message[] {
+  if (state.calls.length === 0 && state.told.length === 0 && state.history.isPaired) return state.messages;
   const results = state.pendingToolCalls.flatMap(({ call, result }) => (result ? [toolMessage(call, result)] : []));
   return repairHistory([...state.history, ...results, ...state.told]);
 }
