@@ -126,7 +126,7 @@ export { keepLease, LeaseHold, releaseLease } from '../src/core/ownership/lease.
 export { AbortScope } from '../src/core/streams/abort-scope.ts';
 export { fuse, type Handlers, operate, type Sink, Stage, staged, switchOnce } from '../src/core/streams/operate.ts';
 export { Deadlines } from '../src/core/tool-call/call-limits.ts';
-export { RunningTool, type ToolCallRun, type ToolSignal } from '../src/core/tool-call/running-tool.ts';
+export { type CallBatch, RunningTool, type ToolCallRun, type ToolSignal } from '../src/core/tool-call/running-tool.ts';
 export { executeTools } from '../src/core/tool-call/tool-operators.ts';
 export { refusedCall, UnstartedCalls } from '../src/core/tool-call/tool-results.ts';
 export { collectTools, ToolSet } from '../src/core/tool-call/tool-set.ts';

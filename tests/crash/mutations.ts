@@ -64,7 +64,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'random',
     patches: [
       {
-        file: 'src/core/tool-call/tool-plan.ts',
+        file: 'src/core/tool-call/doubt.ts',
         from: `return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);`,
         to: `return 'run';`,
       },
@@ -75,7 +75,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'random',
     patches: [
       {
-        file: 'src/core/tool-call/tool-plan.ts',
+        file: 'src/core/tool-call/doubt.ts',
         from: `if (answer.outcome === 'unknown') return unknownOutcome(pending);`,
         to: `if (answer.outcome === 'unknown') return { type: 'tool.result', callId: pending.callId, content: 'done', success: true, durationMs: 0 };`,
       },
@@ -90,7 +90,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
         // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source.
         from: 'this.idempotencyKey = turn.retried?.keys[callId] ?? `${turn.taskId}:${callId}`;',
         // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source.
-        to: 'this.idempotencyKey = `${turn.taskId}:${callId}:${options.started.intent?.attempt}`;',
+        to: 'this.idempotencyKey = `${turn.taskId}:${callId}:${intent?.attempt}`;',
       },
     ],
   },
@@ -193,7 +193,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/core/tool-call/call-context.ts',
-        from: 'const below = this.#parent?.usageBy ?? [];',
+        from: 'const below = this.parent?.usageBy ?? [];',
         to: 'const below = [];',
       },
     ],
@@ -217,9 +217,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
   {
     name: 'another agent takes the turn in an append of its own',
     mode: 'team-hand-off',
-    patches: [
-      { file: batch, from: 'const follows = end ?? agentChange(this.#deps, draft.after);', to: 'const follows = end;' },
-    ],
+    patches: [{ file: batch, from: ': agentChange(this.#deps, draft.after);', to: ': undefined;' }],
   },
   {
     name: 'the current agent is not kept with the conversation',

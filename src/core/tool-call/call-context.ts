@@ -28,18 +28,6 @@ import { ParentTurn, parentTurn, recordedUsage } from '../ownership/child-turns.
 import type { AbortScope } from '../streams/index.ts';
 import type { ToolCallDeps } from './tool-results.ts';
 
-interface ToolContextOptions {
-  readonly started: {
-    readonly callId: string;
-    readonly call: ToolCall;
-    readonly intent: ToolIntent | undefined;
-    readonly answers: readonly GivenAnswer[];
-    readonly childUsage: readonly AgentUsage[];
-  };
-  readonly traceContext: Context;
-  readonly owner: CallOwner;
-}
-
 /** The turn that a call belongs to. */
 export interface CallTurn {
   /** As it is when it is read. */
@@ -48,12 +36,42 @@ export interface CallTurn {
 
 /** The runner of a call. */
 export interface CallOwner {
-  progress(update: unknown): void;
-  /** Shows an event of the call's child turn. */
-  show(event: AgentEvent, childAgentId: string): void;
+  readonly started: {
+    readonly callId: string;
+    readonly call: ToolCall;
+    readonly intent: ToolIntent | undefined;
+    readonly answers: readonly GivenAnswer[];
+    readonly childUsage: readonly AgentUsage[];
+  };
+  readonly traceContext: Context;
   readonly turn: CallTurn;
   /** Of this call alone; aborted when it shall stop. Made when it is read. */
   readonly scope: AbortScope;
+  /** Made where the tool does something that its record has to say. */
+  notes: CallNotes | undefined;
+  progress(update: unknown): void;
+  /** Shows an event of the call's child turn. */
+  show(event: AgentEvent, childAgentId: string): void;
+}
+
+/** What a tool did with its context that its record has to say. */
+export class CallNotes {
+  /** How many questions it asked. */
+  questions = 0;
+  /** What the tool asked and has no answer to. */
+  asked: Question | undefined;
+  /** What it keeps for itself with that question. */
+  kept: unknown;
+  /** What model calls of its own used. */
+  used: Usage | undefined;
+  /** What a child turn of the call takes from this turn. */
+  parent: ParentTurn | undefined;
+
+  /** What model calls of the tool's own and of its child turn used, for the record of its result or its question. */
+  get usage(): Pick<ToolResultRecord, 'usage' | 'usageBy'> | undefined {
+    const below = this.parent?.usageBy ?? [];
+    return this.used || below.length > 0 ? recordedUsage(this.used, below) : undefined;
+  }
 }
 
 /** The context of a running call. Its signal is created on access. */
@@ -72,37 +90,30 @@ export class CallContext implements ToolContext {
   readonly attempt: number;
   readonly traceContext: Context;
   readonly #deps: ToolCallDeps;
-  readonly #options: ToolContextOptions;
-  #parent: ParentTurn | undefined;
-  readonly #answers: readonly GivenAnswer[];
-  #questions = 0;
-  #asked: Question | undefined;
-  #private: unknown;
-  #usage: Usage | undefined;
+  readonly #owner: CallOwner;
 
-  constructor(deps: ToolCallDeps, options: ToolContextOptions) {
+  constructor(deps: ToolCallDeps, owner: CallOwner) {
     const { turn, authContext, context } = deps;
+    const { callId, call, intent } = owner.started;
     this.#deps = deps;
-    this.#options = options;
-    const { callId, call, intent, answers } = options.started;
+    this.#owner = owner;
     this.taskId = turn.taskId;
     this.agentId = turn.agentId;
     this.contextId = turn.contextId;
     this.metadata = turn.metadata;
     this.authContext = authContext;
     this.context = context;
-    this.iteration = options.owner.turn.state.iteration;
+    this.iteration = owner.turn.state.iteration;
     this.callId = callId;
     this.call = call;
     this.arguments = intent?.arguments;
     this.idempotencyKey = turn.retried?.keys[callId] ?? `${turn.taskId}:${callId}`;
     this.attempt = intent?.attempt ?? 1;
-    this.traceContext = options.traceContext;
-    this.#answers = answers;
+    this.traceContext = owner.traceContext;
   }
 
   get messages(): readonly Message[] {
-    return this.#options.owner.turn.state.messages;
+    return this.#owner.turn.state.messages;
   }
 
   /** Made when it is read, so that a call which asks nothing costs nothing. */
@@ -111,57 +122,54 @@ export class CallContext implements ToolContext {
   }
 
   get kept(): unknown {
-    return this.#answers.filter((each) => isTools(each.question)).at(-1)?.kept;
+    return this.#answers.at(-1)?.kept;
   }
 
   get progress(): (update: unknown) => void {
-    return (update) => this.#options.owner.progress(update);
+    return (update) => this.#owner.progress(update);
   }
 
   get noteUsage(): (usage: Usage) => void {
     return (usage) => {
-      if (isUsage(usage)) this.#usage = addUsage(this.#usage ?? noUsage, usage);
+      if (!isUsage(usage)) return;
+      const notes = this.#notes;
+      notes.used = addUsage(notes.used ?? noUsage, usage);
     };
   }
 
   /** What a child turn of the call takes from this turn. */
   get [parentTurn](): ParentTurn {
     const { callId, agentId } = this;
-    const { started, owner } = this.#options;
-    const show = (event: AgentEvent, childAgentId: string) => owner.show(event, childAgentId);
-    const view = () => viewSince(this.#deps.hooks.lastCall, owner.turn.state);
-    const { scope } = owner;
-    this.#parent ??= new ParentTurn(this.#deps, { callId, agentId, scope, recorded: started.childUsage, show, view });
-    return this.#parent;
-  }
-
-  /** As `parentTurn`, where the call has read it. */
-  get parentTurn(): ParentTurn | undefined {
-    return this.#parent;
-  }
-
-  /** What model calls of the tool's own and of its child turn used, for the record of its result or its question. */
-  get usage(): Pick<ToolResultRecord, 'usage' | 'usageBy'> | undefined {
-    const below = this.#parent?.usageBy ?? [];
-    return this.#usage || below.length > 0 ? recordedUsage(this.#usage, below) : undefined;
-  }
-
-  /** What the tool asked and has no answer to. */
-  get asked(): Question | undefined {
-    return this.#asked;
-  }
-
-  /** What the tool keeps for itself with that question, for its record. */
-  get private(): { readonly private?: unknown } {
-    return this.#private === undefined ? {} : { private: this.#private };
+    const owner = this.#owner;
+    const notes = this.#notes;
+    notes.parent ??= new ParentTurn(this.#deps, {
+      callId,
+      agentId,
+      scope: owner.scope,
+      recorded: owner.started.childUsage,
+      show: (event, childAgentId) => owner.show(event, childAgentId),
+      view: () => viewSince(this.#deps.hooks.lastCall, owner.turn.state),
+    });
+    return notes.parent;
   }
 
   get signal(): AbortSignal {
-    return this.#options.owner.scope.signal;
+    return this.#owner.scope.signal;
+  }
+
+  get #notes(): CallNotes {
+    this.#owner.notes ??= new CallNotes();
+    return this.#owner.notes;
+  }
+
+  /** Of questions of the tool itself. */
+  get #answers(): readonly GivenAnswer[] {
+    return this.#owner.started.answers.filter(({ question }) => isTools(question));
   }
 
   #ask(asked: AskOptions): unknown {
     const { callId, call } = this;
+    const { answers, intent } = this.#owner.started;
     if (typeof asked !== 'object' || asked === null) {
       throw new AgentLoopError(
         'INVALID_INPUT',
@@ -169,16 +177,15 @@ export class CallContext implements ToolContext {
       );
     }
     const { kind = 'input', prompt, data, private: kept } = asked;
-    if (!this.#asked) {
-      const index = this.#questions++;
-      const given = this.#answers.filter((each) => isTools(each.question))[index];
+    const notes = this.#notes;
+    if (!notes.asked) {
+      const given = this.#answers[notes.questions++];
       if (given) return given.answer;
-      const id = nextQuestionId({ callId, answers: this.#answers });
-      const question = { id, callId, kind, toolName: call.function.name };
+      const question = { id: nextQuestionId({ callId, answers }), callId, kind, toolName: call.function.name };
       checkQuestion(question, { prompt, data, kept });
-      this.#private = kept;
-      const child = taskAskedFor(asked, this.#options.started.intent?.child);
-      this.#asked = {
+      notes.kept = kept;
+      const child = taskAskedFor(asked, intent?.child);
+      notes.asked = {
         ...question,
         ...(prompt === undefined ? {} : { prompt }),
         ...(data === undefined ? {} : { data }),

@@ -3,8 +3,8 @@ import { mergeMap, Observable, type Subscriber, type Subscription } from 'rxjs';
 import type { LoopState, PendingToolCall, Signal, ToolResultRecord } from '../journal/index.ts';
 import { DirectSubscriber } from '../streams/index.ts';
 import { CallChecks } from './call-limits.ts';
-import type { ToolSignal } from './running-tool.ts';
-import { decideCall, isSequential, type PlannedRecord, type StartedCall, startedCall } from './tool-plan.ts';
+import type { RunningTool, ToolSignal } from './running-tool.ts';
+import { decideCall, isSequential, type PlannedRecord } from './tool-plan.ts';
 import type { ToolCallDeps } from './tool-results.ts';
 
 /** A call that has a place of `mergeMap`. */
@@ -13,6 +13,8 @@ export interface PlacedCall {
   readonly index: number;
   /** Completes when the call has its result or asks. */
   readonly place: Subscriber<ToolSignal>;
+  /** Once its tool is called. */
+  running: RunningTool | undefined;
 }
 
 /** Hears of checks of calls that have not answered at once. */
@@ -23,7 +25,7 @@ export interface CheckOwner {
   settle(refused: ToolResultRecord): void;
 }
 
-export const noStarts: readonly StartedCall[] = [];
+export const noStarts: readonly PlacedCall[] = [];
 
 /** The calls of a batch that have a place of `mergeMap`: those that wait for the next append, those that are busy, and the one that runs alone. */
 export class CallLine {
@@ -43,6 +45,11 @@ export class CallLine {
     this.#deps = deps;
     this.#traceContext = options.traceContext;
     this.#owner = options.owner;
+  }
+
+  /** Whether all of that many calls are busy: then there is nothing to decide. */
+  hasAll(calls: number): boolean {
+    return this.#waiting.length === 0 && this.busy.size === calls;
   }
 
   get hasPlaces(): boolean {
@@ -74,8 +81,8 @@ export class CallLine {
    * Decides about the calls that wait, in call order, and adds what is to be written of them to `planned`; returns those that start. A
    * `sequential` one waits, and all after it, until it is alone.
    */
-  takeUp(state: LoopState, planned: PlannedRecord[]): readonly StartedCall[] {
-    const starts: StartedCall[] = [];
+  takeUp(state: LoopState, planned: PlannedRecord[]): readonly PlacedCall[] {
+    const starts: PlacedCall[] = [];
     for (let placed = this.#waiting[0]; placed && this.alone === undefined; placed = this.#waiting[0]) {
       const pending = state.calls.at(placed.index);
       const isOver = !pending || pending.result !== undefined || pending.question !== undefined;
@@ -93,7 +100,7 @@ export class CallLine {
         this.busy.set(placed.callId, placed);
         if (isAlone) this.alone = placed.callId;
         planned.push(decided);
-        starts.push(startedCall(pending, decided));
+        starts.push(placed);
       } else if (decided instanceof Promise) this.awaitCheck(pending, decided, placed);
       else {
         if (decided) planned.push(decided);

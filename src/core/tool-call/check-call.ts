@@ -20,13 +20,29 @@ import {
   mayAsk,
 } from './ask-call.ts';
 import type { AllowedCall, CheckedCall, ToolCallDeps } from './tool-results.ts';
-import type { OfferedTool, ToolSet } from './tool-set.ts';
+import type { ToolSet } from './tool-set.ts';
 
 /**
- * Looks a call's tool up, parses its arguments, checks them, asks the extensions, and whether it may run. A promise only where one of
- * them gives one.
+ * Looks a call's tool up, parses its arguments, checks them, asks the extensions, and whether it may run. A check that is asynchronous, or that
+ * somebody decides, is made once: its answer is kept for the next plan. A promise only where one of them gives one.
  */
-export function checkCall(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
+export function checkOnce(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<unknown> {
+  const { unstartedCalls } = deps;
+  const { call } = place.pending;
+  const known = unstartedCalls.of(call).checked;
+  if (known) return known;
+  const isDecided = deps.hooks.lists.beforeToolCall.length > 0 || mayAsk(deps);
+  const checked = isDecided ? decidedCall(deps, place) : checkedArguments(deps, place);
+  if (checked instanceof Promise) {
+    const done = checked.then((answer) => unstartedCalls.update(call, { checked: answer }));
+    unstartedCalls.update(call, { checked: done });
+    return done;
+  }
+  if (isDecided) unstartedCalls.update(call, { checked });
+  return checked;
+}
+
+function decidedCall(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
   const checked = checkedArguments(deps, place);
   const asked =
     deps.hooks.lists.beforeToolCall.length === 0 ? checked : then(checked, (each) => askExtensions(deps, place, each));
@@ -91,25 +107,50 @@ function checkedArguments(deps: ToolCallDeps, place: CallPlace): CheckedCall | P
   if (!tool) {
     return { verdict: 'refused', error: unknownTool(tools, state, name), arguments: parsed.value };
   }
-  if (!parsed.ok && !tool.definition.acceptsRaw) {
+  if (parsed.why !== undefined && !tool.definition.acceptsRaw) {
     return { verdict: 'refused', error: notJson(name, parsed.why), arguments: parsed.value };
   }
   const allowed = { verdict: 'run' as const, tool, arguments: parsed.value };
-  return parsed.ok ? checkedValue(deps, place, allowed) : allowed;
+  return parsed.why === undefined ? checkedValue(deps, place, allowed) : allowed;
 }
 
 function checkedValue(
   deps: ToolCallDeps,
   { pending }: CallPlace,
-  { tool, arguments: value }: AllowedCall,
+  allowed: AllowedCall,
 ): CheckedCall | Promise<CheckedCall> {
-  const check = tool.definition.checkArguments ?? schemaCheck(deps, pending, { tool, value });
-  return check ? checked(deps, { tool, value }, check) : { verdict: 'run', tool, arguments: value };
+  const check = allowed.tool.definition.checkArguments ?? schemaCheck(deps, pending, allowed);
+  if (!check) return allowed;
+  try {
+    const checked = check(allowed.arguments);
+    return checked instanceof Promise ? checkedLater(deps, allowed, checked) : checkedBy(checked, allowed);
+  } catch (error) {
+    return uncheckable(deps, allowed, error);
+  }
 }
 
-interface Given {
-  readonly tool: OfferedTool;
-  readonly value: unknown;
+function checkedLater(deps: ToolCallDeps, allowed: AllowedCall, checked: Promise<ArgumentCheck>): Promise<CheckedCall> {
+  return checked.then(
+    (check) => checkedBy(check, allowed),
+    (error: unknown) => uncheckable(deps, allowed, error),
+  );
+}
+
+function checkedBy(check: ArgumentCheck, { tool, arguments: value }: AllowedCall): CheckedCall {
+  return check.ok ? { verdict: 'run', tool, arguments: check.value } : invalid(check.message, value);
+}
+
+function invalid(message: string, value: unknown): CheckedCall {
+  const error: ToolError = { code: 'TOOL_ARGUMENTS', reason: 'invalid_arguments', message };
+  return { verdict: 'refused', error, arguments: value };
+}
+
+/** The check threw. */
+function uncheckable(deps: ToolCallDeps, { tool, arguments: value }: AllowedCall, thrown: unknown): CheckedCall {
+  const error = exceptionOf(thrown, deps.tracing.redact);
+  const { taskId } = deps.turn;
+  deps.config.logger.warn('tool arguments cannot be checked', { taskId, tool: tool.definition.function.name, error });
+  return invalid(messageOf(thrown), value);
 }
 
 /**
@@ -119,7 +160,7 @@ interface Given {
 function schemaCheck(
   { config, tools }: ToolCallDeps,
   { attempts, intent }: PendingToolCall,
-  { tool, value }: Given,
+  { tool, arguments: value }: AllowedCall,
 ): ArgumentChecker | undefined {
   const check = config.argumentChecks && tools.schemaCheckOf(tool, config.argumentChecks);
   if (!check) return undefined;
@@ -152,32 +193,6 @@ function isOffered(tools: ToolSet, name: string, { availableTools }: LoopState):
   return availableTools.some((tool) => tool.name === name);
 }
 
-function checked(
-  deps: ToolCallDeps,
-  { tool, value }: Given,
-  checkArguments: ArgumentChecker,
-): CheckedCall | Promise<CheckedCall> {
-  const refuse = (message: string): CheckedCall => ({
-    verdict: 'refused',
-    error: { code: 'TOOL_ARGUMENTS', reason: 'invalid_arguments', message },
-    arguments: value,
-  });
-  const answer = (check: ArgumentCheck): CheckedCall =>
-    check.ok ? { verdict: 'run', tool, arguments: check.value } : refuse(check.message);
-  const fail = (thrown: unknown): CheckedCall => {
-    const error = exceptionOf(thrown, deps.tracing.redact);
-    const { taskId } = deps.turn;
-    deps.config.logger.warn('tool arguments cannot be checked', { taskId, tool: tool.definition.function.name, error });
-    return refuse(messageOf(thrown));
-  };
-  try {
-    const check = checkArguments(value);
-    return check instanceof Promise ? check.then(answer, fail) : answer(check);
-  } catch (error) {
-    return fail(error);
-  }
-}
-
 function unknownTool(tools: ToolSet, { availableTools }: LoopState, name: string): ToolError {
   const offered = availableTools === neverOffered ? tools.functions : availableTools;
   return toolError('unknown_tool', { name, known: offered.map((tool) => tool.name) });
@@ -189,16 +204,18 @@ function notJson(name: string, why: string): ToolError {
   return { code: 'TOOL_ARGUMENTS', reason: 'not_json', details: { name }, message };
 }
 
-type Parsed =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly value: unknown; readonly why: string };
+interface Parsed {
+  readonly value: unknown;
+  /** Why they are not JSON, where they are not. */
+  readonly why?: string;
+}
 
 /** No arguments at all count as none: many models send an empty text for a tool without parameters. */
 function parseArguments(text: string): Parsed {
-  if (text === '' || text.trim() === '') return { ok: true, value: {} };
+  if (text === '' || text.trim() === '') return { value: {} };
   try {
-    return { ok: true, value: parsedJson(text) };
+    return { value: parsedJson(text) };
   } catch (error) {
-    return { ok: false, value: { _raw: text }, why: messageOf(error) };
+    return { value: { _raw: text }, why: messageOf(error) };
   }
 }

@@ -1,10 +1,11 @@
 import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
-import type { Subscriber, Unsubscribable } from 'rxjs';
+import type { Subscriber } from 'rxjs';
 import { finishToolSpan, noteQuestion, startToolSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan, exceptionOf } from '../../observability/spans/tracing-options.ts';
 import {
   type AgentEvent,
   AgentLoopError,
+  type Content,
   DoneSignal,
   isPromiseLike,
   messageOf,
@@ -28,21 +29,28 @@ import {
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
 import type { AbortListener, AbortScope } from '../streams/index.ts';
 import { type ChangedOutcome, changeOutcome } from './ask-call.ts';
-import { CallContext, type CallOwner, type CallTurn } from './call-context.ts';
+import { CallContext, type CallNotes, type CallOwner, type CallTurn } from './call-context.ts';
 import type { Deadlines, Limited } from './call-limits.ts';
 import type { StartedCall } from './tool-plan.ts';
 import { completed, isCanceled, isToolResult, limited, sizeFlaw, type ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 
-/** What one call of a batch needs to run. */
+/** What the calls of a batch have in common. */
+export interface CallBatch {
+  readonly turn: CallTurn;
+  /** Once it is aborted nobody waits for extensions any more. */
+  readonly scope: AbortScope;
+  /** Where the time limits of calls are kept. */
+  readonly deadlines: Deadlines;
+  /** Of the span that the spans of calls are below. */
+  readonly traceContext: Context;
+}
+
+/** One call of a batch. */
 export interface ToolCallRun {
   readonly started: StartedCall;
   readonly tool: OfferedTool;
-  readonly turn: CallTurn;
-  /** Of the batch: once it is aborted the call shall stop, and nobody waits for extensions any more. */
-  readonly scope: AbortScope;
-  /** Of the batch: where the call's time limit is kept. */
-  readonly deadlines: Deadlines;
+  readonly out: Subscriber<ToolSignal>;
 }
 
 /** The result of a call, and what extensions changed with it. */
@@ -65,21 +73,26 @@ export type ToolSignal = ToolProgress | SubAgentSignal | ToolResultRecord | Tool
 
 const unchanged: readonly ExtensionRecord[] = [];
 
+const noNotes: Partial<CallNotes> = {};
+
 /**
- * One call from its start to its one result, in its `tool[name]` span. Its methods are its callbacks: a closure for each would cost more
- * than the call. Unsubscribing aborts the call's signal.
+ * One call from its start to its one result, in its `tool[name]` span. Its batch completes `out` once it
+ * has the result, tells the call to stop, and leaves it. Its methods are its callbacks: a closure for each would cost more than the call.
  */
-export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscribable {
+export class RunningTool implements CallOwner, AbortListener, Limited {
+  readonly started: StartedCall;
+  readonly traceContext: Context;
+  readonly turn: CallTurn;
+  notes: CallNotes | undefined;
   readonly #deps: ToolCallDeps;
-  readonly #run: ToolCallRun;
+  readonly #batch: CallBatch;
+  readonly #tool: OfferedTool;
   readonly #out: Subscriber<ToolSignal>;
   readonly #startedAt: number;
   readonly #span: Span;
-  readonly #context: CallContext;
   #scope: AbortScope | undefined;
   /** Why the call alone shall stop, where it shall and nobody has read its scope. */
   #aborted: { readonly reason: unknown } | undefined;
-  #listens = false;
   #thrownError: unknown;
   /** The result of a call that ran into its time limit. */
   #late: ToolResultRecord | undefined;
@@ -90,28 +103,30 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   #settled = false;
   #ended = false;
 
-  constructor(deps: ToolCallDeps, run: ToolCallRun, options: { out: Subscriber<ToolSignal>; parent: Context }) {
-    const { started } = run;
+  constructor(deps: ToolCallDeps, batch: CallBatch, { started, tool, out }: ToolCallRun) {
     this.#deps = deps;
-    this.#run = run;
-    this.#out = options.out;
+    this.#batch = batch;
+    this.#tool = tool;
+    this.#out = out;
+    this.started = started;
+    this.turn = batch.turn;
+    this.notes = undefined;
     this.#startedAt = deps.now();
-    const { span, traceContext } = startToolSpan(deps.tracing, started, options.parent, run.tool.definition.function);
-    this.#span = span;
-    this.#context = new CallContext(deps, { started, traceContext, owner: this });
+    const traced = startToolSpan(deps.tracing, started, batch.traceContext, tool.definition.function);
+    this.#span = traced.span;
+    this.traceContext = traced.traceContext;
   }
 
   /** Calls the tool. A synchronous answer settles at once, without a timer. */
   start(): void {
-    const { tool, started } = this.#run;
-    this.#out.add(this);
+    const { provider } = this.#tool;
     try {
       const answer = activeContext.with(
-        this.#context.traceContext,
-        tool.provider.executeTool,
-        tool.provider,
-        started.call,
-        this.#context,
+        this.traceContext,
+        provider.executeTool,
+        provider,
+        this.started.call,
+        new CallContext(this.#deps, this),
       );
       if (!isPromiseLike(answer)) return this.#settle(this.#resultOf(answer));
       if (!this.#ended) this.#limitTime();
@@ -124,35 +139,37 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     }
   }
 
-  /** Left, or over: only the first end counts. */
-  unsubscribe(): void {
-    if (this.#ended) return;
-    this.#abort(leftReason(this.#deps.turn.taskId));
-    this.#end();
+  /** The call has to stop: it gets its time for that. One that runs as a child turn stops as that does. */
+  onAbort(): void {
+    if (this.#settled || this.#ended || this.#cancelGrace || this.started.intent.child) return;
+    const { clock, abortGraceMs } = this.#deps.config;
+    this.#cancelGrace = clock.schedule(abortGraceMs, () =>
+      this.#settle(this.#failed(toolError('abandoned', { limitMs: abortGraceMs }))),
+    );
   }
 
-  get turn(): CallTurn {
-    return this.#run.turn;
+  /** Nobody waits for the call any more. Aborts its signal; no result follows. */
+  leave(): void {
+    if (this.#ended) return;
+    this.#abort(leftReason(this.#deps.turn.taskId));
+    this.#stopTimers();
+    this.#end();
   }
 
   /** Made when somebody reads it, for most calls never. Once the call is over it is aborted as the call was. */
   get scope(): AbortScope {
     if (this.#scope) return this.#scope;
-    const scope = this.#run.scope.child();
+    const scope = this.#batch.scope.child();
     this.#scope = scope;
-    if (this.#listens) {
-      this.#run.scope.forget(this);
-      scope.listen(this);
-    }
     if (this.#aborted) scope.abort(this.#aborted.reason);
     else if (this.#ended) scope.release();
+    else scope.listen(this);
     return scope;
   }
 
   progress(update: unknown): void {
-    const { started, tool } = this.#run;
-    const toolName = tool.definition.function.name;
-    this.#out.next({ type: 'tool-progress', callId: started.callId, toolName, update });
+    const { callId, call } = this.started;
+    this.#out.next({ type: 'tool-progress', callId, toolName: call.function.name, update });
   }
 
   /** Shows an event of the child turn, with the way to it. */
@@ -161,26 +178,15 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     const isNested = event.kind === 'internal:sub-agent';
     const own = isNested ? event.event : event;
     if (subAgentEvents === 'none' || (subAgentEvents === 'records' && own.cursor === undefined)) return;
-    const { callId } = this.#run.started;
-    const step = { agentId: childAgentId, taskId: event.taskId, callId };
+    const step = { agentId: childAgentId, taskId: event.taskId, callId: this.started.callId };
     this.#out.next({ type: 'sub-agent', path: isNested ? [step, ...event.path] : [step], event: own });
-  }
-
-  /** The call has to stop: it gets its time for that. */
-  onAbort(): void {
-    if (this.#settled || this.#ended) return;
-    const { clock, abortGraceMs } = this.#deps.config;
-    this.#cancelGrace = clock.schedule(abortGraceMs, () =>
-      this.#settle(this.#failed(toolError('abandoned', { limitMs: abortGraceMs }))),
-    );
   }
 
   /** The call ran into its time limit. */
   expire(): void {
-    const { started } = this.#run;
     this.#late = this.#failed(toolError('tool_late', { limitMs: this.#timeoutMs ?? 0 }));
     // A child turn is cancelled first: its end is in the journal before the result of the call.
-    if (!started.intent.child) this.#settle(this.#late);
+    if (!this.started.intent.child) this.#settle(this.#late);
     this.#abort(new AgentLoopError('TOOL_TIMEOUT', `The call ran into its limit of ${this.#timeoutMs} ms.`));
   }
 
@@ -189,26 +195,37 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     if (this.#ended || this.#settled) return;
     this.#settled = true;
     this.#stopTimers();
-    const { asked, usage, parentTurn } = this.#context;
+    if (this.notes) this.#settleNoted(record, this.notes);
+    else this.#change(record);
+  }
+
+  #settleNoted(record: ToolResultRecord, { asked, kept, usage, parent }: CallNotes): void {
     if (asked && !this.#isAborted) {
       this.#abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
       this.#end(record);
-      this.#out.next({ type: 'turn.asked', question: asked, ...this.#context.private, ...usage });
-      return this.#out.complete();
+      const own = kept === undefined ? {} : { private: kept };
+      return this.#out.next({ type: 'turn.asked', question: asked, ...own, ...usage });
     }
     const stopped = asked
       ? (this.#late ?? this.#failed({ code: 'CANCELED', reason: 'stopped', message: messageOf(this.scope.reason) }))
       : record;
-    const outcome = limited(stopped, parentTurn?.exceeded);
+    const outcome = limited(stopped, parent?.exceeded);
     this.#change(usage ? { ...outcome, ...usage } : outcome);
   }
 
-  /** Asks the extensions what becomes of the outcome. A failure of one fails the turn; what the tool did is recorded all the same. */
+  /** The outcome of the call, before extensions are asked about it. */
   #change(outcome: ToolResultRecord): void {
     const complete = !outcome.success && TaskComplete.isInstance(this.#cause) ? this.#cause : undefined;
     const result = complete ? completed(outcome, complete) : outcome;
-    if (this.#deps.hooks.lists.afterToolCall.length === 0) return this.#give(result, unchanged, complete);
-    const { started, tool, turn, scope } = this.#run;
+    if (this.#deps.hooks.lists.afterToolCall.length === 0) this.#give(result, unchanged, complete);
+    else this.#askExtensions(result, complete);
+  }
+
+  /** Asks the extensions what becomes of the outcome. A failure of one fails the turn; what the tool did is recorded all the same. */
+  #askExtensions(result: ToolResultRecord, complete: TaskComplete | undefined): void {
+    const { started, turn, traceContext } = this;
+    const { scope } = this.#batch;
+    const tool = this.#tool;
     const ran = { pending: started, tool, arguments: started.intent.arguments, result, thrown: this.#thrownError };
     const failed = (error: unknown) => {
       const fails = failTurn(this.#deps.hooks, error);
@@ -219,7 +236,6 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
       const asked = (given: AskedHook) => {
         question = given;
       };
-      const { traceContext } = this.#context;
       const changed = changeOutcome(this.#deps, { state: turn.state, traceContext, asked }, ran);
       const give = (given: ChangedOutcome) => this.#give(given.result, given.records, complete);
       if (!(changed instanceof Promise)) return give(changed);
@@ -244,12 +260,11 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     const thrown = result.success ? undefined : this.#cause;
     const isPlain = records.length === 0 && thrown === undefined;
     this.#out.next(isPlain ? result : { type: 'tool-outcome', result, records, thrown });
-    this.#out.complete();
   }
 
   /** The tool ends the turn, unless an extension, or a call before it, has ended it otherwise. */
   #ending({ finalMessage: text }: TaskComplete, { result, records }: ChangedOutcome): readonly ExtensionRecord[] {
-    const isEnded = this.#run.turn.state.changes.finish || records.some(({ effects }) => effects?.finish);
+    const isEnded = this.turn.state.changes.finish || records.some(({ effects }) => effects?.finish);
     if (isEnded || !result.success || result.fails) return records;
     const finish = { ...(text !== undefined && { text }), reason: 'done' };
     return [...records, { type: 'x.task-complete', effects: { finish } }];
@@ -258,17 +273,15 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   /** `result`: none where the call is left. */
   #end(result?: ToolResultRecord): void {
     this.#ended = true;
-    this.#stopTimers();
-    if (this.#scope) this.#scope.release();
-    else if (this.#listens) this.#run.scope.forget(this);
-    const { parentTurn, asked } = this.#context;
-    parentTurn?.end();
+    this.#scope?.release();
+    const { parent, asked } = this.notes ?? noNotes;
+    parent?.end();
     const span = this.#span;
     if (result === undefined || isCanceled(result)) cancelSpan(span);
     else if (asked) noteQuestion(span, asked);
     else {
       finishToolSpan(this.#deps.tracing, span, result, this.#cause);
-      if (!result.success) logFailure(this.#deps, this.#run, result, this.#cause);
+      if (!result.success) logFailure(this.#deps, this.started, result, this.#cause);
     }
     span.end();
   }
@@ -281,21 +294,16 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   /** The call has no result here. In a process that shuts down the other calls may still get theirs. */
   #lose(error: TurnLost): void {
     if (!this.#deps.drain.aborted) return this.#out.error(error);
-    this.#out.next({ type: 'tool-left', callId: this.#run.started.callId });
-    this.#out.complete();
+    this.leave();
+    this.#out.next({ type: 'tool-left', callId: this.started.callId });
   }
 
   #limitTime(): void {
-    const { tool, started } = this.#run;
-    const ownMs = tool.definition.timeoutMs ?? this.#deps.config.toolTimeoutMs;
+    const ownMs = this.#tool.definition.timeoutMs ?? this.#deps.config.toolTimeoutMs;
     const timeoutMs = Math.min(ownMs > 0 ? ownMs : Number.POSITIVE_INFINITY, this.#leftMs);
-    if (timeoutMs < Number.POSITIVE_INFINITY) {
-      this.#timeoutMs = timeoutMs;
-      this.#run.deadlines.set(this, timeoutMs);
-    }
-    if (started.intent.child) return;
-    this.#listens = this.#aborted === undefined && (this.#scope ?? this.#run.scope).listen(this);
-    if (!this.#listens) this.onAbort();
+    if (timeoutMs === Number.POSITIVE_INFINITY) return;
+    this.#timeoutMs = timeoutMs;
+    this.#batch.deadlines.set(this, timeoutMs);
   }
 
   #abort(reason: unknown): void {
@@ -304,11 +312,11 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   }
 
   get #isAborted(): boolean {
-    return this.#aborted !== undefined || (this.#scope ?? this.#run.scope).aborted;
+    return this.#aborted !== undefined || (this.#scope ?? this.#batch.scope).aborted;
   }
 
   #stopTimers(): void {
-    if (this.#timeoutMs !== undefined) this.#run.deadlines.delete(this);
+    if (this.#timeoutMs !== undefined) this.#batch.deadlines.delete(this);
     this.#cancelGrace?.();
     this.#cancelGrace = undefined;
   }
@@ -317,7 +325,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   get #leftMs(): number {
     const { unstartedCalls, hooks } = this.#deps;
     if (hooks.lists.beforeToolCall.length === 0) return Number.POSITIVE_INFINITY;
-    const { checked } = unstartedCalls.of(this.#run.started.call);
+    const { checked } = unstartedCalls.of(this.started.call);
     const deadline = checked instanceof Promise || checked?.verdict !== 'run' ? undefined : checked.deadline;
     return deadline === undefined ? Number.POSITIVE_INFINITY : Math.max(0, deadline - this.#deps.now());
   }
@@ -329,11 +337,11 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     }
     const tooLarge = sizeFlaw(answer.content);
     if (tooLarge) return this.#failed(tooLarge);
-    if (answer.success) return this.#record({ content: answer.content, success: true });
+    if (answer.success) return this.#succeeded(answer.content);
     const message =
       answer.error ?? (typeof answer.content === 'string' ? answer.content : 'the tool reports a failure');
     const content = answer.content === '' ? `Tool error: ${message}` : answer.content;
-    return this.#record({ content, success: false, error: { code: 'TOOL_FAILED', message } });
+    return this.#failedWith(content, { code: 'TOOL_FAILED', message });
   }
 
   /** What the call failed by, where that was thrown; what a tool throws because its time is over is not. */
@@ -351,20 +359,34 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   }
 
   #failed(error: ToolError, partial = ''): ToolResultRecord {
-    const content = `Tool error: ${error.message}${partial === '' ? '' : `\nThe text so far: ${partial}`}`;
-    return this.#record({ content, success: false, error });
+    return this.#failedWith(
+      `Tool error: ${error.message}${partial === '' ? '' : `\nThe text so far: ${partial}`}`,
+      error,
+    );
   }
 
-  #record(result: Pick<ToolResultRecord, 'content' | 'success' | 'error'>): ToolResultRecord {
-    const { callId } = this.#run.started;
-    return { type: 'tool.result', callId, ...result, durationMs: this.#deps.now() - this.#startedAt };
+  #failedWith(content: Content, error: ToolError): ToolResultRecord {
+    const { callId } = this.started;
+    return {
+      type: 'tool.result',
+      callId,
+      content,
+      success: false,
+      error,
+      durationMs: this.#deps.now() - this.#startedAt,
+    };
+  }
+
+  #succeeded(content: Content): ToolResultRecord {
+    const { callId } = this.started;
+    return { type: 'tool.result', callId, content, success: true, durationMs: this.#deps.now() - this.#startedAt };
   }
 }
 
 /** Says of a failed call which one it is and what it threw; what a tool returns as its failure is content. */
 function logFailure(
   { turn, config, tracing }: ToolCallDeps,
-  { started: { callId, call } }: ToolCallRun,
+  { callId, call }: StartedCall,
   { error }: ToolResultRecord,
   thrown: unknown,
 ): void {

@@ -29,19 +29,19 @@ import {
   type PipedBatch,
   type PlacedCall,
 } from './call-pipe.ts';
-import { RunningTool, type ToolSignal } from './running-tool.ts';
+import { type Settled, settleDoubt, unknownOutcome } from './doubt.ts';
+import { type CallBatch, RunningTool, type ToolSignal } from './running-tool.ts';
 import {
   isSequential,
+  isStarted,
   openCalls,
+  type PlannedRecord,
   planWithoutPlace,
   recordBranchesOf,
-  type Settled,
-  type StartedCall,
-  settleDoubt,
-  startedCall,
-  unknownOutcome,
 } from './tool-plan.ts';
 import { failureBy, refusedCall, type ToolCallDeps } from './tool-results.ts';
+
+const noChanges: readonly ExtensionRecord[] = [];
 
 interface ToolBatchOptions {
   /** The state with the open batch. */
@@ -62,15 +62,18 @@ interface ToolBatchOptions {
  */
 export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   readonly #deps: ToolCallDeps;
+  /** After the last commit. */
+  state: LoopState;
   readonly #owner: BatchOwner;
   /** `tools.execute`. */
   readonly #span: Span;
-  readonly #traceContext: Context;
   /** Aborted with the turn, and when a failed call fails the turn. */
   readonly #scope: AbortScope;
+  /** What its calls run with. */
+  readonly #batch: CallBatch;
   /** Takes the open calls, by index; a call that was answered comes again. */
   readonly #pipe: CallPipe;
-  /** Tools that are asked about calls in doubt without a place. */
+  /** Tools that are asked about calls in doubt. */
   #asked: Subscription | undefined;
   readonly #line: CallLine;
   /** Calls in doubt that have a place and that nobody has asked about yet. */
@@ -78,12 +81,9 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   /** Calls whose doubt is over: they run again. */
   #repeats: Set<string> | undefined;
   /** Calls whose intent is durable and that have not started yet. */
-  #ready: StartedCall[] = [];
-  /** Of the calls that run. */
-  #deadlines: Deadlines | undefined;
+  #ready: PlacedCall[] = [];
   /** Whether the process shuts down, and the batch knows. */
   #draining: boolean;
-  #state: LoopState;
   #pumping = false;
   /** Appends with questions that nobody has seen yet. */
   #unseen = 0;
@@ -94,14 +94,15 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   constructor(deps: ToolCallDeps, { state, owner, pipe, traceContext }: ToolBatchOptions) {
     this.#deps = deps;
     this.#owner = owner;
-    this.#state = state;
-    const traced = startToolsSpan(deps.tracing, traceContext);
-    this.#span = traced.span;
-    this.#traceContext = traced.traceContext;
-    if (this.#span.isRecording()) for (const question of openQuestions(state)) noteQuestion(this.#span, question);
-    this.#line = new CallLine(deps, { traceContext: this.#traceContext, owner: this });
+    this.state = state;
+    const { span, traceContext: inner } = startToolsSpan(deps.tracing, traceContext);
+    this.#span = span;
+    if (span.isRecording()) for (const question of openQuestions(state)) noteQuestion(span, question);
+    this.#line = new CallLine(deps, { traceContext: inner, owner: this });
     this.#scope = deps.scope.child();
     this.#scope.listen(this);
+    const deadlines = new Deadlines(deps.config.clock);
+    this.#batch = { turn: this, scope: this.#scope, deadlines, traceContext: inner };
     this.#draining = !deps.drain.listen(this);
     deps.inbox.onReply(() => this.#takeReplies());
     this.#pipe = pipe ?? new CallPipe(deps.config.toolConcurrency);
@@ -110,15 +111,15 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
 
   start(): void {
     this.#pumping = true;
-    const { calls, openCalls: open } = this.#state;
+    const { calls, openCalls: open } = this.state;
     const results = open === calls.length ? [] : calls.list.flatMap(({ result }) => result ?? []);
     // In the order in which they were recorded: with several, the first one fails the turn.
     for (const result of results.sort((one, other) => one.seq - other.seq)) this.#fail(result);
     if (this.#failure) this.#scope.abort(this.#failure);
-    for (const index of openCalls(this.#state)) this.#pipe.next(index);
+    for (const index of openCalls(this.state)) this.#pipe.next(index);
     if (this.#deps.inbox.hasReplies) this.#takeReplies();
     if (this.#doubts.length > 0) this.#settleDoubts();
-    if (this.#line.busy.size < this.#state.calls.length) this.#write();
+    if (this.#line.busy.size < this.state.calls.length) this.#write();
     this.#pumping = false;
     this.#pump();
   }
@@ -131,12 +132,9 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     this.#close(true);
   }
 
-  get state(): LoopState {
-    return this.#state;
-  }
-
   /** The turn is cancelled, a call has failed it, or the process shuts down. */
   onAbort(): void {
+    if (this.#scope.aborted) for (const placed of this.#line.busy.values()) placed?.running?.onAbort();
     if (this.#deps.drain.aborted && !this.#draining) this.#drain();
     else this.#stopChecking(this.#scope.reason);
   }
@@ -147,17 +145,17 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
 
   /** `mergeMap` gives a call its place. Writes nothing: whoever has freed the place is about to. */
   arrive(index: number, place: Subscriber<ToolSignal>): void {
-    const pending = this.#state.calls.at(index);
+    const pending = this.state.calls.at(index);
     if (!pending) return place.complete();
     const { callId, intent, result, question } = pending;
-    const placed = { callId, index, place };
+    const placed = { callId, index, place, running: undefined };
     if (!intent || result || question || this.#line.busy.has(callId) || this.#repeats?.has(callId))
       return this.#line.enter(placed);
     this.#line.busy.set(callId, placed);
     if (intent.epoch !== this.#deps.epoch) this.#doubts.push(placed);
     else {
       if (isSequential(this.#deps, pending.call)) this.#line.alone = callId;
-      this.#ready.push(startedCall(pending, intent));
+      this.#ready.push(placed);
     }
   }
 
@@ -171,7 +169,7 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     if (this.#doubts.length > 0) this.#settleDoubts();
     let next = 0;
     for (; next < this.#ready.length && this.#mayStart; next++) {
-      this.#start(this.#ready[next] as StartedCall);
+      this.#start(this.#ready[next] as PlacedCall);
       if (this.#doubts.length > 0) this.#settleDoubts();
     }
     if (next > 0) this.#ready = this.#ready.slice(next);
@@ -179,7 +177,7 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     if (this.#ready.length > 0) return this.#deps.leaseHold?.afterRenewal(() => this.#pump());
     if (this.#line.busy.size > 0 || this.#unseen > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
-    if (this.#failure && !this.#state.outcome) this.#owner.fail(this.#failure);
+    if (this.#failure && !this.state.outcome) this.#owner.fail(this.#failure);
     else this.#owner.end();
   }
 
@@ -191,8 +189,9 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   #close(canceled: boolean): void {
     this.#ended = true;
     this.#pipe.end(this.#line.hasPlaces);
+    for (const placed of this.#line.busy.values()) placed?.running?.leave();
     this.#asked?.unsubscribe();
-    this.#deadlines?.stop();
+    this.#batch.deadlines.stop();
     this.#scope.release();
     this.#deps.drain.forget(this);
     this.#cancelDrain?.();
@@ -201,13 +200,14 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     this.#span.end();
   }
 
-  #start(started: StartedCall): void {
-    const tool = this.#deps.tools.byName.get(started.call.function.name);
-    const placed = this.#line.busy.get(started.callId);
-    if (this.#stopping || !tool || !placed) return this.settle(refusedCall(started.callId, toolError('never_started')));
-    this.#deadlines ??= new Deadlines(this.#deps.config.clock);
-    const run = { started, tool, scope: this.#scope, deadlines: this.#deadlines, turn: this };
-    new RunningTool(this.#deps, run, { out: placed.place, parent: this.#traceContext }).start();
+  #start(placed: PlacedCall): void {
+    const { callId, index, place: out } = placed;
+    const started = this.state.calls.at(index);
+    const tool = started && this.#deps.tools.byName.get(started.call.function.name);
+    if (!tool || !isStarted(started) || this.#stopping)
+      return this.settle(refusedCall(callId, toolError('never_started')));
+    placed.running = new RunningTool(this.#deps, this.#batch, { started, tool, out });
+    placed.running.start();
   }
 
   take(signal: ToolSignal): void {
@@ -233,22 +233,22 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   }
 
   #takeReplies(): void {
-    for (let record = takeReply(this.#deps, this.#state); record; record = takeReply(this.#deps, this.#state))
+    for (let record = takeReply(this.#deps, this.state); record; record = takeReply(this.#deps, this.state))
       this.#answered(record);
   }
 
   /** A call has its answer: it gets a place again. One in doubt is settled by the answer, and needs no place for that. */
   #answered(record: TurnAnswered): void {
     const { callId } = record;
-    const index = openCallIndex(this.#state, callId);
-    const asked = this.#state.calls.at(index);
+    const index = openCallIndex(this.state, callId);
+    const asked = this.state.calls.at(index);
     const inDoubt = asked?.intent !== undefined;
     // Extensions are asked again, as they are where another process continues with the answer.
     if (asked) this.#deps.unstartedCalls.update(asked.call, { checked: undefined });
     if (inDoubt) this.#line.busy.set(callId, undefined);
     else this.#pipe.next(index);
     this.#write(record);
-    const pending = this.#state.calls.at(index);
+    const pending = this.state.calls.at(index);
     if (inDoubt && pending) this.#settleDoubt(pending);
     this.#pump();
   }
@@ -266,13 +266,13 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   }
 
   /** A call has its result, or asks: `mergeMap` passes its place to the next. */
-  settle(record: ToolResultRecord | TurnAsked, changes: readonly ExtensionRecord[] = [], thrown?: unknown): void {
+  settle(record: ToolResultRecord | TurnAsked, changes = noChanges, thrown?: unknown): void {
     if (this.#ended) return;
     const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
     // Others may settle by the abort: the batch does not end with them, for this call is still busy.
     if (record.type === 'tool.result' && this.#fail(record, thrown)) this.#scope.abort(this.#failure);
     this.#line.free(callId);
-    this.#write(record, ...changes);
+    this.#write(record, changes);
     this.#pump();
   }
 
@@ -291,48 +291,65 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
    * Commits what became of a call, together with the intents of the calls that get a place now. The batch does not end before its
    * questions were shown, for whoever sees one may answer it there and then.
    */
-  #write(...records: readonly (ToolResultRecord | TurnAsked | TurnAnswered | ExtensionRecord)[]): void {
-    const draft = new CommitDraft(this.#deps, this.#state);
-    for (const record of records) {
-      recordBranchesOf(this.#deps, draft, record);
-      draft.add(record);
-    }
-    const starts = this.#stopping || draft.after.phase !== 'tools' ? noStarts : this.#plan(draft);
-    const cause = this.#failure;
-    // In one append with the last result: after a crash between the two, the turn would continue.
-    const end = cause && draft.after.phase === 'closed' ? failed(cause.code, cause.message, cause) : undefined;
-    const follows = end ?? agentChange(this.#deps, draft.after);
-    if (follows) draft.add(follows);
-    this.#state = draft.after;
+  #write(record?: ToolResultRecord | TurnAsked | TurnAnswered, changes = noChanges): void {
+    const draft = new CommitDraft(this.#deps, this.state);
+    if (record) this.#add(draft, record);
+    for (const change of changes) this.#add(draft, change);
+    const { phase, openCalls: open } = draft.after;
+    const mayPlan = phase === 'tools' && !this.#line.hasAll(open) && !this.#stopping;
+    const starts = mayPlan ? this.#plan(draft) : noStarts;
+    if (draft.after.phase === 'closed') this.#follow(draft);
+    this.state = draft.after;
     this.#commit(draft, starts);
     // A call that may not run has failed the turn: its result is written before the others stop.
-    if (cause) this.#scope.abort(cause);
+    if (this.#failure) this.#scope.abort(this.#failure);
   }
 
-  #commit({ steps, after }: CommitDraft, starts: readonly StartedCall[]): void {
+  #add(draft: CommitDraft, record: PlannedRecord | TurnAnswered | ExtensionRecord): void {
+    recordBranchesOf(this.#deps, draft, record);
+    draft.add(record);
+  }
+
+  /** What follows from the last result, in one append with it: after a crash between the two, the turn would continue. */
+  #follow(draft: CommitDraft): void {
+    const cause = this.#failure;
+    const follows = cause ? failed(cause.code, cause.message, cause) : agentChange(this.#deps, draft.after);
+    if (follows) draft.add(follows);
+  }
+
+  #commit(draft: CommitDraft, starts: readonly PlacedCall[]): void {
+    const { steps, after } = draft;
     if (steps.length === 0) return;
-    const asks = steps.some((step) => step.record.type === 'turn.asked');
-    if (asks)
-      for (const step of steps) if (step.record.type === 'turn.asked') noteQuestion(this.#span, step.record.question);
+    let asks = false;
+    for (const { record } of steps) {
+      if (record.type !== 'turn.asked') continue;
+      asks = true;
+      noteQuestion(this.#span, record.question);
+    }
     if (after.outcome) {
       this.#deps.inbox.close(after);
       return this.#owner.give({ type: 'commit', steps, after, barrier: true, cause: this.#failure });
     }
     if (starts.length === 0 && !asks) return this.#owner.give({ type: 'commit', steps, after, barrier: false });
+    this.#giveAwaited(draft, starts, asks);
+  }
+
+  /** Calls start, and questions count as seen, once the append is durable. */
+  #giveAwaited({ steps, after }: CommitDraft, starts: readonly PlacedCall[], asks: boolean): void {
     if (asks) this.#unseen++;
     const durable = () => {
       if (asks) this.#unseen--;
-      for (const started of starts) this.#ready.push(started);
+      for (const placed of starts) this.#ready.push(placed);
       this.#pump();
     };
     this.#owner.give({ type: 'commit', steps, after, barrier: true, durable });
   }
 
   /** Adds to an append what needs no place, then what becomes of the calls that have one. Returns those that start. */
-  #plan(draft: CommitDraft): readonly StartedCall[] {
+  #plan(draft: CommitDraft): readonly PlacedCall[] {
     const { records, checks, mayStart } = planWithoutPlace(
       this.#deps,
-      { state: draft.after, traceContext: this.#traceContext },
+      { state: draft.after, traceContext: this.#batch.traceContext },
       this.#line.busy,
     );
     for (const { pending, done } of checks) this.#line.awaitCheck(pending, done);
@@ -359,26 +376,22 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
 
   #settleDoubts(): void {
     for (let placed = this.#doubts.shift(); placed; placed = this.#doubts.shift()) {
-      const pending = this.#state.calls.at(placed.index);
+      const pending = this.state.calls.at(placed.index);
       if (pending && !this.#ended) this.#settleDoubt(pending);
     }
   }
 
   #settleDoubt(pending: PendingToolCall): void {
-    const { callId } = pending;
     const settled = settleDoubt(this.#deps, {
       pending,
       batch: this.#scope,
-      traceContext: this.#traceContext,
+      traceContext: this.#batch.traceContext,
       turn: this,
       progress: (update) => this.#owner.give(update),
     });
     if (!isObservable(settled)) return this.#doubtSettled(pending, settled);
-    const run = settled.subscribe((answer) => this.#doubtSettled(pending, answer));
-    const { place } = this.#line.busy.get(callId) ?? {};
-    if (place) return place.add(run);
     this.#asked ??= new Subscription();
-    this.#asked.add(run);
+    this.#asked.add(settled.subscribe((answer) => this.#doubtSettled(pending, answer)));
   }
 
   #doubtSettled(pending: PendingToolCall, settled: Settled): void {
@@ -391,8 +404,7 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   #repeat(callId: string): void {
     this.#repeats ??= new Set();
     this.#repeats.add(callId);
-    if (this.#line.busy.has(callId) && !this.#line.busy.get(callId))
-      this.#pipe.next(openCallIndex(this.#state, callId));
+    if (this.#line.busy.has(callId) && !this.#line.busy.get(callId)) this.#pipe.next(openCallIndex(this.state, callId));
     this.decideAgain(callId);
   }
 }

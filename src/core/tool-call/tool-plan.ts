@@ -1,37 +1,24 @@
-import type { Context } from '@opentelemetry/api';
-import { Observable, type Subscriber } from 'rxjs';
-import {
-  AgentLoopError,
-  type AgentUsage,
-  messageOf,
-  type OnInDoubt,
-  type ToolCall,
-  toolError,
-} from '../contracts/index.ts';
+import { AgentLoopError, type AgentUsage, type ToolCall, toolError } from '../contracts/index.ts';
 import { recordBranches } from '../hooks/record-of-change.ts';
-import {
-  type CommitDraft,
-  type ExtensionRecord,
-  type GivenAnswer,
-  type LoopState,
-  nextQuestionId,
-  type PendingToolCall,
-  type ToolIntent,
-  type ToolProgress,
-  type ToolResultRecord,
-  type TurnAnswered,
-  type TurnAsked,
+import type {
+  CommitDraft,
+  ExtensionRecord,
+  GivenAnswer,
+  LoopState,
+  PendingToolCall,
+  ToolIntent,
+  ToolResultRecord,
+  TurnAnswered,
+  TurnAsked,
 } from '../journal/index.ts';
-import { isReconciled } from '../options/index.ts';
-import type { AbortScope } from '../streams/index.ts';
 import { approvalOf, askApproval, type CallPlace, callsToApprove, mayAsk } from './ask-call.ts';
-import { CallContext, type CallTurn } from './call-context.ts';
-import { checkCall, rejected } from './check-call.ts';
+import { checkOnce, rejected } from './check-call.ts';
+import { unknownOutcome } from './doubt.ts';
 import { type AllowedCall, answeredCall, type CheckedCall, refusedCall, type ToolCallDeps } from './tool-results.ts';
 
 export type PlannedRecord = ToolIntent | ToolResultRecord | TurnAsked;
 
-/** A call with an intent of this run. Its intent is stamped when it is committed. */
+/** A call with an intent of this run. */
 export interface StartedCall {
   readonly callId: string;
   readonly call: ToolCall;
@@ -58,9 +45,7 @@ export function planFirstWave(deps: ToolCallDeps, { state, traceContext }: Batch
   if (!mayStart) return records;
   const planned = [...records];
   let free = deps.config.toolConcurrency;
-  const { calls } = state;
-  for (let index = 0; index < calls.length; index++) {
-    const pending = calls.at(index) as PendingToolCall;
+  for (const pending of state.pendingToolCalls) {
     const decided = decideCall(deps, { pending, state, traceContext });
     if (!decided) continue;
     if (!(decided instanceof Promise)) {
@@ -87,9 +72,10 @@ export function decideCall(
   const { pending } = place;
   const checked = checkOnce(deps, place);
   if (checked instanceof Promise) return checked;
-  if (checked.verdict !== 'run' || isRejected(pending, checked.arguments)) return resultInPlace(pending, checked);
-  if (checked.ask && !approvalOf(pending, checked.arguments)) return undefined;
-  return intentOf(deps, pending, checked);
+  if (checked.verdict !== 'run') return resultOf(pending.callId, checked);
+  const approval = approvalOf(pending, checked.arguments);
+  if (approval?.approved === false) return refusedCall(pending.callId, rejected(approval.reason));
+  return checked.ask && !approval ? undefined : intentOf(deps, pending, checked);
 }
 
 /** Whether a call runs alone. */
@@ -144,27 +130,12 @@ function planQuestions(deps: ToolCallDeps, place: BatchPlace, busy: BusyCalls): 
   return { records, checks, mayStart: true };
 }
 
-/** The result of a call that does not run: an extension answered it, it is not in order, or whoever was asked said no. */
-function resultInPlace(pending: PendingToolCall, checked: CheckedCall): ToolResultRecord {
-  const { callId } = pending;
-  switch (checked.verdict) {
-    case 'answered':
-      return answeredCall(checked.answer, { callId, durationMs: 0, arguments: checked.arguments });
-    case 'refused':
-      return refusedResult(callId, checked);
-    case 'run': {
-      const { reason } = approvalOf(pending, checked.arguments) ?? {};
-      return refusedCall(callId, rejected(reason));
-    }
-  }
-}
-
-function refusedResult(
-  callId: string,
-  { error, arguments: args, fails }: Extract<CheckedCall, { verdict: 'refused' }>,
-): ToolResultRecord {
-  const refused = refusedCall(callId, error, { arguments: args });
-  return fails ? { ...refused, fails } : refused;
+/** The result of a call that does not run: an extension answered it, or it is not in order. */
+function resultOf(callId: string, checked: Exclude<CheckedCall, AllowedCall>): ToolResultRecord {
+  const { arguments: args } = checked;
+  if (checked.verdict === 'answered') return answeredCall(checked.answer, { callId, durationMs: 0, arguments: args });
+  const refused = refusedCall(callId, checked.error, { arguments: args });
+  return checked.fails ? { ...refused, fails: checked.fails } : refused;
 }
 
 /** Calls for which an extension fails the turn. They wait for no place. */
@@ -172,7 +143,7 @@ function failing(deps: ToolCallDeps, { pendingToolCalls }: LoopState, busy: Busy
   return pendingToolCalls.flatMap(({ callId, call, result }) => {
     const checked = result || busy.has(callId) ? undefined : deps.unstartedCalls.of(call).checked;
     if (!checked || checked instanceof Promise || checked.verdict !== 'refused' || !checked.fails) return [];
-    return [refusedResult(callId, checked)];
+    return [resultOf(callId, checked)];
   });
 }
 
@@ -186,25 +157,6 @@ function skipped({ pendingToolCalls }: LoopState, busy: BusyCalls): readonly Too
     });
 }
 
-/** Checks a call; a check that is asynchronous, or that somebody decides, is made once and its answer kept for the next plan. */
-function checkOnce(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<unknown> {
-  const { call } = place.pending;
-  const known = deps.unstartedCalls.of(call).checked;
-  if (known) return known;
-  const checked = checkCall(deps, place);
-  if (!(checked instanceof Promise)) {
-    if (mayAsk(deps) || deps.hooks.lists.beforeToolCall.length > 0) deps.unstartedCalls.update(call, { checked });
-    return checked;
-  }
-  const done = checked.then((answer) => deps.unstartedCalls.update(call, { checked: answer }));
-  deps.unstartedCalls.update(call, { checked: done });
-  return done;
-}
-
-function isRejected(pending: PendingToolCall, args: unknown): boolean {
-  return pending.answers.length > 0 && approvalOf(pending, args)?.approved === false;
-}
-
 function intentOf(
   { turn }: ToolCallDeps,
   { callId, attempts }: PendingToolCall,
@@ -215,18 +167,17 @@ function intentOf(
   return child ? { ...intent, child } : intent;
 }
 
-export function startedCall({ callId, call, answers, childUsage }: PendingToolCall, intent: ToolIntent): StartedCall {
-  return { callId, call, intent, answers, childUsage };
+/** Whether a call has an intent. */
+export function isStarted(pending: PendingToolCall): pending is PendingToolCall & StartedCall {
+  return pending.intent !== undefined;
 }
 
 /** The calls without a result or a question, by index, in call order; first those that a process has started, this one or another. */
-export function openCalls({ calls }: LoopState): readonly number[] {
+export function openCalls({ pendingToolCalls }: LoopState): readonly number[] {
   const started: number[] = [];
   const others: number[] = [];
-  for (let index = 0; index < calls.length; index++) {
-    const { intent, question, result } = calls.at(index) as PendingToolCall;
+  for (const [index, { intent, question, result }] of pendingToolCalls.entries())
     if (!result && !question) (intent ? started : others).push(index);
-  }
   return others.length === 0 ? started : [...started, ...others];
 }
 
@@ -237,126 +188,8 @@ export function recordBranchesOf(
   record: PlannedRecord | TurnAnswered | ExtensionRecord,
 ): void {
   const callId = record.type === 'turn.asked' ? record.question.callId : record.callId;
-  if (callId !== undefined) recordBranches(draft, unstartedCalls.takeBranches(callId));
-}
-
-/** What becomes of a call in doubt: `'run'` it again, its result, or a question. */
-export type Settled = 'run' | ToolResultRecord | TurnAsked;
-
-interface Doubt {
-  readonly pending: PendingToolCall;
-  /** Of the batch that the call is in; a tool that is asked has one below it. */
-  readonly batch: AbortScope;
-  readonly traceContext: Context;
-  /** The turn as it is when that is read. */
-  readonly turn: CallTurn;
-  /** Shows what a tool that is asked tells of its progress. */
-  readonly progress: (progress: ToolProgress) => void;
-}
-
-/**
- * Settles a call in doubt: one that runs as a child turn runs again, and continues that; others as their tool's `onInDoubt` says: `retry` runs it again where the tool is `idempotent` or `readOnly`;
- * a `reconcile` function answers itself, and counts as unknown where it throws, does not answer within the tool's timeout, or not
- * within `abortGraceMs` of a cancel; `ask` asks the user of the turn, once for each start of the call; everything else tells the model
- * that the outcome is unknown. An Observable of one answer where the tool has to be asked.
- */
-export function settleDoubt(deps: ToolCallDeps, doubt: Doubt): Settled | Observable<Settled> {
-  const { pending } = doubt;
-  const tool = deps.tools.byName.get(pending.call.function.name);
-  const said = saidOf(pending);
-  if (said) return reconciled(pending, said);
-  if (!tool) return unknownOutcome(pending);
-  if (pending.child || tool.definition.childTurn) return 'run';
-  const { onInDoubt = 'fail', idempotent, readOnly, timeoutMs = deps.config.toolTimeoutMs } = tool.definition;
-  if (typeof onInDoubt === 'function') return reconcile(deps, doubt, { ask: onInDoubt, timeoutMs });
-  if (onInDoubt === 'ask') return askOutcome(pending);
-  return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);
-}
-
-/** What was said of the last start of a call, where that was asked. */
-function saidOf({ answers, attempts }: PendingToolCall): unknown {
-  const given = answers.find((each) => each.question.kind === 'in-doubt' && each.attempts === attempts);
-  return given?.answer;
-}
-
-function askOutcome(pending: PendingToolCall): TurnAsked {
-  const { callId, call, intent } = pending;
-  const toolName = call.function.name;
-  const prompt = `The process stopped while the tool "${toolName}" ran. Did it take effect?`;
-  return {
-    type: 'turn.asked',
-    question: { id: nextQuestionId(pending), callId, kind: 'in-doubt', toolName, prompt, data: intent?.arguments },
-  };
-}
-
-interface Inquiry {
-  readonly ask: Extract<OnInDoubt, (...given: never[]) => unknown>;
-  readonly timeoutMs: number;
-}
-
-function reconcile(deps: ToolCallDeps, doubt: Doubt, { ask, timeoutMs }: Inquiry): Observable<Settled> {
-  const { pending, batch } = doubt;
-  return new Observable((to) => {
-    const scope = batch.child();
-    to.add(() => scope.release());
-    const context = contextOf(deps, doubt, scope);
-    const settle = (settled: Settled) => {
-      to.next(settled);
-      to.complete();
-    };
-    const failed = (why: string) => settle(refusedCall(pending.callId, toolError('in_doubt_failed', { why })));
-    limitTime(deps, { scope, timeoutMs }, { to, failed });
-    const answer = async () => ask(context.idempotencyKey, context);
-    answer().then(
-      (answered) => settle(reconciled(pending, answered)),
-      (error: unknown) => failed(messageOf(error)),
-    );
-  });
-}
-
-function contextOf(
-  deps: ToolCallDeps,
-  { pending, traceContext, turn, progress }: Doubt,
-  scope: AbortScope,
-): CallContext {
-  const { callId, call } = pending;
-  const toolName = call.function.name;
-  const owner = {
-    progress: (update: unknown) => progress({ type: 'tool-progress', callId, toolName, update }),
-    show: () => {},
-    scope,
-    turn,
-  };
-  return new CallContext(deps, { started: pending, traceContext, owner });
-}
-
-function limitTime(
-  { config }: ToolCallDeps,
-  { scope, timeoutMs }: { readonly scope: AbortScope; readonly timeoutMs: number },
-  { to, failed }: { readonly to: Subscriber<Settled>; readonly failed: (why: string) => void },
-): void {
-  const { clock, abortGraceMs } = config;
-  const timeout = () => {
-    failed(`it did not answer within ${timeoutMs} ms`);
-    scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The question ran into its limit of ${timeoutMs} ms.`));
-  };
-  const abandon = () => failed(`it did not stop within ${abortGraceMs} ms of the cancel`);
-  const onAbort = () => to.add(clock.schedule(abortGraceMs, abandon));
-  if (timeoutMs > 0) to.add(clock.schedule(timeoutMs, timeout));
-  if (scope.aborted) onAbort();
-  else to.add(scope.onAbort(onAbort));
-}
-
-function reconciled(pending: PendingToolCall, answer: unknown): Settled {
-  if (!isReconciled(answer)) return refusedCall(pending.callId, toolError('in_doubt_no_answer'));
-  if (answer.outcome === 'not-applied') return 'run';
-  if (answer.outcome === 'unknown') return unknownOutcome(pending);
-  return { type: 'tool.result', callId: pending.callId, content: answer.content, success: true, durationMs: 0 };
-}
-
-/** Tells the model that nobody knows whether a call took effect. */
-export function unknownOutcome({ callId }: PendingToolCall): ToolResultRecord {
-  return refusedCall(callId, toolError('in_doubt'));
+  const branches = callId === undefined ? [] : unstartedCalls.takeBranches(callId);
+  if (branches.length > 0) recordBranches(draft, branches);
 }
 
 /** Errors with `MISSING_TOOL` where an open call names a tool that was offered before and is not there any more. */

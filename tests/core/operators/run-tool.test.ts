@@ -9,9 +9,16 @@ import {
   type ToolProvider,
   type ToolResult,
 } from 'millrace';
-import { Deadlines, RunningTool, type ToolCallRun, type ToolResultRecord, type ToolSignal } from 'millrace/internals';
+import {
+  type CallBatch,
+  Deadlines,
+  RunningTool,
+  type ToolCallRun,
+  type ToolResultRecord,
+  type ToolSignal,
+} from 'millrace/internals';
 import type { TurnDeps } from 'millrace/operators';
-import { finalize, map, Observable, tap } from 'rxjs';
+import { finalize, map, Observable, takeWhile, tap } from 'rxjs';
 
 import { answerWhen, type MarbleHelpers, marbles } from './marbles.ts';
 import { canceled, endingOf, recordedSpans, unset } from './recorded-spans.ts';
@@ -28,10 +35,20 @@ interface Helpers extends MarbleHelpers {
 
 type Execute = (context: ToolContext, helpers: Helpers) => ToolResult | Promise<ToolResult>;
 
-/** One call of a batch, from its start to its result. */
-function runTool(deps: TurnDeps, parent: Context): (run: ToolCallRun) => Observable<ToolSignal> {
-  return (run) => new Observable((out) => new RunningTool(deps, run, { out, parent }).start());
+/** One call of a batch, from its start to its result: stopped with the turn, and left where nobody waits for it. */
+function runTool(deps: TurnDeps, traceContext: Context): (run: Run) => Observable<ToolSignal> {
+  const run$ = ({ started, tool, deadlines }: Run) =>
+    new Observable<ToolSignal>((out) => {
+      const batch = { turn: { state: startedState() }, scope: deps.scope, deadlines, traceContext };
+      const running = new RunningTool(deps, batch, { started, tool, out });
+      out.add(deps.scope.onAbort(() => running.onAbort()));
+      out.add(() => running.leave());
+      running.start();
+    });
+  return (run) => run$(run).pipe(takeWhile(({ type }) => type === 'tool-progress', true));
 }
+
+type Run = Omit<ToolCallRun, 'out'> & Pick<CallBatch, 'deadlines'>;
 
 /** A run of the tool `count`, which does what `execute` says. */
 function runOf(
@@ -46,7 +63,7 @@ function runOf(
     ...policy,
   } as const;
   const call = { id: 'call', type: 'function', function: { name: 'count', arguments: '{"of":"apples"}' } } as const;
-  const run: ToolCallRun = {
+  const run: Run = {
     started: {
       callId: '1:0',
       call,
@@ -55,8 +72,6 @@ function runOf(
       childUsage: [],
     },
     tool: { definition, provider },
-    turn: { state: startedState() },
-    scope: deps.scope,
     deadlines: new Deadlines(deps.config.clock),
   };
   return run;

@@ -1,0 +1,131 @@
+import type { Context } from '@opentelemetry/api';
+import { Observable, type Subscriber } from 'rxjs';
+import { AgentLoopError, messageOf, type OnInDoubt, toolError } from '../contracts/index.ts';
+import {
+  nextQuestionId,
+  type PendingToolCall,
+  type ToolProgress,
+  type ToolResultRecord,
+  type TurnAsked,
+} from '../journal/index.ts';
+import { isReconciled } from '../options/index.ts';
+import type { AbortScope } from '../streams/index.ts';
+import { CallContext, type CallTurn } from './call-context.ts';
+import { refusedCall, type ToolCallDeps } from './tool-results.ts';
+
+/** What becomes of a call in doubt: `'run'` it again, its result, or a question. */
+export type Settled = 'run' | ToolResultRecord | TurnAsked;
+
+interface Doubt {
+  readonly pending: PendingToolCall;
+  /** Of the batch that the call is in; a tool that is asked has one below it. */
+  readonly batch: AbortScope;
+  readonly traceContext: Context;
+  /** The turn as it is when that is read. */
+  readonly turn: CallTurn;
+  /** Shows what a tool that is asked tells of its progress. */
+  readonly progress: (progress: ToolProgress) => void;
+}
+
+/**
+ * Settles a call in doubt: one that runs as a child turn runs again, and continues that; others as their tool's `onInDoubt` says: `retry` runs it again where the tool is `idempotent` or `readOnly`;
+ * a `reconcile` function answers itself, and counts as unknown where it throws, does not answer within the tool's timeout, or not
+ * within `abortGraceMs` of a cancel; `ask` asks the user of the turn, once for each start of the call; everything else tells the model
+ * that the outcome is unknown. An Observable of one answer where the tool has to be asked.
+ */
+export function settleDoubt(deps: ToolCallDeps, doubt: Doubt): Settled | Observable<Settled> {
+  const { pending } = doubt;
+  const tool = deps.tools.byName.get(pending.call.function.name);
+  const said = saidOf(pending);
+  if (said) return reconciled(pending, said);
+  if (!tool) return unknownOutcome(pending);
+  if (pending.child || tool.definition.childTurn) return 'run';
+  const { onInDoubt = 'fail', idempotent, readOnly, timeoutMs = deps.config.toolTimeoutMs } = tool.definition;
+  if (typeof onInDoubt === 'function') return reconcile(deps, doubt, { ask: onInDoubt, timeoutMs });
+  if (onInDoubt === 'ask') return askOutcome(pending);
+  return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);
+}
+
+/** What was said of the last start of a call, where that was asked. */
+function saidOf({ answers, attempts }: PendingToolCall): unknown {
+  const given = answers.find((each) => each.question.kind === 'in-doubt' && each.attempts === attempts);
+  return given?.answer;
+}
+
+function askOutcome(pending: PendingToolCall): TurnAsked {
+  const { callId, call, intent } = pending;
+  const toolName = call.function.name;
+  const prompt = `The process stopped while the tool "${toolName}" ran. Did it take effect?`;
+  return {
+    type: 'turn.asked',
+    question: { id: nextQuestionId(pending), callId, kind: 'in-doubt', toolName, prompt, data: intent?.arguments },
+  };
+}
+
+interface Inquiry {
+  readonly ask: Extract<OnInDoubt, (...given: never[]) => unknown>;
+  readonly timeoutMs: number;
+}
+
+function reconcile(deps: ToolCallDeps, doubt: Doubt, { ask, timeoutMs }: Inquiry): Observable<Settled> {
+  const { pending, batch } = doubt;
+  return new Observable((to) => {
+    const scope = batch.child();
+    to.add(() => scope.release());
+    const context = contextOf(deps, doubt, scope);
+    const settle = (settled: Settled) => {
+      to.next(settled);
+      to.complete();
+    };
+    const failed = (why: string) => settle(refusedCall(pending.callId, toolError('in_doubt_failed', { why })));
+    limitTime(deps, { scope, timeoutMs }, { to, failed });
+    const answer = async () => ask(context.idempotencyKey, context);
+    answer().then(
+      (answered) => settle(reconciled(pending, answered)),
+      (error: unknown) => failed(messageOf(error)),
+    );
+  });
+}
+
+function contextOf(
+  deps: ToolCallDeps,
+  { pending, traceContext, turn, progress }: Doubt,
+  scope: AbortScope,
+): CallContext {
+  const { callId, call } = pending;
+  const toolName = call.function.name;
+  return new CallContext(deps, {
+    ...{ started: pending, traceContext, turn, scope, notes: undefined },
+    progress: (update) => progress({ type: 'tool-progress', callId, toolName, update }),
+    show: () => {},
+  });
+}
+
+function limitTime(
+  { config }: ToolCallDeps,
+  { scope, timeoutMs }: { readonly scope: AbortScope; readonly timeoutMs: number },
+  { to, failed }: { readonly to: Subscriber<Settled>; readonly failed: (why: string) => void },
+): void {
+  const { clock, abortGraceMs } = config;
+  const timeout = () => {
+    failed(`it did not answer within ${timeoutMs} ms`);
+    scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The question ran into its limit of ${timeoutMs} ms.`));
+  };
+  const abandon = () => failed(`it did not stop within ${abortGraceMs} ms of the cancel`);
+  const onAbort = () => to.add(clock.schedule(abortGraceMs, abandon));
+  if (timeoutMs > 0) to.add(clock.schedule(timeoutMs, timeout));
+  if (scope.aborted) onAbort();
+  else to.add(scope.onAbort(onAbort));
+}
+
+function reconciled(pending: PendingToolCall, answer: unknown): Settled {
+  if (!isReconciled(answer)) return refusedCall(pending.callId, toolError('in_doubt_no_answer'));
+  if (answer.outcome === 'not-applied') return 'run';
+  if (answer.outcome === 'unknown') return unknownOutcome(pending);
+  return { type: 'tool.result', callId: pending.callId, content: answer.content, success: true, durationMs: 0 };
+}
+
+/** Tells the model that nobody knows whether a call took effect. */
+export function unknownOutcome({ callId }: PendingToolCall): ToolResultRecord {
+  return refusedCall(callId, toolError('in_doubt'));
+}
