@@ -39,6 +39,6 @@ export {
 } from './server/authentication.ts';
 export { type BearerAuthOptions, bearerAuth } from './server/bearer-auth.ts';
 export type { CardSigning } from './server/card-signing.ts';
-export type { RouteAgent, RouteHandler, ServerRoute } from './server/fetch-route.ts';
+export type { AddedTurn, RouteAgent, RouteHandler, ServerRoute } from './server/fetch-route.ts';
 export type { PushOptions, PushSigning } from './server/push/push-sender.ts';
 export type { A2ATurnQueue, QueuedStart } from './turn-execution.ts';

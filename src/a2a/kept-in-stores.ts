@@ -15,7 +15,7 @@ import {
   type TaskSummary,
 } from '../core/contracts/index.ts';
 import { groupOf } from '../stores/task-summary.ts';
-import { isScoped } from './scope.ts';
+import { isOfRoute, isScoped } from './scope.ts';
 
 /** A task of the caller. */
 export interface OwnTask {
@@ -60,6 +60,8 @@ export interface StoresOfKept {
 export interface Owner {
   /** Of their contexts. */
   readonly group: string;
+  /** Of their contexts of other handlers of the server. */
+  readonly routeGroup?: string;
   /** Where nobody is asked who they are: all groups of the agent count as one owner's. */
   readonly isAnonymous: boolean;
 }
@@ -95,9 +97,10 @@ export class KeptInStores {
   }
 
   /** Stops once there are more than `most`. Rejects with what a store says. */
-  async count({ group, isAnonymous }: Owner, most: number): Promise<number> {
+  async count({ group, routeGroup, isAnonymous }: Owner, most: number): Promise<number> {
     let bytes = 0;
-    for await (const size of isAnonymous ? this.#ofAll() : this.#ofGroup(group)) {
+    const groups = routeGroup === undefined ? [group] : [group, routeGroup];
+    for await (const size of isAnonymous ? this.#ofAll() : this.#ofGroups(groups)) {
       bytes += size;
       if (bytes > most) break;
     }
@@ -123,11 +126,15 @@ export class KeptInStores {
   async *#ofAll(): AsyncGenerator<number> {
     const groups = new Set<string>();
     for await (const { contextId } of this.#contexts('')) {
-      if (isScoped(contextId)) groups.add(groupOf(contextId) ?? '');
+      if (isScoped(contextId) || isOfRoute(contextId)) groups.add(groupOf(contextId) ?? '');
     }
     for (const group of groups) {
       if (await this.#isOfAgent(group)) yield* this.#ofGroup(group);
     }
+  }
+
+  async *#ofGroups(groups: readonly string[]): AsyncGenerator<number> {
+    for (const group of groups) yield* this.#ofGroup(group);
   }
 
   /** Agents that share the stores have groups of their own; conversations whose tasks are gone count for all of them. */

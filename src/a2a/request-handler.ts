@@ -62,8 +62,12 @@ export interface A2AHandler extends A2ARequestHandler {
  * Memory: what streams hold for clients that are slower than their turns, text merged. Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`.
  */
 export function a2aRequestHandler(options: A2ARequestHandlerOptions): A2AHandler {
+  return requestHandler(resolveHandlerOptions(options));
+}
+
+export function requestHandler(options: ResolvedHandlerOptions): A2AHandler {
   protocolErrors();
-  return new RequestHandler(resolveHandlerOptions(options));
+  return new RequestHandler(options);
 }
 
 class RequestHandler implements A2AHandler {

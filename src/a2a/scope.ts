@@ -19,10 +19,15 @@ export function defaultScopeOf(
   card: () => Promise<AgentCard>,
 ): (context: ServerCallContext) => Promise<string | undefined> {
   return async ({ user, tenant = '' }) => {
-    if (user?.isAuthenticated) return JSON.stringify([tenant, user.userName]);
+    if (user?.isAuthenticated) return ownerOf(tenant, user.userName);
     const { securitySchemes } = await card();
-    return Object.keys(securitySchemes).length > 0 ? undefined : JSON.stringify([tenant]);
+    return Object.keys(securitySchemes).length > 0 ? undefined : ownerOf(tenant);
   };
+}
+
+/** `user`: absent where nobody is asked who they are. */
+export function ownerOf(tenant: string, user?: string): string {
+  return JSON.stringify(user === undefined ? [tenant] : [tenant, user]);
 }
 
 interface ScopeOptions {
@@ -39,6 +44,8 @@ interface ScopeOptions {
 export class Scope {
   /** The group of the owner's contexts; see `TaskQuery`. */
   readonly group: string;
+  /** The group of the owner's contexts of handlers that are served beside A2A, which make it of the same names. */
+  readonly routeGroup: string;
   /** Tells the messages of senders that share the scope apart; empty where all ids of messages are of one sender. */
   readonly sender: string;
 
@@ -49,6 +56,7 @@ export class Scope {
   constructor(agentId: string, owner: string, { sender = '', isAnonymous = false }: ScopeOptions = {}) {
     this.isAnonymous = isAnonymous;
     this.group = digest(['millrace.a2a', agentId, owner]).toString('base64url').slice(0, 22);
+    this.routeGroup = `ui.${digest(['owner', agentId, owner]).toString('base64url').slice(0, 22)}`;
     this.sender = sender && digest(['sender', this.group, sender]).toString('base64url').slice(0, 22);
   }
 
@@ -104,6 +112,11 @@ const scoped = /^[\w-]{22}:/;
 /** Whether a context belongs to an owner of A2A at all. */
 export function isScoped(contextId: string): boolean {
   return scoped.test(contextId);
+}
+
+/** Whether a context belongs to an owner of a handler that is served beside A2A. */
+export function isOfRoute(contextId: string): boolean {
+  return /^ui\.[\w-]{22}:/.test(contextId);
 }
 
 export function unauthenticated(): Error {

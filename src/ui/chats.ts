@@ -7,8 +7,8 @@ import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts'
 import { digestOf, malformed, notFound, Refusal } from './requests.ts';
 import { sentenceOf } from './stream-options.ts';
 
-/** The ids of contexts of chats begin with it. */
-const prefix = 'ui:';
+/** What a context is: a chat, whose client can come back; a completion, whose client cannot; one whose client can with its `Idempotency-Key`. */
+export type ChatKind = 'chat' | 'completion' | 'keyed';
 /** How many turns of a chat are looked at for one that is open. */
 const newest = 10;
 /** How long the first event of a turn is waited for, so that what is refused has a status of its own. */
@@ -17,6 +17,8 @@ const patienceMs = 2_000;
 /** The turns that a request is given, and what its stream begins with. */
 export interface Followed {
   readonly source: EventSource;
+  /** Where the request starts or continues it. */
+  readonly turn?: Turn;
   readonly from?: string;
   readonly answered?: readonly string[];
 }
@@ -47,9 +49,12 @@ export class Chat {
   }
 
   /** Errors: `Refusal` with 401; what the functions of the options throw. */
-  static async of(handler: ResolvedHandler, request: Request, id: string, kind = prefix): Promise<Chat> {
+  static async of(handler: ResolvedHandler, request: Request, id: string, kind: ChatKind = 'chat'): Promise<Chat> {
     const scope = await scopeFor(handler, request);
-    const contextId = `${kind}${await digestOf('context', handler.agent.id, scope, id)}`;
+    const { id: agentId } = handler.agent;
+    // The contexts of an owner are one group, so that stores find what is theirs.
+    const owner = (await digestOf('owner', agentId, scope)).slice(0, 22);
+    const contextId = `ui.${owner}:${kind}.${await digestOf('context', agentId, scope, id)}`;
     return new Chat({ handler, scope, id, contextId, given: await valuesFor(handler, request), request });
   }
 
@@ -63,8 +68,8 @@ export class Chat {
     const { agent } = this.#handler;
     const { contextId } = this;
     const taskId = await this.taskOf(messageId);
-    const source = agent.startTurn(input, { ...this.#given, taskId, contextId, detached });
-    return { source: await this.#begun(source) };
+    const start = () => agent.startTurn(input, { ...this.#given, taskId, contextId, detached });
+    return this.#begun(start, { taskId, input });
   }
 
   /** Continues a turn that failed or was cancelled as a new one. The same again attaches to that. */
@@ -81,7 +86,7 @@ export class Chat {
       }
       if ((await this.#handler.store.describe(next)) === null) {
         const options = { ...this.#given, taskId: next, contextId: this.contextId, detached };
-        return { source: await this.#begun(agent.retry(taskId, options)) };
+        return this.#begun(() => agent.retry(taskId, options), { taskId: next });
       }
       taskId = next;
     }
@@ -98,7 +103,8 @@ export class Chat {
     const from = cursorBefore(records, answered);
     const { contextId } = this;
     const options = { ...this.#given, contextId, answers, from, detached, onBusy: 'wait' as const };
-    return { source: await this.#begun(agent.resume(taskId, options)), from, answered };
+    const followed = await this.#begun(() => agent.resume(taskId, options), { input: answers });
+    return { ...followed, from, answered };
   }
 
   /** Follows a turn, and continues it here where its owner is gone. */
@@ -128,9 +134,22 @@ export class Chat {
     return task?.taskId;
   }
 
-  #begun(turn: Turn): Promise<AsyncIterable<AgentEvent>> {
-    this.#handler.onTurn?.(turn, this.#request);
-    return begun(turn);
+  /** `taskId`: of a turn that this makes, where there is none of that id. Errors: those of `admit`, and of the turn before its first event. */
+  async #begun(make: () => Turn, { taskId, input }: { readonly taskId?: string; readonly input?: unknown }) {
+    const { admit, onTurn, store } = this.#handler;
+    const { contextId } = this;
+    const isKnown = admit && taskId !== undefined && (await store.describe(taskId)) !== null;
+    const added = { contextId, bytes: admit ? bytesOf(input) : 0, startsTurn: taskId !== undefined };
+    const settle = isKnown ? undefined : await admit?.(added, this.#request);
+    try {
+      const turn = make();
+      if (settle) turn.settled.then(settle, settle);
+      onTurn?.(turn, this.#request);
+      return { source: await begun(turn), turn };
+    } catch (error) {
+      settle?.();
+      throw error;
+    }
   }
 
   /** Errors: `Refusal` with 404 for a task that is not of this chat. */
@@ -204,14 +223,27 @@ async function begun(source: AsyncIterable<AgentEvent>): Promise<AsyncIterable<A
   return { [Symbol.asyncIterator]: () => iterator };
 }
 
+function bytesOf(value: unknown): number {
+  return value === undefined ? 0 : new TextEncoder().encode(JSON.stringify(value)).byteLength;
+}
+
+/** What the context of a task is; `undefined` where it is none of these handlers. */
+export function kindOf({ contextId }: TaskSummary): ChatKind | undefined {
+  const [, kind] = /^ui\.[\w-]{22}:(chat|completion|keyed)\./.exec(contextId) ?? [];
+  return kind === 'chat' || kind === 'completion' || kind === 'keyed' ? kind : undefined;
+}
+
 /** Continues turns of chats that nobody runs, now and then, from the first request on. */
 export class ChatRecovery {
   readonly #handler: ResolvedHandler;
+  readonly #afterwards: () => Promise<void>;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
 
-  constructor(handler: ResolvedHandler) {
+  /** `afterwards`: what else is done each time. Its errors are logged. */
+  constructor(handler: ResolvedHandler, afterwards = async () => {}) {
     this.#handler = handler;
+    this.#afterwards = afterwards;
   }
 
   /** Any number of times. */
@@ -233,18 +265,23 @@ export class ChatRecovery {
 
   /** Continues one turn now, if nobody runs it. Never throws. */
   take(id: string): void {
-    void this.#look(({ taskId }) => taskId === id);
+    void this.#logged(() => this.#look(({ taskId }) => taskId === id));
   }
 
   async #recover(): Promise<void> {
-    await this.#look(({ contextId }) => contextId.startsWith(prefix));
+    await this.#logged(() => this.#look((task) => kindOf(task) === 'chat'));
+    await this.#logged(this.#afterwards);
     if (!this.#isClosed) this.#schedule(this.#handler.recoverMs);
   }
 
   async #look(accepts: (task: TaskSummary) => boolean): Promise<void> {
+    await this.#handler.agent.recover({ accepts });
+  }
+
+  async #logged(act: () => Promise<void>): Promise<void> {
     const { agent } = this.#handler;
     try {
-      await agent.recover({ accepts });
+      await act();
     } catch (error) {
       const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
       agent.options.logger?.warn('recovery failed', { code, message: sentenceOf({ code }) });

@@ -24,6 +24,11 @@ export interface HandlerOptions extends Pick<StreamOptions, 'tools' | 'reasoning
   readonly authContextOf?: ((request: Request) => MaybePromise<AuthContext | undefined>) | undefined;
   /** Called with each turn that a request starts or continues here, to count it or to log it. Must not throw. Default: none. */
   readonly onTurn?: ((turn: Turn, request: Request) => void) | undefined;
+  /**
+   * Called before a request starts a turn or answers one, to limit what is kept for a user. What it throws refuses the request: an `AgentLoopError` by its code, `FULL` as 507. The
+   * function that it gives is called once the turn is over, or where it did not begin. Default: everything is let in.
+   */
+  readonly admit?: ((added: Added, request: Request) => MaybePromise<() => void>) | undefined;
   /** The `context` that tools and hooks get in turns of this request. Default: none. */
   readonly contextOf?: ((request: Request) => unknown) | undefined;
   /**
@@ -35,6 +40,16 @@ export interface HandlerOptions extends Pick<StreamOptions, 'tools' | 'reasoning
   readonly recoverEveryMs?: number | undefined;
   /** The limits of a request. Default: those of each. */
   readonly limits?: HandlerLimits | undefined;
+}
+
+/** What a request adds to the stores. */
+export interface Added {
+  /** The conversation that the turn is of. Those of one scope begin with the same group, up to the first colon. */
+  readonly contextId: string;
+  /** The bytes of the message, or of the answers, as JSON. */
+  readonly bytes: number;
+  /** Whether it starts a turn, whose journal gets a copy of the conversation; else it answers one. */
+  readonly startsTurn: boolean;
 }
 
 /** The limits of a request handler. */
@@ -63,7 +78,7 @@ export interface ResolvedHandler extends HandlerOptions {
 }
 
 const names = new Set([
-  ...['agent', 'scopeOf', 'authContextOf', 'contextOf', 'onTurn', 'onDisconnect', 'recoverEveryMs', 'limits'],
+  ...['agent', 'scopeOf', 'authContextOf', 'contextOf', 'onTurn', 'admit', 'onDisconnect', 'recoverEveryMs', 'limits'],
   ...['tools', 'reasoning', 'errorText', 'heartbeatMs'],
 ]);
 

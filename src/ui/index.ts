@@ -18,7 +18,7 @@ export {
   toUIMessageStream,
   toUIMessageStreamResponse,
 } from './event-stream.ts';
-export type { FetchHandler, HandlerLimits, HandlerOptions } from './handler-options.ts';
+export type { Added, FetchHandler, HandlerLimits, HandlerOptions } from './handler-options.ts';
 export { type PlainEvent, plainEvents } from './plain-events.ts';
 export { type StreamOptions, sentenceOf } from './stream-options.ts';
 export type { UIChunk, UIMessageMetadata, UIResult, UITool, UIVoid } from './ui-chunks.ts';

@@ -92,6 +92,7 @@ const sentences: Partial<Record<ErrorCode, string>> = {
   TERMINAL: conflict,
   CONFLICT: conflict,
   NOT_FOUND: 'There is no such chat or turn.',
+  FULL: 'There is no room for more. Have old conversations deleted.',
   AGENT_BUSY: 'Another message of this chat is still being answered.',
 };
 

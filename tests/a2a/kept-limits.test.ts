@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, jest } from '@jest/globals';
 import { type Clock, InMemoryStateStore, type TaskStateStore } from 'millrace';
-import { apiKeyAuth } from 'millrace/a2a';
+import { apiKeyAuth, type RouteAgent } from 'millrace/a2a';
 import { defaultLimits, groupOf, KeptInStores, resolveLimits } from 'millrace/internals';
 import { LmdbStateStore } from 'millrace/lmdb';
+import { openAIHandler } from 'millrace/openai';
 import { RedisMessageStore } from 'millrace/redis';
 import { fakeClock, gate } from 'millrace/testing';
 import { plainTools } from '../core/plain-tools.ts';
@@ -58,6 +59,62 @@ describe('what is kept for one caller', () => {
     // What there is can be read, and what came before is answered as before.
     const { result } = await answerOf(rpc(url, 'ListTasks', {}, alice));
     expect(result.tasks).toHaveLength(3);
+  });
+
+  it.each([
+    ['whose keys tell them apart', alice, bob],
+    ['of a server that asks nobody', {}, undefined],
+  ])('H-17 is limited over A2A and the handlers beside it together, of callers %s', async (_, caller, other) => {
+    const store = new InMemoryStateStore();
+    const agent = on.echo([], { provider, taskStateStore: store });
+    const { url } = await on.serve({
+      agent,
+      ...(other && { auth: apiKeyAuth({ keys }) }),
+      limits: { maxKeptBytes: 120_000 },
+      routes: [
+        {
+          path: '/v1',
+          handlerOf: ({ agent: served, ...callers }) => openAIHandler({ ...callers, agents: [served] }),
+        },
+      ],
+    });
+    const complete = async (headers: object) => {
+      const body = JSON.stringify({ model: 'echo', messages: [{ role: 'user', content: long }] });
+      const init = { method: 'POST', body, headers: { ...headers, 'content-type': 'application/json' } };
+      return fetch(`${url}/v1/chat/completions`, init);
+    };
+    for (let count = 0; count < 3; count++) expect((await complete(caller)).status).toBe(200);
+    for (let count = 0; count < 3; count++) expect(await send(url, caller)).toBe('kept');
+    let refused = await complete(caller);
+    for (let count = 0; count < 9 && refused.status === 200; count++) refused = await complete(caller);
+    expect([refused.status, refused.headers.get('x-should-retry')]).toEqual([507, 'false']);
+    expect(await refused.json()).toMatchObject({ error: { code: 'FULL' } });
+    expect(await send(url, caller)).toBe('KEPT_LIMIT');
+    const all = store.list({ limit: 100 }).length;
+    expect(all).toBeGreaterThan(6);
+    if (other) expect((await complete(other)).status).toBe(200);
+  });
+
+  it('H-17 counts what an earlier process kept for a caller of the handlers beside A2A', async () => {
+    const store = new InMemoryStateStore();
+    const agent = on.echo([], { provider, taskStateStore: store });
+    const routes = [
+      {
+        path: '/v1',
+        handlerOf: ({ agent: served, ...callers }: RouteAgent) => openAIHandler({ ...callers, agents: [served] }),
+      },
+    ];
+    const ask = async (url: string, headers: object) => {
+      const body = JSON.stringify({ model: 'echo', input: long });
+      const init = { method: 'POST', body, headers: { ...headers, 'content-type': 'application/json' } };
+      return (await fetch(`${url}/v1/responses`, init)).status;
+    };
+    const first = await on.serve({ agent, auth: apiKeyAuth({ keys }), routes });
+    for (let count = 0; count < 3; count++) expect(await ask(first.url, alice)).toBe(200);
+    const { url } = await on.serve({ agent, auth: apiKeyAuth({ keys }), routes, limits: { maxKeptBytes: 30_000 } });
+    expect(await send(url, alice)).toBe('KEPT_LIMIT');
+    expect(await ask(url, alice)).toBe(507);
+    expect(await ask(url, bob)).toBe(200);
   });
 
   const name = 'x'.repeat(20_000);

@@ -8,7 +8,8 @@ import { routes } from './routes.ts';
 // The server of the page, to be killed: server <folder or address of the store> <file of the page's script> <file of effects> <port>.
 const [path = '', script = '', effects = '', port = '0'] = process.argv.slice(2);
 const store = path.startsWith('redis:') ? new RedisStateStore({ redis: path }) : new LmdbStateStore({ path });
-const { handler } = routes(assistant(store, () => appendFileSync(effects, 'effect\n')));
+const agent = assistant(store, () => appendFileSync(effects, 'effect\n'));
+const { handler } = routes(agent, { recoverEveryMs: 1_000 });
 const html =
   '<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><body></body><script type="module" src="/page.js"></script>';
 

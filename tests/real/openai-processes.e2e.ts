@@ -3,7 +3,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { RedisStateStore } from 'millrace/redis';
 import OpenAI from 'openai';
+import { lastValueFrom } from 'rxjs';
 import { slowText } from '../front-ends/model.ts';
 import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
@@ -131,6 +134,28 @@ for (const kind of ['lmdb', 'redis'] as const) {
       const again = await two.client.chat.completions.create(request, options);
       expect(again.choices[0]?.message.content).toBe(`Booking.\n\n${slowText}`);
       expect(effectsSoFar()).toBe('effect\n');
+    });
+
+    it('ends a completion whose server was killed, at the other, as canceled', async () => {
+      const store = redis
+        ? new RedisStateStore({ redis: redis.url })
+        : new LmdbStateStore({ path: join(folder, 'store') });
+      const before = new Set((await store.list({ limit: 1_000 })).map(({ taskId }) => taskId));
+      const request = { model, messages: messages('book slow') };
+      const stream = await one.client.chat.completions.create({ ...request, stream: true }, { maxRetries: 0 });
+      const read = async () => {
+        for await (const { choices } of stream)
+          if (choices[0]?.delta.content?.includes('word') && !one.child.killed) await kill(one.child);
+      };
+      await expect(read()).rejects.toThrow();
+      const [left] = (await store.list({ limit: 1_000 })).filter(({ taskId }) => !before.has(taskId));
+      expect(left?.state).toBe('working');
+      await lastValueFrom(store.follow(left?.taskId ?? ''), { defaultValue: undefined });
+      expect((await store.describe(left?.taskId ?? ''))?.state).toBe('canceled');
+      const next = await two.client.chat.completions.create({ model, messages: messages('answer') });
+      expect(next.choices[0]?.message.content).toContain('All is done.');
+      expect(effectsSoFar()).toBe('effect\n');
+      await store.close();
     });
 
     it('a client that retries by itself after the server died has the effect twice without a key, and once with one', async () => {

@@ -1,6 +1,9 @@
 import type { Request as Received, Response as Reply, RequestHandler } from 'express';
 import type { Agent } from '../../agent/agent.ts';
-import type { AuthContext } from '../../core/contracts/index.ts';
+import { AgentLoopError, type AuthContext, messageOf } from '../../core/contracts/index.ts';
+import type { KeptBytes } from '../kept-bytes.ts';
+import { limitOf } from '../protocol-errors.ts';
+import { ownerOf, Scope } from '../scope.ts';
 import { type Admission, admit, countAsked } from './admission.ts';
 import { type Caller, type Connection, callerOf, keepCaller } from './caller.ts';
 import { refuse } from './refusal.ts';
@@ -12,8 +15,17 @@ export interface RouteAgent {
   /** The user of a request; where callers are not asked who they are, the same for all. */
   readonly scopeOf: (request: Request) => string;
   readonly authContextOf: (request: Request) => AuthContext | undefined;
+  /** Limits what is kept for the caller, with what A2A keeps; absent where nothing limits it. Errors: `FULL`. */
+  readonly admit: ((added: AddedTurn, request: Request) => Promise<() => void>) | undefined;
   /** Counts a turn that a request starts or continues as one of its caller. */
   readonly onTurn: (turn: { readonly settled: Promise<unknown> }, request: Request) => void;
+}
+
+/** What a request adds to the stores: a message that starts a turn of a conversation, or answers. */
+export interface AddedTurn {
+  readonly contextId: string;
+  readonly bytes: number;
+  readonly startsTurn: boolean;
 }
 
 /** A `fetch` handler that the server serves beside A2A. */
@@ -34,14 +46,16 @@ export interface RouteHandler {
 interface RouteOptions {
   readonly agent: Agent;
   readonly admission: Admission;
+  readonly kept: KeptBytes | undefined;
 }
 
 /** Makes the handler. */
-export function routeHandler({ handlerOf }: ServerRoute, { agent, admission }: RouteOptions): RouteHandler {
+export function routeHandler({ handlerOf }: ServerRoute, { agent, admission, kept }: RouteOptions): RouteHandler {
   return handlerOf({
     agent,
     scopeOf: (request) => scopeOf(callerOf(request)),
     authContextOf: (request) => callerOf(request).authContext,
+    admit: kept && ((added, request) => admitted(kept, { agentId: agent.id, caller: callerOf(request), added })),
     onTurn: ({ settled }, request) => admission.turns.started(callerOf(request), settled),
   });
 }
@@ -61,9 +75,26 @@ export function fetchRoute(handler: RouteHandler, admission: Admission): readonl
   return [admit('FETCH', admission), answer];
 }
 
-/** Of one owner where callers are not asked who they are. */
-function scopeOf({ isAuthenticated, countedAs }: Caller): string {
-  return isAuthenticated ? countedAs : 'everybody';
+/** The owner that A2A knows without a tenant: one where callers are not asked who they are. */
+function scopeOf({ isAuthenticated, userName }: Caller): string {
+  return isAuthenticated ? ownerOf('', userName) : ownerOf('');
+}
+
+interface AddedOf {
+  readonly agentId: string;
+  readonly caller: Caller;
+  readonly added: AddedTurn;
+}
+
+/** Errors: `FULL` at the limit; what the stores say. */
+async function admitted(kept: KeptBytes, { agentId, caller, added }: AddedOf): Promise<() => void> {
+  const owner = new Scope(agentId, scopeOf(caller), { isAnonymous: !caller.isAuthenticated });
+  const { contextId, bytes, startsTurn } = added;
+  try {
+    return await kept.admit(owner, { contextId, bytes, ...(startsTurn && { turn: 'later' }) });
+  } catch (error) {
+    throw limitOf(error) ? new AgentLoopError('FULL', messageOf(error), { cause: error }) : error;
+  }
 }
 
 /** `undefined` for what `fetch` has no request for. */

@@ -14,8 +14,9 @@ import {
   type TaskStateStore,
 } from '../../core/contracts/index.ts';
 import { isLoopbackHost } from '../../loopback.ts';
+import { resolveHandlerOptions } from '../handler-options.ts';
 import { codeOf } from '../protocol-errors.ts';
-import { type A2AHandler, a2aRequestHandler } from '../request-handler.ts';
+import { type A2AHandler, requestHandler } from '../request-handler.ts';
 import type { A2AAddress, A2AServer, A2AServerOptions, ListenOptions } from './a2a-server.ts';
 import { type Admission, RateLimiter, StreamCounter, TurnCounter } from './admission.ts';
 import { AgentCards } from './agent-card.ts';
@@ -80,7 +81,7 @@ class RunningServer implements A2AServer {
     this.#cards = new AgentCards({ ...options, agent: this.#agent, auth: this.#auth });
     const source = { store: this.#store, clock: this.#clock, storeDeadlineMs };
     this.#delivery = push && new PushDelivery({ ...source, push, logger: this.#logger });
-    this.#tasks = a2aRequestHandler({
+    const handling = resolveHandlerOptions({
       agent: this.#agent,
       card: () => this.#cards.card,
       extendedCard: () => this.#cards.extended,
@@ -90,10 +91,11 @@ class RunningServer implements A2AServer {
       ...(push && this.#delivery && { push: pushRegistrations(push, this.#delivery, this.#clock) }),
       ...handlerOptions(options),
     });
+    this.#tasks = requestHandler(handling);
     const guard = { stop: this.#stop.signal, heartbeatMs, clock: this.#clock, logger: this.#logger };
     this.#handler = guardedHandler(this.#tasks, guard);
     this.#admission = this.#newAdmission();
-    const made = { agent: this.#agent, admission: this.#admission };
+    const made = { agent: this.#agent, admission: this.#admission, kept: handling.kept };
     const { routes = [] } = options;
     this.#routes = new Map(routes.map((route) => [route.path, routeHandler(route, made)]));
     this.app = this.#newApp();

@@ -4,9 +4,11 @@ import {
   innermostQuestion,
   invalidConfig,
   iterateEvents,
+  systemClock,
   type TaskState,
 } from '../../core/contracts/index.ts';
-import { Chat, ChatRecovery, type Followed, ofOneTask } from '../chats.ts';
+import type { Question } from '../../core/journal/index.ts';
+import { Chat, ChatRecovery, type Followed, kindOf, ofOneTask } from '../chats.ts';
 import { type Encoder, type EventSource, responseOf, streamOf } from '../event-stream.ts';
 import {
   type FetchHandler,
@@ -130,8 +132,17 @@ function isOpen(state: TaskState): boolean {
   return state === 'working' || state === 'submitted';
 }
 
+function isWaiting(state: TaskState): boolean {
+  return state === 'input-required' || state === 'auth-required';
+}
+
 /** `resp_`, the conversation, the turn, and the number of answers before it, where there are some. */
 const responseId = /^resp_([\w-]{22})([\w-]{43})(?:\.\d+)?$/;
+
+/** How long a completion whose server is gone waits for its client to come back with its `Idempotency-Key`. */
+const keyedMs = 10 * 60_000;
+/** How many turns that nobody runs are looked at at a time. */
+const mostAbandoned = 1_000;
 
 /** An agent as a model. */
 class Model {
@@ -141,19 +152,20 @@ class Model {
 
   constructor(handler: ResolvedHandler, { clientInstructions }: OpenAIHandlerOptions) {
     this.handler = handler;
-    this.recovery = new ChatRecovery(handler);
+    this.recovery = new ChatRecovery(handler, () => this.#endAbandoned());
     this.#appends = clientInstructions === 'append';
   }
 
   async complete(request: Request, body: Readonly<Record<string, unknown>>): Promise<Response> {
     const { messages, stream, includeUsage } = chatRequest(body, this.#limits);
     const key = await keyOf(request);
-    // Contexts of their own kind: nobody can come back to a turn whose process died, so it is not continued.
-    const chat = await Chat.of(this.handler, request, key, 'completion:');
-    const { source } = await chat.start(key, messages, false);
+    // Contexts of their own kinds: a turn whose process died is not continued by itself.
+    const kind = request.headers.has('idempotency-key') ? 'keyed' : 'completion';
+    const chat = await Chat.of(this.handler, request, key, kind);
+    const followed = await chat.start(key, messages, false);
     const id = `chatcmpl-${await chat.taskOf(key)}`;
     const encoder = new CompletionEncoder({ ...this.#common(id), includeUsage, isStreamed: stream });
-    const answered = this.#untilAsked(source, () => true);
+    const answered = this.#untilAsked(followed, () => true);
     if (stream) return this.#stream(answered, encoder, (chunk) => `data: ${JSON.stringify(chunk)}\n\n`);
     await readAll(answered, encoder, request.signal);
     const { completion, error } = encoder.whole;
@@ -170,12 +182,14 @@ class Model {
         code: 'NOT_FOUND',
       });
     if (approvals.size > 0) return this.#approve(before, { approvals, stream, request });
-    if (before && (await before.chat.newest()) !== before.taskId)
+    const conversation = before?.id.slice(5, 27) ?? key.slice(0, 22);
+    const newest = await before?.chat.newest();
+    if (before && newest !== before.taskId)
       throw new ParameterRefusal(
         'previous_response_id',
-        'Only the newest response of a conversation can be continued.',
+        `Only the newest response of a conversation can be continued: resp_${conversation}${newest}.`,
       );
-    const conversation = before?.id.slice(5, 27) ?? key.slice(0, 22);
+    if (before) await this.#over(before, request);
     const chat = before?.chat ?? (await Chat.of(this.handler, request, conversation));
     const followed = await chat.start(key, messages);
     const id = `resp_${conversation}${await chat.taskOf(key)}`;
@@ -218,6 +232,27 @@ class Model {
     }
   }
 
+  /** Waits for the end of a response that is continued, also of one whose process died; one that asks what nobody can answer here ends. */
+  async #over({ chat, taskId, id, state }: Found, request: Request): Promise<void> {
+    if (!isOpen(state) && !isWaiting(state)) return;
+    const encoder = new ResponseEncoder({ ...this.#common(id), previous: null, isStreamed: false });
+    await readAll(this.#untilAsked(chat.observe(taskId), isUnanswerable), encoder, request.signal);
+    request.signal.throwIfAborted();
+  }
+
+  /** Cancels completions whose server is gone: their clients are, too. One with an `Idempotency-Key` waits for its client for a while. */
+  async #endAbandoned(): Promise<void> {
+    const { agent, store } = this.handler;
+    const { clock = systemClock } = agent.options;
+    const query = { runnable: true, roots: true, agentId: agent.id, limit: mostAbandoned };
+    for (const task of await store.list(query)) {
+      const kind = kindOf(task);
+      const isLeft = kind === 'completion' || (kind === 'keyed' && clock.now() - Date.parse(task.updatedAt) > keyedMs);
+      // A store that does not know `runnable` gives all tasks.
+      if (isLeft && isOpen(task.state) && !task.held) await agent.cancel(task.taskId, 'its server ended before it did');
+    }
+  }
+
   /** As it stands, without waiting for it; with `stream=true` from its beginning to its end. A turn whose process died is continued. */
   async show({ chat, taskId, id, state, isAbandoned }: Found, request: Request): Promise<Response> {
     const query = new URL(request.url).searchParams;
@@ -244,7 +279,7 @@ class Model {
   }
 
   async #responded(
-    { source, from, answered }: Followed,
+    followed: Followed,
     {
       id,
       previous,
@@ -252,8 +287,9 @@ class Model {
       request,
     }: { readonly id: string; readonly previous: string | null; readonly stream: boolean; readonly request: Request },
   ): Promise<Response> {
+    const { from, answered } = followed;
     const encoder = new ResponseEncoder({ ...this.#common(id), previous, from, answered, isStreamed: stream });
-    const shown = this.#untilAsked(source, (kind) => kind !== 'approval');
+    const shown = this.#untilAsked(followed, isUnanswerable);
     const frame = (event: Readonly<Record<string, unknown>>) =>
       `event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`;
     if (stream) return this.#stream(shown, encoder, frame);
@@ -275,17 +311,20 @@ class Model {
     return { tools, reasoning, errorText, model: agent.id, id, created: Math.floor(Date.now() / 1_000) };
   }
 
-  /** Cancels a turn that asks what nobody can answer here. */
-  #untilAsked(source: EventSource, cancels: (kind: string) => boolean): EventSource {
+  /** Cancels a turn that asks what nobody can answer here, also where its client has left by then or does not read. */
+  #untilAsked({ source, turn }: Followed, isUnanswerable: (question: Question) => boolean): EventSource {
     const { agent } = this.handler;
+    const cancelIfAsked = async (taskId: string, questions: readonly Question[] = []) => {
+      if (questions.some(isUnanswerable)) await agent.cancel(taskId, 'The client cannot answer.');
+    };
+    // A turn that this process loses is left to the next one.
+    turn?.settled.then(() => cancelIfAsked(turn.taskId, turn.state?.outcome?.questions)).catch(() => {});
     const events = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : iterateEvents(source);
     const iterator: AsyncIterator<AgentEvent> = {
       async next() {
         const next = await events.next();
         if (next.done || next.value.kind !== 'status-update' || !next.value.final) return next;
-        const { questions = [], taskId } = next.value;
-        if (questions.some((question) => cancels(innermostQuestion(question).kind)))
-          await agent.cancel(taskId, 'The client cannot answer.');
+        await cancelIfAsked(next.value.taskId, next.value.questions);
         return next;
       },
       async return() {
@@ -294,6 +333,11 @@ class Model {
     };
     return { [Symbol.asyncIterator]: () => iterator };
   }
+}
+
+/** Of the questions only approvals are items of a response. */
+function isUnanswerable(question: Question): boolean {
+  return innermostQuestion(question).kind !== 'approval';
 }
 
 const noStore = { 'cache-control': 'no-store' };

@@ -1,2 +1,2 @@
-export type { FetchHandler, HandlerLimits, HandlerOptions } from '../handler-options.ts';
+export type { Added, FetchHandler, HandlerLimits, HandlerOptions } from '../handler-options.ts';
 export { type OpenAIHandlerOptions, openAIHandler } from './handler.ts';
