@@ -15,13 +15,7 @@ import { type LoopState, resultOf } from '../core/journal/index.ts';
 import { DirectSubscriber } from '../core/streams/index.ts';
 import type { Turn } from '../core/turn/index.ts';
 import { finishTurnSpanAt, startTurnSpan } from '../observability/spans/run-spans.ts';
-import {
-  failSpan,
-  isSilent,
-  type TracedSpan,
-  type TurnIds,
-  turnTracing,
-} from '../observability/spans/tracing-options.ts';
+import { failSpan, type TracedSpan, type TurnIds, turnTracing } from '../observability/spans/tracing-options.ts';
 import { type AgentNotice, type AgentState, isKind, type MessageReceivedEvent, type NoticeOf } from './agent-events.ts';
 import type { BetweenTurns } from './conversation.ts';
 import type { RunningTurn, RunningTurns } from './open-turns.ts';
@@ -194,7 +188,7 @@ export class TurnSpanContext implements Context {
 
   get #context(): Context {
     const { agentName, description, messages, parent } = this.#options;
-    if (isSilent(this.#tracing)) return parent;
+    if (this.#tracing.isSilent) return parent;
     this.#traced ??= startTurnSpan(this.#tracing, { agentName, description, messages }, parent);
     return this.#traced.traceContext;
   }

@@ -111,8 +111,8 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: batch,
-        from: 'return this.#deps.leaseHold === undefined || this.#deps.leaseHold.isSure || this.#stopping;',
-        to: 'return true;',
+        from: 'if (leaseHold && !leaseHold.isSure && !this.#stopping) break;',
+        to: '',
       },
     ],
   },

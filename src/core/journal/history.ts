@@ -124,11 +124,12 @@ interface Change<T> {
  * are read nearly as fast, and old ones cost a step for each change since.
  */
 export class PersistentArray<T> {
-  readonly length: number;
+  // Declared only: a member that is defined is written twice.
+  declare readonly length: number;
   /** Of the newest version. */
-  private elements: T[] | undefined;
-  private change: Change<T> | undefined;
-  private copy: readonly T[] | undefined;
+  declare private elements: T[] | undefined;
+  declare private change: Change<T> | undefined;
+  declare private copy: readonly T[] | undefined;
 
   /** Takes the array over. */
   constructor(elements: T[]) {

@@ -73,8 +73,6 @@ export type ToolSignal = ToolProgress | SubAgentSignal | ToolResultRecord | Tool
 
 const unchanged: readonly ExtensionRecord[] = [];
 
-const noNotes: Partial<CallNotes> = {};
-
 /**
  * One call from its start to its one result, in its `tool[name]` span. Its batch completes `out` once it
  * has the result, tells the call to stop, and leaves it. Its methods are its callbacks: a closure for each would cost more than the call.
@@ -153,6 +151,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     if (this.#ended) return;
     this.#abort(leftReason(this.#deps.turn.taskId));
     this.#stopTimers();
+    cancelSpan(this.#span);
     this.#end();
   }
 
@@ -202,7 +201,8 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
   #settleNoted(record: ToolResultRecord, { asked, kept, usage, parent }: CallNotes): void {
     if (asked && !this.#isAborted) {
       this.#abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
-      this.#end(record);
+      noteQuestion(this.#span, asked);
+      this.#end();
       const own = kept === undefined ? {} : { private: kept };
       return this.#out.next({ type: 'turn.asked', question: asked, ...own, ...usage });
     }
@@ -256,7 +256,9 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
   #give(result: ToolResultRecord, changes: readonly ExtensionRecord[], complete: TaskComplete | undefined): void {
     if (this.#ended) return;
     const records = complete ? this.#ending(complete, { result, records: changes }) : changes;
-    this.#end(result);
+    if (result.success) finishToolSpan(this.#deps.tracing, this.#span, result);
+    else this.#noteFailure(result);
+    this.#end();
     const thrown = result.success ? undefined : this.#cause;
     const isPlain = records.length === 0 && thrown === undefined;
     this.#out.next(isPlain ? result : { type: 'tool-outcome', result, records, thrown });
@@ -270,20 +272,17 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     return [...records, { type: 'x.task-complete', effects: { finish } }];
   }
 
-  /** `result`: none where the call is left. */
-  #end(result?: ToolResultRecord): void {
+  #noteFailure(result: ToolResultRecord): void {
+    if (isCanceled(result)) return cancelSpan(this.#span);
+    finishToolSpan(this.#deps.tracing, this.#span, result, this.#cause);
+    logFailure(this.#deps, this.started, result, this.#cause);
+  }
+
+  #end(): void {
     this.#ended = true;
     this.#scope?.release();
-    const { parent, asked } = this.notes ?? noNotes;
-    parent?.end();
-    const span = this.#span;
-    if (result === undefined || isCanceled(result)) cancelSpan(span);
-    else if (asked) noteQuestion(span, asked);
-    else {
-      finishToolSpan(this.#deps.tracing, span, result, this.#cause);
-      if (!result.success) logFailure(this.#deps, this.started, result, this.#cause);
-    }
-    span.end();
+    this.notes?.parent?.end();
+    this.#span.end();
   }
 
   #rejected(error: unknown): void {
@@ -300,7 +299,8 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
 
   #limitTime(): void {
     const ownMs = this.#tool.definition.timeoutMs ?? this.#deps.config.toolTimeoutMs;
-    const timeoutMs = Math.min(ownMs > 0 ? ownMs : Number.POSITIVE_INFINITY, this.#leftMs);
+    const leftMs = this.#deps.hooks.lists.beforeToolCall.length > 0 ? this.#leftMs : Number.POSITIVE_INFINITY;
+    const timeoutMs = Math.min(ownMs > 0 ? ownMs : Number.POSITIVE_INFINITY, leftMs);
     if (timeoutMs === Number.POSITIVE_INFINITY) return;
     this.#timeoutMs = timeoutMs;
     this.#batch.deadlines.set(this, timeoutMs);
@@ -323,9 +323,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
 
   /** What an extension left it. Milliseconds. */
   get #leftMs(): number {
-    const { unstartedCalls, hooks } = this.#deps;
-    if (hooks.lists.beforeToolCall.length === 0) return Number.POSITIVE_INFINITY;
-    const { checked } = unstartedCalls.of(this.started.call);
+    const { checked } = this.#deps.unstartedCalls.of(this.started.call);
     const deadline = checked instanceof Promise || checked?.verdict !== 'run' ? undefined : checked.deadline;
     return deadline === undefined ? Number.POSITIVE_INFINITY : Math.max(0, deadline - this.#deps.now());
   }

@@ -41,8 +41,6 @@ import {
 } from './tool-plan.ts';
 import { failureBy, refusedCall, type ToolCallDeps } from './tool-results.ts';
 
-const noChanges: readonly ExtensionRecord[] = [];
-
 interface ToolBatchOptions {
   /** The state with the open batch. */
   readonly state: LoopState;
@@ -167,23 +165,21 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     if (this.#pumping || this.#ended) return;
     this.#pumping = true;
     if (this.#doubts.length > 0) this.#settleDoubts();
+    const { leaseHold } = this.#deps;
     let next = 0;
-    for (; next < this.#ready.length && this.#mayStart; next++) {
+    for (; next < this.#ready.length; next++) {
+      // A call that is stopped does not start, so it need not wait.
+      if (leaseHold && !leaseHold.isSure && !this.#stopping) break;
       this.#start(this.#ready[next] as PlacedCall);
       if (this.#doubts.length > 0) this.#settleDoubts();
     }
     if (next > 0) this.#ready = this.#ready.slice(next);
     this.#pumping = false;
-    if (this.#ready.length > 0) return this.#deps.leaseHold?.afterRenewal(() => this.#pump());
+    if (this.#ready.length > 0) return leaseHold?.afterRenewal(() => this.#pump());
     if (this.#line.busy.size > 0 || this.#unseen > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
     if (this.#failure && !this.state.outcome) this.#owner.fail(this.#failure);
     else this.#owner.end();
-  }
-
-  /** A call that is stopped does not start, so it need not wait. */
-  get #mayStart(): boolean {
-    return this.#deps.leaseHold === undefined || this.#deps.leaseHold.isSure || this.#stopping;
   }
 
   #close(canceled: boolean): void {
@@ -266,7 +262,7 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   }
 
   /** A call has its result, or asks: `mergeMap` passes its place to the next. */
-  settle(record: ToolResultRecord | TurnAsked, changes = noChanges, thrown?: unknown): void {
+  settle(record: ToolResultRecord | TurnAsked, changes?: readonly ExtensionRecord[], thrown?: unknown): void {
     if (this.#ended) return;
     const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
     // Others may settle by the abort: the batch does not end with them, for this call is still busy.
@@ -291,10 +287,10 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
    * Commits what became of a call, together with the intents of the calls that get a place now. The batch does not end before its
    * questions were shown, for whoever sees one may answer it there and then.
    */
-  #write(record?: ToolResultRecord | TurnAsked | TurnAnswered, changes = noChanges): void {
+  #write(record?: ToolResultRecord | TurnAsked | TurnAnswered, changes?: readonly ExtensionRecord[]): void {
     const draft = new CommitDraft(this.#deps, this.state);
     if (record) this.#add(draft, record);
-    for (const change of changes) this.#add(draft, change);
+    if (changes) for (const change of changes) this.#add(draft, change);
     const { phase, openCalls: open } = draft.after;
     const mayPlan = phase === 'tools' && !this.#line.hasAll(open) && !this.#stopping;
     const starts = mayPlan ? this.#plan(draft) : noStarts;
@@ -321,8 +317,9 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     const { steps, after } = draft;
     if (steps.length === 0) return;
     let asks = false;
-    for (const { record } of steps) {
-      if (record.type !== 'turn.asked') continue;
+    for (let index = 0; index < steps.length; index++) {
+      const record = steps[index]?.record;
+      if (record?.type !== 'turn.asked') continue;
       asks = true;
       noteQuestion(this.#span, record.question);
     }

@@ -45,7 +45,9 @@ export function planFirstWave(deps: ToolCallDeps, { state, traceContext }: Batch
   if (!mayStart) return records;
   const planned = [...records];
   let free = deps.config.toolConcurrency;
-  for (const pending of state.pendingToolCalls) {
+  const { pendingToolCalls: calls } = state;
+  for (let index = 0; index < calls.length; index++) {
+    const pending = calls[index] as PendingToolCall;
     const decided = decideCall(deps, { pending, state, traceContext });
     if (!decided) continue;
     if (!(decided instanceof Promise)) {
@@ -173,11 +175,13 @@ export function isStarted(pending: PendingToolCall): pending is PendingToolCall 
 }
 
 /** The calls without a result or a question, by index, in call order; first those that a process has started, this one or another. */
-export function openCalls({ pendingToolCalls }: LoopState): readonly number[] {
+export function openCalls({ pendingToolCalls: calls }: LoopState): readonly number[] {
   const started: number[] = [];
   const others: number[] = [];
-  for (const [index, { intent, question, result }] of pendingToolCalls.entries())
+  for (let index = 0; index < calls.length; index++) {
+    const { intent, question, result } = calls[index] as PendingToolCall;
     if (!result && !question) (intent ? started : others).push(index);
+  }
   return others.length === 0 ? started : [...started, ...others];
 }
 
@@ -187,9 +191,9 @@ export function recordBranchesOf(
   draft: CommitDraft,
   record: PlannedRecord | TurnAnswered | ExtensionRecord,
 ): void {
+  if (unstartedCalls.branches.length === 0) return;
   const callId = record.type === 'turn.asked' ? record.question.callId : record.callId;
-  const branches = callId === undefined ? [] : unstartedCalls.takeBranches(callId);
-  if (branches.length > 0) recordBranches(draft, branches);
+  if (callId !== undefined) recordBranches(draft, unstartedCalls.takeBranches(callId));
 }
 
 /** Errors with `MISSING_TOOL` where an open call names a tool that was offered before and is not there any more. */

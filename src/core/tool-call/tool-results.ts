@@ -75,13 +75,11 @@ interface UnstartedCall {
 
 const nothing: UnstartedCall = {};
 
-const noBranches: readonly UnrecordedBranch[] = [];
-
 /** What a run knows of calls that have not started. Most calls are decided about at once, and have no entry here. */
 export class UnstartedCalls {
   #known: WeakMap<ToolCall, UnstartedCall> | undefined;
   /** Child turns of hooks that were asked about calls, until a record says what they used. */
-  #branches: readonly UnrecordedBranch[] = noBranches;
+  branches: readonly UnrecordedBranch[] = [];
 
   of(call: ToolCall): UnstartedCall {
     return this.#known?.get(call) ?? nothing;
@@ -94,14 +92,13 @@ export class UnstartedCalls {
   }
 
   keep(branches: readonly UnrecordedBranch[]): void {
-    this.#branches = [...this.#branches, ...branches];
+    this.branches = [...this.branches, ...branches];
   }
 
   /** Those of one call, for the caller to record. */
   takeBranches(callId: string): readonly UnrecordedBranch[] {
-    if (this.#branches.length === 0) return noBranches;
-    const taken = this.#branches.filter((branch) => branch.callId === callId);
-    if (taken.length > 0) this.#branches = this.#branches.filter((branch) => branch.callId !== callId);
+    const taken = this.branches.filter((branch) => branch.callId === callId);
+    this.branches = this.branches.filter((branch) => branch.callId !== callId);
     return taken;
   }
 }

@@ -22,7 +22,6 @@ import { wantsLatestConventions } from './conventions.ts';
 import {
   cancelSpan,
   failSpan,
-  isSilent,
   markFailed,
   silentSpanBelow,
   startChildSpan,
@@ -46,7 +45,7 @@ interface LlmSpanResult {
 
 /** Starts `llm.call`: one request to the model. Retries and hedges are siblings. */
 export function startLlmSpan(tracing: TurnTracing, call: LlmSpanCall, parent: Context): TracedSpan {
-  if (isSilent(tracing)) return silentSpanBelow(parent);
+  if (tracing.isSilent) return silentSpanBelow(parent);
   const model = modelOf(call);
   const chat = model === undefined ? 'chat' : `chat ${model}`;
   const name = tracing.spanNames === 'semconv' ? chat : 'llm.call';
@@ -153,7 +152,7 @@ class AttemptTracing {
 
 /** No span for the model call itself: each request that is made in the context gets its own below `parent`, by {@link startAttempt}. */
 export function leaveToAttempts(options: AttemptTracingOptions, parent: Context): TracedSpan {
-  if (isSilent(options.tracing)) return silentSpanBelow(parent);
+  if (options.tracing.isSilent) return silentSpanBelow(parent);
   return silentSpanBelow(parent.setValue(attemptsKey, new AttemptTracing(options)));
 }
 
@@ -289,7 +288,7 @@ export function startToolSpan(
   parent: Context,
   { description }: ToolSpanTool = {},
 ): TracedSpan {
-  if (isSilent(tracing)) return silentSpanBelow(parent);
+  if (tracing.isSilent) return silentSpanBelow(parent);
   const { name } = call.call.function;
   const attributes = {
     [attribute.spanKind]: 'TOOL',

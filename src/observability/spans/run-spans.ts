@@ -17,7 +17,6 @@ import { contentText, messagesJson } from './content.ts';
 import {
   cancelSpan,
   failSpan,
-  isSilent,
   silentSpanBelow,
   startChildSpan,
   type TracedSpan,
@@ -241,7 +240,7 @@ export function startSegmentSpan(
 
 /** Starts `iteration[n]`, n from 1: one model call and the tools it asked for. */
 export function startLoopIterationSpan(tracing: TurnTracing, iteration: number, parent: Context): TracedSpan {
-  if (isSilent(tracing)) return silentSpanBelow(parent);
+  if (tracing.isSilent) return silentSpanBelow(parent);
   const attributes = { [attribute.spanKind]: 'CHAIN', [attribute.iteration]: iteration };
   return startChildSpan(tracing, `iteration[${iteration}]`, { attributes }, parent);
 }

@@ -41,6 +41,8 @@ export interface TurnTracing {
   readonly tracer: Tracer;
   /** False where its spans are at most measured. */
   readonly isTraced: boolean;
+  /** Whether none of its spans records anything, nor is measured. Asked before a span is described, which costs more than all else without an SDK. */
+  readonly isSilent: boolean;
   readonly ids: TurnIds;
   readonly captureContent: boolean;
   readonly spanNames: 'millrace' | 'semconv';
@@ -85,6 +87,7 @@ export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing 
   return {
     tracer: measured === undefined ? (tracer ?? silentTracer) : meteredTracer(tracer ?? silentTracer, measured),
     isTraced,
+    isSilent: !isTraced && measured === undefined,
     ids,
     captureContent: !isOnlyMeasured && (options.captureContent ?? captureFromEnvironment()),
     spanNames: options.spanNames ?? 'millrace',
@@ -114,7 +117,7 @@ export function startChildSpan(
   given: ChildSpanOptions,
   parent: Context,
 ): TracedSpan {
-  if (isSilent(tracing)) return silentSpanBelow(parent);
+  if (tracing.isSilent) return silentSpanBelow(parent);
   const { key = name, spanId: chosen, ...options } = given;
   const described = { ...options, attributes: { ...tracing.base, ...options.attributes } };
   const spanId = chosen ?? (key === null ? undefined : nextIdBelow(parent, key));
@@ -123,11 +126,6 @@ export function startChildSpan(
   if (tracing.redact !== unchanged) redactions.set(span, tracing.redact);
   const traceContext = span.spanContext().traceId === INVALID_TRACEID ? parent : trace.setSpan(parent, span);
   return { span, traceContext };
-}
-
-/** Whether no span of the turn records anything, nor is measured. Asked before a span is described, which costs more than all else without an SDK. */
-export function isSilent(tracing: TurnTracing): boolean {
-  return tracing.tracer === silentTracer;
 }
 
 const silentSpans = new WeakMap<Context, TracedSpan>();
