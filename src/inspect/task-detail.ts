@@ -8,10 +8,10 @@ import {
 } from '../core/contracts/index.ts';
 import { foldRecords, type JournalRecord, type LoopState, openQuestions } from '../core/journal/index.ts';
 import type { PriceList } from '../providers/models/model-info.ts';
-import { costOf, promptOf, type TaskList, usageRows } from './task-list.ts';
+import { costOf, promptOf, searchMs, type TaskList, usageRows } from './task-list.ts';
 import type { ShownQuestion, TaskDetail, TreeNode } from './wire.ts';
 
-/** How many turns of a tree, and how many of a context, are read for one turn. */
+/** How many turns of a tree are read for one turn. */
 const mostNodes = 200;
 
 interface DetailDeps {
@@ -35,6 +35,8 @@ export async function detailOf(
   const { parent } = turn;
   const end = state.isComplete ? state.updatedAt : Date.now();
   const isOver = outcome !== undefined;
+  const children = await new Tree(deps).below(summary.taskId, records);
+  const forks = await forksOf(summary, deps);
   return {
     summary,
     prompt: promptOf(records),
@@ -52,7 +54,8 @@ export async function detailOf(
     ...(error && { error }),
     ...(answer !== '' && { answer }),
     questions: questionsIn(records, state),
-    below: [...(await new Tree(deps).below(summary.taskId, records)), ...(await forksOf(summary, deps))],
+    below: [...children, ...forks.nodes],
+    ...(forks.isCut && { forksCut: true as const }),
   };
 }
 
@@ -141,18 +144,25 @@ class Tree {
   }
 }
 
-/** The turns of the same context that were forked from this one, of the newest 200; a fork into another context names its origin itself. */
-async function forksOf({ taskId, contextId }: TaskSummary, { store, list }: DetailDeps): Promise<readonly TreeNode[]> {
-  const beside = await store.list({ contextId, roots: true, limit: mostNodes });
-  const forks: TreeNode[] = [];
-  for (const task of [...beside].reverse()) {
+interface Forks {
+  readonly nodes: readonly TreeNode[];
+  /** Whether the context has newer turns that were not looked at: the next view has what this one has read. */
+  readonly isCut: boolean;
+}
+
+/** The turns of the same context that were forked from this one, which are newer; a fork into another context names its origin itself. */
+async function forksOf(origin: TaskSummary, { store, list }: DetailDeps): Promise<Forks> {
+  const until = performance.now() + searchMs;
+  const nodes: TreeNode[] = [];
+  for await (const task of list.newerThan(origin)) {
+    if (performance.now() > until) return { nodes: nodes.reverse(), isCut: true };
     const { forkedFrom } = await list.note(task);
-    if (forkedFrom !== taskId) continue;
+    if (forkedFrom !== origin.taskId) continue;
     const [started] = await store.read(task.taskId);
-    const origin = started?.type === 'turn.started' ? started.forkedFrom : undefined;
-    const kind = origin?.retry === undefined ? ('fork' as const) : ('retry' as const);
-    const { agentId, state } = task;
-    forks.push({ taskId: task.taskId, agentId, kind, state, ...(origin && { at: origin.at }), below: [] });
+    const from = started?.type === 'turn.started' ? started.forkedFrom : undefined;
+    const kind = from?.retry === undefined ? ('fork' as const) : ('retry' as const);
+    const { agentId, state, taskId } = task;
+    nodes.push({ taskId, agentId, kind, state, ...(from && { at: from.at }), below: [] });
   }
-  return forks;
+  return { nodes: nodes.reverse(), isCut: false };
 }

@@ -1,5 +1,6 @@
 import {
   AgentLoopError,
+  type MaybePromise,
   messageOf,
   RecentMap,
   type TaskState,
@@ -12,10 +13,10 @@ import { callCost, dollars, type PriceList } from '../providers/models/model-inf
 import type { ShownValues } from './shown-values.ts';
 import type { TaskNote, TaskPage, UsageRow } from './wire.ts';
 
-/** How long a page looks for tasks that contain a string before it answers with those it has. Milliseconds. */
-const searchMs = 400;
-/** Tasks that may come between two pages without one being shown twice. */
-const slack = 100;
+/** How long it looks for tasks that contain a string, or that are forks, before it answers with those it has. Milliseconds. */
+export const searchMs = 400;
+/** Tasks that are listed at a time where it is not known how many of them are shown. */
+const searchSize = 200;
 const mostNotes = 5_000;
 const promptLength = 200;
 
@@ -45,37 +46,50 @@ export class TaskList {
     this.#deps = deps;
   }
 
-  /** Reads the heads of the tasks before the page again: their order is that of the store, and it has no other place to begin. */
+  /** Costs its own tasks, however many come before them; with a text also those that do not have it, for 400 ms. */
   async page({ after, limit, text, ...query }: ListQuery): Promise<TaskPage> {
-    const [offset, last] = placeIn(after);
-    const isSearch = text !== undefined && text !== '';
-    const most = isSearch ? Number.MAX_SAFE_INTEGER : offset + limit + slack;
-    const all = await this.#listed(query, most);
-    const at = last === undefined ? -1 : all.findIndex(({ taskId }, index) => index >= offset - 1 && taskId === last);
-    const start = at < 0 ? offset : at + 1;
-    const end = isSearch ? all.length : Math.min(all.length, start + limit);
-    const tasks: TaskSummary[] = [];
+    const wanted = text?.toLowerCase() ?? '';
     const until = performance.now() + searchMs;
-    let index = start;
-    for (; index < end; index++) {
-      const task = all[index];
-      if (!task) break;
-      if (!isSearch || (await this.#has(task, text.toLowerCase()))) tasks.push(task);
-      if (tasks.length >= limit || (isSearch && performance.now() > until)) {
-        index++;
-        break;
-      }
+    const tasks: TaskSummary[] = [];
+    let last: TaskSummary | undefined;
+    for await (const task of this.#from(query, {
+      after: placeIn(after),
+      size: wanted === '' ? limit + 1 : searchSize,
+    })) {
+      const isLate = wanted !== '' && performance.now() > until;
+      if (last && (tasks.length >= limit || isLate)) return { tasks, next: placeOf(last) };
+      last = task;
+      if (wanted === '' || (await this.#has(task, wanted))) tasks.push(task);
     }
-    const seen = all[index - 1];
-    return { tasks, ...(index < all.length && seen && { next: `${index}:${seen.taskId}` }) };
+    return { tasks };
   }
 
-  async #listed({ state, children }: Pick<ListQuery, 'state' | 'children'>, limit: number) {
+  /** The turns of a context that are newer than one, the newest first. */
+  newerThan({ taskId, contextId }: TaskSummary): AsyncGenerator<TaskSummary> {
+    const { store } = this.#deps;
+    const list = (afterTaskId?: string) => store.list({ contextId, roots: true, afterTaskId, limit: searchSize });
+    return before(pages(list, searchSize), taskId);
+  }
+
+  async *#from(
+    { state, children }: Pick<ListQuery, 'state' | 'children'>,
+    { after, size }: { readonly after: Place | undefined; readonly size: number },
+  ): AsyncGenerator<TaskSummary> {
     const { store } = this.#deps;
     const roots = !children;
-    if (state !== 'resumable') return store.list({ roots, limit, ...(state !== undefined && { state }) });
-    const free = await store.list({ runnable: true, roots, limit: Number.MAX_SAFE_INTEGER });
-    return [...free].sort((one, other) => other.createdAt.localeCompare(one.createdAt));
+    if (state === 'resumable') {
+      const free = await store.list({ runnable: true, roots, limit: Number.MAX_SAFE_INTEGER });
+      yield* behind([...free].sort(newestFirst), after);
+      return;
+    }
+    const list = (afterTaskId?: string) => store.list({ roots, state, afterTaskId, limit: size });
+    try {
+      yield* pages(list, size, after?.taskId);
+    } catch (error) {
+      if (!after || !AgentLoopError.isInstance(error) || error.code !== 'NOT_FOUND') throw error;
+      // The task that the page comes after is gone.
+      for await (const task of pages(list, searchSize)) if (task.createdAt <= after.createdAt) yield task;
+    }
   }
 
   async #has(task: TaskSummary, text: string): Promise<boolean> {
@@ -151,8 +165,47 @@ export function costOf(rows: readonly UsageRow[]): number | undefined {
   );
 }
 
-/** How many tasks come before the page, and the last of them. */
-function placeIn(after: string | undefined): readonly [offset: number, last: string | undefined] {
-  const [, offset, last] = /^(\d{1,9}):(.+)$/.exec(after ?? '') ?? [];
-  return [Number(offset ?? 0), last];
+/** Where a page begins: after the last task of the page before. */
+type Place = Pick<TaskSummary, 'taskId' | 'createdAt'>;
+
+function placeOf({ createdAt, taskId }: Place): string {
+  return `${Date.parse(createdAt)}.${taskId}`;
+}
+
+function placeIn(text: string | undefined): Place | undefined {
+  const [, at, taskId] = /^(\d{1,15})\.([\w.:-]{1,128})$/.exec(text ?? '') ?? [];
+  return taskId === undefined ? undefined : { createdAt: new Date(Number(at)).toISOString(), taskId };
+}
+
+function newestFirst(one: TaskSummary, other: TaskSummary): number {
+  return other.createdAt.localeCompare(one.createdAt);
+}
+
+/** Those after a place, also where its task is no longer among them. */
+function behind(tasks: readonly TaskSummary[], place: Place | undefined): readonly TaskSummary[] {
+  if (!place) return tasks;
+  const at = tasks.findIndex(({ taskId }) => taskId === place.taskId);
+  return at < 0 ? tasks.filter(({ createdAt }) => createdAt <= place.createdAt) : tasks.slice(at + 1);
+}
+
+/** All tasks that a store lists after one, page after page. */
+async function* pages(
+  list: (afterTaskId?: string) => MaybePromise<readonly TaskSummary[]>,
+  size: number,
+  afterTaskId?: string,
+): AsyncGenerator<TaskSummary> {
+  for (let after = afterTaskId; ; ) {
+    const page = await list(after);
+    yield* page;
+    after = page.at(-1)?.taskId;
+    if (page.length < size) return;
+  }
+}
+
+/** Those before a task. */
+async function* before(tasks: AsyncIterable<TaskSummary>, taskId: string): AsyncGenerator<TaskSummary> {
+  for await (const task of tasks) {
+    if (task.taskId === taskId) return;
+    yield task;
+  }
 }

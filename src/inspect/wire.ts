@@ -95,6 +95,8 @@ export interface TaskDetail {
   readonly answer?: string;
   readonly questions: readonly ShownQuestion[];
   readonly below: readonly TreeNode[];
+  /** The context has newer turns that were not looked at, which may be forks. */
+  readonly forksCut?: true;
 }
 
 /** A row of the timeline: a model call, an attempt of a tool call, or something else that happened. */

@@ -211,6 +211,26 @@ const statusMembers = options<StatusQuery>({
 
 const withGroup = having({ group: text });
 
+const taskQuery = options<TaskQuery>({
+  runnable: flag,
+  dueBy: number,
+  agentId: text,
+  state: text,
+  contextId: text,
+  roots: flag,
+  parentTaskId: text,
+  byStatus: (value) => statusMembers(value) ?? withGroup(value),
+  afterTaskId: id,
+  limit: number,
+});
+
+const orderedQuery: Check = (value) => {
+  const found = taskQuery(value);
+  const { afterTaskId, runnable, byStatus } = (value as TaskQuery | undefined) ?? {};
+  if (found || afterTaskId === undefined || !(runnable || byStatus)) return found;
+  return { at: '.afterTaskId', says: 'does not go with runnable or byStatus, which have an order of their own.' };
+};
+
 /** The checks of the arguments of a `TaskStateStore`, for `checkArguments`. */
 export const stateStoreArguments: StoreArguments<TaskStateStore> = {
   create: { of: { taskId: id, started: having({ type: text, contextId: text, agentId: text }) } },
@@ -228,21 +248,7 @@ export const stateStoreArguments: StoreArguments<TaskStateStore> = {
   publish: 'unchecked',
   load: { of: { taskId: id } },
   describe: { of: { taskId: id } },
-  list: {
-    of: {
-      query: options<TaskQuery>({
-        runnable: flag,
-        dueBy: number,
-        agentId: text,
-        state: text,
-        contextId: text,
-        roots: flag,
-        parentTaskId: text,
-        byStatus: (value) => statusMembers(value) ?? withGroup(value),
-        limit: number,
-      }),
-    },
-  },
+  list: { of: { query: orderedQuery } },
   delete: { of: { taskId: id } },
   check: { of: {} },
 };

@@ -1,5 +1,6 @@
 import type { TaskQuery, TaskState, TaskSummary } from '../core/contracts/index.ts';
 import { isTerminal, type JournalRecord } from '../core/journal/index.ts';
+import { notFound } from './store-rules.ts';
 
 /** What a store knows of a task. Times are in milliseconds since 1970. */
 interface SummarizedTask
@@ -62,9 +63,23 @@ export function summaryOfRecords(records: readonly JournalRecord[], head: TaskHe
 /** What a query asks for out of summaries of tasks, the one created last first. For `TaskStateStore.list` of a store without an index. */
 export function selectTasks(summaries: readonly TaskSummary[], query: TaskQuery = {}): readonly TaskSummary[] {
   const { runnable = false, limit = 50 } = query;
-  const found = summaries.filter((task) => fits(query, task) && !(runnable && (task.held || !isRunnable(task.state))));
+  const found = tasksAfter(summaries, query, ({ taskId }) => taskId).filter(
+    (task) => fits(query, task) && !(runnable && (task.held || !isRunnable(task.state))),
+  );
   if (query.byStatus !== undefined) found.sort(byStatusOfSummaries);
   return found.slice(0, limit);
+}
+
+/** Of tasks in the order of `list` those after the one that a query names. Errors: `NOT_FOUND`. */
+export function tasksAfter<T>(
+  tasks: readonly T[],
+  { afterTaskId }: TaskQuery,
+  idOf: (task: T) => string,
+): readonly T[] {
+  if (afterTaskId === undefined) return tasks;
+  const at = tasks.findIndex((task) => idOf(task) === afterTaskId);
+  if (at < 0) throw notFound(afterTaskId);
+  return tasks.slice(at + 1);
 }
 
 /** Whether a task is one that a query asks for, but for whether it is runnable. */

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { agent, agentTools, InMemoryStateStore, type TaskSummary, tool } from 'millrace';
+import { AgentLoop, agent, agentTools, InMemoryStateStore, type TaskSummary, tool } from 'millrace';
 import {
   type Comparison,
   inspectHandler,
@@ -14,6 +14,7 @@ import {
 import { parseJournal } from 'millrace/internals';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import type { TaskQuery } from 'millrace/types';
 import { InspectClient } from './inspect-client.ts';
 
 const look = tool({
@@ -89,6 +90,45 @@ describe('inspectHandler', () => {
     expect(rowsOf(await client.get('tasks?state=completed&limit=1'))).toEqual(['late']);
     const [note] = await client.get<readonly TaskNote[]>('notes?ids=t4,nobody');
     expect(note).toMatchObject({ taskId: 't4', prompt: 'Question 1' });
+  });
+
+  it('V-21 reads for a page the heads of its own tasks, wherever it is, and continues where the last task was deleted', async () => {
+    const listed: number[] = [];
+    class Counted extends InMemoryStateStore {
+      override list(query: TaskQuery = {}) {
+        const found = super.list(query);
+        listed.push(found.length);
+        return found;
+      }
+    }
+    const store = new Counted();
+    const { bo } = made([], store);
+    for (let index = 0; index < 300; index++) await bo.submit('Hi', { taskId: `t${index}`, contextId: `c${index}` });
+    const client = new InspectClient({ store });
+    const found: string[] = [];
+    for (let after = '' as string | undefined; after !== undefined; ) {
+      listed.length = 0;
+      const page: TaskPage = await client.get(`tasks?limit=20&state=submitted${after === '' ? '' : `&after=${after}`}`);
+      expect([listed.length, (listed[0] ?? 0) <= 21]).toEqual([1, true]);
+      found.push(...rowsOf(page));
+      after = page.next;
+    }
+    expect(found).toEqual(Array.from({ length: 300 }, (_, index) => `t${299 - index}`));
+    const { next } = await client.get<TaskPage>('tasks?limit=20');
+    await store.delete('t280');
+    const after = rowsOf(await client.get(`tasks?limit=400&after=${next}`));
+    expect(found.slice(20).filter((taskId) => !after.includes(taskId))).toEqual([]);
+  });
+
+  it('V-24 finds a fork however many turns of its conversation are newer', async () => {
+    const { bo, store } = made([{ text: 'First.' }], undefined, { busy: 'queue' });
+    await bo.run('Hi', { taskId: 'first', contextId: 'c' });
+    const { taskId } = await AgentLoop.fork('first', { store, at: 0 });
+    for (let index = 0; index < 300; index++) await bo.submit('Hi', { taskId: `t${index}`, contextId: 'c' });
+    const client = new InspectClient({ store });
+    let detail = await client.get<TaskDetail>('tasks/first');
+    while (detail.forksCut) detail = await client.get<TaskDetail>('tasks/first');
+    expect(detail.below).toMatchObject([{ kind: 'fork', taskId }]);
   });
 
   it('V-22 sends a new record of a running turn as it is written', async () => {

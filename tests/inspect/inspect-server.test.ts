@@ -1,8 +1,9 @@
 import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { agent, InMemoryStateStore } from 'millrace';
+import { agent, InMemoryStateStore, tool } from 'millrace';
 import { serveInspector } from 'millrace/internals';
 import { scriptedLLM } from 'millrace/testing';
+import { lastValueFrom } from 'rxjs';
 
 describe('the server of millrace inspect', () => {
   const store = new InMemoryStateStore();
@@ -63,6 +64,37 @@ describe('the server of millrace inspect', () => {
     expect(page.headers.get('cache-control')).toBe('no-store');
     expect(html).not.toMatch(/<script(?![^>]*\bsrc=)|style=|Hello/);
     expect([...page.headers.keys()].filter((name) => /^(set-cookie|access-control)/.test(name))).toEqual([]);
+  });
+
+  it('reads the body of a POST, changes the turn, and refuses one that is too large or no JSON', async () => {
+    const refund = tool({
+      name: 'refund',
+      description: 'Refunds.',
+      parameters: { type: 'object' },
+      needsApproval: true,
+      execute: () => 'refunded',
+    });
+    const provider = scriptedLLM([{ toolCalls: [{ name: 'refund' }] }, { text: 'Refunded.' }]);
+    const bo = agent({ id: 'bo', provider, tools: [refund], taskStateStore: store });
+    await bo.run('Refund', { taskId: 'asks' });
+    const own = await serveInspector({ store, write: true, agent: bo }, 0);
+    try {
+      const [url = '', key = ''] = own.url.split('#token=');
+      const post = async (path: string, body: BodyInit, type = 'application/json') => {
+        const headers = { authorization: `Bearer ${key}`, 'content-type': type };
+        const response = await fetch(new URL(`api/tasks/${path}`, url), { method: 'POST', body, headers });
+        return [response.status, await response.json()];
+      };
+      expect((await post('asks/answer', 'no JSON'))[0]).toBe(400);
+      expect((await post('asks/answer', '{}', 'text/plain'))[0]).toBe(415);
+      expect((await post('asks/steer', JSON.stringify({ text: 'x'.repeat(2 ** 20) })))[0]).toBe(413);
+      const answers = { '1:0': { approved: true } };
+      expect(await post('asks/answer', JSON.stringify({ answers }))).toEqual([200, { taskId: 'asks', runs: true }]);
+      await lastValueFrom(store.follow('asks'));
+      expect((await store.describe('asks'))?.state).toBe('completed');
+    } finally {
+      await own.close();
+    }
   });
 
   it('leaves the stream of the rows when the client disconnects, and closes with open streams', async () => {

@@ -116,6 +116,11 @@ export interface TaskQuery {
         readonly since?: string | undefined;
       }
     | undefined;
+  /**
+   * Only tasks after this one in the order of `list`, the newest first: for pages, whose cost does not depend on how many tasks come before. The task itself need not fit the query. `NOT_FOUND` where it is
+   * gone. Not with `runnable` or `byStatus`: `INVALID_INPUT`. Default: from the newest.
+   */
+  readonly afterTaskId?: string | undefined;
   /** Default 50. */
   readonly limit?: number | undefined;
 }

@@ -4,9 +4,12 @@ import { Json } from './json.tsx';
 import { State } from './parts.tsx';
 import { linkTo } from './place.ts';
 
+const more = <span class="dim">There may be more.</span>;
+
 /** The turns around one: above it, below it, and those that were forked from it. */
-export function Related({ detail: { summary, parent, forkedFrom, below } }: { readonly detail: TaskDetail }) {
-  if (below.length === 0 && !parent && !forkedFrom) return <p class="hint">The turn has no sub-agents and no forks.</p>;
+export function Related({ detail: { summary, parent, forkedFrom, below, forksCut } }: { readonly detail: TaskDetail }) {
+  if (below.length === 0 && !parent && !forkedFrom && !forksCut)
+    return <p class="hint">The turn has no sub-agents and no forks.</p>;
   return (
     <ul class="tree">
       {parent && (
@@ -24,6 +27,7 @@ export function Related({ detail: { summary, parent, forkedFrom, below } }: { re
       {below.map((node) => (
         <Node key={node.taskId} node={node} origin={summary.taskId} />
       ))}
+      {forksCut && <li>{more}</li>}
     </ul>
   );
 }
@@ -38,7 +42,7 @@ function Node({ node, origin }: { readonly node: TreeNode; readonly origin: stri
       <code>{taskId}</code>
       {callId !== undefined && <span class="dim">call {callId}</span>}
       {kind !== 'child' && <a href={linkTo(['compare', origin, taskId])}>Compare</a>}
-      {cut && <span class="dim">There may be more below.</span>}
+      {cut && more}
       {below.length > 0 && (
         <ul class="tree">
           {below.map((each) => (

@@ -35,7 +35,7 @@ function useTasks(query: string) {
       }
       if (left.signal.aborted) return;
       setReading(false);
-      timer = window.setTimeout(() => (document.hidden ? wait() : void read(false)), refreshMs);
+      wait();
     };
     const wait = () => {
       timer = window.setTimeout(() => (document.hidden ? wait() : void read(false)), refreshMs);

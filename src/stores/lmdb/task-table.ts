@@ -232,6 +232,7 @@ export class TaskTable {
     const fits = runnable
       ? (head: TaskHead) => isRunnable(head.status) && !isHeld(head, now) && isDue(query, head.dueAt ?? 0)
       : () => true;
+    const newest = query.afterTaskId === undefined ? last : this.head(query.afterTaskId).born;
     const isOfAll = contextId === undefined && parentTaskId === undefined && byStatus === undefined;
     if (runnable && isOfAll) {
       const { dueBy = Number.POSITIVE_INFINITY } = query;
@@ -240,7 +241,7 @@ export class TaskTable {
       return this.#found(query, [rangeOf('working'), rangeOf('submitted'), [later, ['later', 0]]], fits);
     }
     if (state === 'working' && isOfAll) {
-      const heads = ['working', 'backoff'].flatMap((of) => this.#found(query, [rangeOf(of)], fits));
+      const heads = ['working', 'backoff'].flatMap((of) => this.#found(query, [rangeOf(of, newest)], fits));
       return heads.sort((a, b) => b.born - a.born).slice(0, limit);
     }
     if (byStatus !== undefined) {
@@ -258,7 +259,7 @@ export class TaskTable {
       query,
       [
         [
-          [...index, last],
+          [...index, newest],
           [...index, 0],
         ],
       ],
@@ -319,10 +320,18 @@ export class TaskTable {
     const isOfGroup = (head: TaskHead) =>
       groupOf(head.contextId) === byStatus.group && isWithin(byStatus, placeOf(head));
     const states = state === 'working' ? ['working', 'backoff'] : [state];
-    return foundFirst(ofGroup, this.#heads(query, states.map(rangeOf), isOfGroup), {
-      limit,
-      order: (one, other) => inGroupOrder(placeOf(one), placeOf(other)),
-    });
+    return foundFirst(
+      ofGroup,
+      this.#heads(
+        query,
+        states.map((each) => rangeOf(each)),
+        isOfGroup,
+      ),
+      {
+        limit,
+        order: (one, other) => inGroupOrder(placeOf(one), placeOf(other)),
+      },
+    );
   }
 
   /** The entries after a key, in reverse order, read page by page. */
@@ -355,11 +364,11 @@ function listedState({ status, dueAt }: TaskHead): string {
   return status === 'working' && dueAt !== undefined ? 'backoff' : status;
 }
 
-/** Of the index of a state. */
-function rangeOf(state: string): Range {
+/** Of the index of a state, after a place in it. */
+function rangeOf(state: string, after: string | number = last): Range {
   const index = ['state', state];
   return [
-    [...index, last],
+    [...index, after],
     [...index, 0],
   ];
 }

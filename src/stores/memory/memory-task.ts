@@ -23,6 +23,7 @@ import {
   isWithin,
   statusTimeIn,
   summaryOfRecords,
+  tasksAfter,
 } from '../task-summary.ts';
 
 /** The journal of one task, its head and its readers. Time is given by the caller, in milliseconds since 1970. */
@@ -138,7 +139,8 @@ export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: 
     runnable = false,
     limit = 50,
   } = query;
-  const found = [...tasks].filter((task) => {
+  const newestFirst = [...tasks].reverse();
+  const found = tasksAfter(newestFirst, query, ({ started }) => started.taskId).filter((task) => {
     const { status, started } = task;
     return (
       !(roots && started.parent) &&
@@ -150,7 +152,7 @@ export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: 
       (index === undefined || (groupOf(started.contextId) === index.group && isWithin(index, placeOf(task))))
     );
   });
-  if (index === undefined) return found.reverse().slice(0, limit);
+  if (index === undefined) return found.slice(0, limit);
   return found.sort((a, b) => byStatus(placeOf(a), placeOf(b))).slice(0, limit);
 }
 

@@ -331,6 +331,9 @@ export class PostgresStateStore implements TaskStateStore {
   async list(query: TaskQuery = {}): Promise<readonly TaskSummary[]> {
     const { text, values } = listStatement(query);
     const rows = await this.#database.query<HeadRow>(text, values);
+    const { afterTaskId } = query;
+    if (rows.length === 0 && afterTaskId !== undefined && !(await this.describe(afterTaskId)))
+      throw notFound(afterTaskId);
     return rows.map(summaryOfRow);
   }
 

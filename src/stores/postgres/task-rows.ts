@@ -108,6 +108,7 @@ export function listStatement(query: TaskQuery): ListStatement {
     agentId,
     byStatus,
     roots = false,
+    afterTaskId,
     runnable = false,
     dueBy = Number.POSITIVE_INFINITY,
     limit = 50,
@@ -124,6 +125,7 @@ export function listStatement(query: TaskQuery): ListStatement {
   if (parentTaskId !== undefined) conditions.push(`t.parent_id = ${given(encoded(parentTaskId))}`);
   if (agentId !== undefined) conditions.push(`t.agent_id = ${given(encoded(agentId))}`);
   if (roots) conditions.push('t.parent_id is null');
+  if (afterTaskId !== undefined) conditions.push(`t.n < (select n from $S.task where task_id = ${given(afterTaskId)})`);
   if (byStatus !== undefined) {
     const { group, after, since } = byStatus;
     equals('context_group', group);

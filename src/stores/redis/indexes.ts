@@ -125,9 +125,7 @@ export class TaskIndex {
   /** A page of tasks, newest first; of a group, most recent status first. */
   async page({ state, contextId, parentTaskId, byStatus, offset, size }: IndexPage): Promise<readonly IndexedTask[]> {
     if (byStatus === undefined) {
-      const ofAll = state === undefined ? this.#all : this.#ofState(state);
-      const ofContext = contextId === undefined ? ofAll : this.#ofContext(contextId);
-      const key = parentTaskId === undefined ? ofContext : this.#ofParent(parentTaskId);
+      const key = this.#keyOf({ state, contextId, parentTaskId });
       return tasksOf(await this.#connection.send('zrevrange', key, offset, offset + size - 1));
     }
     const { group, after, since } = byStatus;
@@ -135,6 +133,20 @@ export class TaskIndex {
     const oldest = since === undefined ? '-inf' : Date.parse(since);
     const key = this.#ofGroup(group);
     return tasksOf(await this.#connection.send('zrevrangebyscore', key, newest, oldest, 'LIMIT', offset, size));
+  }
+
+  /** How many tasks of a part of the index come before the place after a task; where that is not in it, before the tasks of its time. */
+  async before(part: Omit<IndexPage, 'offset' | 'size'>, task: IndexedTask, createdAt: number): Promise<number> {
+    const key = this.#keyOf(part);
+    const rank = await this.#connection.send('zrevrank', key, memberOf(task));
+    if (rank !== null) return Number(rank) + 1;
+    return Number(await this.#connection.send('zcount', key, `(${createdAt}`, '+inf'));
+  }
+
+  #keyOf({ state, contextId, parentTaskId }: Pick<IndexPage, 'state' | 'contextId' | 'parentTaskId'>): string {
+    const ofAll = state === undefined ? this.#all : this.#ofState(state);
+    const ofContext = contextId === undefined ? ofAll : this.#ofContext(contextId);
+    return parentTaskId === undefined ? ofContext : this.#ofParent(parentTaskId);
   }
 
   /** Called once for each new task. */
@@ -176,7 +188,7 @@ function tasksOf(members: unknown): readonly IndexedTask[] {
 }
 
 /** Task ids hold neither a blank nor the sign. */
-function memberOf({ taskId, contextId, parentTaskId }: IndexedTask): string {
+export function memberOf({ taskId, contextId, parentTaskId }: IndexedTask): string {
   return `${taskId}${parentTaskId === undefined ? '' : `<${parentTaskId}`} ${contextId}`;
 }
 

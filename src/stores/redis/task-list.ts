@@ -5,8 +5,9 @@ import {
   type TaskState,
   type TaskSummary,
 } from '../../core/contracts/index.ts';
+import { notFound } from '../store-rules.ts';
 import { byStatusOfSummaries, fits, isRunnable, summaryOf } from '../task-summary.ts';
-import type { IndexedTask, TaskIndex } from './indexes.ts';
+import { type IndexedTask, memberOf, type TaskIndex } from './indexes.ts';
 import { LuaScript, listOf, runnableKey, ScriptAnswer, type ScriptRunner, taskKeys } from './lua-scripts.ts';
 import { isCluster, type RedisConnection } from './redis-connection.ts';
 
@@ -70,17 +71,27 @@ export class TaskList {
     const isOfState = query.contextId === undefined && query.parentTaskId === undefined && query.byStatus === undefined;
     const state = isOfState ? query.state : undefined;
     if (state !== undefined) await this.#withOlder();
-    for (let offset = 0; limit > 0; ) {
+    const after = await this.#after(query);
+    const start = after ? await this.#deps.index.before({ ...query, state }, after, Date.parse(after.createdAt)) : 0;
+    for (let offset = start; limit > 0; ) {
       // The first page has what the caller asks for; where that was not enough, later pages are whole ones. Child turns cost nothing.
-      const size = offset === 0 && !query.roots ? Math.min(Math.ceil(limit), listPageSize) : listPageSize;
-      const page = await this.#deps.index.page({ ...query, offset, size });
+      const size = offset === start && !query.roots ? Math.min(Math.ceil(limit), listPageSize) : listPageSize;
+      const page = await this.#deps.index.page({ ...query, state, offset, size });
       // Those that are gone were removed from the index, so the next page begins earlier.
       const wanted = query.roots ? page.filter(({ parentTaskId }) => parentTaskId === undefined) : page;
       const summaries = await this.#summaries(wanted, state);
       offset += page.length - (wanted.length - summaries.length);
-      yield summaries.filter((summary) => fits(query, summary));
+      yield summaries.filter((summary) => fits(query, summary) && !(after && isNotAfter(summary, after)));
       if (page.length < size) return;
     }
+  }
+
+  /** The task that a page comes after. Errors: `NOT_FOUND`. */
+  async #after({ afterTaskId }: TaskQuery): Promise<TaskSummary | undefined> {
+    if (afterTaskId === undefined) return undefined;
+    const task = await this.describe(afterTaskId);
+    if (task) return task;
+    throw notFound(afterTaskId);
   }
 
   async #listRunnable(query: TaskQuery, limit: number): Promise<readonly TaskSummary[]> {
@@ -170,6 +181,11 @@ export class TaskList {
       throw error;
     }
   }
+}
+
+/** Whether a task is the other one or comes before it: of one time the last member of the index is the first. */
+function isNotAfter(task: TaskSummary, other: TaskSummary): boolean {
+  return task.createdAt === other.createdAt && memberOf(task) >= memberOf(other);
 }
 
 interface RunnableIndexDeps {

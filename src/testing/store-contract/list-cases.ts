@@ -149,6 +149,39 @@ export const listCases: ContractGroup = {
       },
     },
     {
+      title: 'V-21 list continues after a task, in pages, also of a state and a context that it is not of',
+      async run(subject) {
+        const [contextId, other] = [subject.newTaskId(), subject.newTaskId()];
+        const taskIds: string[] = [];
+        // Two of each time.
+        for (const number of upTo(7)) taskIds.push(await begin(subject, { contextId, at: startedAt + (number >> 1) }));
+        const elsewhere = await begin(subject, { contextId: other, at: startedAt + 10_000 });
+        await eventually(subject.deadlineMs, async () => assert.equal((await ids(subject, { contextId })).length, 7));
+        const all = await ids(subject, { contextId });
+        for (const [index, taskId] of all.entries()) {
+          await listsIds(subject, { contextId, afterTaskId: taskId }, all.slice(index + 1));
+          await listsIds(subject, { contextId, afterTaskId: taskId, limit: 2 }, all.slice(index + 1, index + 3));
+        }
+        await listsIds(subject, { contextId, afterTaskId: elsewhere, roots: true }, all);
+        await listsIds(subject, { contextId: other, afterTaskId: all[0] ?? '' }, []);
+        const works = all[3] ?? '';
+        await (await Owner.take(subject, works)).append(note('working'));
+        const submitted = all.filter((taskId) => taskId !== works);
+        await listsIds(subject, { contextId, state: 'submitted', afterTaskId: works }, submitted.slice(3));
+        await eventually(subject.deadlineMs, async () => {
+          const found = await ids(subject, { state: 'submitted', afterTaskId: works, limit: 1_000 });
+          assert.deepEqual(
+            found.filter((taskId) => all.includes(taskId)),
+            submitted.slice(3),
+          );
+        });
+        await subject.store.delete(works);
+        await eventually(subject.deadlineMs, async () => {
+          await assert.rejects(async () => subject.peer.list({ afterTaskId: works }), { code: 'NOT_FOUND' });
+        });
+      },
+    },
+    {
       title: 'T-08 list says of a child turn which turn is its parent',
       async run(subject) {
         const contextId = subject.newTaskId();
@@ -288,6 +321,10 @@ export const listCases: ContractGroup = {
     },
   ],
 };
+
+async function ids(subject: StoreUnderTest, query: TaskQuery): Promise<readonly string[]> {
+  return (await subject.peer.list(query)).map(({ taskId }) => taskId);
+}
 
 async function beginMany(subject: StoreUnderTest, contextId: string, count: number): Promise<readonly string[]> {
   const taskIds: string[] = [];

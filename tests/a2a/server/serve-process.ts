@@ -8,14 +8,14 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const main = join(root, 'dist/cli/main.js');
 
-/** `millrace serve` of the build, as a process of its own. */
+/** `millrace serve`, or another command that serves, of the build, as a process of its own. */
 export class ServeProcess {
   readonly child: ChildProcess;
   #output = '';
 
-  constructor(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  constructor(args: readonly string[], env: Readonly<Record<string, string>> = {}, command = 'serve') {
     const { PATH = '' } = process.env;
-    this.child = spawn(process.execPath, [main, 'serve', '--port', '0', ...args], { env: { PATH, ...env } });
+    this.child = spawn(process.execPath, [main, command, '--port', '0', ...args], { env: { PATH, ...env } });
     const keep = (data: Buffer) => {
       this.#output += data;
     };
@@ -31,7 +31,7 @@ export class ServeProcess {
   /** Where it listens. */
   async url(): Promise<string> {
     for (;;) {
-      const url = /listens at (http\S+)/.exec(this.#output)?.[1];
+      const url = /(?:listens at|inspect) (http\S+)/.exec(this.#output)?.[1];
       if (url !== undefined) return url;
       const { stdout } = this.child;
       if (this.child.exitCode !== null || stdout === null) throw new Error(`it does not listen: ${this.#output}`);

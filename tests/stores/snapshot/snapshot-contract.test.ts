@@ -37,6 +37,7 @@ const everywhere = {
   'list filters by state and by context, and by both': unlisted,
   'list gives the tasks of a group, most recent status first, in pages after a position': unlisted,
   'tasks of a group with the same status time are sorted by id, descending, also over pages': unlisted,
+  'V-21 list continues after a task, in pages, also of a state and a context that it is not of': unlisted,
   'list gives 50 unless told how many': unlisted,
   'T-08 list says of a child turn which turn is its parent': unlisted,
   'T-08 list of roots leaves child turns out, also of a state, a context and a group': unlisted,
