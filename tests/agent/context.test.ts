@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent, type InMemoryMessageStore, type LLMProvider, type Message, type Turn } from 'millrace';
+import { agent, guardrails, type InMemoryMessageStore, type LLMProvider, type Message, type Turn } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import { plainTools } from '../core/plain-tools.ts';
 import { watch } from '../core/watch-events.ts';
@@ -34,6 +34,21 @@ describe('what an agent sends', () => {
     expect(JSON.stringify(view)).toContain('They counted.');
     expect(view.filter((message) => JSON.stringify(message).includes('They counted.'))).toHaveLength(1);
     expect(messageStore.load('c').messages).toEqual([...remembered, user(long.repeat(2)), says('Yes.')]);
+  });
+
+  it('leaves out input that a guardrail refused, but not that of a turn whose answer it refused', async () => {
+    const messageStore = on.messages();
+    const rude = (text: string) => (text.includes('damn') ? { block: 'be polite' } : undefined);
+    const input = { name: 'input', check: (messages: readonly Message[]) => rude(JSON.stringify(messages.at(-1))) };
+    const provider = on.bench.model([{ text: 'No, damn it.' }, { text: 'Two.' }]);
+    const extensions = [guardrails({ input: [input], output: [{ name: 'output', check: rude }] })];
+    const ada = on.agent([], { provider, messageStore, extensions });
+    await expect(ada.run('Well, damn?')).rejects.toMatchObject({ code: 'GUARDRAIL' });
+    expect(messageStore.load('c').messages).toEqual([]);
+    await expect(ada.run('How many?')).rejects.toMatchObject({ code: 'GUARDRAIL' });
+    await ada.run('Please?');
+    const asked = [user('How many?'), says('No, damn it.')];
+    expect(messageStore.load('c').messages).toEqual([...asked, user('Please?'), says('Two.')]);
   });
 
   it('is compacted behind the end of a turn; the next one waits for that, and begins with the summary', async () => {

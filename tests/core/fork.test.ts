@@ -10,7 +10,7 @@ import {
 } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import { faultyStore, type LLMStep } from 'millrace/testing';
-import { answerOf, deadTurn, firstCall, intentOf, question, startedRecord } from './dead-turn.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question, resultOf, startedRecord } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { configOf, randomScript } from './random-turns.ts';
 import { turnBench } from './turn-bench.ts';
@@ -64,6 +64,14 @@ describe('AgentLoop.fork', () => {
     expect(records.at(-1)?.type).toBe('tool.result');
     expect(bench.store.read('t')).toEqual(old);
     expect(bench.store.list({ state: 'working' })).toMatchObject([{ taskId, held: false }]);
+  });
+
+  it('keeps the change of agent that ended the iteration it is cut at', async () => {
+    const change = { type: 'agent.changed', from: 'tester', to: 'b', reason: 'hand_off', note: 'Take it.' } as const;
+    deadTurn(bench, [firstCall, answerOf(['count']), intentOf(0), resultOf(0, 'two'), change]);
+    const { taskId } = await fork({ at: 1 });
+    expect(bench.store.read(taskId).at(-1)).toMatchObject({ type: 'agent.changed', to: 'b' });
+    expect(foldRecords(bench.store.read(taskId)).agentId).toBe('b');
   });
 
   it('goes on from there when it is resumed, with idempotency keys of its own', async () => {
