@@ -197,9 +197,12 @@ export interface Stamper {
   readonly now: () => number;
 }
 
+/** Of an append without records; never written to. */
+const noSteps: Step[] = [];
+
 /** One append in the making: records are stamped and folded as they are added. */
 export class CommitDraft {
-  readonly steps: Step[] = [];
+  steps: Step[] = noSteps;
   /** The state after the records so far. */
   after: LoopState;
   readonly #stamper: Stamper;
@@ -222,7 +225,10 @@ export class CommitDraft {
     this.#at ??= this.#stamper.now();
     stamped.epoch = this.#stamper.epoch;
     stamped.at = this.#at;
-    this.steps.push({ before, record: stamped as JournalRecord });
+    const step = { before, record: stamped as JournalRecord };
+    // An array that grows by a push has room for 17.
+    if (this.steps.length === 0) this.steps = [step];
+    else this.steps.push(step);
     const after = extendsState ? before : new LoopState(before);
     foldInto(after, stamped as JournalRecord);
     this.after = after;

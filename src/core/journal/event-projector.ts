@@ -44,9 +44,9 @@ export class EventProjector {
     const [only] = steps;
     if (only && steps.length === 1) return this.#step(only, true);
     const events: AgentEvent[] = [];
-    for (const [index, step] of steps.entries()) {
+    for (let index = 0; index < steps.length; index++) {
       const last = !continues && (!replayed || index === steps.length - 1);
-      for (const event of this.#step(step, last)) events.push(event);
+      events.push(...this.#step(steps[index] as Step, last));
     }
     return events;
   }

@@ -61,9 +61,12 @@ type Unplaced<E extends AgentEvent = AgentEvent> = E extends AgentEvent
   ? { -readonly [Name in keyof E]: E[Name] }
   : never;
 
+/** Of a record without events; never written to. */
+const noEvents: AgentEvent[] = [];
+
 /** Writes the events of one record after another, numbering their cursors. */
 export class Projection {
-  #events: AgentEvent[] = [];
+  #events: AgentEvent[] = noEvents;
   #taskId = '';
   #contextId = '';
   #agentId = '';
@@ -78,7 +81,7 @@ export class Projection {
     agentId: string,
     { record, options }: { readonly record: JournalRecord; readonly options: ProjectionOptions },
   ): void {
-    this.#events = [];
+    this.#events = noEvents;
     this.#taskId = taskId;
     this.#contextId = contextId;
     this.#agentId = agentId;
@@ -274,7 +277,9 @@ export class Projection {
     event.agentId = this.#agentId;
     event.timestamp = this.#timestamp;
     event.cursor = this.#place + (this.#events.length + 1);
-    this.#events.push(event);
+    // An array that grows by a push has room for 17.
+    if (this.#events.length === 0) this.#events = [event];
+    else this.#events.push(event);
   }
 
   #lastChunk(iteration: number, text: string): void {

@@ -167,9 +167,13 @@ class Share implements SharedTurn, Observer<Signal> {
   }
 
   #emit(events: readonly AgentEvent[]): void {
-    for (const event of events) {
-      for (const subscriber of this.#liveSubscribers) subscriber.next(event);
-      for (const subscriber of this.#subscribers) subscriber.next(event);
+    // By index, for an iterator makes an object for each element until this is optimized.
+    for (let index = 0; index < events.length; index++) {
+      const event = events[index] as AgentEvent;
+      const live = this.#liveSubscribers;
+      for (let at = 0; at < live.length; at++) live[at]?.next(event);
+      const subscribers = this.#subscribers;
+      for (let at = 0; at < subscribers.length; at++) subscribers[at]?.next(event);
     }
   }
 
