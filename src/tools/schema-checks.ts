@@ -287,9 +287,13 @@ function tooSlow(owner: string, isForeign: boolean): AgentLoopError {
  * names the schema in errors. A check throws or rejects with `INVALID_CONFIG` where the schema cannot be compiled.
  */
 function unlimitedChecker(schema: JSONSchema, owner: string): ArgumentChecker {
+  let compiled: ValidateFunction | undefined;
   return (value) => {
+    if (compiled) return answer(compiled, value);
     const validate = compileJsonSchema(schema, owner);
-    return validate instanceof Promise ? validate.then((ready) => answer(ready, value)) : answer(validate, value);
+    if (validate instanceof Promise) return validate.then((ready) => answer(ready, value));
+    compiled = validate;
+    return answer(validate, value);
   };
 }
 

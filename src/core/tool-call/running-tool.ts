@@ -32,7 +32,7 @@ import { type ChangedOutcome, changeOutcome } from './ask-call.ts';
 import { CallContext, type CallNotes, type CallOwner, type CallTurn } from './call-context.ts';
 import type { Deadlines, Limited } from './call-limits.ts';
 import type { StartedCall } from './tool-plan.ts';
-import { completed, isCanceled, isToolResult, limited, sizeFlaw, type ToolCallDeps } from './tool-results.ts';
+import { completed, isCanceled, limited, resultFlaw, type ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 
 /** What the calls of a batch have in common. */
@@ -329,12 +329,9 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
   }
 
   #resultOf(answer: ToolResult): ToolResultRecord {
-    if (!isToolResult(answer)) {
-      if (DoneSignal.isInstance(answer)) return this.#thrown(new TaskComplete(answer.finalMessage));
-      return this.#failed(toolError('no_result'));
-    }
-    const tooLarge = sizeFlaw(answer.content);
-    if (tooLarge) return this.#failed(tooLarge);
+    const flaw = resultFlaw(answer);
+    if (flaw)
+      return DoneSignal.isInstance(answer) ? this.#thrown(new TaskComplete(answer.finalMessage)) : this.#failed(flaw);
     if (answer.success) return this.#succeeded(answer.content);
     const message =
       answer.error ?? (typeof answer.content === 'string' ? answer.content : 'the tool reports a failure');

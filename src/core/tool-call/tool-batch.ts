@@ -302,7 +302,7 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   }
 
   #add(draft: CommitDraft, record: PlannedRecord | TurnAnswered | ExtensionRecord): void {
-    recordBranchesOf(this.#deps, draft, record);
+    if (this.#deps.unstartedCalls.branches.length > 0) recordBranchesOf(this.#deps, draft, record);
     draft.add(record);
   }
 
@@ -354,7 +354,8 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     const starts = mayStart ? this.#line.takeUp(draft.after, planned) : noStarts;
     for (const record of planned) if (record.type === 'tool.result') this.#fail(record);
     const kept = this.#failure ? planned.filter(({ type }) => type === 'tool.result') : planned;
-    for (const record of kept) recordBranchesOf(this.#deps, draft, record);
+    if (this.#deps.unstartedCalls.branches.length > 0)
+      for (const record of kept) recordBranchesOf(this.#deps, draft, record);
     draft.addAll(kept);
     if (!this.#failure) return starts;
     for (const { callId } of starts) this.#line.busy.delete(callId);

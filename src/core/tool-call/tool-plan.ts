@@ -191,7 +191,6 @@ export function recordBranchesOf(
   draft: CommitDraft,
   record: PlannedRecord | TurnAnswered | ExtensionRecord,
 ): void {
-  if (unstartedCalls.branches.length === 0) return;
   const callId = record.type === 'turn.asked' ? record.question.callId : record.callId;
   if (callId !== undefined) recordBranches(draft, unstartedCalls.takeBranches(callId));
 }

@@ -1,5 +1,4 @@
 import {
-  type Content,
   type ErrorCode,
   type ReachedLimit,
   type TaskComplete,
@@ -179,22 +178,16 @@ export function limited(record: ToolResultRecord, reached: ReachedLimit | undefi
 
 const maxResultBytes = 8 * 1024 * 1024;
 
-/** Says that a result is too large for the journal. */
-export function sizeFlaw(content: Content): ToolError | undefined {
-  const length = typeof content === 'string' ? content.length : undefined;
-  if (length !== undefined && length * 3 <= maxResultBytes) return undefined;
+/** Why the answer of a tool is no result: it has not its form, or is too large for the journal. */
+export function resultFlaw(answer: ToolResult): ToolError | undefined {
+  const content: unknown = answer?.content;
+  if (typeof content === 'string' && content.length * 3 <= maxResultBytes) return undefined;
+  if (typeof content !== 'string' && !Array.isArray(content)) return toolError('no_result');
   const bytes = Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
-  if (bytes <= maxResultBytes) return undefined;
-  return toolError('too_large', { bytes, maxBytes: maxResultBytes });
+  return bytes > maxResultBytes ? toolError('too_large', { bytes, maxBytes: maxResultBytes }) : undefined;
 }
 
 /** Whether a call was stopped. */
 export function isCanceled(result: ToolResultRecord): boolean {
   return result.error?.code === 'CANCELED' || result.error?.code === 'TOOL_ABANDONED';
-}
-
-/** Whether a tool answered in the form of a result. */
-export function isToolResult(answer: ToolResult): boolean {
-  const content: unknown = answer?.content;
-  return typeof content === 'string' || Array.isArray(content);
 }
