@@ -145,6 +145,8 @@ export { partialJson } from '../src/extensions/structured-output/partial-output.
 export { StructuredOutput } from '../src/extensions/structured-output/structured-output.ts';
 export { parseXml } from '../src/extensions/structured-output/xml/parse-xml.ts';
 export { escapeText, toXml, xmlTemplate } from '../src/extensions/structured-output/xml/write-xml.ts';
+export { Sweep } from '../src/fleet/sweep.ts';
+export { FleetQueue } from '../src/fleet/turn-queue.ts';
 export { extendTimeline, type Timeline, timelineOf } from '../src/inspect/timeline.ts';
 export { loadClientSdk } from '../src/mcp/load-sdk.ts';
 export { askClient, type CallingClient } from '../src/mcp/server/ask-client.ts';
@@ -199,6 +201,7 @@ export { Replay } from '../src/replay/replay.ts';
 export { fileNameOf, idOfFileName } from '../src/stores/artifacts/folder-files.ts';
 export { cacheKeyHash } from '../src/stores/cache/cache-store.ts';
 export { messageStoreArguments } from '../src/stores/check-arguments.ts';
+export { mergedDelta } from '../src/stores/deltas.ts';
 export type { StateStoreOptions } from '../src/stores/factory.ts';
 export { formatJournal, parseJournal } from '../src/stores/journal-file.ts';
 export { LmdbDatabase, LmdbTable } from '../src/stores/lmdb/lmdb-database.ts';

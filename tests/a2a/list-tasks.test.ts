@@ -61,7 +61,10 @@ describe('a list of tasks', () => {
     expect([second.totalSize, limits.splice(0)]).toEqual([5, [3]]);
     const older = Buffer.from(`${tasks[3]?.status?.timestamp} ${ids[1]}`).toString('base64url');
     const same = await list({ pageSize: 2, pageToken: older });
-    expect([same.tasks, same.totalSize, limits]).toEqual([second.tasks, 5, [3, 1_000]]);
+    expect([same.tasks, same.totalSize, limits.splice(0)]).toEqual([second.tasks, 5, [3, 1_000]]);
+    const olderOfLast = Buffer.from(`${tasks[1]?.status?.timestamp} ${ids[3]}`).toString('base64url');
+    const last = await list({ pageSize: 2, pageToken: olderOfLast });
+    expect([last.tasks.map(({ id }) => id), last.totalSize, last.nextPageToken]).toEqual([[ids[4]], 5, '']);
   });
 
   it('moves a task to the front that goes on', async () => {

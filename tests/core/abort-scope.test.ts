@@ -52,6 +52,13 @@ describe('AbortScope', () => {
     }
   });
 
+  it('stays aborted when it is released after its parent was aborted, though nobody listened', () => {
+    const { top, child } = tree();
+    top.abort('enough');
+    child.release();
+    expect([child.aborted, child.reason]).toEqual([true, 'enough']);
+  });
+
   it('lets go of its parent when released, and can be aborted by hand then', () => {
     const { top, child } = tree();
     const heard: string[] = [];

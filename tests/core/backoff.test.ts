@@ -61,13 +61,14 @@ describe('a turn with a retry plan', () => {
   });
 
   it('H-32 doubles the pause after each failure, up to the longest, and shortens it by less than half', async () => {
-    const plan: RetryPlan = { attempts: 5, delayMs: 1_000, maxDelayMs: 3_000 };
-    const turn = bench.loop([away(), away(), away(), { text: 'Two.' }], { retryPlan: plan }).startTurn(question);
+    const plan: RetryPlan = { attempts: 7, delayMs: 1_000, maxDelayMs: 10_000 };
+    const steps = [...Array.from({ length: 5 }, () => away()), { text: 'Two.' }];
+    const turn = bench.loop(steps, { retryPlan: plan }).startTurn(question);
     const seen = watch(turn);
     await passing(turn.result());
     const waits = pauses(seen.events).map(({ waitMs }) => waitMs);
-    expect(waits).toHaveLength(3);
-    for (const [index, longest] of [1_000, 2_000, 3_000].entries()) {
+    expect(waits).toHaveLength(5);
+    for (const [index, longest] of [1_000, 2_000, 4_000, 8_000, 10_000].entries()) {
       expect(waits[index]).toBeGreaterThanOrEqual(longest / 2);
       expect(waits[index]).toBeLessThanOrEqual(longest);
     }

@@ -111,6 +111,18 @@ describe('a turn that is asked to pause', () => {
     expect(foldRecords([started, ...stamped])).toMatchObject({ suspendedMs: 100, suspendedAt: undefined });
   });
 
+  it('takes the time that it waited for others from the start of the turn, so that two such times are not added up', () => {
+    const started = startedRecord(bench.clock);
+    const waits = [100, 150, 120].map((waitedMs, index) => ({
+      type: 'x.queue' as const,
+      effects: { waitedMs },
+      seq: index + 2,
+      epoch: 1,
+      at: started.at + waitedMs,
+    }));
+    expect(foldRecords([started, ...waits])).toMatchObject({ suspendedMs: 150 });
+  });
+
   it('takes what it was told in the meantime along', async () => {
     const toolProviders = [
       plainTools({

@@ -139,8 +139,9 @@ describe('shareTurn', () => {
   });
 
   it('gives one who comes after the loss the records and the error', () => {
-    const { shared, source, notes, first } = callingExecution();
+    const { shared, source, say, notes, first } = callingExecution();
     const error = new AgentLoopError('FENCED', 'gone');
+    say('Hel');
     source.error(error);
     const late = watch(shared.events$);
     expect([first.end, late.end]).toEqual([{ error }, { error }]);

@@ -175,11 +175,23 @@ describe('chat completions', () => {
     expect(await store.list({ limit: 1 })).toEqual([]);
   });
 
-  it('an answer that ends at the limit of tokens has the reason length', async () => {
-    const step = { text: 'So far', finishReason: 'length' } as const;
+  it.each([
+    ['length', 'length'],
+    ['content_filter', 'content_filter'],
+  ] as const)('an answer that ends with %s has the reason %s', async (finishReason, finish) => {
+    const step = { text: 'So far', finishReason };
     const client = clientOf(serve([scripted([step, step], new InMemoryStateStore())]));
     const stream = await client.chat.completions.create({ model, messages: ask('Hi'), stream: true });
-    expect(await textOf(stream)).toMatchObject({ text: 'So far', finish: 'length' });
+    expect(await textOf(stream)).toMatchObject({ text: 'So far', finish });
+  });
+
+  it('takes as many messages as limits.maxMessages, and refuses one more by name', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([scripted([{ text: 'Yes.' }], store)], { limits: { maxMessages: 2 } }));
+    const create = (count: number) =>
+      client.chat.completions.create({ model, messages: Array.from({ length: count }, () => ask('Hi')).flat() });
+    await expect(create(3)).rejects.toMatchObject({ status: 400, param: 'messages' });
+    expect((await create(2)).choices[0]?.message.content).toBe('Yes.');
   });
 
   it('a text that the model says again is not sent twice; one that differs ends with an error', async () => {

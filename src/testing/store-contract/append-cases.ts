@@ -192,6 +192,19 @@ export const appendCases: ContractGroup = {
       },
     },
     {
+      title: 'records of an earlier owner, sent by the next one, are REWOUND: they are not its own',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await owner.append(note('two'), note('three'));
+        await expire(subject);
+        const next = await takeOver(subject, taskId);
+        for (const seqs of [[3], [2, 3], [3, 4]])
+          await refuses('REWOUND', () => next.send(seqs.map((seq) => next.stampAt(seq, note('other')))));
+        await next.append(note('four'));
+        assert.deepEqual((await subject.store.read(taskId)).slice(1).map(dataOf), ['two', 'three', 'four']);
+      },
+    },
+    {
       title: 'an append is written whole or not at all',
       async run(subject) {
         const { taskId, owner } = await beginHeld(subject);

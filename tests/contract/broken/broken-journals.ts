@@ -49,6 +49,14 @@ class DuplicatesAreRewound extends InMemoryStateStore {
   }
 }
 
+class TakesOthersForItsOwn extends InMemoryStateStore {
+  override append(lease: Lease, records: Records, options: AppendOptions): void {
+    const last = records.at(-1)?.seq ?? 0;
+    swallow('REWOUND', () => super.append(lease, last <= lease.seq ? records : [], options));
+    if (last > lease.seq) super.append(lease, records, options);
+  }
+}
+
 class RecordByRecord extends InMemoryStateStore {
   override append(lease: Lease, records: Records, options: AppendOptions): void {
     for (const record of records) super.append(lease, [record], options);
@@ -222,6 +230,11 @@ export const brokenJournals: readonly BrokenStore[] = [
     'a duplicate is an error',
     'pipelined appends sent again from a failed one on complete the journal',
     DuplicatesAreRewound,
+  ),
+  broken(
+    'a record of an earlier owner counts as sent before',
+    'records of an earlier owner, sent by the next one, are REWOUND: they are not its own',
+    TakesOthersForItsOwn,
   ),
   broken('half an append', 'an append is written whole or not at all', RecordByRecord),
   broken(

@@ -165,14 +165,16 @@ describe('keepLease', () => {
   });
 
   it('takes no answer that comes after it was left', () => {
-    const { renewed } = keeping({
+    const { renewed, called } = keeping({
       source: '    - 300ms |',
       renewals: ({ cold }) => [cold('50ms a')],
       out: '       ',
       leave: '     - 119ms !',
       subscribed: '^ 119ms !',
+      wanted: [110],
     });
     expect(renewed).toEqual([100]);
+    expect(called).toEqual([]);
   });
 });
 
