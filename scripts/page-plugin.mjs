@@ -1,7 +1,23 @@
 // Pages in the package: `import { script, style, version } from './page/main.tsx?page'` gives the bundle of that file and of the styles that it imports.
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { build } from 'esbuild';
+
+/** The chat page uses the lexer of marked alone. What stands after it has effects when it is loaded, so that a bundler keeps it: it is left out here. */
+const lexerPlugin = {
+  name: 'lexer',
+  setup: ({ onLoad }) => onLoad({ filter: /[\\/]marked\.esm\.js$/ }, ({ path }) => ({ contents: lexerOf(path) })),
+};
+
+function lexerOf(path) {
+  const text = readFileSync(path, 'utf8');
+  const [, lexer] = /([\w$]+) as Lexer\b/.exec(text) ?? [];
+  const [, renderer] = /([\w$]+) as Renderer\b/.exec(text) ?? [];
+  const end = text.indexOf(`var ${renderer}=class{`);
+  if (!lexer || end < text.indexOf(`${lexer}=class`)) throw new Error(`${path} is not as lexerOf expects it`);
+  return `${text.slice(0, end)}export { ${lexer} as Lexer };`;
+}
 
 export const pagePlugin = { name: 'page', setup };
 
@@ -25,6 +41,7 @@ function setup({ onResolve, onLoad }) {
       jsxImportSource: 'preact',
       legalComments: 'none',
       logLevel: 'warning',
+      plugins: [lexerPlugin],
     });
     const textOf = (extension) => outputFiles.find((file) => file.path.endsWith(extension))?.text ?? '';
     const [script, style] = [textOf('.js'), textOf('.css')];

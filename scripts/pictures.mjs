@@ -1,12 +1,13 @@
-// Takes the pictures of the docs again, into docs/pictures: the chat page, and what the command prints on a terminal. Needs
+// Takes the pictures of the docs again, into docs/pictures: the chat page, the inspector, and what the command prints on a terminal. Needs
 // `npm run build`, chromium, and `script` of util-linux, which lends the command a terminal.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { crc32, deflateSync, inflateSync } from 'node:zlib';
 import { chromium } from 'playwright-core';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -123,7 +124,19 @@ async function takeChat(browser) {
     if (text.startsWith('What')) await page.getByRole('button', { name: 'Send' }).waitFor();
   }
   await page.getByRole('button', { name: 'Approve' }).waitFor();
-  await page.screenshot({ path: join(pictures, 'chat.png') });
+  keep('chat', await page.screenshot());
+  server.kill('SIGTERM');
+  await once(server, 'exit');
+}
+
+async function takeInspector(browser, taskId) {
+  const { child: server, url } = await serving([command, 'inspect', '--store', store], /http:\/\/127\.0\.0\.1:\S+/);
+  const page = await browser.newPage({ viewport: { width: 1000, height: 660 }, colorScheme: 'light' });
+  await page.goto(url);
+  await page.locator('a.task.row').first().waitFor();
+  await page.locator(`a[href*="${taskId}"]`).click();
+  await page.locator('.bar').first().waitFor();
+  keep('inspector', await page.screenshot());
   server.kill('SIGTERM');
   await once(server, 'exit');
 }
@@ -131,7 +144,101 @@ async function takeChat(browser) {
 async function takeTerminal(browser, name, lines) {
   const page = await browser.newPage({ viewport: { width: 900, height: 200 } });
   await page.setContent(pageOf(lines));
-  await page.locator('pre').screenshot({ path: join(pictures, `${name}.png`) });
+  keep(name, await page.locator('pre').screenshot());
+}
+
+/** Writes a picture with a palette of at most 256 colors, a third as large as the browser's. */
+function keep(name, png) {
+  const chunks = chunksOf(png);
+  const header = chunks.find(({ type }) => type === 'IHDR').data;
+  const [columns, rows, channels] = [header.readUInt32BE(0), header.readUInt32BE(4), header[9] === 6 ? 4 : 3];
+  const pixels = unfiltered(
+    inflateSync(Buffer.concat(chunks.filter(({ type }) => type === 'IDAT').map(({ data }) => data))),
+    {
+      rows,
+      bytes: columns * channels,
+      channels,
+    },
+  );
+  const counts = new Map();
+  // Neighbors of a color that differ in the last bits are one.
+  const colorAt = (at) => ((pixels[at] & 0xf8) << 16) | ((pixels[at + 1] & 0xf8) << 8) | (pixels[at + 2] & 0xf8);
+  for (let at = 0; at < pixels.length; at += channels) counts.set(colorAt(at), (counts.get(colorAt(at)) ?? 0) + 1);
+  const palette = [...counts]
+    .sort((one, other) => other[1] - one[1])
+    .slice(0, 256)
+    .map(([color]) => color);
+  const near = new Map(palette.map((color, index) => [color, index]));
+  const indexOf = (color) => {
+    if (!near.has(color)) near.set(color, nearest(palette, color));
+    return near.get(color);
+  };
+  const lines = Buffer.alloc(rows * (columns + 1));
+  const exact = palette.map(() => undefined);
+  for (let at = 0, to = 0; at < pixels.length; at += channels, to++) {
+    const index = indexOf(colorAt(at));
+    exact[index] ??= [pixels[at], pixels[at + 1], pixels[at + 2]];
+    lines[Math.floor(to / columns) * (columns + 1) + 1 + (to % columns)] = index;
+  }
+  const head = Buffer.from(header);
+  head[9] = 3;
+  const colors = Buffer.from(exact.flatMap((color) => color ?? [0, 0, 0]));
+  const parts = [chunkOf('IHDR', head), chunkOf('PLTE', colors), chunkOf('IDAT', deflateSync(lines, { level: 9 }))];
+  writeFileSync(
+    join(pictures, `${name}.png`),
+    Buffer.concat([png.subarray(0, 8), ...parts, chunkOf('IEND', Buffer.alloc(0))]),
+  );
+}
+
+function chunksOf(png) {
+  const chunks = [];
+  for (let at = 8; at < png.length; ) {
+    const length = png.readUInt32BE(at);
+    chunks.push({ type: png.toString('latin1', at + 4, at + 8), data: png.subarray(at + 8, at + 8 + length) });
+    at += length + 12;
+  }
+  return chunks;
+}
+
+function chunkOf(type, data) {
+  const body = Buffer.concat([Buffer.from(type, 'latin1'), data]);
+  const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+  length.writeUInt32BE(data.length);
+  sum.writeUInt32BE(crc32(body));
+  return Buffer.concat([length, body, sum]);
+}
+
+/** The lines of a PNG without the filters that each begins with (RFC 2083, 6). */
+function unfiltered(data, { rows, bytes, channels }) {
+  const pixels = Buffer.alloc(rows * bytes);
+  for (let row = 0; row < rows; row++) {
+    const filter = data[row * (bytes + 1)];
+    for (let at = 0; at < bytes; at++) {
+      const here = row * bytes + at;
+      const left = at < channels ? 0 : pixels[here - channels];
+      const up = row === 0 ? 0 : pixels[here - bytes];
+      const corner = row === 0 || at < channels ? 0 : pixels[here - bytes - channels];
+      const [toLeft, toUp, toCorner] = [
+        Math.abs(up - corner),
+        Math.abs(left - corner),
+        Math.abs(left + up - 2 * corner),
+      ];
+      const paeth = toLeft <= toUp && toLeft <= toCorner ? left : toUp <= toCorner ? up : corner;
+      const guess = [0, left, up, (left + up) >> 1, paeth][filter];
+      pixels[here] = data[row * (bytes + 1) + 1 + at] + guess;
+    }
+  }
+  return pixels;
+}
+
+function nearest(palette, color) {
+  const parts = (of) => [of >> 16, (of >> 8) & 0xff, of & 0xff];
+  const [red, green, blue] = parts(color);
+  const distance = (of) => {
+    const [r, g, b] = parts(of);
+    return (r - red) ** 2 + (g - green) ** 2 + (b - blue) ** 2;
+  };
+  return palette.reduce((best, each, index) => (distance(each) < distance(palette[best]) ? index : best), 0);
 }
 
 mkdirSync(pictures, { recursive: true });
@@ -145,6 +252,7 @@ try {
   const [, taskId] = /"taskId":"([^"]+)"/.exec(terminal('tasks', '--json', '--store', store).map(textOf).join('\n'));
   await takeTerminal(browser, 'timeline', terminal('show', taskId, '--store', store));
   await takeTerminal(browser, 'demo', between(terminal('demo'), /^❯/, /trace of the resumed turn/));
+  await takeInspector(browser, taskId);
   await takeChat(browser);
 } finally {
   await browser.close();

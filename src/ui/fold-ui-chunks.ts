@@ -81,7 +81,11 @@ export class UIMessageFold implements FoldedTurn {
         break;
       }
       case 'tool-output-error':
-        this.#settle(chunk.toolCallId, { state: 'output-error', errorText: chunk.errorText }, true);
+        this.#settle(
+          chunk.toolCallId,
+          { state: 'output-error', errorText: chunk.errorText, resultProviderMetadata: chunk.providerMetadata },
+          true,
+        );
         break;
       case 'tool-output-denied':
         this.#settle(chunk.toolCallId, { state: 'output-denied' }, false);

@@ -21,6 +21,6 @@ export {
 export type { Added, FetchHandler, HandlerLimits, HandlerOptions } from './handler-options.ts';
 export { type PlainEvent, plainEvents } from './plain-events.ts';
 export { type StreamOptions, sentenceOf } from './stream-options.ts';
-export type { UIChunk, UIMessageMetadata, UIResult, UITool, UIVoid } from './ui-chunks.ts';
+export type { UICallError, UIChunk, UIMessageMetadata, UIResult, UITool, UIVoid } from './ui-chunks.ts';
 export { type UIMessageOptions, uiMessageChunks } from './ui-message-chunks.ts';
 export { type UIMessageHandlerOptions, uiMessageHandler } from './ui-message-handler.ts';

@@ -9,6 +9,8 @@ export interface UIMessageMetadata {
   readonly reason?: string;
   /** The code of the error of a turn that failed or was lost. */
   readonly code?: string;
+  /** The sentence for it. */
+  readonly errorText?: string;
   /** On a turn that was lost: whether it can be followed again. */
   readonly retryable?: boolean;
   readonly usage?: Usage;
@@ -35,6 +37,11 @@ export interface UIResult {
   readonly providerExecuted: true;
 }
 
+/** Why a call failed: the code of its error, `CANCELED` where the turn was stopped. `useChat` keeps it as `resultProviderMetadata`. */
+export interface UICallError {
+  readonly providerMetadata: { readonly millrace: { readonly code: string } };
+}
+
 /** Marks a part whose text is void, at clients that cannot remove it. */
 export type UIVoid = { readonly providerMetadata?: { readonly millrace: { readonly void: true } } };
 
@@ -55,7 +62,7 @@ export type UIChunk =
   | { readonly type: 'tool-input-delta'; readonly toolCallId: string; readonly inputTextDelta: string }
   | ({ readonly type: 'tool-input-available'; readonly input: unknown } & UITool)
   | ({ readonly type: 'tool-output-available'; readonly output: unknown; readonly preliminary?: true } & UIResult)
-  | ({ readonly type: 'tool-output-error'; readonly errorText: string } & UIResult)
+  | ({ readonly type: 'tool-output-error'; readonly errorText: string } & UICallError & UIResult)
   | { readonly type: 'tool-output-denied'; readonly toolCallId: string }
   | {
       readonly type: 'tool-approval-request';

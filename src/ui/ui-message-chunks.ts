@@ -1,4 +1,4 @@
-import { type AgentEvent, invalidConfig, shownValue } from '../core/contracts/index.ts';
+import { type AgentEvent, type ErrorCode, invalidConfig, shownValue } from '../core/contracts/index.ts';
 import type { ShownEnd, ShownQuestion, ShownStep, VoidStep } from './shown-steps.ts';
 import { isRetryableCode, type Shown, type StreamOptions, shownOf } from './stream-options.ts';
 import { TurnReader } from './turn-reader.ts';
@@ -86,7 +86,7 @@ export class UIMessageEncoder {
         const { id: toolCallId, code, output = null } = step;
         if (code === 'TOOL_REJECTED') return [{ type: 'tool-output-denied', toolCallId }];
         if (code === undefined) return [{ type: 'tool-output-available', toolCallId, output, ...dynamic }];
-        return [{ type: 'tool-output-error', toolCallId, errorText: this.#shown.errorText({ code }), ...dynamic }];
+        return [this.#failed(toolCallId, code)];
       }
       case 'void':
         return this.#void(step);
@@ -128,9 +128,14 @@ export class UIMessageEncoder {
       if (at !== -1) this.#ends.splice(at, 1);
       if (this.#open.delete(id) || at !== -1) chunks.push({ type, id, providerMetadata });
     }
-    const errorText = this.#shown.errorText({ code: 'TOOL_SKIPPED' });
-    for (const toolCallId of calls) chunks.push({ type: 'tool-output-error', toolCallId, errorText, ...dynamic });
+    for (const toolCallId of calls) chunks.push(this.#failed(toolCallId, 'TOOL_SKIPPED'));
     return [...chunks, ...fresh.flatMap((step) => this.#chunks(step))];
+  }
+
+  #failed(toolCallId: string, code: ErrorCode): UIChunk {
+    const providerMetadata = { millrace: { code } };
+    const errorText = this.#shown.errorText({ code });
+    return { type: 'tool-output-error', toolCallId, errorText, providerMetadata, ...dynamic };
   }
 
   #question(question: ShownQuestion): readonly UIChunk[] {
@@ -152,7 +157,7 @@ export class UIMessageEncoder {
       taskId,
       ...(isLost ? {} : { state }),
       ...(reason === undefined ? {} : { reason }),
-      ...(code === undefined ? {} : { code }),
+      ...(code === undefined ? {} : { code, errorText: this.#shown.errorText({ code }) }),
       ...(isLost && code !== undefined ? { retryable: isRetryableCode(code) } : {}),
       ...(usage ? { usage } : {}),
       ...(cursor === undefined ? {} : { cursor }),

@@ -2,7 +2,6 @@ import { AgentLoopError, type Message, type StoredMessage, type ToolMessage, tex
 import type { Chat } from './chats.ts';
 import { type FoldedTurn, foldUIChunks } from './fold-ui-chunks.ts';
 import type { ResolvedHandler } from './handler-options.ts';
-import { notFound } from './requests.ts';
 import { parsedArguments } from './shown-question.ts';
 import type { UIChunk } from './ui-chunks.ts';
 import { uiMessageChunks } from './ui-message-chunks.ts';
@@ -15,9 +14,12 @@ interface UIMessage {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
+/** How many turns are read from their journals, the newest ones. */
+const mostReplayed = 50;
+
 /**
  * The messages of a chat: those of turns that have ended, as their streams gave them, and what the user said in the turn that is open, whose stream gives the rest.
- * The last `maxMessages` ones. Errors: `Refusal` with 404 where there are none.
+ * The last `maxMessages` ones; none for a chat that is new. Cost: the messages, and the journals of the newest 50 turns.
  */
 export async function storedMessages(handler: ResolvedHandler, chat: Chat): Promise<readonly UIMessage[]> {
   const { messages: store, maxMessages, store: journal } = handler;
@@ -28,9 +30,10 @@ export async function storedMessages(handler: ResolvedHandler, chat: Chat): Prom
   const [first] = given;
   const waiting = first?.type === 'turn.started' ? first.messages : [];
   const shown: UIMessage[] = [];
-  for (const turn of turnsOf(stored)) shown.push(...(await messagesOf(handler, turn)));
+  const turns = turnsOf(stored);
+  for (const [index, turn] of turns.entries())
+    shown.push(...(await messagesOf(handler, turn, index >= turns.length - mostReplayed)));
   const asked = waiting.flatMap((message, index) => userMessage(message, `${open?.taskId}-${index}`));
-  if (shown.length + asked.length === 0) throw notFound();
   return [...shown, ...asked];
 }
 
@@ -51,12 +54,17 @@ function turnsOf(stored: readonly StoredMessage[]): readonly StoredTurn[] {
 }
 
 /**
- * What the user said, and one message with all that the turn answered: its stream again, folded. Of a turn whose journal is not kept any more that is made of the
- * messages.
+ * What the user said, and one message with all that the turn answered: its stream again, folded. Of an old turn, and of one whose journal is not kept any more,
+ * that is made of the messages.
  */
-async function messagesOf(handler: ResolvedHandler, { taskId, messages }: StoredTurn): Promise<readonly UIMessage[]> {
+async function messagesOf(
+  handler: ResolvedHandler,
+  { taskId, messages }: StoredTurn,
+  isNew: boolean,
+): Promise<readonly UIMessage[]> {
   const users = messages.flatMap(({ id, message }) => userMessage(message, id));
-  const { metadata, parts } = (await replayed(handler, taskId)) ?? madeOf(handler, taskId, messages);
+  const folded = isNew ? await replayed(handler, taskId) : undefined;
+  const { metadata, parts } = folded ?? madeOf(handler, taskId, messages);
   if (parts.length === 0) return users;
   return [...users, { id: taskId, role: 'assistant', parts, metadata }];
 }

@@ -1,14 +1,13 @@
 // Bundles the harness, which is TypeScript like what it tests, and runs it.
-import { execFileSync } from 'node:child_process';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { bundle } from '../bundle.mjs';
 
 process.chdir(fileURLToPath(new URL('../..', import.meta.url)));
 const folder = join('node_modules', '.cache', 'millrace-crash');
-const bundle = join(folder, 'main.mjs');
-const options = ['--bundle', '--platform=node', '--format=esm', '--packages=external', '--log-level=warning'];
-execFileSync(join('node_modules', '.bin', 'esbuild'), ['tests/crash/main.ts', ...options, `--outfile=${bundle}`]);
+const outfile = join(folder, 'main.mjs');
+await bundle({ entryPoints: ['tests/crash/main.ts'], outfile });
 // What the Redis store reads from beside itself.
 cpSync('src/stores/redis/lua', join(folder, 'lua'), { recursive: true });
-await import(pathToFileURL(bundle).href);
+await import(pathToFileURL(outfile).href);

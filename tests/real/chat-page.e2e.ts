@@ -197,6 +197,7 @@ describeReal(['chromium'], 'the chat page', () => {
     await page.keyboard.press('Escape');
     await page.locator('.assistant .note', { hasText: 'Stopped.' }).waitFor();
     await ready();
+    expect(await page.locator('.tool').last().textContent()).toBe('waitStopped');
     expect(await field().evaluate((element) => document.activeElement === element)).toBe(true);
     expect(faults).toEqual([]);
   });
@@ -280,6 +281,7 @@ describeReal(['chromium'], 'the chat page', () => {
     expect(await page.locator('.message').count()).toBe(2);
     await page.reload();
     await page.locator('.message.user').waitFor();
+    await page.getByRole('alert').getByText('Something went wrong.').waitFor();
     await ask('hello');
     expect((await texts()).at(-1)).toBe('All is done.');
     expect(await page.content()).not.toContain('SECRET');

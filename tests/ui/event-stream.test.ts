@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type AgentEvent, AgentLoopError, agent, InMemoryStateStore } from 'millrace';
 import { gate, openResources, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import {
+  sentenceOf,
   toAgUI,
   toAgUIResponse,
   toSSE,
@@ -121,10 +122,11 @@ describe('streams of a turn', () => {
 
   it('V-07 says with metadata before the error that a lost turn can be followed again', async () => {
     const lost = throwError(() => new AgentLoopError('FENCED', 'internal words'));
+    const errorText = sentenceOf({ code: 'FENCED' });
     const chunks = lines(await textOf(toUIMessageStream(lost))).map(({ data }) => data);
     expect(chunks).toEqual([
-      { type: 'message-metadata', messageMetadata: { taskId: '', code: 'FENCED', retryable: true } },
-      { type: 'error', errorText: expect.any(String) },
+      { type: 'message-metadata', messageMetadata: { taskId: '', code: 'FENCED', errorText, retryable: true } },
+      { type: 'error', errorText },
     ]);
     const events = lines(await toSSEResponse(lost).text());
     expect(events).toMatchObject([{ event: 'end', data: { state: 'lost', code: 'FENCED', retryable: true } }]);

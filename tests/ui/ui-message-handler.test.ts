@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent, agentTools, budget, InMemoryStateStore, tool } from 'millrace';
 import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import type { ReadOptions } from 'millrace/types';
 import { type UIMessageHandlerOptions, uiMessageHandler } from 'millrace/ui';
 import { approval, ChatClient, chunksOf, codeOf, said, scopeOf } from './chat-client.ts';
 import { type FoldedMessage, foldedOf } from './fold-ui-message.ts';
@@ -261,7 +262,8 @@ describe('uiMessageHandler', () => {
     };
     const [own, unknown] = [await asked('c', id), await asked('nowhere', 'no-task/1:0')];
     expect(own).toEqual(unknown);
-    expect(own.map(([status]) => status)).toEqual([204, 404, 404, 404, 404]);
+    expect(own.map(([status]) => status)).toEqual([204, 200, 404, 404, 404]);
+    expect(own[1]?.[1]).toBe('[]');
     expect(JSON.stringify(await store.read(id.split('/')[0] ?? ''))).toBe(before);
     expect([(await store.list()).length, runs()]).toEqual([1, 0]);
     for (const question of [`${id}9`, id.replace('/', '/x'), 'nonsense'])
@@ -316,6 +318,50 @@ describe('uiMessageHandler', () => {
     ]);
   });
 
+  it('says of a call of a turn that was stopped that it was cancelled, live and from the store', async () => {
+    const held = gate();
+    const slow = tool({
+      name: 'slow',
+      description: 'Is slow.',
+      parameters: { type: 'object' },
+      execute: (_, { signal }) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason));
+          void held.pass();
+        }),
+    });
+    const { client } = made([call('slow')], { agent: { tools: [slow] } });
+    const response = await client.post('c', said('m1', 'Go.'));
+    await held.reached;
+    expect((await client.ask('POST', '/c/stop')).status).toBe(204);
+    const chunks = await chunksOf(response);
+    const providerMetadata = { millrace: { code: 'CANCELED' } };
+    expect(chunks).toContainEqual(expect.objectContaining({ type: 'tool-output-error', providerMetadata }));
+    const [, { parts }] = await (await client.ask('GET', '/c/messages')).json();
+    expect(parts).toContainEqual(
+      expect.objectContaining({ state: 'output-error', resultProviderMetadata: providerMetadata }),
+    );
+  });
+
+  it('reads the journals of the newest 50 turns for the messages of a chat, and makes older ones of their messages', async () => {
+    const read: string[] = [];
+    class Counted extends InMemoryStateStore {
+      override read(taskId: string, options?: ReadOptions) {
+        read.push(taskId);
+        return super.read(taskId, options);
+      }
+    }
+    const steps = Array.from({ length: 60 }, (_, index) => ({ text: `Answer ${index}.` }));
+    const { client } = made(steps, { store: new Counted() });
+    for (let index = 0; index < 60; index++)
+      await (await client.post('c', said(`m${index}`, `Question ${index}`))).text();
+    read.length = 0;
+    const messages: readonly FoldedMessage[] = await (await client.ask('GET', '/c/messages')).json();
+    expect([messages.length, new Set(read).size]).toEqual([120, 50]);
+    const texts = messages.map(({ parts }) => parts.find(({ type }) => type === 'text')?.text);
+    expect(texts).toEqual(steps.flatMap(({ text }, index) => [`Question ${index}`, text]));
+  });
+
   it('gives a rejected call as denied and a turn that failed with its code, as their streams did', async () => {
     const { client } = made([call('refund'), { text: 'Then not.' }, { error: new Error('SECRET') }]);
     const message = await folded(await client.post('c', said('m1', 'Refund.')));
@@ -329,7 +375,7 @@ describe('uiMessageHandler', () => {
       { id: 'm1' },
       { parts: [{ type: 'step-start' }, denied, { type: 'step-start' }, { text: 'Then not.' }] },
       { id: 'm2' },
-      { metadata: { state: 'failed', code: 'PROVIDER_FAILED' } },
+      { metadata: { state: 'failed', code: 'PROVIDER_FAILED', errorText: 'Something went wrong.' } },
     ]);
   });
 

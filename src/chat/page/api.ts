@@ -39,13 +39,7 @@ export class Api {
 
   /** The messages of a chat; none for one that the server does not know. */
   async messages(chat: string, signal: AbortSignal): Promise<readonly Message[]> {
-    try {
-      const response = await this.#ask(`/${encodeURIComponent(chat)}/messages`, { signal });
-      return await response.json();
-    } catch (error) {
-      if (error instanceof RefusedError && error.status === 404) return [];
-      throw error;
-    }
+    return (await this.#ask(`/${encodeURIComponent(chat)}/messages`, { signal })).json();
   }
 
   /** The stream of what a post starts or continues. */

@@ -199,8 +199,8 @@ export class Conversation {
   async #settle(): Promise<void> {
     if (this.#live || this.messages.at(-1)?.role !== 'assistant')
       this.messages = await this.#again(() => this.#api.messages(this.id, this.#left.signal));
-    const { state } = this.messages.at(-1)?.metadata ?? {};
-    if (state === 'failed' || state === 'rejected') this.failure = { text: 'The answer failed.', canRetry: true };
+    const { errorText } = this.messages.at(-1)?.metadata ?? {};
+    if (typeof errorText === 'string') this.failure = { text: errorText, canRetry: true };
     await this.#end();
   }
 

@@ -24,7 +24,7 @@ export function toolState(part: Part, { isOpen, isAsking }: { isOpen: boolean; i
     case 'output-available':
       return part['preliminary'] === true ? (isOpen ? 'running' : 'stopped') : 'done';
     case 'output-error':
-      return 'failed';
+      return Object(part['resultProviderMetadata']).millrace?.code === 'CANCELED' ? 'stopped' : 'failed';
     case 'output-denied':
       return 'refused';
     case 'input-streaming':
@@ -64,7 +64,7 @@ export function ToolView({ part, state, agents }: ToolProps) {
       ) : (
         <div class="line">{line}</div>
       )}
-      {typeof errorText === 'string' && <p class="tool-error">{visibleText(errorText)}</p>}
+      {state === 'failed' && <p class="tool-error">{visibleText(String(errorText))}</p>}
       {agents.map((agent) => (
         <p class="agent" key={agent.id}>
           <span class="agent-name">{visibleText(agent.agentId)}</span>{' '}

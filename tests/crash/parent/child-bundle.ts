@@ -25,7 +25,7 @@ export class ChildBundle {
     symlinkSync(join(process.cwd(), 'node_modules'), join(this.#folder, 'node_modules'));
     cpSync(join(sources, 'src/stores/redis/lua'), join(this.#folder, 'lua'), { recursive: true });
     // The small packages are bundled: finding them at each start costs more than running them.
-    const large = [
+    const external = [
       'lmdb',
       'ioredis',
       'pg',
@@ -37,23 +37,17 @@ export class ChildBundle {
       '@bufbuild/protobuf',
     ];
     // For packages in the old format, which ask for modules of Node.js at run time.
-    const require =
-      'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);';
-    const options = [
-      '--bundle',
-      '--splitting',
-      '--platform=node',
-      '--format=esm',
-      '--log-level=warning',
-      `--banner:js=${require}`,
-    ];
-    execFileSync(join('node_modules', '.bin', 'esbuild'), [
-      join(sources, entry),
-      ...options,
-      ...large.map((name) => `--external:${name}`),
-      '--out-extension:.js=.mjs',
-      `--outdir=${this.#folder}`,
-    ]);
+    const js = 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);';
+    const options = {
+      entryPoints: [join(sources, entry)],
+      splitting: true,
+      packages: 'bundle',
+      external,
+      banner: { js },
+      outExtension: { '.js': '.mjs' },
+      outdir: this.#folder,
+    };
+    execFileSync(process.execPath, ['tests/bundle.mjs', JSON.stringify(options)]);
   }
 
   remove(): void {

@@ -39,12 +39,11 @@ export class ChildPrograms {
   #bundle(program: string): string {
     const known = this.#bundles.get(program);
     if (known !== undefined) return known;
-    const bundle = join(this.#folder, `${program}.mjs`);
-    const entry = join(this.#sources, `${program}.ts`);
-    const options = ['--bundle', '--platform=node', '--format=esm', '--packages=external', '--log-level=warning'];
-    execFileSync(join('node_modules', '.bin', 'esbuild'), [entry, ...options, `--outfile=${bundle}`]);
-    this.#bundles.set(program, bundle);
-    return bundle;
+    const outfile = join(this.#folder, `${program}.mjs`);
+    const options = { entryPoints: [join(this.#sources, `${program}.ts`)], outfile };
+    execFileSync(process.execPath, ['tests/bundle.mjs', JSON.stringify(options)]);
+    this.#bundles.set(program, outfile);
+    return outfile;
   }
 }
 

@@ -10,8 +10,7 @@ export default function Page() {
     const id = localStorage.getItem('chat') ?? crypto.randomUUID();
     localStorage.setItem('chat', id);
     void fetch(`/api/chat/${id}/messages`)
-      // A new chat is a 404.
-      .then((response) => (response.ok ? response.json() : []))
+      .then((response) => response.json())
       .then((messages) => setChat({ id, messages }));
   }, []);
   return chat ? <Chat {...chat} /> : <p>Loading…</p>;
