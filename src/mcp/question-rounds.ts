@@ -1,5 +1,4 @@
 import { pathToFileURL } from 'node:url';
-import { isDeepStrictEqual } from 'node:util';
 import type {
   CreateMessageResult,
   ElicitRequest,
@@ -7,7 +6,7 @@ import type {
   InputRequiredResult,
   ListRootsResult,
 } from '@modelcontextprotocol/client';
-import { AgentLoopError, type AskOptions, type ToolContext } from '../core/contracts/index.ts';
+import { AgentLoopError, type AskOptions, stableJson, type ToolContext } from '../core/contracts/index.ts';
 import { askUser } from './ask-user.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { McpServerOptions } from './mcp-options.ts';
@@ -145,7 +144,7 @@ export class QuestionRounds {
     for (const [key, request] of requests) {
       const params = this.#elicitationIn(request);
       if (!params) continue;
-      const known = reusable.findIndex((each) => each.key === key && isDeepStrictEqual(each.request, request));
+      const known = reusable.findIndex((each) => each.key === key && stableJson(each.request) === stableJson(request));
       const [reused] = known === -1 ? [] : reusable.splice(known, 1);
       const response = reused?.response ?? (await this.#ask(params, round));
       inputResponses[key] = response;

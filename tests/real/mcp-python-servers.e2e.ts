@@ -38,10 +38,10 @@ class PythonServer implements SdkServer {
   readonly #start: () => Promise<RealProcess | undefined>;
   #process: RealProcess | undefined;
 
-  constructor([kind, way]: Row, port: number) {
+  constructor([kind, way]: Row, port: number, more: Readonly<Record<string, string>> = {}) {
     this.#ledger = join(mkdtempSync(join(tmpdir(), 'mcp-python-')), 'ledger');
     const { bin = 'python3' } = realPart('mcp-python');
-    const env = { LEDGER: this.#ledger };
+    const env = { LEDGER: this.#ledger, ...more };
     const url = `http://127.0.0.1:${port}/mcp`;
     this.options = way === 'http' ? { url } : { command: bin, args: [script, kind, way], env };
     this.#start = async () => {
@@ -187,3 +187,45 @@ for (const row of rows) {
     );
   });
 }
+
+describeReal(['mcp-python'], 'a server of 2026-07-28 that is restarted while a question waits', () => {
+  const programs = new ChildPrograms('tests/mcp/children');
+  const stores = new TemporaryStores();
+  let server: PythonServer | undefined;
+  let tools: McpTools | undefined;
+
+  afterEach(async () => {
+    await Promise.all([tools?.close(), server?.close()]);
+  });
+  afterAll(async () => {
+    await Promise.all([programs.clear(), stores.clear()]);
+  });
+
+  it.each([
+    ['takes the answer where its processes share a key', { STATE_KEY: 'k'.repeat(32) }, 1],
+    ['starts the call anew with the answer where it cannot read the state of the process before', {}, 2],
+  ])('P-02 %s', async (_, env: Readonly<Record<string, string>>, starts) => {
+    server = new PythonServer(['mcp', 'http'], await freePort(), env);
+    await server.start();
+    const path = stores.path();
+    const child = programs.start(
+      'asked-turn',
+      JSON.stringify({ ...server.options, protocol: 'auto' }),
+      path,
+      'it__ask',
+    );
+    expect(await nextMessage(child)).toEqual(['input-required', undefined]);
+    await kill(child);
+    await server.close();
+    await server.start();
+    tools = toolsOf(server, { protocol: 'auto' });
+    const provider = scriptedLLM([{ text: 'Done.' }]);
+    const config = { agentId: 'assistant', llmProvider: provider, toolProviders: [tools], leaseMs: 1_000 };
+    const durable = { ...config, taskStateStore: stores.open({ path }) };
+    const answers = { '1:0': { name: 'Ada' } };
+    const resumed = AgentLoop.resume('t', durable, { answers, onBusy: 'wait' });
+    expect(await resumed.result()).toMatchObject({ status: 'completed', text: 'Done.' });
+    expect(provider.calls[0]?.messages.at(-1)).toMatchObject({ role: 'tool', content: 'accept: Ada' });
+    expect(server.count('ask begins')).toBe(starts);
+  });
+});
