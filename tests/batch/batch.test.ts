@@ -292,6 +292,21 @@ describe('retries of a batch', () => {
     expect(model.prompts).toHaveLength(4);
   });
 
+  it('with a store ask the model again that called the finish tool with wrong arguments only', async () => {
+    const call = (topic: string) => ({ toolCalls: [{ name: '__finish__', arguments: { topic } }] });
+    const model = scriptedLLM([call('bad'), call('bad'), call('bad'), call('invoice')]);
+    const outputSchema = z.object({ topic: z.enum(['invoice']) });
+    const clerk = agent({
+      provider: model,
+      taskStateStore: new InMemoryStateStore(),
+      enableTracing: false,
+      outputSchema,
+    });
+    const { rows } = await ran(['x'], { agent: clerk, retry: { attempts: 3, delayMs: 0 } });
+    expect(rows).toMatchObject([{ status: 'completed', attempts: 2, value: { topic: 'invoice' } }]);
+    expect(model.calls).toHaveLength(4);
+  });
+
   it('with a store continue from the last good record: calls that succeeded are not made again', async () => {
     let calls = 0;
     let looks = 0;

@@ -28,8 +28,8 @@ interface RetryTaskOptions {
  * Writes the journal of a new task that continues a failed or cancelled one from its last good record; `AgentLoop.resume` runs it. Where the
  * new task is there already, nothing is written. Child turns of calls that are made again are continued in the same way.
  *
- * Kept are all records up to the model call that failed, or to the answer whose calls failed: of those the calls that succeeded. A call
- * whose outcome nobody knows stays in doubt, under the idempotency key that it had; one that failed runs again. Usage and times start anew.
+ * Kept are all records up to the model call that failed, or to the answer whose calls failed: of those the calls that succeeded. After
+ * `PARSE_ERROR` the model is asked again. A call whose outcome nobody knows stays in doubt, under the idempotency key that it had; one that failed runs again. Usage and times start anew.
  * Errors: `NOT_FOUND`; `CONFLICT` for a task that has not ended, for a child turn, for another context, and where the new id is taken;
  * `INVALID_INPUT` for one that has completed; what the store says.
  */
@@ -138,7 +138,15 @@ function keptOf(records: readonly JournalRecord[]): Kept {
   const before = records.slice(0, -1);
   const { phase, iteration } = foldRecords(before);
   if (phase === 'llm' || phase === 'answered') return { records: withoutCall(before, iteration), inDoubt: noCalls };
-  return withoutFailures(before, end, iteration);
+  const refused = end.type === 'turn.failed' && end.code === 'PARSE_ERROR';
+  return withoutFailures(refused ? before.map(withoutFinish) : before, end, iteration);
+}
+
+/** The value or the lack of one with which the turn was to end was refused as its output: the model is asked again. */
+function withoutFinish(record: JournalRecord): JournalRecord {
+  if (!('effects' in record) || !record.effects?.finish) return record;
+  const { finish: _, ...effects } = record.effects;
+  return { ...record, effects };
 }
 
 /** The last model call is repeated; messages that the turn received meanwhile are kept. */

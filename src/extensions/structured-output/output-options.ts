@@ -202,6 +202,8 @@ function withoutCalls(message: Message): Message {
 interface OutputMemory {
   /** Whose output it is: where the agent changes, the next one has retries of its own. */
   readonly agentId: string;
+  /** The task that counted the retries: one that continues it, as `retry` does, has retries of its own. */
+  readonly taskId: string;
   /** How often the model was asked again. */
   readonly retries: number;
   /** Whether it has to give the output now. */
@@ -210,13 +212,14 @@ interface OutputMemory {
   readonly accepted?: string;
 }
 
-export function memoryOf({ data, agentId }: Pick<HookContext, 'data' | 'agentId'>): OutputMemory {
+export function memoryOf({ data, agentId, taskId }: Pick<HookContext, 'data' | 'agentId' | 'taskId'>): OutputMemory {
   const known: Readonly<Record<string, unknown>> = typeof data === 'object' && data !== null ? { ...data } : {};
   const isOwn = known['agentId'] === undefined || known['agentId'] === agentId;
-  const { retries, forced, accepted } = isOwn ? known : {};
+  const { taskId: countedBy, retries, forced, accepted } = isOwn ? known : {};
   return {
     agentId,
-    retries: typeof retries === 'number' ? retries : 0,
+    taskId,
+    retries: typeof retries === 'number' && (countedBy === undefined || countedBy === taskId) ? retries : 0,
     forced: forced === true,
     ...(typeof accepted === 'string' ? { accepted } : {}),
   };

@@ -228,16 +228,18 @@ export class StructuredOutput<T> implements ValueExtension<T> {
   /** Another iteration, as long as there are retries. */
   #askAgain(context: HookContext, problem: string): FinishChange {
     const { retries, ...memory } = memoryOf(context);
-    if (retries >= this.#options.parseRetries) {
+    const { maxIterations, iteration, state } = context;
+    // A retry of the turn begins with the answer for which that turn failed.
+    const isOfBefore = iteration <= (state.turn.retried?.iterations ?? 0);
+    if (!isOfBefore && retries >= this.#options.parseRetries) {
       const attempts = `${retries + 1} ${retries === 0 ? 'attempt' : 'attempts'} (parseRetries)`;
       return { fail: parseError(`The model gave no valid output in ${attempts}; the last problem: ${problem}`) };
     }
-    const { maxIterations, iteration } = context;
     const isLast = iteration >= maxIterations && this.#options.forceFinish;
     return {
       messages: [{ role: 'user', content: problem }],
       settings: { maxIterations: maxIterations + 1, ...(isLast ? this.#toolChoice(context) : {}) },
-      data: { ...memory, retries: retries + 1, forced: memory.forced || isLast },
+      data: { ...memory, retries: isOfBefore ? 0 : retries + 1, forced: memory.forced || isLast },
     };
   }
 

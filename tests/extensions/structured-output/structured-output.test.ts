@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Extension, type LLMCapabilities, structuredOutput, textOf } from 'millrace';
+import { doneTool, type Extension, type LLMCapabilities, structuredOutput, textOf } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import type { LLMStepCall, ScriptedLLM, ScriptedLLMStep } from 'millrace/testing';
 import { z } from 'zod';
@@ -252,6 +252,33 @@ describe('structuredOutput', () => {
     ]);
     const config = bench.config(bench.model([bad]), { extensions: [output] });
     await expect(AgentLoop.resume('t', config).result()).rejects.toMatchObject({ code: 'PARSE_ERROR' });
+  });
+
+  it('H-32 asks the model again in a retry of a turn whose finish calls had wrong arguments, with all its retries', async () => {
+    let counts = 0;
+    const toolProviders = [plainTools({ count: () => ++counts })];
+    const wrong = calling({ name: 'count' }, { name: '__finish__', arguments: { city: 'Oslo' } });
+    for (const parseRetries of [0, 1]) {
+      counts = 0;
+      const options = { toolProviders, extensions: [structuredOutput({ schema, parseRetries })] };
+      const taskId = `old-${parseRetries}`;
+      const earlier = Array.from({ length: parseRetries }, () => bad);
+      const failed = bench.loop([...earlier, wrong], options).startTurn(question, { taskId });
+      await expect(failed.result()).rejects.toMatchObject({ code: 'PARSE_ERROR' });
+      const model = bench.model([...earlier, good]);
+      const again = AgentLoop.retry(taskId, bench.config(model, options), { taskId: `new-${parseRetries}` });
+      expect((await again.result()).value).toEqual(oslo);
+      expect([model.calls.length, counts]).toEqual([parseRetries + 1, 1]);
+      expect(lastOf(model, 0)).toMatch(/celsius/);
+    }
+  });
+
+  it('H-32 asks the model again in a retry of a turn that the done tool ended without an output', async () => {
+    const options = { extensions: [doneTool(), structuredOutput({ schema })] };
+    const failed = bench.loop([calling({ name: 'done' })], options).startTurn(question, { taskId: 'old' });
+    await expect(failed.result()).rejects.toMatchObject({ code: 'PARSE_ERROR' });
+    const again = AgentLoop.retry('old', bench.config(bench.model([good]), options), { taskId: 'new' });
+    expect((await again.result()).value).toEqual(oslo);
   });
 
   it('refuses members of a schema in place of a schema', () => {
