@@ -275,12 +275,10 @@ function requestOf({ turn, authContext, context }: ToolCallDeps, { pending, argu
  * again; a no counts for all, and so does an answer that is no decision.
  */
 export function approvalOf({ answers }: PendingToolCall, args: unknown): Approval | undefined {
-  if (answers.length === 0) return undefined;
-  const shown = stableJson(args);
   for (const { question, answer } of answers) {
     if (question.kind !== 'approval') continue;
     const approval = isApproval(answer) ? answer : { approved: false, reason: 'the answer was neither yes nor no' };
-    if (!approval.approved || stableJson(question.data) === shown) return approval;
+    if (!approval.approved || stableJson(question.data) === stableJson(args)) return approval;
   }
   return undefined;
 }

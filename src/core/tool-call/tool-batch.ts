@@ -19,16 +19,7 @@ import { failed } from '../model-call/response.ts';
 import { leftReason } from '../ownership/child-turns.ts';
 import { takeReply } from '../ownership/inbox.ts';
 import type { AbortListener, AbortScope } from '../streams/index.ts';
-import { Deadlines } from './call-limits.ts';
-import {
-  type BatchOwner,
-  CallLine,
-  CallPipe,
-  type CheckOwner,
-  noStarts,
-  type PipedBatch,
-  type PlacedCall,
-} from './call-pipe.ts';
+import { type BatchOwner, CallPipe, noStarts, type PipedBatch, type PlacedCall } from './call-pipe.ts';
 import { type Settled, settleDoubt, unknownOutcome } from './doubt.ts';
 import { type CallBatch, RunningTool, type ToolSignal } from './running-tool.ts';
 import {
@@ -55,10 +46,10 @@ interface ToolBatchOptions {
  * Runs the calls of one response: `calls$.pipe(mergeMap(runCall, toolConcurrency))`.
  *
  * The inner Observable of a call is its place: it completes when the call has its result or asks. `mergeMap` then subscribes to the
- * next call synchronously, so the intent of that call is in one append with the result. A call with a place waits in `#line`
- * until the next append; it starts once that append is durable. Only what needs no place is planned beside the pipe, from the state.
+ * next call synchronously, so the intent of that call is in one append with the result. A call with a place waits in the
+ * pipe until the next append; it starts once that append is durable. Only what needs no place is planned beside the pipe, from the state.
  */
-export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
+export class MergedBatch implements PipedBatch, AbortListener {
   readonly #deps: ToolCallDeps;
   /** After the last commit. */
   state: LoopState;
@@ -69,11 +60,10 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   readonly #scope: AbortScope;
   /** What its calls run with. */
   readonly #batch: CallBatch;
-  /** Takes the open calls, by index; a call that was answered comes again. */
+  /** Gives the open calls their places, by index; a call that was answered comes again. */
   readonly #pipe: CallPipe;
   /** Tools that are asked about calls in doubt. */
   #asked: Subscription | undefined;
-  readonly #line: CallLine;
   /** Calls in doubt that have a place and that nobody has asked about yet. */
   readonly #doubts: PlacedCall[] = [];
   /** Calls whose doubt is over: they run again. */
@@ -96,14 +86,12 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     const { span, traceContext: inner } = startToolsSpan(deps.tracing, traceContext);
     this.#span = span;
     if (span.isRecording()) for (const question of openQuestions(state)) noteQuestion(span, question);
-    this.#line = new CallLine(deps, { traceContext: inner, owner: this });
     this.#scope = deps.scope.child();
     this.#scope.listen(this);
-    const deadlines = new Deadlines(deps.config.clock);
-    this.#batch = { turn: this, scope: this.#scope, deadlines, traceContext: inner };
     this.#draining = !deps.drain.listen(this);
     deps.inbox.onReply(() => this.#takeReplies());
-    this.#pipe = pipe ?? new CallPipe(deps.config.toolConcurrency);
+    this.#pipe = pipe ?? new CallPipe(deps);
+    this.#batch = { turn: this, scope: this.#scope, deadlines: this.#pipe.deadlines, traceContext: inner };
     this.#pipe.begin(this);
   }
 
@@ -114,10 +102,10 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     // In the order in which they were recorded: with several, the first one fails the turn.
     for (const result of results.sort((one, other) => one.seq - other.seq)) this.#fail(result);
     if (this.#failure) this.#scope.abort(this.#failure);
-    for (const index of openCalls(this.state)) this.#pipe.next(index);
+    for (const index of openCalls(this.state)) this.#pipe.add(index);
     if (this.#deps.inbox.hasReplies) this.#takeReplies();
     if (this.#doubts.length > 0) this.#settleDoubts();
-    if (this.#line.busy.size < this.state.calls.length) this.#write();
+    if (this.#pipe.busy.size < this.state.calls.length) this.#write();
     this.#pumping = false;
     this.#pump();
   }
@@ -132,7 +120,7 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
 
   /** The turn is cancelled, a call has failed it, or the process shuts down. */
   onAbort(): void {
-    if (this.#scope.aborted) for (const placed of this.#line.busy.values()) placed?.running?.onAbort();
+    if (this.#scope.aborted) for (const placed of this.#pipe.busy.values()) placed?.running?.onAbort();
     if (this.#deps.drain.aborted && !this.#draining) this.#drain();
     else this.#stopChecking(this.#scope.reason);
   }
@@ -147,12 +135,12 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     if (!pending) return place.complete();
     const { callId, intent, result, question } = pending;
     const placed = { callId, index, place, running: undefined };
-    if (!intent || result || question || this.#line.busy.has(callId) || this.#repeats?.has(callId))
-      return this.#line.enter(placed);
-    this.#line.busy.set(callId, placed);
+    if (!intent || result || question || this.#pipe.busy.has(callId) || this.#repeats?.has(callId))
+      return this.#pipe.enter(placed);
+    this.#pipe.busy.set(callId, placed);
     if (intent.epoch !== this.#deps.epoch) this.#doubts.push(placed);
     else {
-      if (isSequential(this.#deps, pending.call)) this.#line.alone = callId;
+      if (isSequential(this.#deps, pending.call)) this.#pipe.alone = callId;
       this.#ready.push(placed);
     }
   }
@@ -176,7 +164,7 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     if (next > 0) this.#ready = this.#ready.slice(next);
     this.#pumping = false;
     if (this.#ready.length > 0) return leaseHold?.afterRenewal(() => this.#pump());
-    if (this.#line.busy.size > 0 || this.#unseen > 0) return;
+    if (this.#pipe.busy.size > 0 || this.#unseen > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
     if (this.#failure && !this.state.outcome) this.#owner.fail(this.#failure);
     else this.#owner.end();
@@ -184,10 +172,9 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
 
   #close(canceled: boolean): void {
     this.#ended = true;
-    this.#pipe.end(this.#line.hasPlaces);
-    for (const placed of this.#line.busy.values()) placed?.running?.leave();
+    this.#pipe.end();
     this.#asked?.unsubscribe();
-    this.#batch.deadlines.stop();
+    this.#scope.forget(this);
     this.#scope.release();
     this.#deps.drain.forget(this);
     this.#cancelDrain?.();
@@ -241,8 +228,8 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     const inDoubt = asked?.intent !== undefined;
     // Extensions are asked again, as they are where another process continues with the answer.
     if (asked) this.#deps.unstartedCalls.update(asked.call, { checked: undefined });
-    if (inDoubt) this.#line.busy.set(callId, undefined);
-    else this.#pipe.next(index);
+    if (inDoubt) this.#pipe.busy.set(callId, undefined);
+    else this.#pipe.add(index);
     this.#write(record);
     const pending = this.state.calls.at(index);
     if (inDoubt && pending) this.#settleDoubt(pending);
@@ -250,14 +237,14 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   }
 
   #stopChecking(reason: unknown): void {
-    this.#line.leaveChecks(reason);
+    this.#pipe.leaveChecks(reason);
     if (!this.#failure) this.#pump();
   }
 
   /** A call is left to the next owner of the turn. Nothing starts in its place: the process shuts down. */
   #leave(callId: string): void {
     if (this.#ended) return;
-    this.#line.free(callId);
+    this.#pipe.free(callId);
     this.#pump();
   }
 
@@ -267,7 +254,7 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
     // Others may settle by the abort: the batch does not end with them, for this call is still busy.
     if (record.type === 'tool.result' && this.#fail(record, thrown)) this.#scope.abort(this.#failure);
-    this.#line.free(callId);
+    this.#pipe.free(callId);
     this.#write(record, changes);
     this.#pump();
   }
@@ -292,7 +279,7 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
     if (record) this.#add(draft, record);
     if (changes) for (const change of changes) this.#add(draft, change);
     const { phase, openCalls: open } = draft.after;
-    const mayPlan = phase === 'tools' && !this.#line.hasAll(open) && !this.#stopping;
+    const mayPlan = phase === 'tools' && !this.#pipe.hasAll(open) && !this.#stopping;
     const starts = mayPlan ? this.#plan(draft) : noStarts;
     if (draft.after.phase === 'closed') this.#follow(draft);
     this.state = draft.after;
@@ -344,30 +331,28 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
 
   /** Adds to an append what needs no place, then what becomes of the calls that have one. Returns those that start. */
   #plan(draft: CommitDraft): readonly PlacedCall[] {
-    const { records, checks, mayStart } = planWithoutPlace(
-      this.#deps,
-      { state: draft.after, traceContext: this.#batch.traceContext },
-      this.#line.busy,
-    );
-    for (const { pending, done } of checks) this.#line.awaitCheck(pending, done);
+    const { traceContext } = this.#batch;
+    const place = { state: draft.after, traceContext };
+    const { records, checks, mayStart } = planWithoutPlace(this.#deps, place, this.#pipe.busy);
+    for (const { pending, done } of checks) this.#pipe.awaitCheck(pending, done);
     const planned = [...records];
-    const starts = mayStart ? this.#line.takeUp(draft.after, planned) : noStarts;
+    const starts = mayStart ? this.#pipe.takeUp(draft.after, traceContext, planned) : noStarts;
     for (const record of planned) if (record.type === 'tool.result') this.#fail(record);
     const kept = this.#failure ? planned.filter(({ type }) => type === 'tool.result') : planned;
     if (this.#deps.unstartedCalls.branches.length > 0)
       for (const record of kept) recordBranchesOf(this.#deps, draft, record);
     draft.addAll(kept);
     if (!this.#failure) return starts;
-    for (const { callId } of starts) this.#line.busy.delete(callId);
+    for (const { callId } of starts) this.#pipe.busy.delete(callId);
     return noStarts;
   }
 
   /** A call is not busy any more, and has no result: it is decided about again, in the place that it has. */
   decideAgain(callId: string): void {
     if (this.#ended) return;
-    const placed = this.#line.busy.get(callId);
-    this.#line.busy.delete(callId);
-    if (placed) this.#line.enter(placed);
+    const placed = this.#pipe.busy.get(callId);
+    this.#pipe.busy.delete(callId);
+    if (placed) this.#pipe.enter(placed);
     this.#write();
     this.#pump();
   }
@@ -402,7 +387,7 @@ export class MergedBatch implements PipedBatch, CheckOwner, AbortListener {
   #repeat(callId: string): void {
     this.#repeats ??= new Set();
     this.#repeats.add(callId);
-    if (this.#line.busy.has(callId) && !this.#line.busy.get(callId)) this.#pipe.next(openCallIndex(this.state, callId));
+    if (this.#pipe.busy.has(callId) && !this.#pipe.busy.get(callId)) this.#pipe.add(openCallIndex(this.state, callId));
     this.decideAgain(callId);
   }
 }

@@ -75,7 +75,7 @@ export function decideCall(
   const checked = checkOnce(deps, place);
   if (checked instanceof Promise) return checked;
   if (checked.verdict !== 'run') return resultOf(pending.callId, checked);
-  const approval = approvalOf(pending, checked.arguments);
+  const approval = pending.answers.length > 0 ? approvalOf(pending, checked.arguments) : undefined;
   if (approval?.approved === false) return refusedCall(pending.callId, rejected(approval.reason));
   return checked.ask && !approval ? undefined : intentOf(deps, pending, checked);
 }

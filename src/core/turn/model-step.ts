@@ -34,17 +34,22 @@ type RunStep = Extract<NextStep, { do: 'call' | 'tools' }>;
 /** Makes iterations: a model call with the tools that its response asks for, or the calls that an interrupted batch left open. */
 export function newIteration(deps: ModelCallDeps, traceContext: Context): NewIteration {
   const startSpan = startIterationSpan(deps, traceContext);
-  const pipe = new CallPipe(deps.config.toolConcurrency);
+  let pipe: CallPipe | undefined;
+  const pipeOf = () => {
+    pipe ??= new CallPipe(deps);
+    return pipe;
+  };
   return (state, step, owner) => {
     const iteration = step.do === 'call' ? step.start.iteration : state.iteration;
     const { span, traceContext: inner } = startSpan(iteration);
-    return new ModelStep(deps, { owner, pipe, span, traceContext: inner, state });
+    return new ModelStep(deps, { owner, pipeOf, span, traceContext: inner, state });
   };
 }
 
 interface StepOptions {
   readonly owner: StepOwner;
-  readonly pipe: CallPipe;
+  /** The pipe of the loop, made for its first batch. */
+  readonly pipeOf: () => CallPipe;
   /** Of the iteration. */
   readonly span: Span;
   readonly traceContext: Context;
@@ -61,7 +66,7 @@ interface StepOptions {
 export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Responder {
   readonly #deps: ModelCallDeps;
   readonly #owner: StepOwner;
-  readonly #pipe: CallPipe;
+  readonly #pipeOf: () => CallPipe;
   readonly #span: Span;
   readonly #traceContext: Context;
   /** The state from which the model call, or the open batch, begins. */
@@ -75,11 +80,11 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
   #question: AskedHook | undefined;
   #over = false;
 
-  constructor(deps: ModelCallDeps, { owner, pipe, span, traceContext, state }: StepOptions) {
+  constructor(deps: ModelCallDeps, { owner, pipeOf, span, traceContext, state }: StepOptions) {
     super();
     this.#deps = deps;
     this.#owner = owner;
-    this.#pipe = pipe;
+    this.#pipeOf = pipeOf;
     this.#span = span;
     this.#traceContext = traceContext;
     this.#state = state;
@@ -246,7 +251,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
         state,
         owner: this,
         traceContext: this.#traceContext,
-        pipe: this.#pipe,
+        pipe: this.#pipeOf(),
       });
       this.#batch.start();
     } catch (error) {
@@ -256,7 +261,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
 
   /** Runs the calls without a result of a batch that another process, or a pause, interrupted. */
   #resumeTools(): void {
-    const signals$ = executeTools(this.#deps, this.#traceContext, this.#pipe)(this.#state);
+    const signals$ = executeTools(this.#deps, this.#traceContext, this.#pipeOf())(this.#state);
     this.add(
       signals$.subscribe({
         next: (signal) => this.give(signal),
