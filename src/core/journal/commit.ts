@@ -234,13 +234,15 @@ export class CommitDraft {
     this.after = after;
   }
 
-  /** As `add` for each. Intents that follow one another make one state, for each change of a state copies it. */
-  addAll(records: readonly TurnRecord[]): void {
-    let follows = false;
+  /**
+   * As `add` for each. An intent changes the state that the records before it made, for each change of a state copies it. `extendsState`: also
+   * the state so far may be changed.
+   */
+  addAll(records: readonly TurnRecord[], extendsState = false): void {
+    let extend = extendsState;
     for (const record of records) {
-      const isIntent = record.type === 'tool.intent';
-      this.add(record, isIntent && follows);
-      follows = isIntent;
+      this.add(record, extend && record.type === 'tool.intent');
+      extend = true;
     }
   }
 

@@ -279,7 +279,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     if (record) this.#add(draft, record);
     if (changes) for (const change of changes) this.#add(draft, change);
     const { phase, openCalls: open } = draft.after;
-    const mayPlan = phase === 'tools' && !this.#pipe.hasAll(open) && !this.#stopping;
+    const mayPlan = phase === 'tools' && !this.#failure && !this.#pipe.hasAll(open);
     const starts = mayPlan ? this.#plan(draft) : noStarts;
     if (draft.after.phase === 'closed') this.#follow(draft);
     this.state = draft.after;
@@ -341,7 +341,9 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const kept = this.#failure ? planned.filter(({ type }) => type === 'tool.result') : planned;
     if (this.#deps.unstartedCalls.branches.length > 0)
       for (const record of kept) recordBranchesOf(this.#deps, draft, record);
-    draft.addAll(kept);
+    // Hooks alone are shown the state that the records so far have made.
+    const { beforeToolCall, approveToolCall } = this.#deps.hooks.lists;
+    draft.addAll(kept, draft.steps.length > 0 && beforeToolCall.length + approveToolCall.length === 0);
     if (!this.#failure) return starts;
     for (const { callId } of starts) this.#pipe.busy.delete(callId);
     return noStarts;

@@ -27,18 +27,18 @@ describe('calls of functions', () => {
   }, 120_000);
 
   it('W-01 are few in an iteration with one tool', () => {
-    expect(cost.iteration.own).toBeLessThanOrEqual(413);
+    expect(cost.iteration.own).toBeLessThanOrEqual(409);
     expect(cost.iteration.rxjs).toBeLessThanOrEqual(72);
   });
 
   it('W-03 are few in a turn with one model call, and for the loop that runs it', () => {
-    expect(cost.turn.own).toBeLessThanOrEqual(458);
+    expect(cost.turn.own).toBeLessThanOrEqual(456);
     expect(cost.turn.rxjs).toBeLessThanOrEqual(113);
     expect(cost.loop.own + cost.loop.rxjs).toBeLessThanOrEqual(44);
   });
 
   it('W-04 are few for one more call of an answer, however many there are', () => {
-    expect(cost.call.own).toBeLessThanOrEqual(149);
+    expect(cost.call.own).toBeLessThanOrEqual(148);
     expect(cost.call.rxjs).toBeLessThanOrEqual(41);
     expect(cost.callOfMany).toEqual(cost.call);
   });
@@ -73,7 +73,7 @@ describe('calls of functions', () => {
     const sum = ({ own, rxjs }: Cost) => own + rxjs;
     expect(sum(cost.agentIteration) - sum(cost.managedIteration)).toBeLessThanOrEqual(125);
     expect(sum(cost.agentIteration) / sum(cost.managedIteration)).toBeLessThanOrEqual(1.25);
-    expect(sum(cost.agentIteration)).toBeLessThanOrEqual(957);
+    expect(sum(cost.agentIteration)).toBeLessThanOrEqual(953);
     expect(sum(cost.lateAgentIteration)).toBeLessThanOrEqual(sum(cost.agentIteration) + 1);
   });
 });
@@ -86,7 +86,7 @@ describe('bytes allocated', () => {
   }, 120_000);
 
   it('W-02 are few for an iteration', () => {
-    expect(bytes.iteration.bytes).toBeLessThanOrEqual(23_800);
+    expect(bytes.iteration.bytes).toBeLessThanOrEqual(23_400);
   });
 
   it('W-10 are one reference for each message of a long history more, for the list that a call gets', () => {
@@ -94,7 +94,7 @@ describe('bytes allocated', () => {
   });
 
   it('W-04 are few for one more call, however many there are', () => {
-    expect(bytes.call.bytes).toBeLessThanOrEqual(7_400);
+    expect(bytes.call.bytes).toBeLessThanOrEqual(7_300);
     expect(bytes.callOfMany.bytes).toBeLessThanOrEqual(1.2 * bytes.call.bytes);
   });
 
@@ -110,7 +110,7 @@ describe('bytes held', () => {
   }, 60_000);
 
   it('W-05 are few for a turn that waits for its model', () => {
-    expect(live.turn).toBeLessThanOrEqual(9_800);
+    expect(live.turn).toBeLessThanOrEqual(9_700);
     expect(live.storedTurn).toBeLessThanOrEqual(13_300);
   });
 
