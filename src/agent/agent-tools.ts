@@ -12,9 +12,9 @@ import {
   type UserMessage,
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
+import { assertKnownOptions } from '../core/options/index.ts';
 import { childResult, type ParentTurn, parentTurnOf, TurnLost, withParent } from '../core/ownership/index.ts';
 import { AgentLoop, givenByCaller } from '../core/turn/index.ts';
-import { assertKnownOptions } from '../stores/check-arguments.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { Agent } from './agent.ts';

@@ -7,9 +7,15 @@ import {
   type Message,
   shownValue,
 } from '../core/contracts/index.ts';
-import { aName, checkOptions, integerFrom, type OptionRule } from '../core/options/index.ts';
+import {
+  aName,
+  assertKnownOptions,
+  checkOptions,
+  integerFrom,
+  type OptionNames,
+  type OptionRule,
+} from '../core/options/index.ts';
 import type { PriceList } from '../providers/models/model-info.ts';
-import { assertKnownOptions, type OptionNames } from '../stores/check-arguments.ts';
 import type { BatchRunner, SharedTurnOptions } from './batch-runner.ts';
 
 /** What every item of a batch may have, whether it is a prompt or messages. */

@@ -1,4 +1,4 @@
-import { invalidConfig, shownValue } from '../core/contracts/index.ts';
+import { aBoolean, aString, assertOptions, type OptionRules, someStrings } from '../core/options/index.ts';
 import { script, style, version } from './page/main.tsx?page';
 
 /** Options of `chatPage`: where its turns come from, and what the page shows. */
@@ -16,7 +16,16 @@ export interface ChatPageOptions {
   readonly accessKey?: boolean | undefined;
 }
 
-const optionNames = ['api', 'title', 'suggestions', 'accessKey'];
+const rules: OptionRules<ChatPageOptions> = {
+  api: {
+    fits: (value) =>
+      typeof value === 'string' && /^(\/(?!\/)|https?:\/\/)/.test(value) && URL.canParse(value, 'http://localhost'),
+    must: 'be the path of uiMessageHandler, e.g. /api/chat, or an http address',
+  },
+  title: aString,
+  suggestions: someStrings,
+  accessKey: aBoolean,
+};
 
 /**
  * A page to chat with an agent that `uiMessageHandler` serves: a `fetch` handler that gives the page, its script and its style at the one address where it is
@@ -52,19 +61,8 @@ export function chatPage(options: ChatPageOptions = {}): (request: Request) => R
 const forEver = { 'cache-control': 'public, max-age=31536000, immutable' };
 
 function checked(options: ChatPageOptions): Required<{ [Name in keyof ChatPageOptions]: {} & ChatPageOptions[Name] }> {
-  const stray = Object.keys(options).find((name) => !optionNames.includes(name));
-  if (stray !== undefined) throw invalidConfig(`unknown option ${stray}`, `the options are ${optionNames.join(', ')}`);
+  assertOptions('chatPage', options, rules);
   const { api = '/api/chat', title = 'Chat', suggestions = [], accessKey = false } = options;
-  if (typeof api !== 'string' || !/^(\/(?!\/)|https?:\/\/)/.test(api) || !URL.canParse(api, 'http://localhost'))
-    throw invalidConfig(
-      `api is ${shownValue(api)}`,
-      'give the path of uiMessageHandler, e.g. /api/chat, or an http address',
-    );
-  if (typeof title !== 'string') throw invalidConfig(`title is ${shownValue(title)}`, 'it must be a string');
-  if (!Array.isArray(suggestions) || suggestions.some((each) => typeof each !== 'string'))
-    throw invalidConfig(`suggestions is ${shownValue(suggestions)}`, 'it must be an array of strings');
-  if (typeof accessKey !== 'boolean')
-    throw invalidConfig(`accessKey is ${shownValue(accessKey)}`, 'it must be true or false');
   return { api, title, suggestions, accessKey };
 }
 

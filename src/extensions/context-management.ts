@@ -1,6 +1,6 @@
 import type { Extension, IterationView, Message } from '../core/contracts/index.ts';
 import { estimateTokens, type TokenCounter } from '../core/model-call/index.ts';
-import { aFunction, assertOptions, type OptionKind, someCount } from '../providers/policies/policy-options.ts';
+import { aFunction, assertOptions, type OptionRule, wholeNumber } from '../core/options/index.ts';
 import { compactHistory } from './compact-history.ts';
 import { isSummary } from './context/compaction.ts';
 import type { CompactionOptions } from './context/compaction-options.ts';
@@ -18,7 +18,7 @@ export interface ContextManagementOptions {
   readonly window?: WindowOptions | null | undefined;
 }
 
-const settings: OptionKind = { isValid: (value) => typeof value === 'object', words: 'an object of options, or null' };
+const settings: OptionRule = { fits: (value) => typeof value === 'object', must: 'be an object of options, or null' };
 
 /**
  * What keeps requests small, in the one order in which it works: old tool outputs are shortened, then the history is compacted, then it is
@@ -52,7 +52,11 @@ export interface WindowOptions {
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function windowHistory(options: WindowOptions = {}): Extension {
-  assertOptions('windowHistory', options, { maxMessages: someCount, maxTokens: someCount, countTokens: aFunction });
+  assertOptions('windowHistory', options, {
+    maxMessages: wholeNumber(1),
+    maxTokens: wholeNumber(1),
+    countTokens: aFunction,
+  });
   return {
     name: 'window',
     prepareIteration: (view) => {

@@ -12,7 +12,7 @@ import {
   textOf,
 } from '../core/contracts/index.ts';
 import { History, type LoopState, type TurnIdentity } from '../core/journal/index.ts';
-import { anyCount, assertOptions, someCount } from '../providers/policies/policy-options.ts';
+import { assertOptions, wholeNumber } from '../core/options/index.ts';
 import { engineDefinition } from '../tools/tool.ts';
 import { compactionName, indexAfterCompaction, isCompaction } from './context/compaction.ts';
 import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimBetween } from './context/trim-tool-outputs.ts';
@@ -32,7 +32,7 @@ export interface ToolOutputCacheOptions {
  * short forms, and an id for each output, for as long as the turn runs. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function toolOutputCache(options: ToolOutputCacheOptions = {}): Extension {
-  assertOptions('toolOutputCache', options, { keepLast: anyCount, maxChars: someCount });
+  assertOptions('toolOutputCache', options, { keepLast: wholeNumber(0), maxChars: wholeNumber(1) });
   const { keepLast = 5, maxChars = 2_000 } = options;
   // A note names its output by its place among those of the turn, so turns that share messages do not share short forms.
   const turns = new WeakMap<TurnIdentity, TurnOutputs>();

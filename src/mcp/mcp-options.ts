@@ -6,8 +6,21 @@ import {
   type ToolListContext,
   type ToolPolicy,
 } from '../core/contracts/index.ts';
-import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../core/model-call/index.ts';
-import { assertKnownOptions, type OptionNames } from '../stores/check-arguments.ts';
+import { type BodyLimits, defaultBodyLimits } from '../core/model-call/index.ts';
+import {
+  aBoolean,
+  aFunction,
+  anything,
+  aString,
+  assertGiven,
+  assertOptions,
+  hasMethods,
+  type OptionRule,
+  type OptionRules,
+  oneOf,
+  someStrings,
+  wholeNumber,
+} from '../core/options/index.ts';
 import { checkAuth, type McpAuth } from './sign-in/auth-options.ts';
 
 /** A tool as its server describes it. */
@@ -151,45 +164,78 @@ export interface McpReconnectOptions {
   readonly maxMs?: number | undefined;
 }
 
-const provider: OptionNames<McpToolsOptions> = { servers: true, name: true, reconnect: true, logger: true };
-const reconnect: OptionNames<McpReconnectOptions> = { initialMs: true, maxMs: true };
-const sampling: OptionNames<McpSamplingOptions> = { provider: true, model: true, maxTokens: true, maxRequests: true };
-const protocols: readonly unknown[] = [undefined, 'auto', 'legacy', '2026-07-28'] satisfies (McpProtocol | undefined)[];
-const shared = {
-  protocol: true,
-  required: true,
-  prefix: true,
-  tools: true,
-  resources: true,
-  roots: true,
-  timeoutMs: true,
-  maxTimeMs: true,
-  connectTimeoutMs: true,
-  maxBodyBytes: true,
-  maxEventBytes: true,
-  elicitation: true,
-  sampling: true,
-  trustAnnotations: true,
-  needsApproval: true,
-  policy: true,
-} as const;
-const ofProcess: OptionNames<McpProcessOptions> = {
-  ...shared,
-  command: true,
-  args: true,
-  env: true,
-  cwd: true,
-  closeGraceMs: true,
+const someMs: OptionRule = {
+  fits: (value) => typeof value === 'number' && value > 0 && value <= 2_147_483_647,
+  must: 'be milliseconds, more than 0',
 };
-const ofHttp: OptionNames<McpHttpOptions> = { ...shared, url: true, headers: true, auth: true };
+const stringMembers: OptionRule = {
+  fits: (value) => isRecord(value) && Object.values(value).every((each) => typeof each === 'string'),
+  must: 'be an object of strings',
+};
+const toolsRules: OptionRules<McpToolsOptions> = {
+  servers: anything,
+  name: anything,
+  reconnect: anything,
+  logger: anything,
+};
+const reconnectRules: OptionRules<McpReconnectOptions> = { initialMs: someMs, maxMs: someMs };
+const elicitationRules: OptionRules<McpElicitationOptions> = { holdMs: someMs };
+const samplingRules: OptionRules<McpSamplingOptions> = {
+  provider: { fits: (value) => hasMethods(value, ['call']), must: 'be the LLMProvider that answers the server' },
+  model: anything,
+  maxTokens: wholeNumber(1),
+  maxRequests: wholeNumber(1),
+};
+const sharedRules: OptionRules<McpServerSettings> = {
+  protocol: oneOf(...(['auto', 'legacy', '2026-07-28'] satisfies McpProtocol[])),
+  required: aBoolean,
+  prefix: {
+    fits: (value) => typeof value === 'string' && /^[a-zA-Z0-9_-]{0,40}$/.test(value),
+    must: 'be at most 40 of a-z, A-Z, 0-9, _ and -',
+  },
+  tools: someStrings,
+  resources: aBoolean,
+  roots: someStrings,
+  timeoutMs: someMs,
+  maxTimeMs: someMs,
+  connectTimeoutMs: someMs,
+  maxBodyBytes: wholeNumber(1),
+  maxEventBytes: wholeNumber(1),
+  elicitation: anything,
+  sampling: anything,
+  trustAnnotations: aBoolean,
+  needsApproval: {
+    fits: (value) => typeof value === 'boolean' || value === 'destructive' || typeof value === 'function',
+    must: 'be true, false, "destructive" or a function',
+  },
+  policy: aFunction,
+};
+const processRules: OptionRules<McpProcessOptions> = {
+  ...sharedRules,
+  command: {
+    fits: (value) => typeof value === 'string' && value.trim() !== '',
+    must: 'be the name of a program',
+  },
+  args: { ...someStrings, secret: true },
+  env: { ...stringMembers, secret: true },
+  cwd: aString,
+  closeGraceMs: someMs,
+};
+const httpRules: OptionRules<McpHttpOptions> = {
+  ...sharedRules,
+  url: anything,
+  headers: {
+    fits: (value) => typeof value === 'function' || stringMembers.fits(value),
+    must: 'be an object of strings, such as { Authorization: "Bearer …" }, or a function',
+    secret: true,
+  },
+  auth: anything,
+};
 
 /** Throws `INVALID_CONFIG`, naming the server, the option and the cure. No value that may hold a secret is repeated. */
 export function checkMcpOptions(options: McpToolsOptions): void {
-  assertKnownOptions('mcpTools', options, provider);
-  if (options.reconnect !== undefined) {
-    assertKnownOptions('mcpTools: reconnect', options.reconnect, reconnect);
-    checkDurations('mcpTools: reconnect', options.reconnect, ['initialMs', 'maxMs']);
-  }
+  assertOptions('mcpTools', options, toolsRules);
+  if (options.reconnect !== undefined) assertOptions('mcpTools: reconnect', options.reconnect, reconnectRules);
   const servers: unknown = options.servers;
   if (!isRecord(servers) || Object.keys(servers).length === 0)
     throw invalid('mcpTools: servers names no server; write { servers: { files: { command: "npx", args: […] } } }');
@@ -215,98 +261,31 @@ function checkServer(name: string, server: McpServerOptions): void {
   if (!isRecord(server)) throw invalid(`${owner} is ${shownValue(server)}; give { command } or { url }`);
   if ('url' in server === 'command' in server) throw invalid(`${owner} needs a command or a url, one of them`);
   if (isHttp(server)) checkHttp(owner, server);
-  else checkProcess(owner, server);
-  checkShared(owner, server);
+  else {
+    assertOptions(owner, server, processRules);
+    assertGiven(owner, 'command', server.command, 'give the name of a program');
+  }
+  checkAsking(owner, server);
 }
 
 function checkHttp(owner: string, options: McpHttpOptions): void {
-  assertKnownOptions(owner, options, ofHttp);
+  assertOptions(owner, options, httpRules);
   const text = String(options.url);
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
     throw invalid(`${owner}: url is no address of http or https`);
   const { username, password } = new URL(text);
   if (username !== '' || password !== '')
     throw invalid(`${owner}: url holds a user or a password; send them as a header: headers: { Authorization: … }`);
-  const { headers, auth } = options;
-  if (auth !== undefined) checkAuth(`${owner}: auth`, auth);
-  if (headers !== undefined && typeof headers !== 'function' && !isTexts(headers))
-    throw invalid(
-      `${owner}: headers must be an object of strings, such as { Authorization: "Bearer …" }, or a function`,
-    );
+  if (options.auth !== undefined) checkAuth(`${owner}: auth`, options.auth);
 }
 
-function checkProcess(owner: string, options: McpProcessOptions): void {
-  assertKnownOptions(owner, options, ofProcess);
-  const { command, args, env, cwd } = options;
-  if (typeof command !== 'string' || command.trim() === '') throw invalid(`${owner}: command is no name of a program`);
-  if (args !== undefined && !isTextList(args)) throw invalid(`${owner}: args must be an array of strings`);
-  if (env !== undefined && !isTexts(env)) throw invalid(`${owner}: env must be an object of strings`);
-  checkDurations(owner, options, ['closeGraceMs']);
-  if (cwd !== undefined && typeof cwd !== 'string') throw invalid(`${owner}: cwd is no path`);
-}
-
-function checkShared(owner: string, options: McpServerOptions): void {
-  const { prefix, tools, roots, needsApproval, policy, elicitation, protocol } = options;
-  if (!protocols.includes(protocol))
-    throw invalid(`${owner}: protocol is ${shownValue(protocol)}; give "auto", "legacy" or "2026-07-28"`);
-  for (const name of ['required', 'resources', 'trustAnnotations'] as const) {
-    const value: unknown = options[name];
-    if (value !== undefined && typeof value !== 'boolean')
-      throw invalid(`${owner}: ${name} is ${shownValue(value)}; give true or false`);
-  }
-  checkDurations(owner, options, ['timeoutMs', 'maxTimeMs', 'connectTimeoutMs']);
-  for (const name of ['maxBodyBytes', 'maxEventBytes'] as const) {
-    const flaw = bytesFlaw(name, options[name]);
-    if (flaw !== undefined) throw invalid(`${owner}: ${flaw}`);
-  }
-  if (prefix !== undefined && !/^[a-zA-Z0-9_-]{0,40}$/.test(prefix))
-    throw invalid(`${owner}: prefix is ${shownValue(prefix)}; use at most 40 of a-z, A-Z, 0-9, _ and -`);
-  if (tools !== undefined && !isTextList(tools)) throw invalid(`${owner}: tools must be an array of names`);
-  if (roots !== undefined && !isTextList(roots)) throw invalid(`${owner}: roots must be an array of folders`);
-  if (policy !== undefined && typeof policy !== 'function')
-    throw invalid(`${owner}: policy must be a function of a tool`);
-  const modes: readonly unknown[] = [undefined, true, false, 'destructive'];
-  if (!modes.includes(needsApproval) && typeof needsApproval !== 'function')
-    throw invalid(
-      `${owner}: needsApproval is ${shownValue(needsApproval)}; give true, false, "destructive" or a function`,
-    );
-  if (elicitation !== undefined && typeof elicitation !== 'boolean') {
-    assertKnownOptions(`${owner}: elicitation`, elicitation, { holdMs: true });
-    checkDurations(`${owner}: elicitation`, elicitation, ['holdMs']);
-  }
-  if (options.sampling !== undefined) checkSampling(`${owner}: sampling`, options.sampling);
-}
-
-function checkSampling(owner: string, options: McpSamplingOptions): void {
-  assertKnownOptions(owner, options, sampling);
-  if (typeof options.provider?.call !== 'function')
-    throw invalid(`${owner}: provider is missing; give the provider that answers the server`);
-  for (const name of ['maxTokens', 'maxRequests'] as const) {
-    const value = options[name];
-    if (value !== undefined && !(Number.isInteger(value) && value > 0))
-      throw invalid(`${owner}: ${name} is ${shownValue(value)}; give a whole number from 1`);
-  }
-}
-
-function checkDurations<Options extends object>(
-  owner: string,
-  options: Options,
-  names: readonly (keyof Options & string)[],
-): void {
-  for (const name of names) {
-    const value: unknown = options[name];
-    const fits = typeof value === 'number' && value > 0 && value <= 2_147_483_647;
-    if (value !== undefined && !fits)
-      throw invalid(`${owner}: ${name} is ${shownValue(value)}; give milliseconds, more than 0`);
-  }
-}
-
-function isTexts(value: unknown): boolean {
-  return isRecord(value) && Object.values(value).every((each) => typeof each === 'string');
-}
-
-function isTextList(value: unknown): boolean {
-  return Array.isArray(value) && value.every((each) => typeof each === 'string');
+/** What lets a server ask the user, or a model. */
+function checkAsking(owner: string, { elicitation, sampling }: McpServerOptions): void {
+  if (elicitation !== undefined && typeof elicitation !== 'boolean')
+    assertOptions(`${owner}: elicitation`, elicitation, elicitationRules);
+  if (sampling === undefined) return;
+  assertOptions(`${owner}: sampling`, sampling, samplingRules);
+  assertGiven(`${owner}: sampling`, 'provider', sampling.provider, 'give the provider that answers the server');
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

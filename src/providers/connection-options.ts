@@ -1,6 +1,6 @@
 import type { LLMCapabilities } from '../core/contracts/index.ts';
+import { wrongOption } from '../core/options/index.ts';
 import { isJsonObject } from './openai-wire/wire-errors.ts';
-import { wrongOption } from './policies/policy-options.ts';
 
 /** The key of a model's server. Errors: `INVALID_CONFIG` for what no header can hold; never shows it. */
 export function checkedKey(owner: string, key: unknown): string {

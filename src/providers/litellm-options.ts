@@ -1,23 +1,24 @@
 import { type Clock, type LLMCapabilities, systemClock } from '../core/contracts/index.ts';
 import { defaultBodyLimits } from '../core/model-call/index.ts';
+import {
+  aBoolean,
+  aClock,
+  aFunction,
+  anything,
+  assertGiven,
+  assertOptions,
+  milliseconds,
+  type OptionRule,
+  type OptionRules,
+  oneOf,
+  wholeNumber,
+  wrongOption,
+} from '../core/options/index.ts';
 import { capabilityWords, checkedBaseUrl, checkedHeaders, checkedKey, wrongCapability } from './connection-options.ts';
 import type { ChatDialect } from './openai-wire/chat-request.ts';
 import type { Fetch } from './openai-wire/openai-client.ts';
 import type { RequestLimits } from './openai-wire/request-watch.ts';
 import { isJsonObject } from './openai-wire/wire-errors.ts';
-import {
-  aBoolean,
-  aClock,
-  aFunction,
-  anyMs,
-  anything,
-  assertGiven,
-  assertOptions,
-  type OptionKind,
-  oneOf,
-  someCount,
-  wrongOption,
-} from './policies/policy-options.ts';
 
 /** Options of `LiteLLMProvider`: address, model and key of the API, its time limits, and what a request carries. */
 export interface LiteLLMProviderOptions {
@@ -85,26 +86,26 @@ export interface LiteLLMSettings {
   readonly clock: Clock;
 }
 
-/** Without fractions. */
-const wholeMs: OptionKind = {
-  isValid: (value) => Number.isInteger(value) && anyMs.isValid(value),
-  words: `whole ${anyMs.words}; 0 means no limit`,
+const wholeMs: OptionRule = {
+  fits: (value) => Number.isInteger(value) && milliseconds(0).fits(value),
+  must: `${milliseconds(0).must} without a fraction`,
+  cure: '0 means no limit',
 };
-const someName: OptionKind = {
-  isValid: (value) => typeof value === 'string' && value.trim() !== '',
-  words: 'a string that is not empty',
+const someName: OptionRule = {
+  fits: (value) => typeof value === 'string' && value.trim() !== '',
+  must: 'be a string that is not empty',
 };
 
 const owner = 'LiteLLMProvider';
-const kinds: Readonly<Record<keyof LiteLLMProviderOptions, OptionKind>> = {
+const rules: OptionRules<LiteLLMProviderOptions> = {
   baseUrl: anything,
   model: someName,
   apiKey: anything,
   headers: anything,
   timeoutMs: wholeMs,
   chunkTimeoutMs: wholeMs,
-  maxBodyBytes: someCount,
-  maxEventBytes: someCount,
+  maxBodyBytes: wholeNumber(1),
+  maxEventBytes: wholeNumber(1),
   providerName: someName,
   capabilities: anything,
   maxTokensField: oneOf('max_tokens', 'max_completion_tokens'),
@@ -119,7 +120,7 @@ const kinds: Readonly<Record<keyof LiteLLMProviderOptions, OptionKind>> = {
 
 /** Errors with `INVALID_CONFIG` at the first option that is wrong. Never shows the value of a key or a header. */
 export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSettings {
-  assertOptions(owner, options, kinds);
+  assertOptions(owner, options, rules);
   assertGiven(owner, 'model', options.model, 'give the name that the server has for it');
   const capabilities = checkedCapabilities(options.capabilities ?? {});
   return {

@@ -5,7 +5,6 @@ import {
   type ArtifactStore,
   type ChunkOptions,
   type ContextQuery,
-  invalidConfig,
   isObject,
   jsonFlaw,
   type LoadOptions,
@@ -21,6 +20,7 @@ import {
   taskIdPattern,
   type VersionOptions,
 } from '../core/contracts/index.ts';
+import { type OptionRule, wholeNumber } from '../core/options/index.ts';
 import type { StatusQuery } from './task-summary.ts';
 
 /** What is wrong with an argument. */
@@ -317,31 +317,18 @@ function invalidInput(sentence: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', sentence);
 }
 
-/** The names of an object of options, all of them and no other. */
-export type OptionNames<Options> = Readonly<Record<keyof Options, true>>;
+/** How long something is kept. Null keeps it. */
+export const aTimeToLive: OptionRule = {
+  fits: (value) => value === null || wholeNumber(1).fits(value),
+  must: 'be a whole number of seconds from 1, or null to keep what is stored',
+};
 
-/** Refuses anything but an object of options, and an unknown option: `INVALID_CONFIG`, naming it and the known ones. */
-export function assertKnownOptions<Options extends object>(
-  owner: string,
-  options: Options,
-  names: Readonly<Record<keyof Options, unknown>>,
-): void {
-  const given: unknown = options;
-  const list = Object.keys(names).join(', ');
-  if (!isObject(given)) {
-    throw invalidOptions(`${owner} takes an object of options, not ${shownValue(given)}; the options are: ${list}.`);
-  }
-  const stray = Object.keys(given).find((name) => !Object.hasOwn(names, name));
-  if (stray !== undefined) throw invalidOptions(`${owner} has no option "${stray}"; the options are: ${list}.`);
+/** How much is kept at most; infinity for all. */
+export function aMost(least: number): OptionRule {
+  return { fits: (value) => typeof value === 'number' && value >= least, must: `be a number from ${least}` };
 }
 
-/** An option of seconds in milliseconds; infinite for null, which keeps what is stored. Errors: `INVALID_CONFIG`. */
-export function ttlMsOf(owner: string, ttl: number | null): number {
-  if (ttl === null) return Number.POSITIVE_INFINITY;
-  if (Number.isSafeInteger(ttl) && ttl >= 1) return ttl * 1_000;
-  throw invalidConfig(`ttl of ${owner} is ${shownValue(ttl)}`, 'give a whole number of seconds from 1, or null');
-}
-
-function invalidOptions(message: string): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', message);
+/** Milliseconds of `aTimeToLive`. */
+export function keptMs(ttl: number | null): number {
+  return ttl === null ? Number.POSITIVE_INFINITY : ttl * 1_000;
 }

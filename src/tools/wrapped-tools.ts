@@ -6,15 +6,9 @@ import type {
   ToolProvider,
   ToolResult,
 } from '../core/contracts/index.ts';
-import {
-  aFunction,
-  assertGiven,
-  assertOptions,
-  type OptionKind,
-  someMs,
-} from '../providers/policies/policy-options.ts';
+import { aFunction, assertGiven, assertOptions, milliseconds, type OptionRule } from '../core/options/index.ts';
 import { keyOf } from '../providers/policies/request-key.ts';
-import type { CacheStore } from '../stores/cache/cache-store.ts';
+import { aCacheStore, type CacheStore } from '../stores/cache/cache-store.ts';
 import { jsonSchemaChecks, verifyForeignSchema } from './schema-checks.ts';
 
 const wrapped = new WeakMap<ToolProvider, ToolProvider>();
@@ -73,13 +67,9 @@ export interface CacheToolsOptions {
   readonly onError?: ((error: unknown) => void) | undefined;
 }
 
-const storeKind: OptionKind = {
-  isValid: (value) => typeof value === 'object' && value !== null && 'get' in value && 'set' in value,
-  words: 'a CacheStore: { get, set, delete }',
-};
-const aScope: OptionKind = {
-  isValid: (value) => typeof value === 'function' || value === 'turn' || value === 'context' || value === 'everywhere',
-  words: '"turn", "context", "everywhere" or a function',
+const aScope: OptionRule = {
+  fits: (value) => typeof value === 'function' || value === 'turn' || value === 'context' || value === 'everywhere',
+  must: 'be "turn", "context", "everywhere" or a function',
 };
 
 /**
@@ -91,7 +81,12 @@ const aScope: OptionKind = {
  * runs. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function cacheTools(options: CacheToolsOptions): (provider: ToolProvider) => ToolProvider {
-  assertOptions('cacheTools', options, { store: storeKind, ttlMs: someMs, scope: aScope, onError: aFunction });
+  assertOptions('cacheTools', options, {
+    store: aCacheStore,
+    ttlMs: milliseconds(1),
+    scope: aScope,
+    onError: aFunction,
+  });
   assertGiven('cacheTools', 'store', options.store, 'give a CacheStore, such as new InMemoryCacheStore()');
   return (provider) => wrapping(new CachingTools(provider, options), provider);
 }

@@ -106,7 +106,7 @@ describe('the options of an agent', () => {
     [{ name: '' }, /name must be a non-empty text/],
     [{ metadata: 'x' }, /metadata must be an object/],
     [{ maxIterations: 0 }, /maxIterations must be a whole number/],
-    [{ messageStor: 1 }, /messageStor is not an option/],
+    [{ messageStor: 1 }, /has no option "messageStor"/],
     [{ providers: null }, /providers must be an object, not null/],
     [{ model: {} }, /model must be a name or an object with a name/],
     [{ description: 7 }, /description must be a non-empty text/],

@@ -29,7 +29,7 @@ describe('a team', () => {
     expect(wrong({ defaultAgentId: 'z' })).toThrow(/defaultAgentId "z" is not known; the agents are: a/);
     expect(wrong({ agents: [] })).toThrow(/a team needs agents/);
     expect(wrong({ agents: [a.agent, a.agent] })).toThrow(/two agents have the id "a"/);
-    expect(wrong({ rooting: 1 })).toThrow(/rooting is not an option of a team/);
+    expect(wrong({ rooting: 1 })).toThrow(/a team has no option "rooting"/);
     for (const routing of [{}, 'supervisor', null, { choose: 7 }])
       expect(wrong({ routing })).toThrow(/routing must be a strategy/);
     for (const interceptors of [7, { outgoing: 7 }, { outgoin: () => [] }])

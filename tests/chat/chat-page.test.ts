@@ -60,13 +60,13 @@ describe('chatPage', () => {
   });
 
   it.each([
-    [{ api: 'api/chat' }, /api is "api\/chat"; give the path/],
-    [{ api: '//other.example' }, /api is/],
-    [{ api: 'javascript:x' }, /api is/],
-    [{ title: 7 }, /title is 7/],
-    [{ suggestions: 'a' }, /suggestions is "a"/],
-    [{ accessKey: 'secret' }, /accessKey is .*it must be true or false/],
-    [{ agent: 1 }, /unknown option agent; the options are api, title/],
+    [{ api: 'api/chat' }, /api must be the path .*, not "api\/chat"/],
+    [{ api: '//other.example' }, /api must be/],
+    [{ api: 'javascript:x' }, /api must be/],
+    [{ title: 7 }, /title must be a string, not 7/],
+    [{ suggestions: 'a' }, /suggestions must be an array of strings, not "a"/],
+    [{ accessKey: 'secret' }, /accessKey must be true or false/],
+    [{ agent: 1 }, /chatPage has no option "agent"; the options are: api, title/],
   ])('refuses %j', (options, message) => {
     const refuse: (options: object) => unknown = chatPage;
     expect(() => refuse(options)).toThrow(message);

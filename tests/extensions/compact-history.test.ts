@@ -384,9 +384,9 @@ describe('compactHistory', () => {
   });
 
   it.each([
-    [{ threshold: 0 }, 'compactHistory: threshold is 0; it must be a share above 0, at most 1.'],
-    [{ contextWindow: 0 }, 'compactHistory: contextWindow is 0; it must be a whole number from 1.'],
-    [{ keepLast: 1.5 }, 'compactHistory: keepLast is 1.5; it must be a whole number from 1.'],
+    [{ threshold: 0 }, 'compactHistory: threshold must be a share above 0, at most 1, not 0.'],
+    [{ contextWindow: 0 }, 'compactHistory: contextWindow must be a whole number of at least 1, not 0.'],
+    [{ keepLast: 1.5 }, 'compactHistory: keepLast must be a whole number of at least 1, not 1.5.'],
   ])('refuses %j, in words', (options, message) => {
     expect(() => compactHistory(options)).toThrow(expect.objectContaining({ code: 'INVALID_CONFIG', message }));
   });

@@ -65,7 +65,7 @@ describe('contextManagement', () => {
   });
 
   it.each([
-    [{ compaction: true }, 'contextManagement: compaction is true; it must be an object of options, or null.'],
+    [{ compaction: true }, 'contextManagement: compaction must be an object of options, or null, not true.'],
     [{ windows: {} }, /contextManagement.*windows/],
   ])('refuses %j, in words', (options: object, message) => {
     expect(() => contextManagement(options)).toThrow(message);

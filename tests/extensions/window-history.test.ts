@@ -137,8 +137,8 @@ describe('windowHistory', () => {
   });
 
   it.each([
-    [{ maxMessages: 0 }, 'windowHistory: maxMessages is 0; it must be a whole number from 1.'],
-    [{ maxTokens: 1.5 }, 'windowHistory: maxTokens is 1.5; it must be a whole number from 1.'],
+    [{ maxMessages: 0 }, 'windowHistory: maxMessages must be a whole number of at least 1, not 0.'],
+    [{ maxTokens: 1.5 }, 'windowHistory: maxTokens must be a whole number of at least 1, not 1.5.'],
   ])('refuses %j, in words', (options, message) => {
     expect(() => windowHistory(options)).toThrow(expect.objectContaining({ code: 'INVALID_CONFIG', message }));
   });

@@ -195,7 +195,7 @@ describeRedis('options of a fleet', () => {
     const store = new InMemoryStateStore();
     const queue = turnQueue({ connection, store });
     const refusal = (options: object) => () => worker(Object.assign({ queue, agents: [answering()] }, options));
-    expect(refusal({ lock: 1 })).toThrow('lock is not an option of worker');
+    expect(refusal({ lock: 1 })).toThrow('worker has no option "lock"');
     expect(refusal({ agents: [] })).toThrow('give an array of at least one agent');
     expect(refusal({ agents: [answering(), answering()] })).toThrow('two agents have the id "ada"');
     expect(refusal({ queue: {} })).toThrow('give turnQueue({ connection, store })');

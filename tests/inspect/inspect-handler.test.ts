@@ -382,7 +382,7 @@ describe('inspectHandler', () => {
     const other = new InMemoryStateStore();
     for (const [options, message] of [
       [{ store }, /authorize must be a function/],
-      [{ store, authorize: () => true, port: 1 }, /port is not an option of inspectHandler/],
+      [{ store, authorize: () => true, port: 1 }, /inspectHandler has no option "port"/],
       [{ store, authorize: () => true, write: 'yes' }, /write must be true or false/],
       [{ store: other, authorize: () => true, agent: bo }, /another taskStateStore/],
       [{ store, authorize: () => true, basePath: 'x' }, /basePath must begin with/],

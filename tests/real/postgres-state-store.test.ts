@@ -48,7 +48,7 @@ describe('PostgresStateStore, without a server', () => {
     [{ postgres: 'u:secret@h' }, 'postgres is no URL'],
     [{ postgres: '' }, 'postgres is'],
     [{ postgres: 'postgres://h/d', schema: 'Journals' }, 'schema is "Journals"'],
-    [{ postgres: 'postgres://h/d', ttl: 0 }, 'ttl of PostgresStateStore is 0'],
+    [{ postgres: 'postgres://h/d', ttl: 0 }, 'PostgresStateStore: ttl must be a whole number of seconds from 1'],
     [{ postgres: 'postgres://h/d', listen: 'http://u:secret@h' }, 'listen is no usable URL of the protocol "http"'],
     [{ postgres: 'postgres://h/d', prefix: 'x' }, 'PostgresStateStore has no option "prefix"'],
   ])('refuses the options %j', async (given: object, message) => {

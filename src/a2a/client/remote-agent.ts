@@ -1,7 +1,8 @@
 import type { Agent } from '../../agent/agent.ts';
 import type { AgentSettings } from '../../agent/agent-options.ts';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../../core/model-call/index.ts';
+import { type BodyLimits, defaultBodyLimits } from '../../core/model-call/index.ts';
+import { checkNames, checkOption, milliseconds, oneOf, wholeNumber } from '../../core/options/index.ts';
 import { protocolErrors } from '../protocol-errors.ts';
 import { type CardCheck, cardCheck, type VerifyCardOptions } from './verify-card.ts';
 
@@ -150,8 +151,6 @@ const remoteOptions = [
   ...['requestTimeoutMs', 'silenceMs', 'taskTimeoutMs', 'maxSilenceMs', 'onInDoubt'],
   ...['maxBodyBytes', 'maxEventBytes'],
 ];
-/** What a timer can wait for. */
-const mostMs = 2_147_483_647;
 export const httpTransports: readonly string[] = ['JSONRPC', 'HTTP+JSON'];
 export const knownTransports: readonly string[] = [...httpTransports, 'GRPC'];
 
@@ -160,10 +159,7 @@ export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {
   if (typeof options !== 'object' || options === null) {
     throw invalidConfig('remoteAgent takes an object of options', "write remoteAgent({ url: 'https://…' })");
   }
-  const known = [...remoteOptions, ...Object.keys(localOptions)];
-  const stray = Object.keys(options).find((name) => !known.includes(name));
-  if (stray !== undefined)
-    throw invalidConfig(`remoteAgent has no option "${stray}"`, `the options are: ${known.join(', ')}`);
+  checkNames(options, [...remoteOptions, ...Object.keys(localOptions)], 'remoteAgent');
   const { url, auth, origins = [], verifyCard, transports = [], ...rest } = options;
   const {
     requestTimeoutMs = 30_000,
@@ -176,14 +172,10 @@ export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {
     ...local
   } = rest;
   const times = { requestTimeoutMs, silenceMs, taskTimeoutMs, maxSilenceMs };
-  for (const [name, value] of Object.entries(times)) checkMs(name, value);
+  for (const [name, value] of Object.entries(times)) checkOption(`remoteAgent: ${name}`, value, milliseconds(1));
   const limits = { maxBodyBytes, maxEventBytes };
-  for (const [name, value] of Object.entries(limits)) {
-    const flaw = bytesFlaw(name, value);
-    if (flaw !== undefined) throw invalidConfig(`remoteAgent: ${flaw}`, `not ${shownValue(value)}`);
-  }
-  if (onInDoubt !== 'fail' && onInDoubt !== 'retry')
-    throw invalidConfig(`remoteAgent: onInDoubt is ${shownValue(onInDoubt)}`, "write 'fail' or 'retry'");
+  for (const [name, value] of Object.entries(limits)) checkOption(`remoteAgent: ${name}`, value, wholeNumber(1));
+  checkOption('remoteAgent: onInDoubt', onInDoubt, oneOf('fail', 'retry'));
   const address = addressOf(url);
   return {
     url: address,
@@ -250,10 +242,4 @@ function checkedTransports(transports: unknown): readonly string[] {
     'remoteAgent: transports must be an array of known ones',
     `they are ${knownTransports.join(', ')}`,
   );
-}
-
-function checkMs(name: string, value: unknown): void {
-  if (typeof value === 'number' && value > 0 && value <= mostMs) return;
-  const what = `remoteAgent: ${name} must be a number above 0 and at most ${mostMs}, not ${shownValue(value)}`;
-  throw invalidConfig(what, 'give milliseconds');
 }

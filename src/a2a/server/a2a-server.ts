@@ -9,7 +9,16 @@ import {
   shownValue,
   type TaskStateStore,
 } from '../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
+import {
+  aBoolean,
+  anything,
+  assertGiven,
+  assertOptions,
+  checkOptions,
+  hasMethods,
+  type OptionRules,
+  wholeNumber,
+} from '../../core/options/index.ts';
 import type { A2ARequestHandlerOptions } from '../handler-options.ts';
 import type { RateLimit } from './admission.ts';
 import type { CardOptions } from './agent-card.ts';
@@ -163,51 +172,51 @@ export interface ListenOptions {
   readonly host?: string | undefined;
 }
 
-const optionNames: OptionNames<A2AServerOptions> = {
-  agent: true,
-  store: true,
-  card: true,
-  signing: true,
-  auth: true,
-  authTimeoutMs: true,
-  open: true,
-  push: true,
-  publicUrl: true,
-  grpc: true,
-  legacy: true,
-  queue: true,
-  contextOf: true,
-  limits: true,
-  toolEvents: true,
-  extensionEvents: true,
-  artifactUrl: true,
-  maxInlineArtifactBytes: true,
-  cancelDeadlineMs: true,
-  callbackTimeoutMs: true,
-  maxBodyBytes: true,
-  requestTimeoutMs: true,
-  rateLimit: true,
-  maxStreams: true,
-  maxTurns: true,
-  heartbeatMs: true,
-  recoverEveryMs: true,
-  closeMs: true,
-  routes: true,
-  trustedProxies: true,
-  logger: true,
-  clock: true,
+const rules: OptionRules<A2AServerOptions> = {
+  agent: anything,
+  store: anything,
+  card: anything,
+  signing: anything,
+  auth: anything,
+  authTimeoutMs: wholeNumber(1),
+  open: anything,
+  push: anything,
+  publicUrl: anything,
+  grpc: anything,
+  legacy: aBoolean,
+  queue: anything,
+  contextOf: anything,
+  limits: anything,
+  toolEvents: anything,
+  extensionEvents: anything,
+  artifactUrl: anything,
+  maxInlineArtifactBytes: anything,
+  cancelDeadlineMs: anything,
+  callbackTimeoutMs: anything,
+  maxBodyBytes: wholeNumber(1),
+  requestTimeoutMs: wholeNumber(1),
+  rateLimit: anything,
+  maxStreams: wholeNumber(1),
+  maxTurns: wholeNumber(1),
+  heartbeatMs: wholeNumber(0),
+  recoverEveryMs: wholeNumber(0),
+  closeMs: wholeNumber(0),
+  routes: anything,
+  trustedProxies: wholeNumber(0),
+  logger: anything,
+  clock: anything,
 };
 
-const pushNames: OptionNames<PushOptions> = {
-  store: true,
-  signing: true,
-  allowPrivateTargets: true,
-  allowHttp: true,
-  mostPerTask: true,
-  concurrency: true,
-  attempts: true,
-  timeoutMs: true,
-  intervalMs: true,
+const pushRules: OptionRules<PushOptions> = {
+  store: { fits: (value) => hasMethods(value, ['claim']), must: 'be a PushStore, e.g. new InMemoryPushStore()' },
+  signing: anything,
+  allowPrivateTargets: anything,
+  allowHttp: anything,
+  mostPerTask: wholeNumber(1),
+  concurrency: wholeNumber(1),
+  attempts: wholeNumber(1),
+  timeoutMs: wholeNumber(1),
+  intervalMs: wholeNumber(0),
 };
 
 /** Paths of the server itself. */
@@ -215,7 +224,7 @@ const reserved: ReadonlySet<string> = new Set(['/a2a', '/healthz', '/readyz']);
 
 /** Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function assertServerOptions(options: A2AServerOptions): void {
-  assertKnownOptions('a2aServer', options, optionNames);
+  assertOptions('a2aServer', options, rules);
   const { agent, store, publicUrl, push, rateLimit, routes = [] } = options;
   if (!isAgent(agent)) throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
   const route = routes.find(({ path }) => !/^\/[\w-]+$/.test(path) || reserved.has(path));
@@ -233,43 +242,15 @@ export function assertServerOptions(options: A2AServerOptions): void {
   if (publicUrl !== undefined && !/^https?:$/.test(URL.canParse(publicUrl) ? new URL(publicUrl).protocol : '')) {
     throw invalidConfig('publicUrl is not an http or https address', 'give the one that clients use');
   }
-  const { legacy = true } = options;
-  if (typeof legacy !== 'boolean') throw invalidConfig(`legacy is ${shownValue(legacy)}`, 'write true or false');
-  assertNumbers(options, { from: 0, names: ['heartbeatMs', 'recoverEveryMs', 'closeMs', 'trustedProxies'] });
-  assertNumbers(options, {
-    from: 1,
-    names: ['maxBodyBytes', 'requestTimeoutMs', 'maxStreams', 'maxTurns', 'authTimeoutMs'],
-  });
-  if (rateLimit) assertNumbers(rateLimit, { from: 1, names: ['requests', 'perMs'], of: 'rateLimit.' });
-  if (push) assertPush(push);
+  if (rateLimit) checkOptions(rateLimit, { requests: wholeNumber(1), perMs: wholeNumber(1) }, 'rateLimit');
+  if (!push) return;
+  assertOptions('push of a2aServer', push, pushRules);
+  assertGiven('push of a2aServer', 'store', push.store, 'give a PushStore, e.g. new InMemoryPushStore()');
 }
 
 /** Of any copy of this package. */
 function isAgent(value: unknown): value is Agent {
   return typeof value === 'object' && value !== null && 'startTurn' in value && 'with' in value;
-}
-
-function assertPush(push: PushOptions): void {
-  assertKnownOptions('push of a2aServer', push, pushNames);
-  if (typeof push.store?.claim !== 'function') {
-    throw invalidConfig('push has no store', 'give a PushStore, e.g. new InMemoryPushStore(), or one that lasts');
-  }
-  assertNumbers(push, { from: 1, names: ['mostPerTask', 'concurrency', 'attempts', 'timeoutMs'], of: 'push.' });
-  assertNumbers(push, { from: 0, names: ['intervalMs'], of: 'push.' });
-}
-
-interface Range<Name> {
-  readonly from: number;
-  readonly names: readonly Name[];
-  readonly of?: string;
-}
-
-function assertNumbers<Options>(options: Options, { from, names, of = '' }: Range<keyof Options & string>): void {
-  for (const name of names) {
-    const value = options[name];
-    if (value === undefined || (Number.isSafeInteger(value) && Number(value) >= from)) continue;
-    throw invalidConfig(`${of}${name} is ${shownValue(value)}`, `give a whole number from ${from}, or leave it out`);
-  }
 }
 
 /** What of a logger of pino is used; others of its form fit too. */

@@ -1,6 +1,6 @@
 import type { JWTPayload } from 'jose';
+import { assertKnownOptions, type OptionNames } from '../../core/options/index.ts';
 import { scopesOf, type TokenCheckOptions, textsIn, tokenCheck } from '../../signed-tokens.ts';
-import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
 import { type AuthenticatedUser, type Authentication, bearerToken } from './authentication.ts';
 
 /** Options of `bearerAuth`: how tokens are checked, and which claims name tenants and scopes. */

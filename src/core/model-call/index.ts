@@ -5,7 +5,6 @@ export {
   BodyCounter,
   type BodyLimits,
   boundedResponse,
-  bytesFlaw,
   defaultBodyLimits,
   ModelSilence,
   tooLargeIn,

@@ -189,12 +189,6 @@ export function boundedResponse(response: Response, limits: BodyLimits, fail: (w
   return bounded;
 }
 
-/** What is wrong with an option that limits bytes, as the rest of a sentence. */
-export function bytesFlaw(name: string, value: unknown): string | undefined {
-  if (value === undefined || (Number.isSafeInteger(value) && Number(value) >= 1)) return undefined;
-  return `${name} must be a whole number of bytes, 1 or more`;
-}
-
 /** Found where an SDK wraps what its fetch threw. */
 export function tooLargeIn(thrown: unknown): AgentLoopError | undefined {
   for (let error = thrown, depth = 0; depth < 5 && typeof error === 'object' && error !== null; depth++) {

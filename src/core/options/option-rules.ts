@@ -1,4 +1,4 @@
-import { invalidConfig, isObject, shownValue } from '../contracts/index.ts';
+import { AgentLoopError, invalidConfig, isObject, shownValue } from '../contracts/index.ts';
 
 /** What one option must be. Rooms keep a table of them by name; whether an option was given is not theirs to decide. */
 export interface OptionRule {
@@ -7,6 +7,8 @@ export interface OptionRule {
   readonly must: string;
   /** What to do instead. Default: to leave the option out. */
   readonly cure?: string | undefined;
+  /** Whether a wrong value may be a secret, which no error shows. */
+  readonly secret?: boolean;
 }
 
 /** A rule for each option. */
@@ -26,6 +28,14 @@ export const aName: OptionRule = {
 };
 export const anObject: OptionRule = { fits: isObject, must: 'be an object' };
 export const anArray: OptionRule = { fits: Array.isArray, must: 'be an array' };
+export const aClock: OptionRule = {
+  fits: (value) => hasMethods(value, ['now', 'schedule']),
+  must: 'be a clock: { now(), schedule(ms, callback) }',
+};
+export const someStrings: OptionRule = {
+  fits: (value) => Array.isArray(value) && value.every((each) => typeof each === 'string'),
+  must: 'be an array of strings',
+};
 export const anAbortSignal: OptionRule = {
   fits: (value) => isObject(value) && 'aborted' in value && hasMethods(value, ['addEventListener']),
   must: 'be an AbortSignal',
@@ -64,7 +74,8 @@ export function hasMethods(value: unknown, names: readonly string[]): value is o
 
 /** What is wrong with an option, as the first half of a sentence; `undefined` for nothing, and for an option that was left out. */
 export function flawOf(name: string, value: unknown, rule: OptionRule): string | undefined {
-  return value === undefined || rule.fits(value) ? undefined : `${name} must ${rule.must}, not ${shownValue(value)}`;
+  if (value === undefined || rule.fits(value)) return undefined;
+  return `${name} must ${rule.must}${rule.secret ? '' : `, not ${shownValue(value)}`}`;
 }
 
 /** Errors: `INVALID_CONFIG`, naming the option, the value and the cure. */
@@ -83,5 +94,47 @@ export function checkOptions(options: object, rules: Readonly<Record<string, Opt
 export function checkNames(options: object, known: readonly string[], of: string): void {
   const stray = Object.keys(options).find((name) => !known.includes(name));
   if (stray !== undefined)
-    throw invalidConfig(`${stray} is not an option of ${of}`, `the options are: ${known.join(', ')}`);
+    throw invalidConfig(`${of} has no option "${stray}"`, `the options are: ${known.join(', ')}`);
+}
+
+/** The names of an object of options, all of them and no other. */
+export type OptionNames<Options> = Readonly<Record<keyof Options, true>>;
+
+/** Refuses anything but an object of options, and an unknown option: `INVALID_CONFIG`, naming it and the known ones. */
+export function assertKnownOptions<Options extends object>(
+  owner: string,
+  options: Options,
+  names: Readonly<Record<keyof Options, unknown>>,
+): void {
+  const given: unknown = options;
+  const known = Object.keys(names);
+  if (!isObject(given))
+    throw invalidConfig(
+      `${owner} takes an object of options, not ${shownValue(given)}`,
+      `the options are: ${known.join(', ')}`,
+    );
+  checkNames(given, known, owner);
+}
+
+/** Checks all options of `owner`: their names, and the values of those that are given. Errors: `INVALID_CONFIG`, naming the first. */
+export function assertOptions<Options extends object>(
+  owner: string,
+  options: Options,
+  rules: OptionRules<Options>,
+): void {
+  assertKnownOptions(owner, options, rules);
+  for (const name in rules) {
+    const { [name]: rule } = rules;
+    const flaw = flawOf(name, options[name], rule);
+    if (flaw !== undefined) throw wrongOption(owner, rule.cure === undefined ? flaw : `${flaw}; ${rule.cure}`);
+  }
+}
+
+/** Errors where an option that has no default was not given. */
+export function assertGiven(owner: string, name: string, value: unknown, cure: string): void {
+  if (value === undefined) throw wrongOption(owner, `${name} is missing; ${cure}`);
+}
+
+export function wrongOption(owner: string, what: string): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', `${owner}: ${what}.`);
 }

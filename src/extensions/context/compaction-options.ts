@@ -1,14 +1,16 @@
 import type { LLMProvider } from '../../core/contracts/index.ts';
 import { estimateTokens, type TokenCounter } from '../../core/model-call/index.ts';
-import { ModelRegistry } from '../../providers/models/model-registry.ts';
 import {
   aFunction,
-  anyMs,
+  aName,
   assertOptions,
-  aText,
-  type OptionKind,
-  someCount,
-} from '../../providers/policies/policy-options.ts';
+  hasMethods,
+  milliseconds,
+  type OptionRule,
+  type OptionRules,
+  wholeNumber,
+} from '../../core/options/index.ts';
+import { ModelRegistry } from '../../providers/models/model-registry.ts';
 import { defaultPrompt, type Summarizer } from './summarize.ts';
 
 /** Options of compaction: when a history is summarized, by which model, and what stays as it is. */
@@ -27,26 +29,26 @@ export interface CompactionOptions extends ContextLimitOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-const aShare: OptionKind = {
-  isValid: (value) => typeof value === 'number' && value > 0 && value <= 1,
-  words: 'a share above 0, at most 1',
+const aShare: OptionRule = {
+  fits: (value) => typeof value === 'number' && value > 0 && value <= 1,
+  must: 'be a share above 0, at most 1',
 };
-const aProvider: OptionKind = {
-  isValid: (value) => typeof value === 'object' && value !== null && typeof Reflect.get(value, 'call') === 'function',
-  words: 'an LLMProvider: { call(params) }',
+const aProvider: OptionRule = {
+  fits: (value) => hasMethods(value, ['call']),
+  must: 'be an LLMProvider: { call(params) }',
 };
-const aRegistry: OptionKind = { isValid: (value) => value instanceof ModelRegistry, words: 'a ModelRegistry' };
+const aRegistry: OptionRule = { fits: (value) => value instanceof ModelRegistry, must: 'be a ModelRegistry' };
 
-const kinds: Readonly<Record<keyof CompactionOptions, OptionKind>> = {
+const kinds: OptionRules<CompactionOptions> = {
   threshold: aShare,
-  contextWindow: someCount,
+  contextWindow: wholeNumber(1),
   models: aRegistry,
-  keepLast: someCount,
+  keepLast: wholeNumber(1),
   provider: aProvider,
-  model: aText,
-  prompt: aText,
+  model: aName,
+  prompt: aName,
   countTokens: aFunction,
-  timeoutMs: anyMs,
+  timeoutMs: milliseconds(0),
 };
 
 /** Errors: `INVALID_CONFIG`, naming the option. */

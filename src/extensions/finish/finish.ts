@@ -5,14 +5,7 @@ import {
   type ToolOutcomeChange,
   type TurnFinish,
 } from '../../core/contracts/index.ts';
-import {
-  aBoolean,
-  aFunction,
-  assertGiven,
-  assertOptions,
-  aText,
-  someCount,
-} from '../../providers/policies/policy-options.ts';
+import { aBoolean, aFunction, aName, assertGiven, assertOptions, wholeNumber } from '../../core/options/index.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { engineTool, tool } from '../../tools/tool.ts';
 
@@ -35,7 +28,7 @@ export interface DoneToolOptions {
  * counts. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function doneTool(options: DoneToolOptions = {}): Extension {
-  assertOptions('doneTool', options, { required: aBoolean, name: aText, description: aText, nudge: aText });
+  assertOptions('doneTool', options, { required: aBoolean, name: aName, description: aName, nudge: aName });
   const { required = false, name = 'done' } = options;
   const { nudge = `Continue with the task. If it is complete, call the tool "${name}".` } = options;
   return {
@@ -93,7 +86,7 @@ export interface FinishedWorkOptions {
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function requireFinishedWork(options: FinishedWorkOptions): Extension {
-  assertOptions('requireFinishedWork', options, { prompt: aFunction, maxReminders: someCount });
+  assertOptions('requireFinishedWork', options, { prompt: aFunction, maxReminders: wholeNumber(1) });
   const { prompt, maxReminders = 3 } = options;
   assertGiven('requireFinishedWork', 'prompt', prompt, 'give a function that says what is left');
   return {

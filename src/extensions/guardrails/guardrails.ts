@@ -11,7 +11,7 @@ import type {
   TurnFinish,
 } from '../../core/contracts/index.ts';
 import type { TurnIdentity } from '../../core/journal/index.ts';
-import { anyCount, assertOptions, type OptionKind, wrongOption } from '../../providers/policies/policy-options.ts';
+import { assertOptions, type OptionRule, wholeNumber, wrongOption } from '../../core/options/index.ts';
 
 /** What a guardrail says of something: nothing where it may pass. */
 export type Verdict<T> = T | undefined | Promise<T | undefined>;
@@ -77,7 +77,12 @@ export interface GuardrailsOptions {
  * the journal as it was. A guardrail that throws, or gives no verdict, fails the turn. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function guardrails(options: GuardrailsOptions): Extension {
-  const kinds = { input: someGuardrails, output: someGuardrails, toolCalls: someGuardrails, maxRetries: anyCount };
+  const kinds = {
+    input: someGuardrails,
+    output: someGuardrails,
+    toolCalls: someGuardrails,
+    maxRetries: wholeNumber(0),
+  };
   assertOptions('guardrails', options, kinds);
   const { input = [], output = [], toolCalls = [], maxRetries = 2 } = options;
   if (input.length + output.length + toolCalls.length === 0) throw wrongOption('guardrails', 'no guardrail is given');
@@ -93,9 +98,9 @@ export function guardrails(options: GuardrailsOptions): Extension {
   };
 }
 
-const someGuardrails: OptionKind = {
-  isValid: (value) => Array.isArray(value) && value.every(isGuardrail),
-  words: 'a list of { name, check }',
+const someGuardrails: OptionRule = {
+  fits: (value) => Array.isArray(value) && value.every(isGuardrail),
+  must: 'be a list of { name, check }',
 };
 
 function isGuardrail(value: unknown): boolean {

@@ -1,5 +1,5 @@
 import type { AssistantMessage, Content, ContentPart, Extension, Message } from '../../core/contracts/index.ts';
-import { assertOptions, type OptionKind } from '../../providers/policies/policy-options.ts';
+import { assertOptions, type OptionRule, someStrings } from '../../core/options/index.ts';
 import { withoutSecrets } from '../../redaction.ts';
 
 /** Options of `redactSecrets` and `secretRedactor`: which secrets are taken out besides those of known form. */
@@ -11,14 +11,9 @@ export interface RedactSecretsOptions {
 }
 
 const replacement = '[redacted]';
-const somePatterns: OptionKind = {
-  isValid: (value) => Array.isArray(value) && value.every((each) => each instanceof RegExp),
-  words: 'a list of regular expressions',
-};
-const someValues: OptionKind = {
-  isValid: (value) => Array.isArray(value) && value.every((each) => typeof each === 'string'),
-  words: 'an array of strings',
-  secret: true,
+const somePatterns: OptionRule = {
+  fits: (value) => Array.isArray(value) && value.every((each) => each instanceof RegExp),
+  must: 'be a list of regular expressions',
 };
 
 /**
@@ -26,7 +21,7 @@ const someValues: OptionKind = {
  * started with them. Finds what looks like a key, a token or a password, also in a string that is JSON. Errors: `INVALID_CONFIG`.
  */
 export function secretRedactor(options: RedactSecretsOptions = {}): (text: string) => string {
-  assertOptions('redactSecrets', options, { patterns: somePatterns, values: someValues });
+  assertOptions('redactSecrets', options, { patterns: somePatterns, values: { ...someStrings, secret: true } });
   const { patterns = [], values = [] } = options;
   const forms = patterns.map(({ source, flags }) => new RegExp(source, flags.includes('g') ? flags : `${flags}g`));
   const known = values.filter((value) => value !== '').sort((one, other) => other.length - one.length);

@@ -1,7 +1,7 @@
 import { type IterationView, stableJson, type ToolCall, type Usage } from '../../core/contracts/index.ts';
 import type { History, LoopState } from '../../core/journal/index.ts';
 import { estimateTokens } from '../../core/model-call/index.ts';
-import { type OptionKind, oneOf } from '../../providers/policies/policy-options.ts';
+import { hasMethods, type OptionRule, oneOf } from '../../core/options/index.ts';
 
 /** Which limit a turn has run into. */
 export type LimitReason =
@@ -182,14 +182,14 @@ function argumentsOf(call: ToolCall): string {
   }
 }
 
-export const someDollars: OptionKind = {
-  isValid: (value) => typeof value === 'number' && value > 0 && Number.isFinite(value),
-  words: 'US dollars, more than 0',
+export const someDollars: OptionRule = {
+  fits: (value) => typeof value === 'number' && value > 0 && Number.isFinite(value),
+  must: 'be US dollars, more than 0',
 };
 
 export const aReaction = oneOf('fail', 'stop');
 
-export const aPriceList: OptionKind = {
-  isValid: (value) => typeof value === 'object' && value !== null && typeof Reflect.get(value, 'find') === 'function',
-  words: 'a list of prices, such as a ModelRegistry',
+export const aPriceList: OptionRule = {
+  fits: (value) => hasMethods(value, ['find']),
+  must: 'be a list of prices, such as a ModelRegistry',
 };

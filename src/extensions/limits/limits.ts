@@ -18,8 +18,8 @@ import {
 } from '../../core/contracts/index.ts';
 import type { LoopState, TurnIdentity } from '../../core/journal/index.ts';
 import { usageOfAnswer, usageWithoutAnswer } from '../../core/model-call/index.ts';
+import { assertOptions, milliseconds, wholeNumber, wrongOption } from '../../core/options/index.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/model-info.ts';
-import { assertOptions, someCount, someMs, wrongOption } from '../../providers/policies/policy-options.ts';
 import { type AroundCall, aroundCalls, pricedModel, SaidSoFar } from '../usage/around-calls.ts';
 import {
   aPriceList,
@@ -93,13 +93,13 @@ export function limits(options: LimitsOptions): Extension {
 
 function checkOptions(options: LimitsOptions): void {
   assertOptions('limits', options, {
-    maxWallTimeMs: someMs,
-    maxToolCalls: someCount,
-    maxTokens: someCount,
-    maxContextTokens: someCount,
+    maxWallTimeMs: milliseconds(1),
+    maxToolCalls: wholeNumber(1),
+    maxTokens: wholeNumber(1),
+    maxContextTokens: wholeNumber(1),
     maxCost: someDollars,
-    maxConsecutiveFailures: someCount,
-    maxRepeatedCalls: someCount,
+    maxConsecutiveFailures: wholeNumber(1),
+    maxRepeatedCalls: wholeNumber(1),
     onLimit: aReaction,
     prices: aPriceList,
   });

@@ -8,7 +8,7 @@ import {
   type ToolDefinition,
 } from '../../core/contracts/index.ts';
 import type { Approval, GivenAnswer, LoopState, Question } from '../../core/journal/index.ts';
-import { aFunction, assertOptions, type OptionKind, oneOf } from '../../providers/policies/policy-options.ts';
+import { aFunction, assertOptions, type OptionRule, oneOf, someStrings } from '../../core/options/index.ts';
 import { matchesName } from './tool-permissions.ts';
 
 /** Options of `approvals`: which calls have to be approved, how often, and how. */
@@ -34,7 +34,7 @@ export interface ApprovalsOptions {
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function approvals(options: ApprovalsOptions = {}): Extension {
-  assertOptions('approvals', options, { tools: someNames, policy: aPolicy, prompt: aFunction, signingKey: aKey });
+  assertOptions('approvals', options, { tools: someStrings, policy: aPolicy, prompt: aFunction, signingKey: aKey });
   // Approval follows directly after this hook, without access to the turn itself.
   const asked = new WeakMap<ToolCall, Asked>();
   return {
@@ -57,14 +57,10 @@ interface Asked {
   readonly tool: ToolDefinition;
 }
 
-const someNames: OptionKind = {
-  isValid: (value) => Array.isArray(value) && value.every((name) => typeof name === 'string'),
-  words: 'a list of names of tools',
-};
 const aPolicy = oneOf('always', 'once', 'same-arguments');
-const aKey: OptionKind = {
-  isValid: (value) => (typeof value === 'string' || value instanceof Uint8Array) && value.length >= 16,
-  words: 'a secret of at least 16 characters or bytes',
+const aKey: OptionRule = {
+  fits: (value) => (typeof value === 'string' || value instanceof Uint8Array) && value.length >= 16,
+  must: 'be a secret of at least 16 characters or bytes',
   secret: true,
 };
 

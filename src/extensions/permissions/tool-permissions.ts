@@ -1,11 +1,5 @@
 import type { Extension, ToolCallRequest } from '../../core/contracts/index.ts';
-import {
-  aFunction,
-  assertOptions,
-  type OptionKind,
-  oneOf,
-  wrongOption,
-} from '../../providers/policies/policy-options.ts';
+import { aFunction, assertOptions, type OptionRule, oneOf, wrongOption } from '../../core/options/index.ts';
 import { isEngineTool } from '../../tools/tool.ts';
 
 /** What holds for the calls of some tools. */
@@ -53,10 +47,9 @@ export function toolPermissions(options: ToolPermissionsOptions): Extension {
   };
 }
 
-const someRules: OptionKind = {
-  isValid: (value) => Array.isArray(value) && value.every(isRule),
-  words:
-    'an array of { tools: ["name"], allow: true or false }, each with an optional function `when` and an optional string `reason`',
+const someRules: OptionRule = {
+  fits: (value) => Array.isArray(value) && value.every(isRule),
+  must: 'be an array of { tools: ["name"], allow: true or false }, each with an optional function `when` and an optional string `reason`',
 };
 const aDefault = oneOf('allow', 'deny');
 

@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { AgentLoopError, isObject, type JSONSchema, type UserMessage } from '../../core/contracts/index.ts';
-import { assertGiven, assertOptions, aText, type OptionKind } from '../../providers/policies/policy-options.ts';
+import { aName, assertGiven, assertOptions, type OptionRule } from '../../core/options/index.ts';
 import { jsonSchemaChecker } from '../../tools/schema-checks.ts';
 import { type FromJsonSchema, isStandardSchema, standardChecker } from '../../tools/tool-options.ts';
 import { toXml } from './xml/write-xml.ts';
@@ -34,7 +34,7 @@ export interface TypedInput<T> {
  */
 export function typedInput<const S extends InputSchema>(options: TypedInputOptions<S>): TypedInput<InputOf<S>>;
 export function typedInput(options: TypedInputOptions<InputSchema>): TypedInput<unknown> {
-  assertOptions('typedInput', options, { schema: aSchema, name: aText });
+  assertOptions('typedInput', options, { schema: aSchema, name: aName });
   const { schema, name = 'input' } = options;
   assertGiven('typedInput', 'schema', schema, 'give a Standard Schema or a JSON Schema');
   const check = isStandardSchema(schema) ? standardChecker(schema) : jsonSchemaChecker(schema, 'typedInput');
@@ -47,9 +47,9 @@ export function typedInput(options: TypedInputOptions<InputSchema>): TypedInput<
   };
 }
 
-const aSchema: OptionKind = {
-  isValid: (value) => isStandardSchema(value) || isObject(value),
-  words: 'a Standard Schema or a JSON Schema',
+const aSchema: OptionRule = {
+  fits: (value) => isStandardSchema(value) || isObject(value),
+  must: 'be a Standard Schema or a JSON Schema',
 };
 
 function invalidInput(problems: string): AgentLoopError {

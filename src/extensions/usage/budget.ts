@@ -7,8 +7,8 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { estimatedUsage, estimatePromptTokens } from '../../core/model-call/index.ts';
+import { assertOptions, wholeNumber, wrongOption } from '../../core/options/index.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/model-info.ts';
-import { assertOptions, someCount, wrongOption } from '../../providers/policies/policy-options.ts';
 import { aPriceList, aReaction, someDollars } from '../limits/broken-limit.ts';
 import { type AroundCall, aroundCalls, pricedModel, watchCall } from './around-calls.ts';
 
@@ -140,10 +140,10 @@ export class Budget {
  */
 export function budget(options: BudgetOptions): Budget {
   assertOptions('budget', options, {
-    maxTokens: someCount,
+    maxTokens: wholeNumber(1),
     maxCost: someDollars,
     prices: aPriceList,
-    answerTokens: someCount,
+    answerTokens: wholeNumber(1),
   });
   const { maxTokens, maxCost, prices } = options;
   if (maxTokens === undefined && maxCost === undefined) throw wrongOption('budget', 'give maxTokens, maxCost or both');

@@ -7,7 +7,7 @@ import {
   type LLMCallParams,
   messageOf,
 } from '../../core/contracts/index.ts';
-import { aFunction, assertGiven, assertOptions } from '../../providers/policies/policy-options.ts';
+import { aFunction, assertGiven, assertOptions } from '../../core/options/index.ts';
 import { redactMembers } from '../../redaction.ts';
 import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';
 

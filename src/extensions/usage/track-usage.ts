@@ -8,8 +8,8 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import type { TurnIdentity } from '../../core/journal/index.ts';
+import { aFunction, assertOptions } from '../../core/options/index.ts';
 import { callCost, type PriceList } from '../../providers/models/model-info.ts';
-import { aFunction, assertOptions } from '../../providers/policies/policy-options.ts';
 import { aPriceList } from '../limits/broken-limit.ts';
 import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';
 

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { NodeIncomingMessageLike } from '@modelcontextprotocol/node';
 import type { McpHttpHandler } from '@modelcontextprotocol/server';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { assertKnownOptions } from '../../stores/check-arguments.ts';
+import { anything, aString, assertOptions, type OptionRules, wholeNumber } from '../../core/options/index.ts';
 import type { NodeSdk, ServerSdk } from '../load-sdk.ts';
 import { agentServer, OpenCalls } from './agent-server.ts';
 import type { RequestStates } from './request-state.ts';
@@ -49,35 +49,28 @@ interface ListenerOptions extends ListenOptions {
   readonly states: RequestStates;
 }
 
-const names: Readonly<Record<keyof ListenOptions, true>> = {
-  port: true,
-  host: true,
-  path: true,
-  apiKeys: true,
-  auth: true,
-  maxSessions: true,
-  maxSessionsPerCaller: true,
-  requestTimeoutMs: true,
-  sessionIdleMs: true,
+const rules: OptionRules<ListenOptions> = {
+  port: wholeNumber(0, 65_535),
+  host: aString,
+  path: { fits: (value) => typeof value === 'string' && value.startsWith('/'), must: 'begin with /' },
+  apiKeys: {
+    fits: (value) => Array.isArray(value) && value.length > 0 && value.every((key) => String(key).length >= 16),
+    must: 'be an array of keys of at least 16 characters',
+    secret: true,
+  },
+  auth: anything,
+  maxSessions: wholeNumber(1),
+  maxSessionsPerCaller: wholeNumber(1),
+  requestTimeoutMs: wholeNumber(1),
+  sessionIdleMs: wholeNumber(1),
 };
 const loopback = /^(localhost|127(\.\d+){3}|\[?::1\]?)$/;
 const maxBodyBytes = 1_048_576;
 
 /** Throws `INVALID_CONFIG`. */
 export function checkListening(options: ListenOptions): void {
-  assertKnownOptions('listen', options, names);
-  const { port = 0, host = '127.0.0.1', path = '/mcp', apiKeys, auth } = options;
-  const { maxSessions = 1, maxSessionsPerCaller = 1, requestTimeoutMs = 1, sessionIdleMs = 1 } = options;
-  const counts = { maxSessions, maxSessionsPerCaller, requestTimeoutMs, sessionIdleMs };
-  if (!(Number.isInteger(port) && port >= 0 && port <= 65_535))
-    throw invalidConfig(`listen: port is ${shownValue(port)}`, 'give a whole number from 0 to 65535');
-  if (!path.startsWith('/')) throw invalidConfig(`listen: path is ${shownValue(path)}`, 'begin it with /');
-  for (const [name, value] of Object.entries(counts)) {
-    if (!(Number.isInteger(value) && value > 0))
-      throw invalidConfig(`listen: ${name} is ${shownValue(value)}`, 'give a whole number from 1');
-  }
-  if (apiKeys !== undefined && (apiKeys.length === 0 || apiKeys.some((key) => key.length < 16)))
-    throw invalidConfig('listen: apiKeys has none, or one that is too short', 'give keys of at least 16 characters');
+  assertOptions('listen', options, rules);
+  const { host = '127.0.0.1', apiKeys, auth } = options;
   if (auth !== undefined) new TokenAuth(auth);
   if (auth !== undefined && apiKeys !== undefined)
     throw invalidConfig('listen: apiKeys and auth are both there', 'give one of them');

@@ -2,8 +2,15 @@ import { randomBytes } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import type { Agent } from '../../agent/agent.ts';
 import { agentToolName } from '../../agent/agent-tools.ts';
-import { AgentLoopError, invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import {
+  aBoolean,
+  assertGiven,
+  assertOptions,
+  hasMethods,
+  type OptionRules,
+  wholeNumber,
+} from '../../core/options/index.ts';
 import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts';
 import { loadNodeSdk, loadServerSdk, type ServerSdk } from '../load-sdk.ts';
 import { agentServer, OpenCalls } from './agent-server.ts';
@@ -60,13 +67,20 @@ export interface McpServer {
   close(): Promise<void>;
 }
 
-const names: OptionNames<McpServerSettings> = {
-  agent: true,
-  toolName: true,
-  maxTurns: true,
-  keepUnanswered: true,
-  answerTimeoutMs: true,
-  stateKey: true,
+const rules: OptionRules<McpServerSettings> = {
+  agent: { fits: (value) => hasMethods(value, ['startTurn']), must: 'be an agent', cure: 'write agent({ … })' },
+  toolName: {
+    fits: (value) => typeof value === 'string' && /^[a-zA-Z0-9_-]{1,64}$/.test(value),
+    must: 'be 1 to 64 of a-z, A-Z, 0-9, _ and -',
+  },
+  maxTurns: wholeNumber(1),
+  keepUnanswered: aBoolean,
+  answerTimeoutMs: wholeNumber(1, 2_147_483_647),
+  stateKey: {
+    fits: (value) => (typeof value === 'string' || value instanceof Uint8Array) && Buffer.byteLength(value) >= 32,
+    must: 'be a random key of at least 32 bytes',
+    secret: true,
+  },
 };
 
 /**
@@ -119,32 +133,19 @@ export function mcpServer(settings: McpServerSettings): McpServer {
 const keptResults = 1_000;
 
 function checked(settings: McpServerSettings): ServedAgent {
-  assertKnownOptions('mcpServer', settings, names);
-  const { agent, toolName, maxTurns = 32, answerTimeoutMs = 600_000 } = settings;
-  if (typeof agent?.startTurn !== 'function')
-    throw invalidConfig(
-      `mcpServer: agent must be an agent, not ${shownValue(agent)}`,
-      'write mcpServer({ agent: agent({ … }) })',
-    );
-  const name = toolName ?? agentToolName(agent);
-  if (!/^[a-zA-Z0-9_-]{1,64}$/.test(name))
-    throw invalidConfig(`mcpServer: toolName is ${shownValue(name)}`, 'use 1 to 64 of a-z, A-Z, 0-9, _ and -');
-  for (const [option, value] of Object.entries({ maxTurns, answerTimeoutMs })) {
-    if (!(Number.isInteger(value) && value > 0 && value <= 2_147_483_647))
-      throw invalidConfig(`mcpServer: ${option} is ${shownValue(value)}`, 'give a whole number from 1');
-  }
+  assertOptions('mcpServer', settings, rules);
+  assertGiven('mcpServer', 'agent', settings.agent, 'write mcpServer({ agent: agent({ … }) })');
+  const { agent, toolName = agentToolName(agent), maxTurns = 32, answerTimeoutMs = 600_000 } = settings;
   const hasStore = agent.options.taskStateStore !== undefined;
   const { keepUnanswered = hasStore } = settings;
-  if (typeof keepUnanswered !== 'boolean')
-    throw invalidConfig(`mcpServer: keepUnanswered is ${shownValue(keepUnanswered)}`, 'give true or false');
   const own = hasStore ? undefined : new InMemoryStateStore({ maxEndedTasks: keptResults });
-  const stateKey = checkedKey(settings.stateKey) ?? randomBytes(32);
+  const { stateKey = randomBytes(32) } = settings;
   const askable = own ? agent.with({ taskStateStore: own }) : agent;
   const waiting = new WaitingTurns({ agent: askable, keepUnanswered, answerTimeoutMs });
   return {
     agent: askable,
     ownMessages: own?.messages,
-    toolName: name,
+    toolName,
     keepUnanswered,
     answerTimeoutMs,
     stateKey,
@@ -152,13 +153,6 @@ function checked(settings: McpServerSettings): ServedAgent {
     maxTurns,
     turns: 0,
   };
-}
-
-function checkedKey(key: McpServerSettings['stateKey']): McpServerSettings['stateKey'] {
-  if (key === undefined) return undefined;
-  const isKey = typeof key === 'string' || key instanceof Uint8Array;
-  if (isKey && Buffer.byteLength(key) >= 32) return key;
-  throw invalidConfig('mcpServer: stateKey is too short, or no string', 'give a random one of at least 32 bytes');
 }
 
 async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams, closing: AbortSignal): Promise<void> {

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { invalidConfig } from '../../core/contracts/index.ts';
+import { assertKnownOptions, type OptionNames } from '../../core/options/index.ts';
 import { isLoopbackHost } from '../../loopback.ts';
 import { scopesOf, type TokenCheck, tokenCheck } from '../../signed-tokens.ts';
-import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
 import type { Caller } from './sessions.ts';
 
 /** Which access tokens an MCP server accepts: signed ones (JWT) of one issuer. */

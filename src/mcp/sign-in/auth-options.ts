@@ -3,8 +3,8 @@ import { readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { OAuthClientProvider } from '@modelcontextprotocol/client';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
+import { assertKnownOptions, type OptionNames } from '../../core/options/index.ts';
 import { makeFolder, writePrivate } from '../../private-files.ts';
-import { assertKnownOptions, type OptionNames } from '../../stores/check-arguments.ts';
 
 /** How to sign in to a server over HTTP: a provider of the SDK that does all of it, or options for the one of this package. */
 export type McpAuth = McpProviderOptions | McpOAuthOptions;

@@ -6,22 +6,23 @@ import {
   systemClock,
 } from '../../core/contracts/index.ts';
 import { defaultBodyLimits } from '../../core/model-call/index.ts';
-import { capabilityWords, serverOf, wrongCapability } from '../connection-options.ts';
-import type { RequestLimits } from '../openai-wire/request-watch.ts';
-import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import {
   aBoolean,
   aClock,
   aFunction,
-  anyMs,
+  aName,
   anything,
   assertOptions,
-  aText,
-  type OptionKind,
+  milliseconds,
+  type OptionRule,
+  type OptionRules,
   oneOf,
-  someCount,
-  wrongOption,
-} from '../policies/policy-options.ts';
+  someStrings,
+  wholeNumber,
+} from '../../core/options/index.ts';
+import { capabilityWords, serverOf, wrongCapability } from '../connection-options.ts';
+import type { RequestLimits } from '../openai-wire/request-watch.ts';
+import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import { type AISDKModel, interfaceVersions } from './model-interface.ts';
 import type { SdkProviderTool, VendorData } from './sdk-model.ts';
 import type { CallForm } from './sdk-prompt.ts';
@@ -86,36 +87,34 @@ export interface AISDKSettings {
   readonly clock: Clock;
 }
 
-const vendorData: OptionKind = { isValid: isVendorData, words: 'an object with an object for each vendor' };
+const vendorData: OptionRule = { fits: isVendorData, must: 'be an object with an object for each vendor' };
 
-const kinds: Readonly<Record<keyof AISDKProviderOptions, OptionKind>> = {
+const rules: OptionRules<AISDKProviderOptions> = {
   model: anything,
   modelFor: aFunction,
-  timeoutMs: anyMs,
-  chunkTimeoutMs: anyMs,
-  maxAnswerLength: someCount,
+  timeoutMs: milliseconds(0),
+  chunkTimeoutMs: milliseconds(0),
+  maxAnswerLength: wholeNumber(1),
   capabilities: {
-    isValid: (value) => isJsonObject(value) && wrongCapability(value) === undefined,
-    words: `an object whose members are ${capabilityWords}`,
+    fits: (value) => isJsonObject(value) && wrongCapability(value) === undefined,
+    must: `be an object whose members are ${capabilityWords}`,
   },
   providerOptions: vendorData,
   providerTools: {
-    isValid: (value) => isJsonObject(value) && Object.values(value).every(isProviderTool),
-    words: 'an object of tools that run at the vendor, as its package makes them',
+    fits: (value) => isJsonObject(value) && Object.values(value).every(isProviderTool),
+    must: 'be an object of tools that run at the vendor, as its package makes them',
   },
   cacheMarks: vendorData,
   sendReasoning: aBoolean,
   toolMedia: oneOf('result', 'message'),
   propagateTrace: aBoolean,
-  providerName: aText,
+  providerName: aName,
   address: {
-    isValid: (value) => typeof value === 'string' && URL.canParse(value) && new URL(value).password === '',
-    words: 'an address without a password',
+    fits: (value) => typeof value === 'string' && URL.canParse(value) && new URL(value).password === '',
+    must: 'be an address without a password',
+    secret: true,
   },
-  secrets: {
-    isValid: (value) => Array.isArray(value) && value.every((one) => typeof one === 'string'),
-    words: 'an array of strings',
-  },
+  secrets: { ...someStrings, secret: true },
   onWarning: aFunction,
   clock: aClock,
 };
@@ -125,10 +124,7 @@ const name = 'AISDKProvider';
 /** Errors with `INVALID_CONFIG` at the first option that is wrong. Never shows a secret. */
 export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
   if (!isJsonObject(options)) throw new AgentLoopError('INVALID_CONFIG', `${name}: the options must be { model, … }.`);
-  assertOptions(name, { ...options, secrets: undefined }, kinds);
-  if (options.secrets !== undefined && !kinds.secrets.isValid(options.secrets)) {
-    throw wrongOption(name, `secrets must be ${kinds.secrets.words}`);
-  }
+  assertOptions(name, options, rules);
   const { model, capabilities = {} } = options;
   assertModel(model);
   const vendor = vendorOf(model.provider);

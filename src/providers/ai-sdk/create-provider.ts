@@ -1,9 +1,9 @@
 import { AgentLoopError, shownValue } from '../../core/contracts/index.ts';
-import { type BodyLimits, boundedResponse, bytesFlaw, defaultBodyLimits } from '../../core/model-call/index.ts';
+import { type BodyLimits, boundedResponse, defaultBodyLimits } from '../../core/model-call/index.ts';
+import { checkOption, wholeNumber, wrongOption } from '../../core/options/index.ts';
 import { checkedBaseUrl, checkedHeaders, checkedKey } from '../connection-options.ts';
 import type { Fetch } from '../openai-wire/openai-client.ts';
 import { isJsonObject } from '../openai-wire/wire-errors.ts';
-import { wrongOption } from '../policies/policy-options.ts';
 import type { AISDKProviderOptions } from './ai-sdk-options.ts';
 import { AISDKProvider } from './ai-sdk-provider.ts';
 import {
@@ -50,10 +50,8 @@ export async function createProvider(model: string, options: CreateProviderOptio
   const address = checkedAddress(name, baseUrl ?? addressOf(vendor, apiKey));
   const checked = checkedHeaders(owner, headers);
   if (fetch !== undefined && typeof fetch !== 'function') throw invalid('fetch must be a function');
-  for (const [option, value] of Object.entries({ maxBodyBytes, maxEventBytes })) {
-    const flaw = bytesFlaw(option, value);
-    if (flaw !== undefined) throw invalid(flaw);
-  }
+  for (const [option, value] of Object.entries({ maxBodyBytes, maxEventBytes }))
+    checkOption(`${owner}: ${option}`, value, wholeNumber(1));
   const limits = {
     maxBodyBytes: maxBodyBytes ?? defaultBodyLimits.maxBodyBytes,
     maxEventBytes: maxEventBytes ?? defaultBodyLimits.maxEventBytes,

@@ -10,17 +10,16 @@ import {
   noUsage,
   systemClock,
 } from '../../core/contracts/index.ts';
-import type { CacheStore } from '../../stores/cache/cache-store.ts';
 import {
   aClock,
   aFunction,
+  aName,
   assertGiven,
   assertOptions,
-  aText,
-  type OptionKind,
-  someMs,
+  milliseconds,
   wrongOption,
-} from './policy-options.ts';
+} from '../../core/options/index.ts';
+import { aCacheStore, type CacheStore } from '../../stores/cache/cache-store.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 import { isResponse, keyOf, requestOf } from './request-key.ts';
 
@@ -43,11 +42,6 @@ export interface CacheResponsesOptions {
   readonly onError?: ((error: unknown) => void) | undefined;
 }
 
-const storeKind: OptionKind = {
-  isValid: (value) => typeof value === 'object' && value !== null && 'get' in value && 'set' in value,
-  words: 'a CacheStore: { get, set, delete }',
-};
-
 /**
  * Gives the answer of an equal request again, without a request: equal in messages, tools and settings, asked of the same model at the
  * same address, whatever the turn. Only whole answers are kept, not those that a limit or a filter cut short. What is given again comes
@@ -59,10 +53,10 @@ const storeKind: OptionKind = {
  */
 export function cacheResponses(options: CacheResponsesOptions): ProviderPolicy {
   assertOptions('cacheResponses', options, {
-    store: storeKind,
-    ttlMs: someMs,
-    namespace: aText,
-    timeoutMs: someMs,
+    store: aCacheStore,
+    ttlMs: milliseconds(1),
+    namespace: aName,
+    timeoutMs: milliseconds(1),
     clock: aClock,
     onError: aFunction,
   });

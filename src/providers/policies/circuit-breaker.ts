@@ -1,7 +1,7 @@
 import { catchError, defer, finalize, tap, throwError } from 'rxjs';
 import { AgentLoopError, type Clock, systemClock } from '../../core/contracts/index.ts';
+import { aClock, assertOptions, milliseconds, wholeNumber } from '../../core/options/index.ts';
 import { retryableCodes } from '../http-status.ts';
-import { aClock, assertOptions, someCount, someMs } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 /** Options of `circuitBreaker`: when it opens, and how long. */
@@ -24,7 +24,7 @@ export interface CircuitBreakerOptions {
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function circuitBreaker(options: CircuitBreakerOptions = {}): ProviderPolicy {
-  assertOptions('circuitBreaker', options, { failures: someCount, openMs: someMs, clock: aClock });
+  assertOptions('circuitBreaker', options, { failures: wholeNumber(1), openMs: milliseconds(1), clock: aClock });
   return definePolicy('circuitBreaker', (stream, { info }) => {
     const circuit = new Circuit(options, info?.model ?? 'the model');
     return (params) =>

@@ -2,8 +2,15 @@ import pLimit from 'p-limit';
 import { defer, Observable, type Subscriber, tap } from 'rxjs';
 import { AgentLoopError, type Clock, type LLMCallParams, systemClock } from '../../core/contracts/index.ts';
 import { estimatePromptTokens } from '../../core/model-call/index.ts';
+import {
+  aClock,
+  assertGiven,
+  assertOptions,
+  milliseconds,
+  wholeNumber,
+  wrongOption,
+} from '../../core/options/index.ts';
 import { measureWait } from '../../observability/spans/instruments.ts';
-import { aClock, assertGiven, assertOptions, someCount, someMs, wrongOption } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 /** Options of `limitConcurrency`. */
@@ -23,7 +30,7 @@ export interface LimitConcurrencyOptions {
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function limitConcurrency(options: LimitConcurrencyOptions): ProviderPolicy {
-  assertOptions('limitConcurrency', options, { max: someCount, maxWaitMs: someMs, clock: aClock });
+  assertOptions('limitConcurrency', options, { max: wholeNumber(1), maxWaitMs: milliseconds(1), clock: aClock });
   assertGiven('limitConcurrency', 'max', options.max, 'give the number of calls that may be under way at a time');
   const { max, maxWaitMs = 600_000, clock = systemClock } = options;
   const limit = pLimit(max);
@@ -67,9 +74,9 @@ export interface RateLimitOptions {
  */
 export function rateLimit(options: RateLimitOptions): ProviderPolicy {
   assertOptions('rateLimit', options, {
-    requestsPerMinute: someCount,
-    tokensPerMinute: someCount,
-    maxWaitMs: someMs,
+    requestsPerMinute: wholeNumber(1),
+    tokensPerMinute: wholeNumber(1),
+    maxWaitMs: milliseconds(1),
     clock: aClock,
   });
   const { requestsPerMinute, tokensPerMinute, maxWaitMs = 600_000, clock = systemClock } = options;

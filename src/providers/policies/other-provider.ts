@@ -8,8 +8,16 @@ import {
   type LLMProvider,
   systemClock,
 } from '../../core/contracts/index.ts';
+import {
+  aClock,
+  anything,
+  assertGiven,
+  assertOptions,
+  milliseconds,
+  type OptionRule,
+  wrongOption,
+} from '../../core/options/index.ts';
 import { attemptStream, nextAttempt, type StreamCall } from './attempt-stream.ts';
-import { aClock, anyMs, anything, assertGiven, assertOptions, type OptionKind, wrongOption } from './policy-options.ts';
 import { assertOrder, policyNames } from './policy-order.ts';
 import { assertProvider, definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
@@ -21,9 +29,9 @@ export interface FallbackOptions {
   readonly on?: readonly ErrorCode[] | undefined;
 }
 
-const codesKind: OptionKind = {
-  isValid: (value) => Array.isArray(value) && value.every((code) => errorCodes.includes(code)),
-  words: 'a list of error codes, such as PROVIDER_SERVER',
+const codesKind: OptionRule = {
+  fits: (value) => Array.isArray(value) && value.every((code) => errorCodes.includes(code)),
+  must: 'be a list of error codes, such as PROVIDER_SERVER',
 };
 
 /**
@@ -74,7 +82,7 @@ export interface HedgeOptions {
  * provider without `stream` gives something only with its whole answer. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function hedge(options: HedgeOptions): ProviderPolicy {
-  assertOptions('hedge', options, { delayMs: anyMs, to: anything, clock: aClock });
+  assertOptions('hedge', options, { delayMs: milliseconds(0), to: anything, clock: aClock });
   assertGiven('hedge', 'delayMs', options.delayMs, 'give the silence, in milliseconds, that is worth a second request');
   const { delayMs, to, clock = systemClock } = options;
   if (to !== undefined) {

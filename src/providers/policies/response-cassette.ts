@@ -23,11 +23,11 @@ import {
   type LLMResponse,
   messageOf,
 } from '../../core/contracts/index.ts';
+import { aFunction, aName, assertGiven, assertOptions } from '../../core/options/index.ts';
 import { appendPrivate, makeFolder, writePrivate } from '../../private-files.ts';
 import { redactMembers, withoutSecrets } from '../../redaction.ts';
 import { difference, shown } from '../../replay/recording.ts';
 import type { StreamCall } from './attempt-stream.ts';
-import { aFunction, assertGiven, assertOptions, aText } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 import { isResponse, keyOf, requestOf } from './request-key.ts';
 
@@ -50,7 +50,7 @@ export interface RecordResponsesOptions {
  * `INVALID_INPUT` where the file cannot be written. Memory: the chunks of the answers under way.
  */
 export function recordResponses(options: RecordResponsesOptions): ProviderPolicy {
-  assertOptions('recordResponses', options, { path: aText, redact: aFunction });
+  assertOptions('recordResponses', options, { path: aName, redact: aFunction });
   assertGiven('recordResponses', 'path', options.path, 'give the file to write');
   const { path, redact = (text) => text } = options;
   const file = new CassetteFile(path);
@@ -138,7 +138,7 @@ export interface ReplayResponsesOptions {
  * `INVALID_INPUT`. What was played belongs to what this gives. Memory: the cassette. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function replayResponses(options: ReplayResponsesOptions): ProviderPolicy {
-  assertOptions('replayResponses', options, { path: aText, redact: aFunction });
+  assertOptions('replayResponses', options, { path: aName, redact: aFunction });
   assertGiven('replayResponses', 'path', options.path, 'give the file that recordResponses wrote');
   const { path, redact = (text) => text } = options;
   let player: Promise<Player> | undefined;

@@ -6,8 +6,15 @@ import {
   type LLMChunk,
   systemClock,
 } from '../../core/contracts/index.ts';
+import {
+  aClock,
+  aFunction,
+  assertOptions,
+  milliseconds,
+  type OptionRule,
+  wholeNumber,
+} from '../../core/options/index.ts';
 import { beginAttempt, LeavingSubscriber, voidAttempt } from './attempt-stream.ts';
-import { aClock, aFunction, anyCount, anyMs, assertOptions, type OptionKind } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 /** Options of `retry`: how often, after which failures, and with which pauses. */
@@ -28,10 +35,9 @@ export interface RetryOptions {
 
 const defaultStatusCodes: readonly number[] = [408, 409, 429, 500, 502, 503, 504];
 
-const statusCodesKind: OptionKind = {
-  isValid: (value) =>
-    Array.isArray(value) && value.every((code) => Number.isInteger(code) && code >= 400 && code <= 599),
-  words: 'a list of HTTP statuses from 400 to 599',
+const statusCodesKind: OptionRule = {
+  fits: (value) => Array.isArray(value) && value.every((code) => Number.isInteger(code) && code >= 400 && code <= 599),
+  must: 'be a list of HTTP statuses from 400 to 599',
 };
 
 /**
@@ -46,9 +52,9 @@ const statusCodesKind: OptionKind = {
  */
 export function retry(options: RetryOptions = {}): ProviderPolicy {
   assertOptions('retry', options, {
-    maxRetries: anyCount,
-    initialDelayMs: anyMs,
-    maxDelayMs: anyMs,
+    maxRetries: wholeNumber(0),
+    initialDelayMs: milliseconds(0),
+    maxDelayMs: milliseconds(0),
     statusCodes: statusCodesKind,
     random: aFunction,
     clock: aClock,

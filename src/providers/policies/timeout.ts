@@ -1,6 +1,6 @@
 import { defer, Observable, type Subscriber, takeUntil, tap } from 'rxjs';
 import { AgentLoopError, type Clock, type LLMChunk, systemClock } from '../../core/contracts/index.ts';
-import { aClock, assertOptions, someMs, wrongOption } from './policy-options.ts';
+import { aClock, assertOptions, milliseconds, wrongOption } from '../../core/options/index.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 /** Options of `timeout`. A request that takes longer fails with `PROVIDER_TIMEOUT`. */
@@ -22,7 +22,12 @@ export interface TimeoutOptions {
  * then a limit on all that stands inside. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function timeout(options: TimeoutOptions): ProviderPolicy {
-  assertOptions('timeout', options, { firstChunkMs: someMs, betweenChunksMs: someMs, totalMs: someMs, clock: aClock });
+  assertOptions('timeout', options, {
+    firstChunkMs: milliseconds(1),
+    betweenChunksMs: milliseconds(1),
+    totalMs: milliseconds(1),
+    clock: aClock,
+  });
   const { firstChunkMs, betweenChunksMs, totalMs } = options;
   const limitsChunks = firstChunkMs !== undefined || betweenChunksMs !== undefined;
   if (!limitsChunks && totalMs === undefined) {

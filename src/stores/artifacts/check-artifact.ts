@@ -102,15 +102,6 @@ export function pageOf(infos: readonly ArtifactInfo[], limit: number): ArtifactP
   return infos.length > limit && last ? { artifacts, next: last.artifactId } : { artifacts };
 }
 
-/** Errors: `INVALID_CONFIG`. */
-export function assertKeepVersions(keepVersions: number): void {
-  if (Number.isSafeInteger(keepVersions) && keepVersions >= 1) return;
-  throw new AgentLoopError(
-    'INVALID_CONFIG',
-    `keepVersions is ${shownValue(keepVersions)}; give a whole number from 1, or leave it out.`,
-  );
-}
-
 function assertName(name: unknown): void {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: names end up in headers and on terminals.
   if (typeof name === 'string' && name !== '' && name.length <= maxNameLength && !/[\x00-\x1f\x7f]/.test(name)) return;

@@ -7,8 +7,8 @@ import {
   type ArtifactQuery,
   type ArtifactStore,
 } from '../../core/contracts/index.ts';
+import { assertOptions } from '../../core/options/index.ts';
 import { appendPrivate, makeFolder, writePrivate } from '../../private-files.ts';
-import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
 import { damagedArtifact, noArtifact } from './check-artifact.ts';
 import {
   fileError,
@@ -29,13 +29,12 @@ import {
   type NextVersion,
   VersionedArtifactStore,
   type VersionedArtifactStoreOptions,
+  versionRules,
   type WrittenContent,
 } from './versioned-artifact-store.ts';
 
 /** Options of `folderArtifactStore`. */
 export interface FolderArtifactStoreOptions extends VersionedArtifactStoreOptions {}
-
-const optionNames: OptionNames<FolderArtifactStoreOptions> = { keepVersions: true, clock: true };
 
 /**
  * Keeps artifacts in the files of a folder, shared by any number of processes of one machine.
@@ -54,7 +53,7 @@ export function folderArtifactStore(path: string, options: FolderArtifactStoreOp
   if (typeof path !== 'string' || path === '') {
     throw new AgentLoopError('INVALID_CONFIG', 'The artifact store needs a path: the folder that its files lie in.');
   }
-  assertKnownOptions('folderArtifactStore', options, optionNames);
+  assertOptions('folderArtifactStore', options, versionRules);
   return new VersionedArtifactStore(new ArtifactFolder(path), options);
 }
 

@@ -12,18 +12,17 @@ import {
   type ChunkOptions,
   type Clock,
   type NewArtifact,
-  shownValue,
   systemClock,
   type UpdateOptions,
   type VersionOptions,
 } from '../../core/contracts/index.ts';
-import { artifactStoreArguments, assertKnownOptions, checkArguments, type OptionNames } from '../check-arguments.ts';
+import { assertOptions, type OptionRules } from '../../core/options/index.ts';
+import { aMost, artifactStoreArguments, checkArguments } from '../check-arguments.ts';
 import {
   artifactExists,
   artifactQueryOf,
   assertChunkOptions,
   assertId,
-  assertKeepVersions,
   assertVersion,
   bytesOf,
   checked,
@@ -35,6 +34,7 @@ import {
   pageOf,
   wrongOffset,
 } from './check-artifact.ts';
+import { versionRules } from './versioned-artifact-store.ts';
 
 /** Options of `InMemoryArtifactStore`: how much it holds. */
 export interface InMemoryArtifactStoreOptions {
@@ -46,7 +46,7 @@ export interface InMemoryArtifactStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-const optionNames: OptionNames<InMemoryArtifactStoreOptions> = { maxBytes: true, keepVersions: true, clock: true };
+const rules: OptionRules<InMemoryArtifactStoreOptions> = { ...versionRules, maxBytes: aMost(1) };
 
 interface Draft {
   readonly chunks: Uint8Array[];
@@ -78,13 +78,8 @@ export class InMemoryArtifactStore implements ArtifactStore {
 
   /** Errors: `INVALID_CONFIG`, naming the option. */
   constructor(options: InMemoryArtifactStoreOptions = {}) {
-    assertKnownOptions('InMemoryArtifactStore', options, optionNames);
+    assertOptions('InMemoryArtifactStore', options, rules);
     const { maxBytes = 256 * 1024 * 1024, keepVersions = 10, clock = systemClock } = options;
-    assertKeepVersions(keepVersions);
-    if (!(maxBytes >= 1)) {
-      const message = `maxBytes is ${shownValue(maxBytes)}; give a number of bytes from 1, or leave it out.`;
-      throw new AgentLoopError('INVALID_CONFIG', message);
-    }
     this.#clock = clock;
     this.#maxBytes = maxBytes;
     this.#keepVersions = keepVersions;

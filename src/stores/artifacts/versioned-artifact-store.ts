@@ -16,6 +16,7 @@ import {
   type UpdateOptions,
   type VersionOptions,
 } from '../../core/contracts/index.ts';
+import { aClock, type OptionRules, wholeNumber } from '../../core/options/index.ts';
 import { artifactStoreArguments, checkArguments } from '../check-arguments.ts';
 import { InTurn } from '../in-turn.ts';
 import {
@@ -23,7 +24,6 @@ import {
   artifactQueryOf,
   assertChunkOptions,
   assertId,
-  assertKeepVersions,
   assertVersion,
   bytesOf,
   checked,
@@ -91,6 +91,9 @@ export interface VersionedArtifactStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
+/** The rules of these options, for those of a store. */
+export const versionRules: OptionRules<VersionedArtifactStoreOptions> = { keepVersions: wholeNumber(1), clock: aClock };
+
 interface Change<Draft> {
   readonly artifactId: string;
   readonly members?: Omit<ArtifactChange, 'content'>;
@@ -112,10 +115,8 @@ export class VersionedArtifactStore<Found extends FoundVersion, Draft extends Ar
   readonly #drafts = new Map<string, Draft>();
   readonly #inTurn = new InTurn();
 
-  /** Errors: `INVALID_CONFIG`. */
   constructor(backend: ArtifactBackend<Found, Draft>, options: VersionedArtifactStoreOptions) {
     const { keepVersions = 10, clock = systemClock } = options;
-    assertKeepVersions(keepVersions);
     this.#backend = backend;
     this.#clock = clock;
     this.#keepVersions = keepVersions;

@@ -2,21 +2,14 @@ import { createHash } from 'node:crypto';
 import {
   AgentLoopError,
   type Clock,
+  isObject,
   jsonFlaw,
   type MaybePromise,
   shownValue,
   systemClock,
 } from '../../core/contracts/index.ts';
-import {
-  anything,
-  assertKnownOptions,
-  checkArguments,
-  number,
-  type OptionNames,
-  options,
-  type StoreArguments,
-  text,
-} from '../check-arguments.ts';
+import { aClock, assertOptions, type OptionRule, type OptionRules, wholeNumber } from '../../core/options/index.ts';
+import { anything, checkArguments, number, options, type StoreArguments, text } from '../check-arguments.ts';
 
 /** Options of `set`. */
 export interface CacheSetOptions {
@@ -80,12 +73,11 @@ export function cacheKeyHash(key: string): string {
   return createHash('sha256').update(key).digest('base64url');
 }
 
-/** A limit of a store. Errors: `INVALID_CONFIG`, naming the store and the option. */
-export function atLeastOne(store: string, option: string, value: number): number {
-  if (Number.isSafeInteger(value) && value >= 1) return value;
-  const message = `${store}: ${option} is ${shownValue(value)}; give a whole number from 1, or leave it out.`;
-  throw new AgentLoopError('INVALID_CONFIG', message);
-}
+/** For options that take a store of the user. */
+export const aCacheStore: OptionRule = {
+  fits: (value) => isObject(value) && 'get' in value && 'set' in value,
+  must: 'be a CacheStore: { get, set, delete }',
+};
 
 function invalid(message: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', message);
@@ -101,7 +93,11 @@ export interface InMemoryCacheStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-const optionNames: OptionNames<InMemoryCacheStoreOptions> = { maxEntries: true, maxBytes: true, clock: true };
+const rules: OptionRules<InMemoryCacheStoreOptions> = {
+  maxEntries: wholeNumber(1),
+  maxBytes: wholeNumber(1),
+  clock: aClock,
+};
 
 interface Entry {
   readonly text: string;
@@ -129,9 +125,9 @@ export class InMemoryCacheStore implements CacheStore {
 
   /** Errors: `INVALID_CONFIG`, naming the option. */
   constructor(options: InMemoryCacheStoreOptions = {}) {
-    assertKnownOptions('InMemoryCacheStore', options, optionNames);
-    this.#maxEntries = atLeastOne('InMemoryCacheStore', 'maxEntries', options.maxEntries ?? 1_000);
-    this.#maxBytes = atLeastOne('InMemoryCacheStore', 'maxBytes', options.maxBytes ?? 64 * 1024 * 1024);
+    assertOptions('InMemoryCacheStore', options, rules);
+    this.#maxEntries = options.maxEntries ?? 1_000;
+    this.#maxBytes = options.maxBytes ?? 64 * 1024 * 1024;
     this.#clock = options.clock ?? systemClock;
   }
 

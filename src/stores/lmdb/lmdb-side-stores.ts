@@ -1,13 +1,8 @@
 import { type Clock, systemClock } from '../../core/contracts/index.ts';
-import { atLeastOne, cacheStoreArguments } from '../cache/cache-store.ts';
+import { aClock, anything, assertOptions, type OptionRules, wholeNumber } from '../../core/options/index.ts';
+import { cacheStoreArguments } from '../cache/cache-store.ts';
 import { TableCacheStore } from '../cache/table-cache-store.ts';
-import {
-  assertKnownOptions,
-  checkArguments,
-  messageStoreArguments,
-  type OptionNames,
-  ttlMsOf,
-} from '../check-arguments.ts';
+import { aTimeToLive, checkArguments, keptMs, messageStoreArguments } from '../check-arguments.ts';
 import { TableMessageStore } from '../messages/table-message-store.ts';
 import { type PushClaimOptions, type PushEntry, pushStoreArguments } from '../push/push-store.ts';
 import { TablePushStore } from '../push/table-push-store.ts';
@@ -21,7 +16,7 @@ export interface LmdbMessageStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-const messageOptions: OptionNames<LmdbMessageStoreOptions> = { path: true, clock: true };
+const messageRules: OptionRules<LmdbMessageStoreOptions> = { path: anything, clock: aClock };
 
 /**
  * Keeps contexts in an LMDB file, shared by any number of processes of one machine, also with journals in the same file.
@@ -42,7 +37,7 @@ export class LmdbMessageStore extends TableMessageStore<'now', 'later'> {
   readonly #table: LmdbTable;
 
   constructor(options: LmdbMessageStoreOptions) {
-    assertKnownOptions('LmdbMessageStore', options, messageOptions);
+    assertOptions('LmdbMessageStore', options, messageRules);
     const table = new LmdbTable(options.path);
     super(table, { clock: options.clock ?? systemClock });
     this.#table = table;
@@ -66,7 +61,12 @@ export interface LmdbCacheStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-const cacheOptions: OptionNames<LmdbCacheStoreOptions> = { path: true, maxEntries: true, maxBytes: true, clock: true };
+const cacheRules: OptionRules<LmdbCacheStoreOptions> = {
+  path: anything,
+  maxEntries: wholeNumber(1),
+  maxBytes: wholeNumber(1),
+  clock: aClock,
+};
 
 /**
  * Keeps cached values in an LMDB file, shared by any number of processes of one machine and still there after a restart.
@@ -84,10 +84,8 @@ export class LmdbCacheStore extends TableCacheStore<'now', 'later'> {
 
   /** Errors: `INVALID_CONFIG`, naming the option. */
   constructor(options: LmdbCacheStoreOptions) {
-    assertKnownOptions('LmdbCacheStore', options, cacheOptions);
-    const { path, clock = systemClock } = options;
-    const maxEntries = atLeastOne('LmdbCacheStore', 'maxEntries', options.maxEntries ?? 10_000);
-    const maxBytes = atLeastOne('LmdbCacheStore', 'maxBytes', options.maxBytes ?? 256 * 1024 * 1024);
+    assertOptions('LmdbCacheStore', options, cacheRules);
+    const { path, clock = systemClock, maxEntries = 10_000, maxBytes = 256 * 1024 * 1024 } = options;
     const table = new LmdbTable(path);
     super(table, { maxEntries, maxBytes, clock });
     this.#table = table;
@@ -109,7 +107,7 @@ export interface LmdbPushStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-const pushOptions: OptionNames<LmdbPushStoreOptions> = { path: true, ttl: true, clock: true };
+const pushRules: OptionRules<LmdbPushStoreOptions> = { path: anything, ttl: aTimeToLive, clock: aClock };
 
 /**
  * Keeps registrations in an LMDB file, shared by any number of processes of one machine and still there after a restart. Those that are
@@ -123,11 +121,10 @@ export class LmdbPushStore extends TablePushStore<'now', 'later'> {
   readonly #table: LmdbTable;
 
   constructor(options: LmdbPushStoreOptions) {
-    assertKnownOptions('LmdbPushStore', options, pushOptions);
+    assertOptions('LmdbPushStore', options, pushRules);
     const { path, ttl = 604_800, clock = systemClock } = options;
-    const keepMs = ttlMsOf('LmdbPushStore', ttl);
     const table = new LmdbTable(path);
-    super(table, { clock, keepMs, keepMost: Number.POSITIVE_INFINITY });
+    super(table, { clock, keepMs: keptMs(ttl), keepMost: Number.POSITIVE_INFINITY });
     this.#table = table;
   }
 

@@ -26,7 +26,8 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
+import { aClock, anything, assertOptions, milliseconds, type OptionRules } from '../../core/options/index.ts';
+import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { assertTaskId, busy, checkAppend, ended, fenced, firstSeq, recordJson, takesAtOnce } from '../store-rules.ts';
 import { DeltaBuffer } from './deltas.ts';
 import { followTask, listenCommands, type ReaderDeps, WakeUps } from './follow-task.ts';
@@ -59,7 +60,7 @@ export interface LmdbStateStoreOptions {
   readonly pollMs?: number | undefined;
 }
 
-const optionNames: OptionNames<LmdbStateStoreOptions> = { path: true, clock: true, pollMs: true };
+const rules: OptionRules<LmdbStateStoreOptions> = { path: anything, clock: aClock, pollMs: milliseconds(1) };
 
 /**
  * Keeps journals in an LMDB file: durable without a server, shared by any number of processes of one machine.
@@ -98,10 +99,9 @@ export class LmdbStateStore implements TaskStateStore {
 
   /** Opens the file, synchronously. Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`, `UNAVAILABLE`, `SCHEMA`, `POISON`. */
   constructor(options: LmdbStateStoreOptions) {
-    assertKnownOptions('LmdbStateStore', options, optionNames);
+    assertOptions('LmdbStateStore', options, rules);
     const { path, clock = systemClock, pollMs = 20 } = options;
     assertStorePath(path);
-    if (!(pollMs > 0)) throw new AgentLoopError('INVALID_CONFIG', `pollMs is ${pollMs}; give milliseconds above 0.`);
     this.#clock = clock;
     this.#database = new LmdbDatabase(path);
     this.#tasks = new TaskTable(this.#database);

@@ -1,6 +1,5 @@
 import { filter, Observable } from 'rxjs';
 import {
-  AgentLoopError,
   type AppendOptions,
   type Clock,
   type Command,
@@ -26,7 +25,8 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
+import { aClock, assertOptions, type OptionRules } from '../../core/options/index.ts';
+import { aMost, checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { InMemoryMessageStore } from '../messages/table-message-store.ts';
 import { assertTaskId, busy, childrenIn, ended, fenced, newerSchema, notFound, takesAtOnce } from '../store-rules.ts';
 import { listedTasks, MemoryTask } from './memory-task.ts';
@@ -39,7 +39,7 @@ export interface InMemoryStateStoreOptions {
   readonly maxEndedTasks?: number | undefined;
 }
 
-const optionNames: OptionNames<InMemoryStateStoreOptions> = { clock: true, maxEndedTasks: true };
+const rules: OptionRules<InMemoryStateStoreOptions> = { clock: aClock, maxEndedTasks: aMost(0) };
 
 /**
  * Keeps journals in the memory of this process: for tests, development, and turns that need not outlive it.
@@ -68,14 +68,8 @@ export class InMemoryStateStore implements TaskStateStore {
 
   /** Errors: `INVALID_CONFIG`, naming the option. */
   constructor(options: InMemoryStateStoreOptions = {}) {
-    assertKnownOptions('InMemoryStateStore', options, optionNames);
+    assertOptions('InMemoryStateStore', options, rules);
     const { clock = systemClock, maxEndedTasks = Number.POSITIVE_INFINITY } = options;
-    if (!(maxEndedTasks >= 0)) {
-      throw new AgentLoopError(
-        'INVALID_CONFIG',
-        `maxEndedTasks is ${maxEndedTasks}; give a number from 0, or leave it out to keep all.`,
-      );
-    }
     this.#clock = clock;
     this.#maxEndedTasks = maxEndedTasks;
   }

@@ -1,5 +1,4 @@
 import {
-  AgentLoopError,
   type Clock,
   type ContextMetadata,
   type ContextPage,
@@ -14,13 +13,8 @@ import {
   systemClock,
   type TurnAppendOptions,
 } from '../../core/contracts/index.ts';
-import {
-  assertKnownOptions,
-  checkArguments,
-  encodeMetadata,
-  messageStoreArguments,
-  type OptionNames,
-} from '../check-arguments.ts';
+import { aClock, assertOptions, type OptionRules } from '../../core/options/index.ts';
+import { aMost, checkArguments, encodeMetadata, messageStoreArguments } from '../check-arguments.ts';
 import { type Answer, MemoryTable, type Rows, type Steps, type Table, type Timing } from '../table/table.ts';
 import {
   assertAgentId,
@@ -352,7 +346,7 @@ export interface InMemoryMessageStoreOptions {
   readonly maxContexts?: number | undefined;
 }
 
-const optionNames: OptionNames<InMemoryMessageStoreOptions> = { clock: true, maxContexts: true };
+const rules: OptionRules<InMemoryMessageStoreOptions> = { clock: aClock, maxContexts: aMost(1) };
 
 /**
  * Keeps contexts in the memory of this process: for tests, development, and agents that need not outlive it.
@@ -369,12 +363,8 @@ export class InMemoryMessageStore extends TableMessageStore<'now', 'now'> {
 
   /** Errors: `INVALID_CONFIG`, naming the option. */
   constructor(options: InMemoryMessageStoreOptions = {}) {
-    assertKnownOptions('InMemoryMessageStore', options, optionNames);
+    assertOptions('InMemoryMessageStore', options, rules);
     const { clock = systemClock, maxContexts = Number.POSITIVE_INFINITY } = options;
-    if (!(maxContexts >= 1)) {
-      const message = `maxContexts is ${maxContexts}; give a number from 1, or leave it out to keep all.`;
-      throw new AgentLoopError('INVALID_CONFIG', message);
-    }
     const limit = maxContexts === Number.POSITIVE_INFINITY ? undefined : keepingNewest(maxContexts);
     super(new MemoryTable(), { clock, limit });
   }

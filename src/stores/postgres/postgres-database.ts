@@ -1,4 +1,5 @@
 import { AgentLoopError } from '../../core/contracts/index.ts';
+import { aBoolean, anything, type OptionRules } from '../../core/options/index.ts';
 import {
   assertPostgresTarget,
   assertSchemaName,
@@ -24,6 +25,9 @@ export interface PostgresOptions {
   /** Whether the first call brings the tables up to date, as `migrate()` does. Default false. */
   readonly migrate?: boolean | undefined;
 }
+
+/** For the options of a store; the constructor below checks their values. */
+export const postgresRules: OptionRules<PostgresOptions> = { postgres: anything, schema: anything, migrate: aBoolean };
 
 /** Runs statements; within a transaction, all on one connection. */
 export type Run = <Row>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>;

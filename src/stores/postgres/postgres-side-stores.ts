@@ -1,13 +1,8 @@
 import { type Clock, systemClock } from '../../core/contracts/index.ts';
-import { atLeastOne, cacheStoreArguments } from '../cache/cache-store.ts';
+import { aClock, assertOptions, type OptionRules, wholeNumber } from '../../core/options/index.ts';
+import { cacheStoreArguments } from '../cache/cache-store.ts';
 import { TableCacheStore } from '../cache/table-cache-store.ts';
-import {
-  assertKnownOptions,
-  checkArguments,
-  messageStoreArguments,
-  type OptionNames,
-  ttlMsOf,
-} from '../check-arguments.ts';
+import { aTimeToLive, checkArguments, keptMs, messageStoreArguments } from '../check-arguments.ts';
 import { TableMessageStore } from '../messages/table-message-store.ts';
 import { type PushClaimOptions, type PushEntry, pushStoreArguments } from '../push/push-store.ts';
 import { TablePushStore } from '../push/table-push-store.ts';
@@ -21,7 +16,7 @@ import {
   type TableEntry,
   type TableKey,
 } from '../table/table.ts';
-import { PostgresDatabase, type PostgresOptions, type Run } from './postgres-database.ts';
+import { PostgresDatabase, type PostgresOptions, postgresRules, type Run } from './postgres-database.ts';
 import { decoded, encoded } from './task-rows.ts';
 
 /** Options of `PostgresMessageStore`. */
@@ -30,12 +25,7 @@ export interface PostgresMessageStoreOptions extends PostgresOptions {
   readonly clock?: Clock | undefined;
 }
 
-const messageOptions: OptionNames<PostgresMessageStoreOptions> = {
-  postgres: true,
-  schema: true,
-  migrate: true,
-  clock: true,
-};
+const messageRules: OptionRules<PostgresMessageStoreOptions> = { ...postgresRules, clock: aClock };
 
 /**
  * Keeps contexts in PostgreSQL, in the tables of a `PostgresStateStore`. Every change is one transaction; those of all processes run one after the
@@ -51,7 +41,7 @@ export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
 
   /** Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
   constructor(options: PostgresMessageStoreOptions) {
-    assertKnownOptions('PostgresMessageStore', options, messageOptions);
+    assertOptions('PostgresMessageStore', options, messageRules);
     const { clock = systemClock, ...rest } = options;
     const table = new PostgresTable('PostgresMessageStore', 'messages', rest);
     super(table, { clock });
@@ -79,13 +69,11 @@ export interface PostgresCacheStoreOptions extends PostgresOptions {
   readonly clock?: Clock | undefined;
 }
 
-const cacheOptions: OptionNames<PostgresCacheStoreOptions> = {
-  postgres: true,
-  schema: true,
-  migrate: true,
-  maxEntries: true,
-  maxBytes: true,
-  clock: true,
+const cacheRules: OptionRules<PostgresCacheStoreOptions> = {
+  ...postgresRules,
+  maxEntries: wholeNumber(1),
+  maxBytes: wholeNumber(1),
+  clock: aClock,
 };
 
 /**
@@ -102,10 +90,8 @@ export class PostgresCacheStore extends TableCacheStore<'later', 'later'> {
 
   /** Errors: `INVALID_CONFIG`, naming the option; `MISSING_PACKAGE`. */
   constructor(options: PostgresCacheStoreOptions) {
-    assertKnownOptions('PostgresCacheStore', options, cacheOptions);
-    const { clock = systemClock, maxEntries: entries = 10_000, maxBytes: bytes = 256 * 1024 * 1024, ...rest } = options;
-    const maxEntries = atLeastOne('PostgresCacheStore', 'maxEntries', entries);
-    const maxBytes = atLeastOne('PostgresCacheStore', 'maxBytes', bytes);
+    assertOptions('PostgresCacheStore', options, cacheRules);
+    const { clock = systemClock, maxEntries = 10_000, maxBytes = 256 * 1024 * 1024, ...rest } = options;
     const table = new PostgresTable('PostgresCacheStore', 'cache', rest);
     super(table, { maxEntries, maxBytes, clock });
     this.#table = table;
@@ -130,13 +116,7 @@ export interface PostgresPushStoreOptions extends PostgresOptions {
   readonly clock?: Clock | undefined;
 }
 
-const pushOptions: OptionNames<PostgresPushStoreOptions> = {
-  postgres: true,
-  schema: true,
-  migrate: true,
-  ttl: true,
-  clock: true,
-};
+const pushRules: OptionRules<PostgresPushStoreOptions> = { ...postgresRules, ttl: aTimeToLive, clock: aClock };
 
 /**
  * Keeps registrations in PostgreSQL, shared by all processes. Those that are over for longer than `ttl` go when another is over. Errors as those of
@@ -152,11 +132,10 @@ export class PostgresPushStore extends TablePushStore<'later', 'later'> {
 
   /** Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
   constructor(options: PostgresPushStoreOptions) {
-    assertKnownOptions('PostgresPushStore', options, pushOptions);
+    assertOptions('PostgresPushStore', options, pushRules);
     const { ttl = 604_800, clock = systemClock, ...rest } = options;
-    const keepMs = ttlMsOf('PostgresPushStore', ttl);
     const table = new PostgresTable('PostgresPushStore', 'push', rest);
-    super(table, { clock, keepMs, keepMost: Number.POSITIVE_INFINITY });
+    super(table, { clock, keepMs: keptMs(ttl), keepMost: Number.POSITIVE_INFINITY });
     this.#table = table;
   }
 

@@ -23,13 +23,8 @@ import {
   type Stamped,
   type TurnStarted,
 } from '../../core/journal/index.ts';
-import {
-  assertKnownOptions,
-  checkArguments,
-  type OptionNames,
-  stateStoreArguments,
-  ttlMsOf,
-} from '../check-arguments.ts';
+import { anything, assertOptions, type OptionRules } from '../../core/options/index.ts';
+import { aTimeToLive, checkArguments, keptMs, stateStoreArguments } from '../check-arguments.ts';
 import {
   assertTaskId,
   busy,
@@ -47,7 +42,7 @@ import { checkServer } from './check-server.ts';
 import { DeltaFeed } from './delta-feed.ts';
 import { followTask, listenCommands } from './follow-task.ts';
 import { headOf, JournalWriter, readJournal } from './journal.ts';
-import { PostgresDatabase, type PostgresOptions } from './postgres-database.ts';
+import { PostgresDatabase, type PostgresOptions, postgresRules } from './postgres-database.ts';
 import { PostgresMessageStore } from './postgres-side-stores.ts';
 import { assertPostgresTarget, type PostgresTarget } from './postgres-target.ts';
 import {
@@ -77,13 +72,7 @@ export interface PostgresStateStoreOptions extends PostgresOptions {
   readonly listen?: boolean | PostgresTarget | undefined;
 }
 
-const optionNames: OptionNames<PostgresStateStoreOptions> = {
-  postgres: true,
-  schema: true,
-  migrate: true,
-  ttl: true,
-  listen: true,
-};
+const rules: OptionRules<PostgresStateStoreOptions> = { ...postgresRules, ttl: aTimeToLive, listen: anything };
 
 /** How far an epoch jumps at most: so far that one lost in a failover is not given again. */
 const maxEpochStep = 2 ** 31;
@@ -147,9 +136,8 @@ export class PostgresStateStore implements TaskStateStore {
   #closing: Promise<void> | undefined;
 
   constructor(options: PostgresStateStoreOptions) {
-    assertKnownOptions('PostgresStateStore', options, optionNames);
+    assertOptions('PostgresStateStore', options, rules);
     const { ttl = 86_400, listen = true } = options;
-    const keepMs = ttlMsOf('PostgresStateStore', ttl);
     if (typeof listen !== 'boolean') assertPostgresTarget('listen', listen);
     const { postgres, schema, migrate } = options;
     this.#options = { postgres, schema, migrate };
@@ -159,7 +147,7 @@ export class PostgresStateStore implements TaskStateStore {
     this.#deltas = new DeltaFeed({ database: this.#database, sent: (taskId) => this.#wakeUps.ring(taskId, 'record') });
     this.#writer = new JournalWriter({
       database: this.#database,
-      keepMs: keepMs === Number.POSITIVE_INFINITY ? null : keepMs,
+      keepMs: ttl === null ? null : keptMs(ttl),
       written: (taskId) => this.#wakeUps.ring(taskId, 'record'),
     });
   }

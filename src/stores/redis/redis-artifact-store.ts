@@ -1,11 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
-import {
-  AgentLoopError,
-  type ArtifactInfo,
-  type ArtifactQuery,
-  type Clock,
-  shownValue,
-} from '../../core/contracts/index.ts';
+import { AgentLoopError, type ArtifactInfo, type ArtifactQuery, type Clock } from '../../core/contracts/index.ts';
+import { assertOptions, type OptionRules } from '../../core/options/index.ts';
 import { damagedArtifact, newerArtifact, noArtifact } from '../artifacts/check-artifact.ts';
 import {
   type ArtifactBackend,
@@ -14,13 +9,14 @@ import {
   type NextVersion,
   PartBuffer,
   VersionedArtifactStore,
+  versionRules,
   type WrittenContent,
 } from '../artifacts/versioned-artifact-store.ts';
-import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
+import { aMost } from '../check-arguments.ts';
 import { IdIndex } from './indexes.ts';
 import { LuaScript } from './lua-scripts.ts';
 import { bytesCommand, type CommandArgument, command, RedisConnection, redisError } from './redis-connection.ts';
-import { type RedisSideOptions, sideSettings } from './redis-options.ts';
+import { type RedisSideOptions, secondsOf, sideRules } from './redis-options.ts';
 
 /** Options of `RedisArtifactStore`. */
 export interface RedisArtifactStoreOptions extends RedisSideOptions {
@@ -34,14 +30,7 @@ export interface RedisArtifactStoreOptions extends RedisSideOptions {
   readonly clock?: Clock | undefined;
 }
 
-const optionNames: OptionNames<RedisArtifactStoreOptions> = {
-  redis: true,
-  ttl: true,
-  prefix: true,
-  maxBytes: true,
-  keepVersions: true,
-  clock: true,
-};
+const rules: OptionRules<RedisArtifactStoreOptions> = { ...versionRules, ...sideRules, maxBytes: aMost(1) };
 
 /**
  * Keeps artifacts in Redis 7 or newer: one server, Sentinel's primary, or a cluster. For what fits into its memory; large ones belong
@@ -60,15 +49,10 @@ export class RedisArtifactStore extends VersionedArtifactStore<RedisVersion, Red
   readonly #connection: RedisConnection;
 
   constructor(options: RedisArtifactStoreOptions) {
-    assertKnownOptions('RedisArtifactStore', options, optionNames);
-    const { redis, ttl = 86_400, maxBytes = 64 * 1024 * 1024 } = options;
-    const settings = sideSettings(options, ttl);
-    if (!(maxBytes >= 1)) {
-      const message = `maxBytes is ${shownValue(maxBytes)}; give a number of bytes from 1, or leave it out.`;
-      throw new AgentLoopError('INVALID_CONFIG', message);
-    }
+    assertOptions('RedisArtifactStore', options, rules);
+    const { redis, ttl = 86_400, prefix = 'millrace', maxBytes = 64 * 1024 * 1024 } = options;
     const connection = new RedisConnection('RedisArtifactStore', redis);
-    super(new RedisArtifactBackend(connection, { ...settings, maxBytes }), options);
+    super(new RedisArtifactBackend(connection, { prefix, seconds: secondsOf(ttl), maxBytes }), options);
     this.#connection = connection;
   }
 

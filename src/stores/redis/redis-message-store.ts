@@ -15,13 +15,8 @@ import {
   systemClock,
   type TurnAppendOptions,
 } from '../../core/contracts/index.ts';
-import {
-  assertKnownOptions,
-  checkArguments,
-  encodeMetadata,
-  messageStoreArguments,
-  type OptionNames,
-} from '../check-arguments.ts';
+import { assertOptions } from '../../core/options/index.ts';
+import { checkArguments, encodeMetadata, messageStoreArguments } from '../check-arguments.ts';
 import {
   assertAgentId,
   assertContextId,
@@ -44,7 +39,7 @@ import {
 import { IdIndex } from './indexes.ts';
 import { LuaScript, listOf } from './lua-scripts.ts';
 import { RedisConnection } from './redis-connection.ts';
-import { type RedisSideOptions, sideSettings } from './redis-options.ts';
+import { type RedisSideOptions, secondsOf, sideRules } from './redis-options.ts';
 
 /** Options of `RedisMessageStore`. */
 export interface RedisMessageStoreOptions extends RedisSideOptions {
@@ -54,8 +49,6 @@ export interface RedisMessageStoreOptions extends RedisSideOptions {
    */
   readonly ttl?: number | null | undefined;
 }
-
-const optionNames: OptionNames<RedisMessageStoreOptions> = { redis: true, ttl: true, prefix: true };
 
 /**
  * Keeps contexts in Redis 7 or newer: one server, Sentinel's primary, or a cluster.
@@ -80,12 +73,11 @@ export class RedisMessageStore implements MessageStore {
   readonly #index: IdIndex;
 
   constructor(options: RedisMessageStoreOptions) {
-    assertKnownOptions('RedisMessageStore', options, optionNames);
-    const { redis, ttl = 86_400 } = options;
-    const { prefix, seconds } = sideSettings(options, ttl);
+    assertOptions('RedisMessageStore', options, sideRules);
+    const { redis, ttl = 86_400, prefix = 'millrace' } = options;
     this.#connection = new RedisConnection('RedisMessageStore', redis);
     this.#prefix = prefix;
-    this.#seconds = seconds;
+    this.#seconds = secondsOf(ttl);
     this.#index = new IdIndex(this.#connection, `${prefix}:conversations`);
   }
 

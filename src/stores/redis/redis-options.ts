@@ -1,5 +1,17 @@
-import { AgentLoopError, type TaskState } from '../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
+import type { TaskState } from '../../core/contracts/index.ts';
+import {
+  anObject,
+  anything,
+  assertKnownOptions,
+  assertOptions,
+  checkOption,
+  type OptionRule,
+  type OptionRules,
+  oneOf,
+  wholeNumber,
+  wrongOption,
+} from '../../core/options/index.ts';
+import { aTimeToLive } from '../check-arguments.ts';
 import type { Confirmation } from './lua-scripts.ts';
 import { assertRedisTarget, defaultSilenceMs, type RedisTarget } from './redis-connection.ts';
 
@@ -32,15 +44,21 @@ export interface RedisStateStoreOptions {
   readonly replicaTimeoutMs?: number | undefined;
 }
 
-const optionNames: OptionNames<RedisStateStoreOptions> = {
-  redis: true,
-  ttl: true,
-  ttlAfterEndSeconds: true,
-  retention: true,
-  prefix: true,
-  durability: true,
-  replicas: true,
-  replicaTimeoutMs: true,
+/** Of all keys of a store. */
+const aPrefix: OptionRule = {
+  fits: (value) => typeof value === 'string' && /^[A-Za-z0-9_.:-]{1,64}$/.test(value),
+  must: 'be 1 to 64 of the characters A-Z a-z 0-9 _ . : -',
+};
+
+const rules: OptionRules<RedisStateStoreOptions> = {
+  redis: anything,
+  ttl: aTimeToLive,
+  ttlAfterEndSeconds: aTimeToLive,
+  retention: anObject,
+  prefix: aPrefix,
+  durability: oneOf('server', 'strict'),
+  replicas: wholeNumber(0),
+  replicaTimeoutMs: wholeNumber(1),
 };
 
 /** The options with their defaults, checked. */
@@ -55,41 +73,24 @@ export interface RedisStoreSettings {
   readonly silenceMs: number;
 }
 
+const owner = 'RedisStateStore';
+
 /** Errors: `INVALID_CONFIG`, in a sentence that names the option. */
 export function redisStoreSettings(options: RedisStateStoreOptions): RedisStoreSettings {
-  assertKnownOptions('RedisStateStore', options, optionNames);
+  assertOptions(owner, options, rules);
   assertRedisTarget(options.redis);
   const { prefix = 'millrace', ttl = 86_400, durability = 'server', replicaTimeoutMs = 1_000 } = options;
   const { ttlAfterEndSeconds = ttl, retention: given = {} } = options;
-  assertPrefix(prefix);
-  assertTimeToLive('ttl', ttl);
-  assertTimeToLive('ttlAfterEndSeconds', ttlAfterEndSeconds);
   const retention = retentionOf(ttlAfterEndSeconds);
-  assertRetention(given, retention);
-  if (durability !== 'server' && durability !== 'strict') {
-    throw invalid(`durability is ${JSON.stringify(durability)}; known are "server" and "strict".`);
-  }
+  assertKnownOptions(`retention of ${owner}`, given, retention);
+  for (const [state, seconds] of Object.entries(given)) checkOption(`retention of ${state}`, seconds, aTimeToLive);
   const strict = durability === 'strict';
-  if (!strict && options.replicas !== undefined) throw invalid('replicas needs durability "strict".');
+  if (!strict && options.replicas !== undefined) throw wrongOption(owner, 'replicas needs durability "strict"');
   const replicas = strict ? (options.replicas ?? 1) : 0;
-  if (!Number.isInteger(replicas) || replicas < 0)
-    throw invalid(`replicas is ${replicas}; give a whole number from 0.`);
-  if (!Number.isInteger(replicaTimeoutMs) || replicaTimeoutMs < 1) {
-    throw invalid(`replicaTimeoutMs is ${replicaTimeoutMs}; give a whole number of milliseconds from 1.`);
-  }
   const confirmation = replicas > 0 ? { replicas, timeoutMs: replicaTimeoutMs } : undefined;
   // `WAIT` is silent for as long as it waits.
   const silenceMs = defaultSilenceMs + (confirmation?.timeoutMs ?? 0);
   return { prefix, retention: { ...retention, ...given }, strict, replicas, confirmation, silenceMs };
-}
-
-function assertRetention(given: Partial<Retention>, known: Retention): void {
-  for (const [state, seconds] of Object.entries(given)) {
-    if (!Object.hasOwn(known, state)) {
-      throw invalid(`retention has no state "${state}"; the states are ${Object.keys(known).join(', ')}.`);
-    }
-    assertTimeToLive(`retention of ${state}`, seconds);
-  }
 }
 
 /** What the stores beside the journals have in common. */
@@ -100,15 +101,12 @@ export interface RedisSideOptions {
   readonly prefix?: string | undefined;
 }
 
-/** `ttl` in seconds; null for good. Errors: `INVALID_CONFIG`. */
-export function sideSettings({ prefix = 'millrace' }: RedisSideOptions, ttl: number | null) {
-  assertTimeToLive('ttl', ttl);
-  assertPrefix(prefix);
-  return { prefix, seconds: ttl ?? -1 };
-}
+/** The rules of those options, and of the `ttl` that each of these stores has. `redis` is checked where a store connects. */
+export const sideRules = { redis: anything, prefix: aPrefix, ttl: aTimeToLive };
 
-function invalid(sentence: string): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', sentence);
+/** As the scripts take it: below 0 for what is kept. */
+export function secondsOf(ttl: number | null): number {
+  return ttl ?? -1;
 }
 
 /** By state: seconds that a task is kept after its last record or renewal; null keeps it. */
@@ -131,16 +129,4 @@ export function retentionOf(afterEnd: number | null): Retention {
 /** As the scripts take it: below 0 means that the task does not expire. */
 export function secondsToLive(retention: Retention, status: TaskState): number {
   return retention[status] ?? -1;
-}
-
-/** Errors: `INVALID_CONFIG`. */
-function assertPrefix(prefix: string): void {
-  if (/^[A-Za-z0-9_.:-]{1,64}$/.test(prefix)) return;
-  throw invalid(`prefix is ${JSON.stringify(prefix)}; take 1 to 64 of the characters A-Z a-z 0-9 _ . : -`);
-}
-
-/** Errors: `INVALID_CONFIG`. */
-function assertTimeToLive(name: string, value: number | null): void {
-  if (value === null || (Number.isInteger(value) && value >= 1)) return;
-  throw invalid(`${name} is ${value}; give a whole number of seconds from 1, or null to keep what is stored.`);
 }

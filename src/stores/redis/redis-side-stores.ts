@@ -1,3 +1,4 @@
+import { assertOptions } from '../../core/options/index.ts';
 import {
   assertCacheKey,
   type CacheSetOptions,
@@ -7,7 +8,7 @@ import {
   cacheKeyHash,
   cacheStoreArguments,
 } from '../cache/cache-store.ts';
-import { assertKnownOptions, checkArguments, type OptionNames } from '../check-arguments.ts';
+import { checkArguments, keptMs } from '../check-arguments.ts';
 import {
   type PushClaimOptions,
   type PushEntry,
@@ -18,15 +19,13 @@ import {
 } from '../push/push-store.ts';
 import { LuaScript, listOf } from './lua-scripts.ts';
 import { RedisConnection } from './redis-connection.ts';
-import { type RedisSideOptions, sideSettings } from './redis-options.ts';
+import { type RedisSideOptions, secondsOf, sideRules } from './redis-options.ts';
 
 /** Options of `RedisCacheStore`. */
 export interface RedisCacheStoreOptions extends RedisSideOptions {
   /** Seconds that a value is kept which is set without `ttlMs`; null keeps it. Default 86,400. */
   readonly ttl?: number | null | undefined;
 }
-
-const cacheOptionNames: OptionNames<RedisCacheStoreOptions> = { redis: true, ttl: true, prefix: true };
 
 /** What can be worked out again is not worth a long wait. */
 const cacheSilenceMs = 1_000;
@@ -51,12 +50,11 @@ export class RedisCacheStore implements CacheStore {
   readonly #ttlMs: number;
 
   constructor(options: RedisCacheStoreOptions) {
-    assertKnownOptions('RedisCacheStore', options, cacheOptionNames);
-    const { redis, ttl = 86_400 } = options;
-    const { prefix } = sideSettings(options, ttl);
+    assertOptions('RedisCacheStore', options, sideRules);
+    const { redis, ttl = 86_400, prefix = 'millrace' } = options;
     this.#connection = new RedisConnection('RedisCacheStore', redis, { silenceMs: cacheSilenceMs });
     this.#prefix = prefix;
-    this.#ttlMs = ttl === null ? Number.POSITIVE_INFINITY : ttl * 1_000;
+    this.#ttlMs = keptMs(ttl);
   }
 
   async get(key: string): Promise<unknown> {
@@ -93,8 +91,6 @@ export interface RedisPushStoreOptions extends RedisSideOptions {
   readonly ttl?: number | null | undefined;
 }
 
-const pushOptionNames: OptionNames<RedisPushStoreOptions> = { redis: true, ttl: true, prefix: true };
-
 /**
  * Keeps registrations in Redis 7 or newer: one server, Sentinel's primary, or a cluster, where all of them are in one slot. Times are
  * those of Redis. Nothing is connected before the first call. Errors as those of `RedisMessageStore`.
@@ -111,12 +107,11 @@ export class RedisPushStore implements PushStore {
   readonly #seconds: number;
 
   constructor(options: RedisPushStoreOptions) {
-    assertKnownOptions('RedisPushStore', options, pushOptionNames);
-    const { redis, ttl = 604_800 } = options;
-    const { prefix, seconds } = sideSettings(options, ttl);
+    assertOptions('RedisPushStore', options, sideRules);
+    const { redis, ttl = 604_800, prefix = 'millrace' } = options;
     this.#connection = new RedisConnection('RedisPushStore', redis);
     this.#prefix = `${prefix}:{push}:`;
-    this.#seconds = seconds;
+    this.#seconds = secondsOf(ttl);
   }
 
   async add(entry: PushEntry, most: number): Promise<boolean> {

@@ -1,13 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import {
-  AgentLoopError,
+  type AgentLoopError,
   type ArtifactInfo,
   type ArtifactQuery,
   type Clock,
   type StoreCheck,
-  shownValue,
   systemClock,
 } from '../../core/contracts/index.ts';
+import {
+  aBoolean,
+  aName,
+  anObject,
+  assertGiven,
+  assertOptions,
+  type OptionRules,
+  wholeNumber,
+} from '../../core/options/index.ts';
 import { damagedArtifact, noArtifact } from '../artifacts/check-artifact.ts';
 import { fileNameOf, idOfFileName } from '../artifacts/folder-files.ts';
 import {
@@ -15,8 +23,8 @@ import {
   type FoundVersion,
   type NextVersion,
   VersionedArtifactStore,
+  versionRules,
 } from '../artifacts/versioned-artifact-store.ts';
-import { assertKnownOptions, type OptionNames } from '../check-arguments.ts';
 import { InTurn } from '../in-turn.ts';
 import { isMissingKey, S3Bucket, S3Draft, type S3Target, s3Error } from './s3-bucket.ts';
 
@@ -44,17 +52,20 @@ export interface S3ArtifactStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-const optionNames: OptionNames<S3ArtifactStoreOptions> = {
-  bucket: true,
-  s3: true,
-  prefix: true,
-  partBytes: true,
-  conditionalWrites: true,
-  keepVersions: true,
-  clock: true,
-};
-
 const smallestPart = 5 * 1024 * 1024;
+
+const rules: OptionRules<S3ArtifactStoreOptions> = {
+  bucket: { ...aName, cure: 'give the name of a bucket' },
+  s3: { ...anObject, cure: 'give options of the S3 client, or a client' },
+  prefix: {
+    fits: (value) => typeof value === 'string' && /^[\w.:/-]{0,256}$/.test(value),
+    must: 'be at most 256 of the characters A-Z a-z 0-9 _ . : / -',
+  },
+  partBytes: wholeNumber(smallestPart),
+  conditionalWrites: aBoolean,
+  ...versionRules,
+  keepVersions: wholeNumber(2),
+};
 
 /**
  * Keeps artifacts in a bucket of S3, or of a server that speaks its protocol, shared by any number of processes and machines.
@@ -75,7 +86,8 @@ export class S3ArtifactStore extends VersionedArtifactStore<S3Version, S3Draft> 
   readonly #conditionalWrites: boolean;
 
   constructor(options: S3ArtifactStoreOptions) {
-    assertOptions(options);
+    assertOptions('S3ArtifactStore', options, rules);
+    assertGiven('S3ArtifactStore', 'bucket', options.bucket, 'give the name of a bucket');
     const { s3 = {}, prefix = 'millrace/', partBytes = 8 * 1024 * 1024, conditionalWrites = true } = options;
     const clock: Clock = options.clock ?? systemClock;
     const bucket = new S3Bucket(options.bucket, s3);
@@ -107,31 +119,6 @@ export class S3ArtifactStore extends VersionedArtifactStore<S3Version, S3Draft> 
   async close(): Promise<void> {
     await this.#bucket.close();
   }
-}
-
-function assertOptions(options: S3ArtifactStoreOptions): void {
-  assertKnownOptions('S3ArtifactStore', options, optionNames);
-  const { bucket, s3, prefix, partBytes, conditionalWrites, keepVersions } = options;
-  if (typeof bucket !== 'string' || bucket === '') throw invalid('bucket', bucket, 'give the name of a bucket');
-  if (s3 !== undefined && (typeof s3 !== 'object' || s3 === null)) {
-    throw invalid('s3', s3, 'give options of the S3 client, or a client');
-  }
-  if (prefix !== undefined && !(typeof prefix === 'string' && /^[\w.:/-]{0,256}$/.test(prefix))) {
-    throw invalid('prefix', prefix, 'take at most 256 of the characters A-Z a-z 0-9 _ . : / -');
-  }
-  if (keepVersions !== undefined && !(Number.isSafeInteger(keepVersions) && keepVersions >= 2)) {
-    throw invalid('keepVersions', keepVersions, 'give a whole number from 2');
-  }
-  if (partBytes !== undefined && !(Number.isSafeInteger(partBytes) && partBytes >= smallestPart)) {
-    throw invalid('partBytes', partBytes, `give a whole number of bytes from ${smallestPart}`);
-  }
-  if (conditionalWrites !== undefined && typeof conditionalWrites !== 'boolean') {
-    throw invalid('conditionalWrites', conditionalWrites, 'give true or false');
-  }
-}
-
-function invalid(name: string, value: unknown, cure: string): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', `${name} is ${shownValue(value)}; ${cure}.`);
 }
 
 interface S3BackendSettings {

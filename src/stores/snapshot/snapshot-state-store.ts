@@ -24,7 +24,8 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { assertKnownOptions, checkArguments, type OptionNames, stateStoreArguments } from '../check-arguments.ts';
+import { aClock, assertOptions, milliseconds, type OptionRules } from '../../core/options/index.ts';
+import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { InTurn } from '../in-turn.ts';
 import { CommandBox, listedTasks } from '../memory/memory-task.ts';
 import { assertTaskId, busy, childrenIn, ended, fenced, notFound, parentIn, takesAtOnce } from '../store-rules.ts';
@@ -48,7 +49,7 @@ export interface SnapshotStateStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-const optionNames: OptionNames<SnapshotStateStoreOptions> = { pollMs: true, clock: true };
+const rules: OptionRules<SnapshotStateStoreOptions> = { pollMs: milliseconds(1), clock: aClock };
 
 /**
  * Makes a `TaskStateStore` of a user's own store that can only `save`, `load` and `delete` one value a task.
@@ -71,11 +72,8 @@ const optionNames: OptionNames<SnapshotStateStoreOptions> = { pollMs: true, cloc
  */
 export function snapshotStateStore(store: SnapshotStore, options: SnapshotStateStoreOptions = {}): TaskStateStore {
   assertSnapshotStore(store);
-  assertKnownOptions('snapshotStateStore', options, optionNames);
+  assertOptions('snapshotStateStore', options, rules);
   const { pollMs = 1_000, clock = systemClock } = options;
-  if (!(pollMs > 0)) {
-    throw new AgentLoopError('INVALID_CONFIG', `pollMs is ${pollMs}; give milliseconds above 0, or leave it out.`);
-  }
   return new SnapshotStateStore(new PlainStore(store), clock, pollMs);
 }
 

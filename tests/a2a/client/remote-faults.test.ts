@@ -95,7 +95,7 @@ describe('what a remote agent is given', () => {
     [{ url: 'https://far.example', auth: {} }, /auth is none of the forms/],
     [{ url: 'https://far.example', origins: ['https://x.example/path'] }, /is no origin/],
     [{ url: 'https://far.example', transports: ['SOAP'] }, /transports must be an array of known ones/],
-    [{ url: 'https://far.example', silenceMs: 0 }, /silenceMs must be a number above 0/],
+    [{ url: 'https://far.example', silenceMs: 0 }, /silenceMs must be milliseconds from 1/],
     [{ url: 'https://far.example', model: 'm' }, /has no option "model"/],
   ])('refuses %j', async (options, message) => {
     const refused = Reflect.apply(remoteAgent, undefined, [options]);

@@ -254,7 +254,7 @@ describe('a remote agent waits with an end', () => {
   it.each([0, Number.POSITIVE_INFINITY, 2_147_483_648])('refuses a taskTimeoutMs of %d', async (taskTimeoutMs) => {
     await expect(remoteAgent({ url: 'http://far.example', taskTimeoutMs })).rejects.toMatchObject({
       code: 'INVALID_CONFIG',
-      message: expect.stringMatching(/taskTimeoutMs must be a number above 0 and at most 2147483647/),
+      message: expect.stringMatching(/taskTimeoutMs must be milliseconds from 1 to 2147483647/),
     });
   });
 });

@@ -102,7 +102,7 @@ describe('a server without A2A 0.3', () => {
     const options = Object({ agent: on.echo([]), legacy: '0.3' });
     await expect(on.serve(options)).rejects.toMatchObject({
       code: 'INVALID_CONFIG',
-      message: expect.stringContaining('legacy is "0.3"'),
+      message: expect.stringContaining('legacy must be true or false, not "0.3"'),
     });
   });
 });

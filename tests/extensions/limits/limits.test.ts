@@ -123,11 +123,9 @@ describe('limits', () => {
 
   it('refuse an option that nobody reads, and none at all', () => {
     expect(() => limits({})).toThrow('limits: no limit is given');
-    expect(() => limits({ maxTokens: 0 })).toThrow('maxTokens is 0; it must be a whole number from 1');
+    expect(() => limits({ maxTokens: 0 })).toThrow('maxTokens must be a whole number of at least 1, not 0');
     // @ts-expect-error no list of prices
-    expect(() => limits({ maxCost: 1, prices: { find: 7 } })).toThrow(
-      'prices is an object; it must be a list of prices',
-    );
+    expect(() => limits({ maxCost: 1, prices: { find: 7 } })).toThrow('prices must be a list of prices');
     expect(() => limits({ maxTokens: 1, prices: new ModelRegistry() })).toThrow('prices are read for maxCost only');
   });
 });

@@ -112,7 +112,7 @@ describe('toolPermissions', () => {
     for (const rule of [{ tools: [7] }, { tools: 'x' }, { allow: 'no' }, { when: 'always' }, { reason: 7 }]) {
       const rules = [{ tools: ['x'], allow: false, ...rule }];
       const refused = () => Reflect.apply(toolPermissions, undefined, [{ rules }]);
-      expect(refused).toThrow('rules is an array; it must be an array of { tools: ["name"], allow: true or false }');
+      expect(refused).toThrow('rules must be an array of { tools: ["name"], allow: true or false }');
     }
   });
 });

@@ -54,8 +54,8 @@ describe('typedInput', () => {
 
   it.each([
     [{}, /schema is missing/],
-    [{ schema: 7 }, /schema is 7; it must be a Standard Schema or a JSON Schema/],
-    [{ schema: { type: 'object' }, name: '' }, /name is ""/],
+    [{ schema: 7 }, /schema must be a Standard Schema or a JSON Schema/],
+    [{ schema: { type: 'object' }, name: '' }, /name must .*, not ""/],
     [{ schema: { type: 'object' }, nam: 'x' }, /no option "nam"/],
   ])('refuses wrong options: %j', (options, message) => {
     expect(() => Reflect.apply(typedInput, undefined, [options])).toThrow(message);

@@ -310,6 +310,8 @@ describe('a question of a turn, for a client of 2026-07-28', () => {
 
   it.each([['short'], [new Uint8Array(31)], [7]])('refuses the key %p', (key) => {
     const settings = { agent: clerk([]), stateKey: key };
-    expect(() => Reflect.apply(mcpServer, undefined, [settings])).toThrow(/stateKey is too short.*at least 32 bytes/);
+    expect(() => Reflect.apply(mcpServer, undefined, [settings])).toThrow(
+      /stateKey must be a random key of at least 32 bytes/,
+    );
   });
 });

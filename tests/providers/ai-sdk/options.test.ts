@@ -56,11 +56,15 @@ describe('options of AISDKProvider', () => {
     [
       'flat provider options',
       { model, providerOptions: { thinking: true } },
-      /providerOptions is .*object for each vendor/,
+      /providerOptions must be .*object for each vendor/,
     ],
     ['a tool of ours at the vendor', { model, providerTools: { a: { type: 'function' } } }, /providerTools/],
-    ['a time that is none', { model, timeoutMs: -1 }, /timeoutMs is -1; it must be milliseconds/],
-    ['an address with a password', { model, address: 'https://a:b@c' }, /address is/],
+    ['a time that is none', { model, timeoutMs: -1 }, /timeoutMs must be milliseconds .*, not -1/],
+    [
+      'an address with a password',
+      { model, address: 'https://a:b@c' },
+      /address must be an address without a password\.$/,
+    ],
     [
       'a capability that is none',
       { model, capabilities: { tool: false } },

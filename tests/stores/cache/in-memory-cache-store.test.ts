@@ -86,8 +86,8 @@ describe('InMemoryCacheStore', () => {
   });
 
   it.each<[object, RegExp]>([
-    [{ maxEntries: 0 }, /maxEntries is 0/],
-    [{ maxBytes: Number.NaN }, /maxBytes is NaN/],
+    [{ maxEntries: 0 }, /maxEntries must .*, not 0/],
+    [{ maxBytes: Number.NaN }, /maxBytes must .*, not NaN/],
     [{ maxSize: 1 }, /no option "maxSize"; the options are: maxEntries, maxBytes, clock/],
   ])('refuses the options %j', (options: InMemoryCacheStoreOptions, message) => {
     expect(() => new InMemoryCacheStore(options)).toThrow(

@@ -227,7 +227,7 @@ describe('LmdbPushStore', () => {
   });
 
   it.each([0, 1.5, -1])('refuses a ttl of %p', (ttl) => {
-    expect(() => new LmdbPushStore({ path: join(folder, 'none'), ttl })).toThrow(/ttl of LmdbPushStore is .*, or null/);
+    expect(() => new LmdbPushStore({ path: join(folder, 'none'), ttl })).toThrow(/LmdbPushStore: ttl must .*, or null/);
   });
 });
 

@@ -382,18 +382,16 @@ describeRedis('RedisStateStore', () => {
     expect(await idsOf({ byStatus, state: 'completed', limit: 10 })).toHaveLength(10);
   });
 
-  it.each<[Partial<RedisStateStoreOptions>, string]>([
-    [{ prefix: 'a{b' }, 'prefix is "a{b"; take 1 to 64 of the characters'],
-    [{ ttl: 1.5 }, 'ttl is 1.5; give a whole number of seconds from 1, or null to keep what is stored.'],
-    [{ ttlAfterEndSeconds: -1 }, 'ttlAfterEndSeconds is -1'],
-    [{ replicas: 1 }, 'replicas needs durability "strict".'],
-    [{ durability: 'strict', replicas: -1 }, 'replicas is -1'],
-    [{ durability: 'strict', replicaTimeoutMs: 0 }, 'replicaTimeoutMs is 0'],
-    [{ redis: { keyPrefix: 'app:' } }, 'keyPrefix "app:"'],
+  it.each<[Partial<RedisStateStoreOptions>, RegExp]>([
+    [{ prefix: 'a{b' }, /prefix must .*, not "a\{b"/],
+    [{ ttl: 1.5 }, /ttl must be a whole number of seconds from 1, or null to keep what is stored, not 1\.5/],
+    [{ ttlAfterEndSeconds: -1 }, /ttlAfterEndSeconds must .*, not -1/],
+    [{ replicas: 1 }, /replicas needs durability "strict"/],
+    [{ durability: 'strict', replicas: -1 }, /replicas must .*, not -1/],
+    [{ durability: 'strict', replicaTimeoutMs: 0 }, /replicaTimeoutMs must .*, not 0/],
+    [{ redis: { keyPrefix: 'app:' } }, /keyPrefix "app:"/],
   ])('refuses the options %j', (options, sentence) => {
     const make = (): unknown => new RedisStateStore({ redis: 'redis://127.0.0.1:1', ...options });
-    expect(make).toThrow(
-      expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringContaining(sentence) }),
-    );
+    expect(make).toThrow(expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringMatching(sentence) }));
   });
 });

@@ -93,8 +93,10 @@ describeRedis('the time that RedisStateStore keeps a task', () => {
 
   it('refuses a retention of no state, and one that is no time', () => {
     const open = (retention: object) => () => bench.open({ retention });
-    expect(open({ finished: 1 })).toThrow('retention has no state "finished"; the states are submitted, working,');
-    expect(open({ failed: 0.5 })).toThrow('retention of failed is 0.5');
+    expect(open({ finished: 1 })).toThrow(
+      'retention of RedisStateStore has no option "finished"; the options are: submitted, working,',
+    );
+    expect(open({ failed: 0.5 })).toThrow('retention of failed must be a whole number of seconds from 1');
   });
 
   it('F-15 H-20 an answered turn that nobody runs has no end, also one that an older version let expire', async () => {

@@ -6,13 +6,13 @@ const credentials = { accessKeyId: 'key', secretAccessKey: 'secret' };
 
 describe('S3ArtifactStore', () => {
   it.each<[object, RegExp]>([
-    [{}, /bucket is undefined/],
-    [{ bucket: '' }, /bucket is ""/],
-    [{ bucket: 'b', s3: 'http://localhost:9000' }, /s3 is "http/],
-    [{ bucket: 'b', prefix: 'a b' }, /prefix is "a b"/],
-    [{ bucket: 'b', partBytes: 1024 }, /partBytes is 1024; give a whole number of bytes from 5242880/],
-    [{ bucket: 'b', conditionalWrites: 'no' }, /conditionalWrites is "no"/],
-    [{ bucket: 'b', keepVersions: 1 }, /keepVersions is 1; give a whole number from 2/],
+    [{}, /bucket is missing/],
+    [{ bucket: '' }, /bucket must be a non-empty string, not ""; give the name of a bucket/],
+    [{ bucket: 'b', s3: 'http://localhost:9000' }, /s3 must .*, not "http/],
+    [{ bucket: 'b', prefix: 'a b' }, /prefix must .*, not "a b"/],
+    [{ bucket: 'b', partBytes: 1024 }, /partBytes must .*, not 1024/],
+    [{ bucket: 'b', conditionalWrites: 'no' }, /conditionalWrites must .*, not "no"/],
+    [{ bucket: 'b', keepVersions: 1 }, /keepVersions must .*, not 1/],
     [{ bucket: 'b', region: 'eu-central-1' }, /no option "region"; the options are: bucket, s3, prefix/],
   ])('refuses %j', (options, message) => {
     expect(() => Reflect.construct(S3ArtifactStore, [options])).toThrow(

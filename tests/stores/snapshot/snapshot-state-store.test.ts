@@ -250,7 +250,7 @@ describe('S1-106 snapshotStateStore', () => {
     expect(() => snapshotStateStore(Object.assign({ save, load }, { delete: undefined as never }))).toThrow(
       'The store given to snapshotStateStore has no delete; it needs the methods save, load and delete.',
     );
-    expect(() => snapshotStateStore(plain, { pollMs: 0 })).toThrow('pollMs is 0');
+    expect(() => snapshotStateStore(plain, { pollMs: 0 })).toThrow(/pollMs must .*, not 0/);
     expect(() => Reflect.apply(snapshotStateStore, undefined, [plain, { poll: 5 }])).toThrow(
       'snapshotStateStore has no option "poll"; the options are: pollMs, clock.',
     );
