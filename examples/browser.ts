@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { pipeline } from 'node:stream/promises';
 import { agent, InMemoryStateStore } from 'millrace';
 import { LiteLLMProvider } from 'millrace/litellm';
 import { startModelServer } from 'millrace/testing';
@@ -15,14 +16,18 @@ const assistant = agent({
 // What an EventSource reads: it sends the id of the last event that it has when it reconnects.
 const server = createServer(async ({ headers: asked }, response) => {
   const from = asked['last-event-id'];
-  const source =
-    typeof from === 'string'
-      ? assistant.observe('task-1', { from, recover: {} })
-      : assistant.startTurn('Hello', { taskId: 'task-1', detached: true });
-  const { headers, body } = toSSEResponse(source, typeof from === 'string' ? { from } : {});
-  response.writeHead(200, Object.fromEntries(headers));
-  for await (const bytes of body ?? []) response.write(bytes);
-  response.end();
+  try {
+    const source =
+      typeof from === 'string'
+        ? assistant.observe('task-1', { from, recover: {} })
+        : assistant.startTurn('Hello', { taskId: 'task-1', detached: true });
+    const { headers, body } = toSSEResponse(source, typeof from === 'string' ? { from } : {});
+    response.writeHead(200, Object.fromEntries(headers));
+    await pipeline(body ?? [], response);
+  } catch {
+    // A cursor that is none, or a client that left in the middle.
+    if (!response.headersSent) response.writeHead(400).end();
+  }
 });
 server.listen(0, '127.0.0.1');
 await once(server, 'listening');

@@ -22,7 +22,7 @@ function written(page: string, anchor: string, change: (code: string) => string 
     ({ language, mark }) => language === 'ts' && mark === '',
   );
   const folder = join(project.path, anchor);
-  mkdirSync(folder);
+  mkdirSync(folder, { recursive: true });
   const { code } = transformSync(change(block?.code ?? ''), { loader: 'ts', format: 'esm' });
   writeFileSync(join(folder, 'main.mjs'), code);
   return folder;
@@ -67,6 +67,21 @@ async function served(cwd: string): Promise<ChildProcess> {
   started.push(child);
   return child;
 }
+
+it('the recipe for a page refuses what cannot be taken, and serves the next request', async () => {
+  const port = await freePort();
+  const cwd = written('docs/ui.md', 'a-page-in-one-file', (code) => code.replaceAll('3000', `${port}`));
+  const server = await served(cwd);
+  const get = (path: string, headers = {}) => fetch(`http://127.0.0.1:${port}${path}`, { headers });
+  for (const path of ['/turn?question=Hi&task=a%20b', '/turn?question=Hi&task='])
+    expect([path, (await get(path)).status]).toEqual([path, 400]);
+  expect((await get('/turn?question=Hi&task=a', { 'last-event-id': 'no cursor' })).status).toBe(400);
+  expect((await get('//')).status).toBe(200);
+  const whole = await get('/turn?question=Hi&task=b');
+  expect([whole.status, await whole.text()]).toEqual([200, expect.stringMatching(/event: end/)]);
+  server.kill('SIGTERM');
+  await once(server, 'exit');
+});
 
 describeReal(['chromium'], 'the recipe for a page', () => {
   let browser: Browser;
