@@ -122,7 +122,7 @@ class ResponseTap extends Stage<LLMChunk> {
     this.to.error(error);
   }
 
-  protected override left(): void {
+  protected override finalize(): void {
     this.#call.leave();
   }
 }
@@ -222,7 +222,7 @@ class ResponseMapping extends Stage<LLMChunk, Signal> implements Responder {
     if (!this.#answered) this.to.complete();
   }
 
-  protected override left(): void {
+  protected override finalize(): void {
     if (this.#question?.isOver === false) this.#question.leave(reasonToLeave(this.#deps));
   }
 }

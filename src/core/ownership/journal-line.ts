@@ -103,7 +103,7 @@ class JournalLine extends Stage<Signal> {
     this.#finish({});
   }
 
-  protected override left(): void {
+  protected override finalize(): void {
     this.#cancelRetry?.();
     this.#cancelDeadline?.();
     this.#held = [];

@@ -90,7 +90,7 @@ class LeaseRenewal extends Stage<Signal> {
     this.#arm();
   }
 
-  protected override left(): void {
+  protected override finalize(): void {
     this.#cancel?.();
     this.#cancelDeadline?.();
   }
@@ -177,7 +177,7 @@ class LeaseRelease extends Stage<Signal> {
     void released.then(complete);
   }
 
-  protected override left(): void {
+  protected override finalize(): void {
     void this.#release();
   }
 

@@ -76,7 +76,7 @@ export abstract class Stage<T, R = T> implements Sink<T> {
     this.closed = true;
     const before = this.before;
     before?.close();
-    before?.left();
+    before?.finalize();
     if (this.teardown) for (const teardown of this.teardown) teardown();
   }
 
@@ -96,7 +96,7 @@ export abstract class Stage<T, R = T> implements Sink<T> {
   }
 
   /** Called once, when the stream has ended or was unsubscribed, before anything downstream of the operator hears of it. */
-  protected left(): void {}
+  protected finalize(): void {}
 
   protected threw(thrown: unknown): void {
     this.to.error(thrown);

@@ -348,7 +348,7 @@ class IterationEnd extends Stage<Signal> {
     this.to.error(error);
   }
 
-  protected override left(): void {
+  protected override finalize(): void {
     if (this.#deps.scope.aborted && !this.#failed) cancelSpan(this.#span);
     this.#span.end();
   }

@@ -213,7 +213,7 @@ class LeftTurn extends Stage<Signal> {
     this.#deps = deps;
   }
 
-  protected override left(): void {
+  protected override finalize(): void {
     const { node, scope, turn } = this.#deps;
     if (!node.state.outcome) scope.abort(leftReason(turn.taskId));
   }
@@ -299,7 +299,7 @@ class TurnTap extends Stage<Signal> {
     this.to.error(error);
   }
 
-  protected override left(): void {
+  protected override finalize(): void {
     if (this.#state && !this.#lost) finishRunSpan(this.#deps.tracing, this.#span, this.#state);
     this.#span.end();
   }

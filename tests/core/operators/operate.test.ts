@@ -50,7 +50,7 @@ class Noting extends Stage<string> {
     this.add(() => heard.push(`${name} teardown`));
   }
 
-  protected override left(): void {
+  protected override finalize(): void {
     this.#heard.push(`${this.#name} left`);
   }
 }
