@@ -323,7 +323,7 @@ export function followCommands(
     const commands = store.commands(deps.turn.taskId).subscribe({
       next: (command) => {
         if (followed.has(command.id)) return;
-        if (isCommand(command)) obey(deps, command);
+        if (isCommand(command)) applyCommand(deps, command);
         else deps.config.logger.warn('command passed over', { taskId: deps.turn.taskId });
       },
       error: (error: unknown) => {
@@ -369,7 +369,7 @@ function steer({ inbox, turn, config }: RunDeps, { message, id }: Extract<Comman
   }
 }
 
-function obey(deps: RunDeps, command: Command): void {
+function applyCommand(deps: RunDeps, command: Command): void {
   switch (command.type) {
     case 'cancel':
       return deps.scope.abort(new AgentLoopError('CANCELED', command.reason ?? 'canceled'));
