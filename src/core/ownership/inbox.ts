@@ -182,7 +182,7 @@ interface Questioned {
   readonly config: Pick<ResolvedConfig, 'logger'>;
 }
 
-/** The next answer that came to a running turn, as a record; those that fit no open question are logged and passed over. */
+/** The next answer that came to a running turn, as a record; those that fit no open question are logged and ignored. */
 export function takeReply(deps: Questioned, state: LoopState): TurnAnswered | undefined {
   for (let reply = deps.inbox.takeReply(); reply; reply = deps.inbox.takeReply()) {
     const { questionId, source } = reply;
@@ -191,7 +191,7 @@ export function takeReply(deps: Questioned, state: LoopState): TurnAnswered | un
     if (question && answerFlaw(question, answer) === undefined) {
       return { type: 'turn.answered', callId: question.callId, questionId, answer, ...source };
     }
-    deps.config.logger.warn('answer passed over', { taskId: deps.turn.taskId, questionId });
+    deps.config.logger.warn('answer ignored: invalid', { taskId: deps.turn.taskId, questionId });
   }
   return undefined;
 }

@@ -324,7 +324,7 @@ export function followCommands(
       next: (command) => {
         if (followed.has(command.id)) return;
         if (isCommand(command)) applyCommand(deps, command);
-        else deps.config.logger.warn('command passed over', { taskId: deps.turn.taskId });
+        else deps.config.logger.warn('command ignored: invalid', { taskId: deps.turn.taskId });
       },
       error: (error: unknown) => {
         const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';

@@ -224,7 +224,7 @@ describe('what others post', () => {
     { type: 'steer' },
     { type: 'steer', message: { role: 'boss', content: 'Hurry!' } },
     { type: 'dance' },
-  ])('is passed over where it makes no sense: %j', async (command) => {
+  ])('is ignored if it is invalid: %j', async (command) => {
     const finish = gate();
     const toolProviders = [plainTools({ slow: () => finish.pass() })];
     const loop = bench.loop([...calls('slow'), { text: 'Done.' }], { toolProviders });
