@@ -7,7 +7,7 @@ import {
   type TaskStateStore,
 } from '../core/contracts/index.ts';
 import { type Deadline, type Signal, whenReady } from '../core/journal/index.ts';
-import { giveBack } from '../core/ownership/index.ts';
+import { releaseUnused } from '../core/ownership/index.ts';
 import { operate, switchOnce } from '../core/streams/index.ts';
 import type { Admission, Admitted, OpenedTurn, SubmittedTask } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
@@ -221,7 +221,7 @@ export class ContextQueue {
     const { leaseMs } = this.#options;
     try {
       const lease = await this.#ask(() => journal.acquire(taskId, `refused-${crypto.randomUUID()}`, leaseMs));
-      if (lease.seq > 1) return await giveBack(journal, lease);
+      if (lease.seq > 1) return await releaseUnused(journal, lease);
       await this.#ask(() => journal.delete(taskId));
     } catch {
       // Another process runs it, or it is gone.

@@ -19,7 +19,7 @@ import {
   type TaskSummary,
 } from '../core/contracts/index.ts';
 import { ready, type Signal } from '../core/journal/index.ts';
-import { giveBack } from '../core/ownership/index.ts';
+import { releaseUnused } from '../core/ownership/index.ts';
 import {
   AgentLoop,
   type ObserveOptions,
@@ -136,7 +136,7 @@ export class Recovery {
     const { runsHere, resume, store, logger } = this.#options;
     if (runsHere(taskId)) return longestPauseMs;
     try {
-      await giveBack(store, await store.acquire(taskId, `follower-${crypto.randomUUID()}`, tryLeaseMs));
+      await releaseUnused(store, await store.acquire(taskId, `follower-${crypto.randomUUID()}`, tryLeaseMs));
       await begun(resume(taskId, { ...given, detached: true }));
       return longestPauseMs;
     } catch (error) {

@@ -8,4 +8,4 @@ export {
   TurnNode,
   withParent,
 } from './child-turns.ts';
-export { giveBack } from './lease.ts';
+export { releaseUnused } from './lease.ts';

@@ -194,7 +194,7 @@ class LeaseRelease extends Stage<Signal> {
  * Gives back a lease of a turn that was not run under it, so that the next owner need not wait: that one still learns of an owner before that
  * was lost. Where it fails, the lease runs out by itself.
  */
-export async function giveBack(store: Pick<TaskStateStore, 'release'>, lease: Lease): Promise<void> {
+export async function releaseUnused(store: Pick<TaskStateStore, 'release'>, lease: Lease): Promise<void> {
   await release(store, lease);
 }
 

@@ -27,7 +27,7 @@ import {
   taskState,
 } from '../journal/index.ts';
 import { checkForkOptions, type ForkEdits, type ForkOptions } from '../options/index.ts';
-import { giveBack } from '../ownership/lease.ts';
+import { releaseUnused } from '../ownership/lease.ts';
 import { checkSameTurn, otherContext } from './open-turn.ts';
 import type { TurnStart } from './run-turn.ts';
 
@@ -205,7 +205,7 @@ async function appendAll(
     state = records.reduce<LoopState>(applyRecord, state);
     await store.append(lease, records, { status: taskState(state), barrier: true });
   }
-  await giveBack(store, lease);
+  await releaseUnused(store, lease);
 }
 
 /**

@@ -16,7 +16,7 @@ import {
   whenReady,
 } from '../journal/index.ts';
 import { type Answers, recordsOfAnswers } from '../options/index.ts';
-import { giveBack } from '../ownership/lease.ts';
+import { releaseUnused } from '../ownership/lease.ts';
 import { switchOnce } from '../streams/index.ts';
 import { cancelTask, childOf } from './task-commands.ts';
 
@@ -118,7 +118,7 @@ export function openWatchedTurn(options: OpenOptions, taskId: string): Observabl
       const isOpen = opening.past.after.outcome === undefined;
       if (isOpen) to.next(opening);
       if (isOpen) to.complete();
-      else void giveBack(options.store, opening.lease).then(() => to.complete());
+      else void releaseUnused(options.store, opening.lease).then(() => to.complete());
     };
     acquire(options, { taskId, known: [], resumed: true }, { to, give, fail: (error) => to.error(error) });
   });
@@ -198,7 +198,7 @@ function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, 
   const giveUp = (error: unknown) => {
     const refused = lease;
     lease = undefined;
-    if (refused) void giveBack(store, refused).then(() => fail(error));
+    if (refused) void releaseUnused(store, refused).then(() => fail(error));
     else fail(error);
   };
   const open = (granted: Lease, records: readonly JournalRecord[]) => {
@@ -222,7 +222,7 @@ function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, 
   };
   // The subscriber left before the turn was opened.
   to.add(() => {
-    if (lease) void giveBack(store, lease);
+    if (lease) void releaseUnused(store, lease);
   });
   whenAnswered(() => leaseOf(options, taskId, to), { deadline, to, give: readRest, fail: giveUp });
 }
@@ -231,7 +231,7 @@ function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, 
 function leaseOf({ store, owner, leaseMs, under }: OpenOptions, taskId: string, to: Subscriber<unknown>) {
   const answer = store.acquire(taskId, owner, leaseMs, under);
   if (answer instanceof Promise)
-    answer.then((lease) => (to.closed ? giveBack(store, lease) : undefined)).catch(() => {});
+    answer.then((lease) => (to.closed ? releaseUnused(store, lease) : undefined)).catch(() => {});
   return answer;
 }
 

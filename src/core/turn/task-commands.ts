@@ -22,7 +22,7 @@ import {
 } from '../journal/index.ts';
 import { type Answers, recordsOfAnswers } from '../options/index.ts';
 import { listedChildren } from '../ownership/child-turns.ts';
-import { giveBack } from '../ownership/lease.ts';
+import { releaseUnused } from '../ownership/lease.ts';
 import { restoreEnded } from '../ownership/restore-runs.ts';
 
 /** Options of `AgentLoop.answer`. */
@@ -261,7 +261,7 @@ async function writeMissing(
     if (AgentLoopError.isInstance(error) && error.code === 'FENCED') return false;
     throw error;
   } finally {
-    await giveBack(store, lease);
+    await releaseUnused(store, lease);
   }
 }
 
