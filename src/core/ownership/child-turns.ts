@@ -32,15 +32,15 @@ import type { AbortScope } from '../streams/index.ts';
 import type { LeaseHold } from './lease.ts';
 
 /**
- * The reason with which work stops whose turn is lost to this process: another process resumes it. Nothing is cancelled: a child turn
- * stays open, and so does work at another service.
+ * The abort reason for the work of a turn that this process lost: another process resumes the turn. Nothing is cancelled: child turns and
+ * work at remote services stay open.
  */
 export function leftReason(taskId: string): AgentLoopError {
   const message = `Turn "${taskId}" is lost to this process; AgentLoop.resume continues it.`;
   return new AgentLoopError('LEFT', message, { retryable: true, taskId });
 }
 
-/** Whether an abort reason says that the work is left to another process, and not cancelled. */
+/** Whether an abort reason means that another process continues the work, and that it is not cancelled. */
 export function isLeft(reason: unknown): boolean {
   return AgentLoopError.isInstance(reason) && reason.code === 'LEFT';
 }
@@ -48,8 +48,8 @@ export function isLeft(reason: unknown): boolean {
 const lostMarker = Symbol.for('millrace.TurnLost');
 
 /**
- * Thrown by a call or a hook that this process cannot finish and another may: nothing is recorded of it, and the turn is lost with the cause.
- * So is a call whose child turn is lost.
+ * Thrown by a call or a hook that this process cannot finish but another may, and by a call whose child turn is lost. Nothing is recorded for it;
+ * the turn is lost with `cause`.
  */
 export class TurnLost extends Error {
   readonly [lostMarker] = true;
@@ -58,7 +58,7 @@ export class TurnLost extends Error {
     super('The turn is lost to this process.', { cause });
   }
 
-  /** True for one of any installed copy of this package. */
+  /** Also true for instances of another installed copy of this package. */
   static isInstance(value: unknown): value is TurnLost {
     return typeof value === 'object' && value !== null && lostMarker in value;
   }
@@ -69,14 +69,14 @@ const noCalls: readonly ParentTurn[] = [];
 /** A turn that runs in this process, in the tree of its child turns: what the tree used so far, and its limits. */
 export class TurnNode {
   readonly parent: ParentTurn | undefined;
-  /** The last state that was folded. */
+  /** The latest folded state. */
   state: LoopState;
-  /** The limit of this turn that this usage of its tree reaches; `undefined` for none. */
+  /** Returns the limit of this turn that the given usage of its tree reaches; `undefined` if none. */
   readonly limitReached: (usage: TreeUsage) => ReachedLimit | undefined;
-  /** Calls and hooks that a child turn runs for. */
+  /** Calls and hooks that have a child turn. */
   #calls: readonly ParentTurn[] = noCalls;
   #ended: Set<string> | undefined;
-  /** Hooks that have given no answer yet, or never will: no record says what their child turns used. */
+  /** Hooks without an answer so far: no record contains the usage of their child turns. */
   unanswered = noCalls;
 
   constructor(
@@ -89,14 +89,14 @@ export class TurnNode {
     this.limitReached = limitReached;
   }
 
-  /** By agent and model: what is recorded in this turn, and what child turns used whose result is not recorded yet. */
+  /** By agent and model: the usage recorded in this turn, plus that of child turns whose result is not recorded yet. */
   get usageBy(): readonly AgentUsage[] {
     let sum = this.state.usageBy;
     for (const call of this.#calls) sum = addUsed(sum, call.usageBy);
     return sum;
   }
 
-  /** A child turn whose end this process has seen. */
+  /** Marks a child turn as ended. */
   noteEnded(taskId: string): void {
     this.#ended ??= new Set();
     this.#ended.add(taskId);
@@ -119,7 +119,7 @@ export class TurnNode {
     if (!this.unanswered.includes(hook)) this.unanswered = [...this.unanswered, hook];
   }
 
-  /** Cancels the calls of ancestors whose limits are reached. True where this turn runs below one of them. */
+  /** Cancels the calls of ancestors whose limits are reached. Returns true if this turn runs below one of them. */
   stopAtLimit(): boolean {
     let stopped = false;
     for (let { parent } = this; parent; { parent } = parent.node) {
@@ -137,7 +137,7 @@ export class TurnNode {
   }
 }
 
-/** The first limit that the usage of a turn's tree reaches. */
+/** Returns the first limit that the usage of a turn's tree reaches. */
 export function reachedLimit(extensions: readonly Extension[], used: TreeUsage): ReachedLimit | undefined {
   for (const { limitUsage } of extensions) {
     const reached = limitUsage?.(used);
@@ -146,7 +146,7 @@ export function reachedLimit(extensions: readonly Extension[], used: TreeUsage):
   return undefined;
 }
 
-/** Where parent turns are found on the context of a call or a hook. */
+/** The key under which the context of a call or a hook holds its parent turn. */
 export const parentTurn: unique symbol = Symbol.for('millrace.parentTurn');
 
 /** What a child turn shares with the run of its parent. */
@@ -160,35 +160,35 @@ interface ParentRun {
 }
 
 interface ParentTurnOptions {
-  /** Of the call; of a hook, a name that is the same when the hook is called again after a crash. */
+  /** Of the call; for a hook, a name that stays the same when the hook is called again after a crash. */
   readonly callId: string;
   readonly agentId: string;
   readonly scope: AbortScope;
-  /** What is recorded already: by earlier attempts of the call with their questions, or of the same child turn of a hook. */
+  /** Usage already recorded: by earlier attempts of the call with their questions, or of the same child turn of a hook. */
   readonly recorded: readonly AgentUsage[];
   readonly show: (event: AgentEvent, childAgentId: string) => void;
-  /** The messages that the last model call was sent, with what was added after it. */
+  /** The messages of the last model call, and those added after it. */
   readonly view: () => readonly Message[];
 }
 
-/** The parent turn of a child turn that a hook starts; `undefined` for a copy of its context. */
+/** Returns the parent for a child turn that a hook starts; `undefined` for a copy of the hook's context. */
 export function hookParentOf(context: object, name: string): ParentTurn | undefined {
   const make: unknown = Reflect.get(context, parentTurn);
   const parent: unknown = typeof make === 'function' ? make.call(context, name) : undefined;
   return isParentTurn(parent) ? parent : undefined;
 }
 
-/** The options of a child turn. */
+/** Adds the parent to the options of a child turn. */
 export function withParent<O extends object>(options: O, parent: ParentTurn): O {
   return Object.assign({}, options, { [parentTurn]: parent });
 }
 
-/** A child turn has its journal in the store of its parent; without one it lives in this process only. */
+/** A child turn keeps its journal in the store of its parent; without a store it lives in this process only. */
 export function childConfig(config: ResolvedConfig, { store, retryPlan }: ParentTurn): ResolvedConfig {
   return Object.assign({}, config, { taskStateStore: store, retryPlan: config.retryPlan ?? retryPlan });
 }
 
-/** The call, or the hook, that a child turn runs for: what the child turn takes from its parent. */
+/** The call or hook that a child turn runs for, and the dependencies that the child turn inherits from its parent. */
 export class ParentTurn {
   readonly link: ParentLink;
   /** Absent without a store. */
@@ -207,7 +207,7 @@ export class ParentTurn {
   over: Promise<unknown> | undefined;
   readonly #recorded: readonly AgentUsage[];
   #child: TurnNode | undefined;
-  /** Of the child turn's journal, once it tells how it ended or what it waits for. */
+  /** Usage from the child turn's journal, once the child turn has ended or is suspended. */
   #result: readonly AgentUsage[] | undefined;
   #replayed: readonly AgentUsage[] | undefined;
   #exceeded: ReachedLimit | undefined;
@@ -235,17 +235,17 @@ export class ParentTurn {
     return this.#exceeded;
   }
 
-  /** Whether the child turn has ended or is suspended, so that what it used is final here. */
+  /** Whether the child turn has ended or is suspended, so that its usage is final. */
   get isSettled(): boolean {
     return (this.#replayed ?? this.#result) !== undefined;
   }
 
-  /** What the tree of the child turn used, without what the parent has recorded. */
+  /** The usage of the child turn's tree, without the part that the parent has recorded. */
   get usageBy(): readonly AgentUsage[] {
     return this.usageBeside(this.#recorded);
   }
 
-  /** The same, where the parent has recorded this. */
+  /** The usage of the child turn's tree without `recorded`. */
   usageBeside(recorded: readonly AgentUsage[]): readonly AgentUsage[] {
     return this.#replayed ?? restOf(this.#result ?? this.#child?.usageBy ?? [], recorded);
   }
@@ -264,13 +264,13 @@ export class ParentTurn {
     this.node.attach(this);
   }
 
-  /** In a replay: what the next record says that the child turn used. */
+  /** In a replay: the child turn's usage according to the next record. */
   replay(used: readonly AgentUsage[]): void {
     this.#replayed = used;
     this.node.attach(this);
   }
 
-  /** The parent has recorded what the child turn used, or is over. */
+  /** The parent has recorded the child turn's usage, or is over. */
   end(): void {
     this.node.detach(this);
   }
@@ -281,21 +281,21 @@ export class ParentTurn {
   }
 }
 
-/** The parent turn of the context of a call or a hook, or of the options of a turn; `undefined` for a copy of a context. */
+/** Returns the parent turn from the context of a call or a hook, or from the options of a turn; `undefined` for a copy of a context. */
 export function parentTurnOf(context: unknown): ParentTurn | undefined {
   if (typeof context !== 'object' || context === null) return undefined;
   const parent: unknown = Reflect.get(context, parentTurn);
   return isParentTurn(parent) ? parent : undefined;
 }
 
-/** Also one of another installed copy of this package. */
+/** Also true for instances of another installed copy of this package. */
 function isParentTurn(value: unknown): value is ParentTurn {
   return typeof value === 'object' && value !== null && 'link' in value && 'usageBy' in value;
 }
 
 /**
- * Runs a child turn with its parent: a cancel of the call cancels it; where the call is left, it errors with `LEFT` at once and its
- * lease is released, before the parent's is. Nothing is written then.
+ * Runs a child turn with its parent: cancelling the call cancels it. If the parent turn is lost to this process, the child turn errors with `LEFT` at
+ * once and releases its lease before the parent does; it writes no record then.
  */
 export function belowParent(
   source$: Observable<Signal>,
@@ -313,14 +313,14 @@ export function belowParent(
   });
 }
 
-/** All child turns of a turn, also those that hooks started, which no intent names. Errors: those of the store. */
+/** Lists all child turns of a turn, including those of hooks, which no record of a call names. Errors: those of the store. */
 export async function listedChildren(store: TaskStateStore, taskId: string): Promise<readonly TaskSummary[]> {
   const tasks = await store.list({ parentTaskId: taskId, limit: Number.MAX_SAFE_INTEGER });
-  // A store that does not know `parentTaskId` gives other tasks too.
+  // A store that does not support `parentTaskId` also returns other tasks.
   return tasks.filter(({ parentTaskId }) => parentTaskId === taskId);
 }
 
-/** What a parent needs of the turn that it opened. */
+/** The parts of an opened turn that its parent uses. */
 interface ChildTurn<T> {
   readonly live$: Observable<AgentEvent>;
   readonly state: LoopState | undefined;
@@ -331,9 +331,9 @@ const firstPauseMs = 50;
 const lastPauseMs = 1_000;
 
 /**
- * How a child turn ends. One that is lost to this process for a reason that may pass is opened again, after 50 ms doubling to 1 s, until the
- * parent's `storeDeadlineMs`: it then continues where it was, or is watched. Rejects with the `TurnError` of its own record, with
- * `TurnLost` where the parent is lost with it, and with what the first `open` throws.
+ * Resolves with the result of a child turn. A child turn that is lost for a retryable reason is opened again, after 50 ms doubling to 1 s, until the
+ * parent's `storeDeadlineMs`; this process then resumes or watches it. Rejects with the `TurnError` of the child's own record, with
+ * `TurnLost` if the parent is lost with it, and with the error of the first `open`.
  */
 export function childResult<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promise<TurnResult<T>> {
   const result = untilOver(parent, open);
@@ -380,7 +380,7 @@ function reopened<T>(open: () => ChildTurn<T>): ChildTurn<T> {
   }
 }
 
-/** A child turn that another owner took is watched. One that cannot be opened by this lease of the parent belongs to a later owner of it. */
+/** After `FENCED`, a child turn that was opened here is watched; one that was not yet opened belongs to a later owner of the parent. */
 function mayPass(error: unknown, { state }: Pick<ChildTurn<unknown>, 'state'>): boolean {
   if (!AgentLoopError.isInstance(error) || error.code === 'SHUTDOWN') return false;
   return error.code === 'FENCED' ? state !== undefined : error.retryable;
@@ -399,7 +399,7 @@ function pause({ clock, scope }: ParentTurn, ms: number): Promise<void> {
   });
 }
 
-/** Adds up usage of the tool's own model calls and of its child turn, as a record says it. */
+/** Adds up the usage of the tool's own model calls and of its child turn, in the form of a record. */
 export function recordedUsage(
   own: Usage | undefined,
   below: readonly AgentUsage[],

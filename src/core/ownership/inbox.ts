@@ -20,15 +20,15 @@ import { answerFlaw, type ResolvedConfig } from '../options/index.ts';
 /** A message that enters the history before the next model call. */
 interface Steering {
   readonly message: Message;
-  /** The id of the command that brought it, where one did. */
+  /** The id of the command that delivered it, if any. */
   readonly command: string | undefined;
 }
 
-/** What brought an answer. */
+/** How an answer arrived. */
 interface AnswerSource {
-  /** The id of the command, where one did. */
+  /** The id of the command that delivered it, if any. */
   readonly command?: string;
-  /** The message, where it came in one. */
+  /** The message that contained it, if any. */
   readonly message?: Message;
 }
 
@@ -39,16 +39,16 @@ interface Reply {
   readonly source: AnswerSource;
 }
 
-/** Why a turn shall suspend: the first reason that was given. */
+/** A request to suspend the turn; `reason` is that of the first request. */
 export interface PauseRequest {
   readonly reason: string;
-  /** The ids of the commands that asked, as far as commands did. */
+  /** The ids of the commands that requested it. */
   readonly commands: readonly string[];
 }
 
 const noExtensions: readonly Extension[] = [];
 
-/** What a running turn was asked to do and has not done yet. The loop empties it between its steps. */
+/** Pending requests to a running turn: a pause, steering messages, answers. The loop takes them between its steps. */
 export class Inbox {
   #pause: PauseRequest | undefined;
   #steering: Steering[] = [];
@@ -59,12 +59,12 @@ export class Inbox {
   #last: LoopState | undefined;
   readonly #extensions: readonly Extension[];
 
-  /** `extensions` are asked about each message; what they throw refuses the message. */
+  /** Each message passes the `extensions`; an extension that throws refuses it. */
   constructor(extensions: readonly Extension[] = noExtensions) {
     this.#extensions = extensions;
   }
 
-  /** The state before the end of the turn, which is being written: what is asked now comes too late. */
+  /** The state before the turn's end, once that is being written: later requests have no effect. */
   get last(): LoopState | undefined {
     return this.#last;
   }
@@ -73,7 +73,7 @@ export class Inbox {
     this.#last = last;
   }
 
-  /** Set where the turn shall suspend as soon as nothing runs. */
+  /** Set if the turn is to suspend as soon as nothing runs. */
   get pause(): PauseRequest | undefined {
     return this.#pause;
   }
@@ -86,7 +86,7 @@ export class Inbox {
     return this.#steering.length > 0;
   }
 
-  /** Whether the turn runs elsewhere, so that this is only a way to its owner. */
+  /** Whether another process runs the turn, so that requests are forwarded to it. */
   get forwards(): boolean {
     return this.#post !== undefined;
   }
@@ -97,7 +97,7 @@ export class Inbox {
     this.#wake?.();
   }
 
-  /** Takes a pause back. False where nothing was to pause here. */
+  /** Revokes a pause. Returns false if none was requested here. */
   resume(): boolean {
     if (!this.#pause) return false;
     this.#pause = undefined;
@@ -105,7 +105,7 @@ export class Inbox {
     return true;
   }
 
-  /** Calls `wake` when a pause is asked for or taken back, until another takes its place. */
+  /** Calls `wake` when a pause is requested or revoked. Replaces the previous callback. */
   onPause(wake: (() => void) | undefined): void {
     this.#wake = wake;
   }
@@ -122,17 +122,17 @@ export class Inbox {
     this.#listener?.();
   }
 
-  /** Calls `listener` when an answer has come, until another takes its place. */
+  /** Calls `listener` when an answer arrives. Replaces the previous listener. */
   onReply(listener: (() => void) | undefined): void {
     this.#listener = listener;
   }
 
-  /** The turn runs here: what is asked stays here, also where it ran elsewhere before. */
+  /** The turn runs in this process from now on: stops forwarding. */
   keepHere(): void {
     this.#post = undefined;
   }
 
-  /** The turn runs elsewhere: what was asked so far, and is asked from now on, goes there as commands. */
+  /** Another process runs the turn: posts the pending requests, and all later ones, as commands. */
   forwardTo(post: (command: Command) => void): void {
     this.#post = post;
     if (this.#pause) this.requestPause(this.#pause.reason);
@@ -141,7 +141,7 @@ export class Inbox {
     for (const { questionId, answer } of this.#replies.splice(0)) this.answer(questionId, answer);
   }
 
-  /** One at a time: taking one may bring another. */
+  /** Returns one answer per call: applying it may add another. */
   takeReply(): Reply | undefined {
     return this.#replies.shift();
   }
@@ -157,7 +157,7 @@ function joined(request: PauseRequest, command: string | undefined): PauseReques
   return command === undefined ? request : { ...request, commands: [...request.commands, command] };
 }
 
-/** A message of the caller as the extensions let it in. Errors: `EXTENSION_FAILED` where one fails whose `onError` is `'fail'`. */
+/** Returns the caller's message after the extensions' `beforeMessage`. Errors: `EXTENSION_FAILED` if one with `onError: 'fail'` throws. */
 export function incomingMessage(extensions: readonly Extension[], message: Message): Message {
   return extensions.reduce((before, extension) => letIn(extension, before), message);
 }
@@ -182,7 +182,7 @@ interface Questioned {
   readonly config: Pick<ResolvedConfig, 'logger'>;
 }
 
-/** The next answer that came to a running turn, as a record; those that fit no open question are logged and ignored. */
+/** Returns the record of the next valid answer; answers that match no open question, or are invalid for it, are logged and dropped. */
 export function takeReply(deps: Questioned, state: LoopState): TurnAnswered | undefined {
   for (let reply = deps.inbox.takeReply(); reply; reply = deps.inbox.takeReply()) {
     const { questionId, source } = reply;
@@ -196,7 +196,7 @@ export function takeReply(deps: Questioned, state: LoopState): TurnAnswered | un
   return undefined;
 }
 
-/** The messages that the turn received meanwhile, to be added to its history. */
+/** Returns the records that add the received steering messages to the history. */
 export function steeringRecords({ inbox }: { readonly inbox: Inbox }): readonly TurnRecord[] {
   return inbox.takeSteering().map(({ message, command }) => ({
     type: 'x.steer',

@@ -1,4 +1,4 @@
-// Who may write to a journal: leases, appends, take-over, child turns. Other rooms import from here only.
+// Leases, journal appends, take-over and child turns. Other rooms import from here only.
 export {
   childResult,
   hookParentOf,

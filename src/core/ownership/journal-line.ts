@@ -3,7 +3,7 @@ import { AgentLoopError, type Clock, type Lease, type TaskStateStore } from '../
 import { type Commit, type JournalRecord, type Signal, storeError, taskState } from '../journal/index.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
 
-/** Where the records of a turn go. */
+/** The store and lease that a turn appends with. */
 interface JournalTarget {
   readonly store: TaskStateStore;
   readonly lease: Lease;
@@ -12,7 +12,7 @@ interface JournalTarget {
 type Delta = Exclude<Signal, Commit>;
 
 interface JournalDeps {
-  /** Absent: the turn lives in this process only, and every record counts as durable at once. */
+  /** Absent: the turn has no store, and every commit counts as durable at once. */
   readonly journal: JournalTarget | undefined;
   readonly clock: Clock;
   /** How long a commit may wait for the store, in milliseconds. */
@@ -20,17 +20,17 @@ interface JournalDeps {
 }
 
 /**
- * Writes the commits of a turn and lets each through only once it is durable, in order; then calls its `durable`. Appends are
- * pipelined: a commit is sent when it arrives, whatever is still unacknowledged. A delta passes at once where nothing is
- * unacknowledged, else it waits in line, adjacent text merged.
+ * Appends the commits of a turn to the store and emits each commit, in order, once it is durable; then calls its `durable`. Appends are
+ * pipelined: a commit is sent when it arrives, even if earlier ones are unacknowledged. A delta is emitted at once if no commit is
+ * unacknowledged; otherwise it waits in the queue, and adjacent text deltas are merged.
  *
- * A retryable failure is tried again, unchanged and from the failed commit on, after 50 ms doubling to 1 s, until
- * the oldest commit has waited `storeDeadlineMs`: then the stream errors with the last failure, or `UNAVAILABLE` where the store
- * kept silent. Any other failure errors it at once. Ends as the source does, also with its error, once everything is durable.
- * Unsubscribing stops the source and the retries. Buffers the signals after the oldest unacknowledged commit.
+ * After a retryable failure the unacknowledged commits are sent again, unchanged, from the failed one on, after 50 ms doubling to 1 s, until
+ * the oldest commit has waited `storeDeadlineMs`; then the stream errors with the last failure, or with `UNAVAILABLE` if the store
+ * did not answer. Any other failure errors the stream at once. Completes or errors as the source does, once everything is durable.
+ * Unsubscribing stops the source and the retries. Buffers the signals from the oldest unacknowledged commit on.
  *
- * A delta that passes is published to the store's followers, for readers of other processes; not so failures of extensions, nor events of child
- * turns, which publish their own.
+ * An emitted delta is also published to the store's followers, for readers in other processes; failures of extensions and events of child
+ * turns are not: child turns publish their own.
  */
 export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
   return staged((to) => new JournalLine(deps, to));
@@ -38,16 +38,16 @@ export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
 
 interface Held {
   signal: Signal;
-  /** `sent`: its append runs; `open`: to be sent again; `durable`: acknowledged, or a delta. */
+  /** `sent`: the append is in flight; `open`: to be sent again; `durable`: acknowledged, or a delta. */
   state: 'open' | 'sent' | 'durable';
-  /** How often it was sent; an answer to an older sending is void. */
+  /** How often it was sent; an acknowledgement of an earlier attempt is ignored. */
   sends: number;
 }
 
 /** An append that the store has not acknowledged. */
 interface Sending {
   readonly held: Held;
-  /** Which of its sendings. */
+  /** The number of the attempt. */
   readonly send: number;
   readonly measured: (() => void) | undefined;
 }
@@ -60,14 +60,14 @@ interface SourceEnd {
 const firstRetryMs = 50;
 const lastRetryMs = 1000;
 
-/** The signals of one subscription, from the oldest that is not durable on. */
+/** The queue of one subscription, from the oldest signal that is not durable on. */
 class JournalLine extends Stage<Signal> {
   readonly #deps: JournalDeps;
   #held: Held[] = [];
   #end: SourceEnd | undefined;
   #failure: unknown;
   #retryMs = firstRetryMs;
-  /** The model call that deltas belong to: that of the last commit that passed. */
+  /** The model call that deltas belong to, from the last emitted commit. */
   #iteration = 0;
   #attempt = 0;
   #cancelRetry: (() => void) | undefined;
@@ -129,7 +129,7 @@ class JournalLine extends Stage<Signal> {
     }
   }
 
-  /** Sends one commit. True where the store has it at once. */
+  /** Sends one commit. Returns true if the store acknowledged it synchronously. */
   #append(held: Held, commit: Commit): boolean {
     const send = ++held.sends;
     held.state = 'sent';
@@ -186,7 +186,7 @@ class JournalLine extends Stage<Signal> {
     else if (this.#end) this.#endWith(this.#end);
   }
 
-  /** Publishes a delta, then lets it through. */
+  /** Publishes a delta, then emits it. */
   #passDelta(signal: Delta, { store, lease: { taskId, epoch } }: JournalTarget): void {
     if (signal.type === 'tool-progress') {
       const { callId, update } = signal;
@@ -231,7 +231,7 @@ class JournalLine extends Stage<Signal> {
     this.#drain();
   }
 
-  /** Gives up when the oldest commit is not durable in time. */
+  /** Errors the stream if the oldest commit is not durable by the deadline. */
   #armDeadline(): void {
     const { clock, storeDeadlineMs } = this.#deps;
     this.#cancelDeadline?.();

@@ -3,19 +3,19 @@ import type { Signal } from '../journal/index.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
 
 /**
- * What a run knows of its right to the turn. A lease counts from the moment the store was asked for it, not from the answer, so a
- * process that was stopped, or waited long for the store, is not sure of it any more: somebody else may own the turn by now.
+ * The lease of a run as this process sees it. It counts from the moment of the request to the store, not of the response: a
+ * process that was stopped, or waited long for the store, can no longer rely on it, because another process may own the turn by now.
  */
 export class LeaseHold {
   readonly #clock: Clock;
   readonly #leaseMs: number;
-  /** Of the parent turn: the right to a child turn follows from it. */
+  /** Of the parent turn: a child turn may only run while the parent's lease is valid. */
   readonly #above: LeaseHold | undefined;
   #until: number;
   #renew: () => void = () => {};
   #waiting: (() => void)[] = [];
 
-  /** `askedAt`: when the lease was asked for. */
+  /** `askedAt`: when the lease was requested. */
   constructor(clock: Clock, leaseMs: number, askedAt: number, above?: LeaseHold) {
     this.#clock = clock;
     this.#above = above;
@@ -23,22 +23,22 @@ export class LeaseHold {
     this.#until = askedAt + leaseMs;
   }
 
-  /** Whether nobody else can own the turn, or a turn above it, at this moment. */
+  /** Whether the lease, and those of all ancestors, are certainly valid now. */
   get isSure(): boolean {
     return this.#clock.now() < this.#until && this.#above?.isSure !== false;
   }
 
-  /** Whether somebody waits for the next renewal. */
+  /** Whether a callback waits for the next renewal. */
   get isAwaited(): boolean {
     return this.#waiting.length > 0;
   }
 
-  /** Says how a renewal is made out of turn. */
+  /** Sets the function that renews the lease at once. */
   onDemand(renew: () => void): void {
     this.#renew = renew;
   }
 
-  /** Has the lease renewed, that of the parent turn first, and calls back once it was; where that took long, the hold is not sure again. */
+  /** Renews the lease, the parent turn's first, then calls back. If that took long, `isSure` may be false again. */
   afterRenewal(callback: () => void): void {
     const above = this.#above;
     if (above && !above.isSure)
@@ -47,7 +47,7 @@ export class LeaseHold {
     this.#renew();
   }
 
-  /** A renewal that was asked for at that time has succeeded. */
+  /** A renewal requested at `askedAt` has succeeded. */
   prolong(askedAt: number): void {
     this.#until = askedAt + this.#leaseMs;
     const waiting = this.#waiting;
@@ -64,14 +64,14 @@ interface LeaseDeps {
 
 interface KeepLeaseDeps extends LeaseDeps {
   readonly hold: LeaseHold;
-  /** How long what waits for a renewal waits, in milliseconds. */
+  /** How long a renewal that something waits for may take, in milliseconds. */
   readonly storeDeadlineMs: number;
 }
 
 /**
- * Renews the lease every third of its length while the turn runs, and at once where a tool waits for it. A renewal that fails because
- * the store does not answer ends nothing, unless something waits for it for `storeDeadlineMs`: then the stream errors with
- * `UNAVAILABLE`. One that fails for good (`FENCED`, `NOT_FOUND`) errors the stream: somebody else owns the turn, or it is gone.
+ * Renews the lease every third of its length while the turn runs, and at once if a tool waits for it. A retryable failure of a renewal is
+ * retried, and errors the stream with `UNAVAILABLE` only if something has waited for the renewal for `storeDeadlineMs`. Any other failure
+ * (`FENCED`: another owner has the turn; `NOT_FOUND`: it was deleted) errors the stream.
  */
 export function keepLease(deps: KeepLeaseDeps): FusibleOperator<Signal, Signal> {
   return staged((to) => new LeaseRenewal(deps, to));
@@ -144,8 +144,8 @@ function unrenewed(ms: number): AgentLoopError {
 }
 
 /**
- * Releases the lease when the turn is over, and completes after that. A store that cannot release it delays that by the length
- * of the lease at most: by then it has run out by itself. Where the stream errors or is left, the lease is given back without waiting.
+ * Releases the lease when the turn is over, then completes. A store that does not answer delays that by at most the length
+ * of the lease: by then it has expired. On error and unsubscribe the release is sent without waiting for it.
  */
 export function releaseLease(deps: LeaseDeps): FusibleOperator<Signal, Signal> {
   return staged((to) => new LeaseRelease(deps, to));
@@ -157,7 +157,7 @@ class LeaseRelease extends Stage<Signal> {
   #released = false;
 
   constructor(deps: LeaseDeps, to: Sink<Signal>) {
-    // Only of a lease that an owner was lost with before does it matter whether something is recorded under it.
+    // Commits matter only if an earlier owner was lost: see `#release`.
     super(to, deps.lease.abandonedAt != null);
     this.#deps = deps;
   }
@@ -171,7 +171,7 @@ class LeaseRelease extends Stage<Signal> {
     const { clock, lease } = this.#deps;
     const complete = () => this.to.complete();
     const released = this.#release();
-    // On a cancel the hooks that hear of it after the loop end their spans before that of the turn ends.
+    // On a cancel, hooks that are notified after the loop end their spans before the turn's span ends.
     if (!released) return queueMicrotask(complete);
     this.to.add(clock.schedule(lease.leaseMs, complete));
     void released.then(complete);
@@ -181,7 +181,7 @@ class LeaseRelease extends Stage<Signal> {
     void this.#release();
   }
 
-  /** A run that has recorded something is the last one from then on, and was not lost. */
+  /** Once this run has recorded something, the next owner has no lost run to restore: `abandonedAt` is cleared. */
   #release(): Promise<void> | undefined {
     if (this.#released) return undefined;
     this.#released = true;
@@ -191,14 +191,14 @@ class LeaseRelease extends Stage<Signal> {
 }
 
 /**
- * Gives back a lease of a turn that was not run under it, so that the next owner need not wait: that one still learns of an owner before that
- * was lost. Where it fails, the lease runs out by itself.
+ * Releases a lease under which nothing was run, so that the next owner need not wait. `abandonedAt` is kept, so the next owner still learns
+ * of an earlier lost owner. If the release fails, the lease expires.
  */
 export async function releaseUnused(store: Pick<TaskStateStore, 'release'>, lease: Lease): Promise<void> {
   await release(store, lease);
 }
 
-/** At once where the store answers at once. */
+/** Returns `undefined` if the store answered synchronously. Never rejects. */
 function release(store: Pick<TaskStateStore, 'release'>, lease: Lease): Promise<void> | undefined {
   try {
     const { abandonedAt } = lease;

@@ -21,15 +21,15 @@ import type { ResolvedConfig } from '../options/index.ts';
 import { listedChildren, type ParentTurn } from './child-turns.ts';
 
 interface RestoredRuns {
-  /** Whether the last of the runs has its spans. */
+  /** Whether the spans of the last run exist. */
   readonly isThere: boolean;
-  /** Settles once those of child turns are written; never rejects. Absent where no process was lost. */
+  /** Settles once the spans of child turns are written; never rejects. Absent if no process was lost. */
   readonly children?: Promise<void>;
 }
 
 /**
- * Writes the spans that were lost with the processes of earlier runs. Those of child turns that had ended by then follow once the store has told
- * their journals: what it does not tell within `storeDeadlineMs`, and what was deleted, is left out.
+ * Writes the spans that were lost with the processes of earlier runs. The spans of ended child turns follow once their journals are read; a child
+ * turn is omitted if the store does not answer within `storeDeadlineMs` or the child was deleted.
  */
 export function restoreRuns(
   config: ResolvedConfig,
@@ -49,12 +49,12 @@ export function restoreRuns(
   return { isThere, children: new ChildRuns(store, { clock, ms }, { spanNames }).restoreBelow(turn, earlier) };
 }
 
-/** A cancel waits this long for each answer at most. */
+/** How long a cancel waits for each response of the store, at most. */
 const mostMsOfCancel = 2_000;
 
 /**
- * The same for a turn that nobody continues: its end is written without its configuration. What only that knows is not on the spans, and neither
- * are texts, which its `redact` has not seen. Never rejects.
+ * As `restoreRuns`, for a turn whose end is written without its configuration. The spans have no data from the configuration and no
+ * content, because its `redact` is not available. Never rejects.
  */
 export async function restoreEnded(
   store: TaskStateStore,
@@ -62,7 +62,7 @@ export async function restoreEnded(
 ): Promise<void> {
   if (lease.abandonedAt == null) return;
   const runs = new ChildRuns(store, { clock, ms: mostMsOfCancel });
-  // After the seq of the lease the turn belongs to another owner, which took it meanwhile.
+  // Records after the lease's seq belong to an owner that took the turn over meanwhile.
   const past = await runs.past(lease.taskId, lease.seq);
   if (past) await runs.restore(past.after.turn, earlierRuns(past, lease.abandonedAt));
 }
@@ -73,7 +73,7 @@ function restoreEach({ lost, lostAt }: EarlierRuns, options: RestoreOptions): bo
   return isThere;
 }
 
-/** Restores runs whose configuration is not here, and those of child turns below them. */
+/** Restores runs whose configuration is unknown here, and those of their child turns. */
 class ChildRuns {
   readonly #store: TaskStateStore;
   readonly #deadline: Deadline;
@@ -96,18 +96,18 @@ class ChildRuns {
     if (isThere) await this.restoreBelow(turn, runs);
   }
 
-  /** The runs of child turns that calls and hooks of these runs had started, as far as they had ended by themselves. */
+  /** Restores child turns that calls and hooks of these runs started and that ended by themselves. */
   async restoreBelow(turn: TurnIdentity, { lost }: EarlierRuns): Promise<void> {
     const lostAt = lost.at(-1)?.lostAt;
     if (lostAt === undefined) return;
     const called = calledChildren(lost);
-    // Asked for at once, before the turn continues and its child turns with it.
+    // Read at once, before the turn and its child turns continue.
     const ofCalls = [...called].map(([taskId, seenAt]) => this.#restoreChild(taskId, seenAt));
     const ofHooks = (await this.#childrenOfHooks(turn, lostAt)).filter((taskId) => !called.has(taskId));
     await Promise.all([...ofCalls, ...ofHooks.map((taskId) => this.#restoreChild(taskId, lostAt))]);
   }
 
-  /** Whoever continues or cancels an open one restores it. */
+  /** Skips an open child turn: the process that continues or cancels it restores its spans. */
   async #restoreChild(taskId: string, lostAt: number): Promise<void> {
     const past = await this.past(taskId);
     if (past && endedInOrder(past)) await this.restore(past.after.turn, earlierRuns(past, lostAt));
@@ -131,7 +131,7 @@ class ChildRuns {
     );
   }
 
-  /** Nothing where the store has no answer, or a damaged one: a turn does not fail for want of its spans. */
+  /** Returns `undefined` if the store does not answer, or its data is damaged: missing spans do not fail a turn. */
   async #ifReadable<T, R>(ask: () => T | Promise<T>, use: (answer: T) => R): Promise<R | undefined> {
     try {
       return use(await ready(ask, this.#deadline));
@@ -141,14 +141,14 @@ class ChildRuns {
   }
 }
 
-/** Where a run is started. */
+/** The caller's context, from which a run starts. */
 interface RunOrigin {
   readonly parentContext: Context;
   /** For a child turn. */
   readonly parent?: ParentTurn | undefined;
 }
 
-/** The reference to the span of a run that is recorded in the journal. */
+/** The reference to a run's span, for the journal. */
 export function linkOf(context: SpanContext, origin: RunOrigin): TraceLink | undefined {
   if (!trace.isSpanContextValid(context)) return undefined;
   const { traceId, spanId, traceFlags } = context;
@@ -167,15 +167,15 @@ export function linkOf(context: SpanContext, origin: RunOrigin): TraceLink | und
 const ofCall = /^\d+:\d+$/;
 
 /**
- * The id of the parent span of a turn, if that span survives a crash of this process: another process exports it, or it is the span of a call, which
- * the process that resumes the parent turn writes. A span of the caller in this process is lost with it.
+ * The id of the parent span of a turn, if that span survives a crash of this process: either another process exports it, or it is the span of a
+ * call, which the process that resumes the parent turn writes again. A local span of the caller is lost in a crash.
  */
 function lastingId(context: SpanContext | undefined, { parent }: RunOrigin): string | undefined {
   if (!context || !trace.isSpanContextValid(context)) return undefined;
   return context.isRemote || (parent && ofCall.test(parent.link.callId)) ? context.spanId : undefined;
 }
 
-/** The link of a run's span to that of the run before it. */
+/** Links a run's span to that of the previous run. */
 export function linksTo(link: TraceLink | undefined): readonly Link[] {
   if (!link || link.sampled === false) return [];
   const { traceId, spanId } = link;

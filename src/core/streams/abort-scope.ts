@@ -1,23 +1,23 @@
-/** Hears of an abort without a closure of its own. */
+/** Listens for an abort without allocating a closure. */
 export interface AbortListener {
   onAbort(): void;
 }
 
 /**
- * A node of the cancellation tree: turn → model call, turn → each tool. Aborting one aborts all below it, synchronously.
- * An `AbortSignal` costs microseconds, so it is made only when somebody reads it; the engine itself listens with `onAbort`. For the
- * same reason a child listens to its parent only once somebody listens to the child; until then it asks the parent.
+ * A node of the cancellation tree: turn → model call, turn → each tool. Aborting a scope aborts its descendants, synchronously.
+ * Creating an `AbortSignal` costs microseconds, so `signal` creates it on first access; the engine itself listens with `onAbort`. For
+ * the same reason a child subscribes to its parent only when it gets a listener; until then it reads the parent's state.
  */
 export class AbortScope {
   #aborted = false;
   #reason: unknown;
   #controller: AbortController | undefined;
-  /** Callbacks, and children that somebody listens to: those without a closure each. */
+  /** Callbacks, and child scopes that have listeners: a child scope is stored itself, without a closure. */
   #listeners: Listener[] | undefined;
   #parent: AbortScope | undefined;
-  /** Whether the parent knows this scope. */
+  /** Whether this scope is subscribed to its parent. */
   #linked = false;
-  /** How to stop listening to a signal. */
+  /** Removes the listener from the followed signal. */
   #unfollow: (() => void) | undefined;
 
   get aborted(): boolean {
@@ -38,12 +38,12 @@ export class AbortScope {
     return this.#controller.signal;
   }
 
-  /** Aborts this scope and all below it. Only the first call counts. */
+  /** Aborts this scope and its descendants. Only the first call counts. */
   abort(reason: unknown): void {
     this.#end(this.#parent?.aborted ? this.#parent.reason : reason);
   }
 
-  /** The one scope that is aborted with a signal which many turns share: however many listen, the signal has one listener. */
+  /** Returns the one scope that follows a signal shared by many turns, so the signal has a single listener. */
   static of(signal: AbortSignal): AbortScope {
     const known = scopes.get(signal);
     if (known) return known;
@@ -53,14 +53,14 @@ export class AbortScope {
     return scope;
   }
 
-  /** Calls `listener` once on abort, never where the scope is aborted already. Returns how to stop listening. */
+  /** Calls `listener` once on abort; never if the scope is already aborted. Returns a function that removes the listener. */
   onAbort(listener: () => void): () => void {
     if (this.aborted) return noop;
     this.#listen(listener);
     return () => this.forget(listener);
   }
 
-  /** As `onAbort`, until `forget`. False where the scope is aborted already. */
+  /** Adds a listener until `forget`. Returns false, and adds nothing, if the scope is already aborted. */
   listen(listener: AbortListener): boolean {
     if (this.aborted) return false;
     this.#listen(listener);
@@ -72,7 +72,7 @@ export class AbortScope {
     if (index >= 0) this.#listeners?.splice(index, 1);
   }
 
-  /** A scope that is aborted with this one. `release` it when its work is over. */
+  /** Creates a scope that aborts with this one. Call its `release` when its work is over. */
   child(): AbortScope {
     const child = new AbortScope();
     child.#parent = this;
@@ -85,7 +85,7 @@ export class AbortScope {
     this.#unfollow = listenTo(signal, () => this.abort(signal.reason));
   }
 
-  /** Lets go of what this scope listens to. It can still be aborted by hand. */
+  /** Unsubscribes from the parent and the followed signal. `abort` still works. */
   release(): void {
     const parent = this.#parent;
     this.#parent = undefined;
@@ -130,7 +130,7 @@ type Listener = (() => void) | AbortListener | AbortScope;
 
 const scopes = new WeakMap<AbortSignal, AbortScope>();
 
-/** Returns how to stop listening. */
+/** Returns a function that removes the listener. */
 function listenTo(signal: AbortSignal, listener: () => void): () => void {
   signal.addEventListener('abort', listener, { once: true });
   return () => signal.removeEventListener('abort', listener);

@@ -1,4 +1,4 @@
-// What every room is composed of: operators, subscribers and the cancellation tree. Other rooms import from here only.
+// Operators, subscribers and the cancellation tree that the other rooms use. They import from here only.
 export { type AbortListener, AbortScope } from './abort-scope.ts';
 export {
   DirectSubscriber,

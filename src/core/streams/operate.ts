@@ -1,24 +1,24 @@
 import { Observable, type Observer, type OperatorFunction, Subscriber } from 'rxjs';
 
-/** Where an operator puts what it makes. */
+/** Where an operator emits its output. */
 export interface Sink<T> {
   readonly closed: boolean;
   next(value: T): void;
   error(error: unknown): void;
   complete(): void;
-  /** Runs `teardown` once, when the stream has ended or was left. */
+  /** Runs `teardown` once, on complete, error or unsubscribe; at once if the sink is already closed. */
   add(teardown: () => void): void;
 }
 
 /**
- * What one operator does in one subscription: it takes what comes and puts what it makes into `to`. What it does not override passes on. Ending
- * closes it and everything upstream, then downstream hears of the end.
+ * One operator in one subscription: it receives values and emits its output to `to`. Methods that a subclass does not override pass the signal
+ * on. On complete and error it first closes itself and everything upstream, then notifies downstream.
  */
 export abstract class Stage<T, R = T> implements Sink<T> {
   // Declared only, and none of them with #: V8 defines and finds private names slowly in a class that many others extend.
   declare closed: boolean;
   declare protected readonly to: Sink<R>;
-  /** The first stage from here on that does something to values. */
+  /** The first stage, from here downstream, that handles values. */
   declare private readonly target: Stage<unknown, unknown>;
   declare private before: Stage<unknown, unknown> | undefined;
   declare private teardown: (() => void)[] | undefined;
@@ -80,7 +80,7 @@ export abstract class Stage<T, R = T> implements Sink<T> {
     if (this.teardown) for (const teardown of this.teardown) teardown();
   }
 
-  /** Default: passes the value on, which only an operator that makes what it takes may leave to it. */
+  /** Default: passes the value on; only valid if `T` and `R` are the same type. */
   protected take(value: T): void {
     this.to.next(value as never);
   }
@@ -95,7 +95,7 @@ export abstract class Stage<T, R = T> implements Sink<T> {
     this.to.complete();
   }
 
-  /** Called once, when the stream has ended or was unsubscribed, before anything downstream of the operator hears of it. */
+  /** Called once, on complete, error and unsubscribe, before downstream is notified. */
   protected finalize(): void {}
 
   protected threw(thrown: unknown): void {
@@ -103,7 +103,7 @@ export abstract class Stage<T, R = T> implements Sink<T> {
   }
 }
 
-/** The end of a chain: what a subscriber throws, RxJS reports. */
+/** The end of a chain: rethrows errors that the subscriber throws, so that RxJS reports them. */
 class Outlet extends Stage<unknown> {
   override next(value: unknown): void {
     if (!this.closed) this.to.next(value);
@@ -119,7 +119,7 @@ class Outlet extends Stage<unknown> {
 }
 
 export interface Handlers<T> {
-  /** Default: passes the value on, which only an operator that makes what it takes may leave to it. */
+  /** Default: passes the value on; only valid if `T` and `R` are the same type. */
   next?(value: T): void;
   /** Default: passes the error on. */
   error?(error: unknown): void;
@@ -127,7 +127,7 @@ export interface Handlers<T> {
   complete?(): void;
 }
 
-/** A stage that is written as functions. */
+/** A stage built from handler functions. */
 class HandlerStage<T, R> extends Stage<T, R> {
   readonly #handlers: Handlers<T>;
 
@@ -151,15 +151,15 @@ class HandlerStage<T, R> extends Stage<T, R> {
   }
 }
 
-/** An operator whose stage is known, so that `fuse` can put several into one subscription. */
+/** An operator that exposes its stage, so that `fuse` can run several in one subscription. */
 export interface FusibleOperator<T, R> extends OperatorFunction<T, R> {
   stageOf(to: Sink<R>): Stage<T, R>;
 }
 
 /**
- * An operator from its stage, made anew for each subscription. What the stage throws errors the stream. Teardown runs before what is downstream of the
- * operator hears of the end. The subscription to the source is linked before the source starts, so that a synchronous source can be stopped in
- * the middle.
+ * Creates an operator from its stage, one stage per subscription. An exception in the stage errors the stream. Teardown runs before downstream
+ * receives complete or error. The source subscription is linked before the source starts, so unsubscribing also stops a synchronous source in the
+ * middle.
  */
 export function staged<T, R>(stageOf: (to: Sink<R>) => Stage<T, R>): FusibleOperator<T, R> {
   const operator = (source: Observable<T>) =>
@@ -168,14 +168,14 @@ export function staged<T, R>(stageOf: (to: Sink<R>) => Stage<T, R>): FusibleOper
   return operator;
 }
 
-/** As `staged`, from handlers, which may `add` teardown to the sink they are given. */
+/** As `staged`, from handlers; `make` may `add` teardown to the sink it receives. */
 export function operate<T, R>(make: (to: Sink<R>) => Handlers<T>): FusibleOperator<T, R> {
   return staged((to) => new HandlerStage(to, make(to)));
 }
 
 /**
- * The same as `pipe(...operators)`, in one subscription: RxJS makes a subscriber for every operator of a pipe, and those of the
- * operators of an iteration would cost more than all they do.
+ * The same as `pipe(...operators)`, in one subscription: RxJS creates a subscriber per operator of a pipe, and for the operators of an
+ * iteration these subscribers would cost more than the work.
  */
 export function fuse<T>(...operators: readonly FusibleOperator<T, T>[]): OperatorFunction<T, T>;
 export function fuse(...operators: readonly Fused[]) {
@@ -185,7 +185,7 @@ export function fuse(...operators: readonly Fused[]) {
 
 type Fused = Pick<FusibleOperator<unknown, unknown>, 'stageOf'>;
 
-/** A chain of operators: the sink of the last is the end of the chain, the sink of each other the stage of the next operator. */
+/** Chains the operators: each one's sink is the stage of the next operator; the last one's sink is the `Outlet`. */
 function subscriberOf<T>(operators: readonly Fused[], to: Subscriber<unknown>): Subscriber<T> {
   const last = new Outlet(to);
   let first: Stage<unknown> = last;
@@ -197,8 +197,8 @@ function subscriberOf<T>(operators: readonly Fused[], to: Subscriber<unknown>): 
 }
 
 /**
- * A subscriber that hands over to its observer without the guard that RxJS puts between: what the observer throws in `next` goes up
- * to whoever emitted, so an observer has to catch what is not the emitter's. Costs a third of a subscriber made of functions.
+ * A subscriber that calls its observer without the try/catch that RxJS adds: an exception in the observer's `next` propagates to the emitter,
+ * so the observer must catch its own errors. Costs a third of a subscriber made of functions.
  */
 export class DirectSubscriber<T> extends Subscriber<T> {
   readonly #observer: Observer<T>;
@@ -209,7 +209,7 @@ export class DirectSubscriber<T> extends Subscriber<T> {
     this.#observer = observer;
   }
 
-  /** What `Subscriber` does in two methods. */
+  /** Merges `Subscriber.next` and `_next` into one call. */
   override next(value: T): void {
     if (!this.#over && !this.closed) this.#observer.next(value);
   }
@@ -234,8 +234,8 @@ export class DirectSubscriber<T> extends Subscriber<T> {
 }
 
 /**
- * `switchMap` for a source that emits once: what it emits decides what follows. That gets the subscriber itself, so that no signal of
- * a turn passes through what only opened it. Completes where the source does without a value. `failed` hears of an error of the source.
+ * `switchMap` for a source that emits once. The subscriber is passed to the inner Observable directly, so the signals of a turn do not pass through
+ * this operator. Completes if the source completes without a value. `failed` receives an error of the source.
  */
 export function switchOnce<T, R>(
   follow: (value: T) => Observable<R>,
