@@ -42,13 +42,13 @@ export interface ResumeOptions
   /** Answers to the questions of a suspended turn, by their `id`: `{ '1:0': { approved: true } }`. */
   readonly answers?: Answers | undefined;
   /**
-   * What becomes of a turn that another owner runs: `'fail'` (default) loses it with `BUSY`; `'wait'` gives that owner the
-   * `answers`, watches the turn, and takes it over once its lease ends.
+   * If another owner runs the turn: `'fail'` (default) errors this turn with `BUSY`; `'wait'` sends the `answers` to that owner,
+   * watches the turn, and takes it over once the lease ends.
    */
   readonly onBusy?: 'fail' | 'wait' | undefined;
   /** Aborting it drains this turn, as `shutdown` of the configuration drains all turns: another process can resume it at once. */
   readonly shutdown?: AbortSignal | undefined;
-  /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
+  /** The `cursor` of the last received event; only later events are emitted. Default: from the start. */
   readonly from?: string | undefined;
 }
 
@@ -59,7 +59,7 @@ export interface RetryTurnOptions
     'taskId' | 'contextId' | 'authContext' | 'context' | 'parentContext' | 'signal' | 'detached'
   > {}
 
-/** Runs turns: the model is called, the tools it asks for run, the results go back, until the model is done. */
+/** Runs turns: calls the model, runs the tools that it requests, and returns their results to it, until the model requests no more. */
 export class AgentLoop {
   readonly #config: ResolvedConfig;
 
@@ -69,10 +69,10 @@ export class AgentLoop {
   }
 
   /**
-   * One turn, from the caller's messages to the final answer. Nothing runs before the turn is subscribed to, unless it is `detached`.
-   * With a `taskId` that the store knows it attaches to the turn there is: it resumes one that nobody runs, and watches one that another
-   * process runs, to take it over once its lease ends. Errors: `INVALID_INPUT`, also for an empty array, and `EXTENSION_FAILED` (`beforeMessage`) at once; those of the turn
-   * through the turn.
+   * Runs one turn, from the caller's messages to the final answer. Nothing runs before the turn is subscribed to, unless it is `detached`.
+   * With the `taskId` of an existing task it attaches to that turn: it resumes a turn without an owner, and watches a turn that another
+   * process runs, to take it over once its lease ends. Throws `INVALID_INPUT`, also for an empty array, and `EXTENSION_FAILED`
+   * (`beforeMessage`); all other errors arrive through the turn.
    */
   startTurn(messages: readonly Message[], options: StartOptions = {}): Turn {
     const parent = parentTurnOf(options);
@@ -80,7 +80,7 @@ export class AgentLoop {
     checkMessages(messages);
     checkStartOptions(options);
     const admission = admissionOf(options);
-    // A turn that is admitted has its messages from an agent, which has looked at them, or of a journal: version 0.1 allowed none.
+    // The messages of an admitted turn come from an agent, which has checked them, or from a journal of version 0.1, which allowed an empty array.
     if (messages.length === 0 && !admission) checkInput(messages);
     const start = turnStart(config, messages, options);
     const { taskId, contextId } = start;
@@ -93,10 +93,10 @@ export class AgentLoop {
   }
 
   /**
-   * Creates the journal of a turn and runs nothing: whoever resumes the task first, in any process, begins it. The journal has the messages,
-   * the settings, the metadata, the retry plan, and the span of the caller, to which the first run links. Idempotent: with a `taskId` that
-   * the store knows nothing is written, and `created` is false. Errors: `INVALID_INPUT`, also for an empty array; `EXTENSION_FAILED` (`beforeMessage`);
-   * `INVALID_CONFIG` without a store; `CONFLICT` where the task has other messages, or another agent or context; `FULL`, `UNAVAILABLE`.
+   * Creates the journal of a turn and runs nothing: the first resume of the task, in any process, starts it. The journal contains the messages,
+   * the settings, the metadata, the retry plan, and the caller's span, to which the first run links. Idempotent: if the `taskId` exists, nothing
+   * is written and `created` is false. Errors: `INVALID_INPUT`, also for an empty array; `EXTENSION_FAILED` (`beforeMessage`);
+   * `INVALID_CONFIG` without a store; `CONFLICT` if the task has other messages, or another agent or context; `FULL`, `UNAVAILABLE`.
    */
   async submit(messages: readonly Message[], options: SubmitOptions = {}): Promise<SubmittedTask> {
     const { taskStateStore: store, clock, storeDeadlineMs: ms } = this.#config;
@@ -114,11 +114,11 @@ export class AgentLoop {
   }
 
   /**
-   * Resumes a turn in any process: finished tool calls are not repeated, the rest is done. The events of the records so far come
-   * first. A turn that has ended replays how it did, and so does one that waits for answers and is given none. Child turns continue with
-   * their parent turn. The turn is lost with `NOT_FOUND`, `BUSY` as `onBusy` says, `CONFLICT` where `contextId` is not the task's, where
-   * it is the child turn of an open turn, or where an answer differs from the one that was given before, and `INVALID_INPUT` for an answer
-   * to nothing or of the wrong form.
+   * Resumes a turn in any process: finished tool calls are not repeated, the rest is done. First emits the events of the records so far.
+   * A turn that has ended only replays, and so does a turn that waits for answers if none are passed. Child turns are resumed by
+   * their parent turn. The turn errors with `NOT_FOUND`; `BUSY` as `onBusy` says; `CONFLICT` if `contextId` is not the task's, if the task
+   * is the child turn of an open turn, or if an answer differs from the recorded one; and `INVALID_INPUT` for an answer
+   * to no open question or of the wrong form.
    */
   static resume(taskId: string, config: AgentLoopConfig, options: ResumeOptions = {}): Turn {
     const parent = parentTurnOf(options);
@@ -139,11 +139,11 @@ export class AgentLoop {
   }
 
   /**
-   * Continues a turn that failed or was cancelled, from its last good record, as a new task that names the old one (`forkedFrom`): calls that
-   * succeeded are not made again, and limits count anew. A call that failed runs again; one whose outcome is unknown is settled by its
-   * tool's `onInDoubt`, under the idempotency key that it had. So do child turns of such calls. `taskId` of the options is that of the new
-   * task: the same one again attaches to it. The turn is lost with `NOT_FOUND`, `CONFLICT` where the task has not ended, is a child turn, is
-   * of another context, or where the new id is taken, and `INVALID_INPUT` where it has completed.
+   * Continues a failed or cancelled turn from its last good record, as a new task that names the old one (`forkedFrom`): successful
+   * calls are not repeated, and limits count from zero. A failed call runs again; one whose outcome is unknown is settled by its
+   * tool's `onInDoubt`, under its original idempotency key. The same holds for child turns of such calls. `taskId` in the options is the new
+   * task's id: repeating it attaches to that task. The turn errors with `NOT_FOUND`; `CONFLICT` if the task has not ended, is a child turn, is
+   * in another context, or if the new id is taken; and `INVALID_INPUT` if it has completed.
    */
   static retry(taskId: string, config: AgentLoopConfig, options: RetryTurnOptions = {}): Turn {
     const resolved = resolveConfig(config);
@@ -169,19 +169,19 @@ export class AgentLoop {
   }
 
   /**
-   * Watches a turn of any process: the events of its records from `from` on, the text of an open model call, then what happens.
-   * Completes when the turn ends or suspends. Errors: `NOT_FOUND`, `UNAVAILABLE`. Unsubscribing leaves the turn alone. Memory: the fold of
-   * the turn, with `descendants` also that of each open child turn. Also for `for await`, as a `Turn` is: for a slow reader adjacent pieces of
-   * one text wait as one event.
+   * Watches a turn of any process: emits the events of its records after `from`, the text of an open model call, then live events.
+   * Completes when the turn ends or suspends. Errors: `NOT_FOUND`, `UNAVAILABLE`. Unsubscribing does not affect the turn. Memory: the fold of
+   * the turn; with `descendants` also that of each open child turn. Also for `for await`, as a `Turn` is: a slow reader gets adjacent
+   * text deltas merged into one event.
    */
   static observe(taskId: string, options: ObserveOptions): TurnStream<AgentEvent> {
     return observeEvents(taskId, options);
   }
 
   /**
-   * Answers questions of a turn of any process: its owner receives the answers; if it has none, they are written here, and
+   * Answers questions of a turn of any process: sends the answers to its owner; if it has none, writes them here, and
    * `AgentLoop.resume` continues. Resolves once they are recorded. Errors: `INVALID_INPUT`, `CONFLICT` (also for a child turn), `NOT_FOUND`, `TERMINAL`,
-   * `UNAVAILABLE`, and `BUSY` where the owner does not record them in time.
+   * `UNAVAILABLE`, and `BUSY` if the owner does not record them in time.
    */
   static answer(taskId: string, options: AnswerOptions): Promise<void> {
     checkTaskId(taskId);
@@ -190,7 +190,7 @@ export class AgentLoop {
   }
 
   /**
-   * Cancels a turn of any process, and its child turns: its owner stops it; if it has none, their ends are written here, those of the
+   * Cancels a turn of any process, and its child turns: its owner stops it; if it has none, the end records are written here, those of
    * child turns first. Resolves once the turn is over, or after `deadlineMs`. Errors: `NOT_FOUND`, `UNAVAILABLE`.
    */
   static cancel(taskId: string, options: CancelOptions): Promise<void> {
@@ -200,9 +200,9 @@ export class AgentLoop {
   }
 
   /**
-   * Takes the lease of a turn away from its owner, in any process: for an operator who knows that the owner is gone, or stuck. The old
-   * owner is lost with `FENCED` at its next record; `AgentLoop.resume` continues the turn at once, and tools that were running are in
-   * doubt, since they may still run. False where nobody owns the turn, or it has ended. Errors: `NOT_FOUND`, `UNAVAILABLE`.
+   * Revokes the lease of a turn, in any process: for an operator who knows that the owner is dead or stuck. The old
+   * owner errors with `FENCED` at its next append; `AgentLoop.resume` continues the turn at once, and tools that were running are in
+   * doubt, since they may still run. Resolves with false if the turn has no owner or has ended. Errors: `NOT_FOUND`, `UNAVAILABLE`.
    */
   static async breakLease(taskId: string, options: { readonly store: TaskStateStore }): Promise<boolean> {
     checkTaskId(taskId);
@@ -234,7 +234,7 @@ function newTurn(
 ): Turn {
   const scope = new AbortScope();
   const inbox = new Inbox(config.hooks.beforeMessage);
-  // Read here and nowhere else: when the turn is subscribed to, another context may be the active one.
+  // Read at the call: at subscription another context may be active.
   const {
     parentContext = activeContext.active(),
     authContext,
@@ -289,7 +289,7 @@ function turnStart(
   };
 }
 
-/** The values of the caller that are never journaled, for a turn that is started below this one. */
+/** The caller's values that are never journaled, for a child turn of this one. */
 export function givenByCaller({
   authContext,
   context,

@@ -31,25 +31,25 @@ import { releaseUnused } from '../ownership/lease.ts';
 import { checkSameTurn, otherContext } from './open-turn.ts';
 import type { TurnStart } from './run-turn.ts';
 
-/** What a turn is submitted with: all that its journal keeps, so that any process can run it. */
+/** Options of `AgentLoop.submit`: settings that the journal keeps, so that any process can run the turn. */
 export interface SubmitOptions
   extends Pick<
     StartOptions,
     'taskId' | 'agentId' | 'contextId' | 'parentContext' | 'systemPrompt' | 'maxIterations' | 'metadata' | 'retryPlan'
   > {
-  /** Whose turn it is, where a queue is shared by several. Default: nobody's. */
+  /** The tenant, for a queue shared by several. Default: none. */
   readonly tenant?: string | undefined;
-  /** The place among turns that wait for a worker: 1, the first, to 2^21 - 1. Default: the queue decides. */
+  /** Priority in the worker queue, from 1 (first) to 2^21 - 1. Default: the queue decides. */
   readonly priority?: number | undefined;
-  /** Workers of a queue begin the turn then, in milliseconds since 1970. Default: at once. */
+  /** The earliest start by a worker, in milliseconds since 1970. Default: at once. */
   readonly notBefore?: number | undefined;
 }
 
-/** The task of a turn that was submitted. */
+/** A submitted task. */
 export interface SubmittedTask {
   readonly taskId: string;
   readonly contextId: string;
-  /** False where the task was there already. */
+  /** False if the task existed already. */
   readonly created: boolean;
 }
 
@@ -57,12 +57,12 @@ interface SubmitTask {
   readonly store: TaskStateStore;
   readonly deadline: Deadline;
   readonly start: TurnStart;
-  /** What the caller says; a task that is there may have another where that is `undefined`. */
+  /** As the caller passed it; `undefined` matches an existing task of any context. */
   readonly contextId: string | undefined;
   readonly parentContext: Context;
 }
 
-/** Writes the journal of a new turn, which nobody runs yet. Errors: `CONFLICT` where the task exists and is another turn; those of the store. */
+/** Writes the journal of a new turn and acquires no lease. Errors: `CONFLICT` if the task exists and is another turn; those of the store. */
 export async function submitTask({
   store,
   deadline,
@@ -96,7 +96,7 @@ function submissionFrom(parentContext: Context): Submission {
   return { trace: { traceId, spanId, ...sampled } };
 }
 
-/** The task that a fork made. */
+/** The task that a fork created. */
 export interface ForkedTask {
   readonly taskId: string;
   readonly contextId: string;
@@ -106,12 +106,12 @@ const leaseMs = 30_000;
 const recordsPerAppend = 200;
 
 /**
- * Starts a new task from the first iterations of another, which stays as it is, whether it has ended, waits or runs elsewhere. The
- * records are copied, with the edits, into a journal of its own; nothing runs before `AgentLoop.resume` does it.
+ * Starts a new task from the first iterations of another, which is not changed and may have ended, be suspended or run elsewhere. The
+ * edited records are copied into a new journal; nothing runs before `AgentLoop.resume`.
  *
- * The first record of the new task says where it comes from (`forkedFrom`). Times are moved so that the kept part ends now.
- * Idempotency keys are of the new task. Errors: `NOT_FOUND`; `INVALID_INPUT`, naming the iterations and calls that exist; `CONFLICT`
- * where the new id is taken; what the store says. A fork that could not be written whole is deleted again.
+ * The first record of the new task names its origin (`forkedFrom`). Times are shifted so that the kept part ends now.
+ * Idempotency keys are those of the new task. Errors: `NOT_FOUND`; `INVALID_INPUT`, naming the iterations and calls that exist; `CONFLICT`
+ * if the new id is taken; those of the store. A partly written fork is deleted again.
  */
 export async function forkTask(taskId: string, options: ForkOptions): Promise<ForkedTask> {
   checkForkOptions(options);
@@ -128,7 +128,7 @@ export async function forkTask(taskId: string, options: ForkOptions): Promise<Fo
   return { taskId: turn.taskId, contextId: turn.contextId };
 }
 
-/** The records up to the end of an iteration, with the change of agent that it ended in. */
+/** The records up to the end of an iteration, including the change of agent at its end. */
 function prefixOf(records: readonly JournalRecord[], at: number): readonly JournalRecord[] {
   const lengths = [1];
   let state: LoopState | undefined;
@@ -144,7 +144,7 @@ function prefixOf(records: readonly JournalRecord[], at: number): readonly Journ
   throw new AgentLoopError('INVALID_INPUT', message, { taskId });
 }
 
-/** Whether an iteration has all its results; the closing summary of a turn is none. */
+/** Whether the last iteration has all its results; the closing summary of a turn is not an iteration. */
 function hasClosedIteration({ phase, iteration, summary, outcome }: LoopState): boolean {
   return iteration > 0 && !summary && !outcome && (phase === 'closed' || phase === 'answered');
 }
@@ -156,14 +156,14 @@ interface NewPlace {
   readonly now: number;
 }
 
-/** The records as those of another task. */
+/** Copies the records under the identity, seqs and times of the new task. */
 function renumbered(
   records: readonly JournalRecord[],
   place: NewPlace,
 ): readonly [Stamped<TurnStarted>, ...JournalRecord[]] {
   const [begun, ...rest] = records;
   if (begun?.type !== 'turn.started') throw new AgentLoopError('INTERNAL', 'A fork begins with turn.started.');
-  // A fork of a child turn belongs to no parent turn, and one of a submitted turn is resumed as any fork.
+  // A fork of a child turn has no parent turn, and a fork of a submitted turn is resumed as any fork.
   const { parent: _, submitted: __, ...first } = begun;
   const shift = place.now - (records.at(-1) ?? first).at;
   const { taskId, contextId = first.contextId } = place;
@@ -172,7 +172,7 @@ function renumbered(
   return [started, ...rest.map((record, index) => ({ ...record, seq: index + 2, at: record.at + shift }))];
 }
 
-/** Writes the journal of a new task; nothing of it stays where that breaks off. Errors: `CONFLICT` where the id is taken. */
+/** Writes the journal of a new task; deletes it if that fails halfway. Errors: `CONFLICT` if the id is taken; those of the store. */
 export async function writeTask(
   store: TaskStateStore,
   [started, ...rest]: readonly [Stamped<TurnStarted>, ...JournalRecord[]],
@@ -209,8 +209,8 @@ async function appendAll(
 }
 
 /**
- * The kept records of a fork with its edits. Errors: `INVALID_INPUT` for an iteration or a call that is not kept, and for arguments of
- * a call that somebody was asked about.
+ * The kept records of a fork with its edits. Errors: `INVALID_INPUT` for an iteration or a call that is not kept, and for new arguments of
+ * a call that a question was asked about.
  */
 function editRecords(records: readonly JournalRecord[], edits: ForkEdits): readonly JournalRecord[] {
   checkPlaces(records, edits);
@@ -276,7 +276,7 @@ function editIntent(record: Edited<ToolIntent>, { arguments: given = {} }: ForkE
 function editResult(record: Edited<ToolResultRecord>, edits: ForkEdits): JournalRecord {
   const given = edits.arguments?.[record.callId];
   const edit = edits.results?.[record.callId];
-  // A fork continues after the iteration that it is cut at, also if the turn failed with one of its calls.
+  // A fork continues after the iteration, even if one of its calls failed the turn.
   const { fails: _, ...kept } = record;
   const { error: __, arguments: refused, ...rest } = kept;
   const args = refused === undefined ? {} : { arguments: given ?? refused };

@@ -18,12 +18,12 @@ import { type PauseRequest, steeringRecords } from '../ownership/inbox.ts';
 
 export interface StepQuestion {
   readonly hook: StepHook;
-  /** How the turn is about to end, where it is. */
+  /** The end that the turn is about to record, if any. */
   readonly ending?: TurnDone | undefined;
 }
 
 /**
- * Asks the extensions between two steps, and returns their decisions as one append, which is written whole or not at all. Synchronous if all of
+ * Calls the extensions between two steps, and returns their decisions as one atomic append. Synchronous if all of
  * them answer synchronously. Throws or rejects as `askHooks`.
  */
 export function decideStep(
@@ -103,7 +103,7 @@ class Decision {
     });
   }
 
-  /** Calls no further extension once the turn continues. */
+  /** Skips the remaining extensions once one of them continues the turn. */
   #beforeFinish(): void | Promise<void> {
     return askHooks(this.#deps, {
       hook: 'beforeFinish',
@@ -126,7 +126,7 @@ class Decision {
         if (pause === false) return true;
         const reason = pause === true ? `paused by ${name}` : pause.reason;
         if (typeof reason !== 'string') throw new TypeError('it gave no reason; answer true, false or { reason }');
-        // Without a store the turn waits here for `Turn.resume`, which takes the pause back.
+        // Without a store the turn waits in this process for `Turn.resume`, which revokes the pause.
         if (!this.#deps.config.taskStateStore) this.#deps.inbox.requestPause(reason);
         else this.#draft.add(suspension(this.#draft.after, { reason, commands: [] }));
         return false;

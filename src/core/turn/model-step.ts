@@ -19,19 +19,19 @@ import { MergedBatch } from '../tool-call/tool-batch.ts';
 import { executeTools } from '../tool-call/tool-operators.ts';
 import type { NextStep } from './next-step.ts';
 
-/** Owns an iteration: receives its signals, then exactly one of `stepFailed` and `stepCompleted`, unless it left the iteration before. */
+/** The owner of an iteration: receives its signals, then exactly one of `stepFailed` and `stepCompleted`, unless it called `leave` before. */
 export interface StepOwner {
   pass(signal: Signal): void;
   stepFailed(error: unknown): void;
   stepCompleted(): void;
 }
 
-/** Makes the iteration that continues from a state. `start` begins it. */
+/** Creates the iteration that continues from a state. Its `start` runs it. */
 export type NewIteration = (state: LoopState, step: RunStep, owner: StepOwner) => ModelStep;
 
 type RunStep = Extract<NextStep, { do: 'call' | 'tools' }>;
 
-/** Makes iterations: a model call with the tools that its response asks for, or the calls that an interrupted batch left open. */
+/** Creates iterations: a model call and the tools that its response requests, or the open calls of an interrupted batch. */
 export function newIteration(deps: ModelCallDeps, traceContext: Context): NewIteration {
   const startSpan = startIterationSpan(deps, traceContext);
   let pipe: CallPipe | undefined;
@@ -57,11 +57,11 @@ interface StepOptions {
 }
 
 /**
- * One iteration as one object: the subscriber of its model call, and the owner of its batch. What the operators of `../model-call/answer.ts`,
- * `executeTools` and the operators of an iteration (below) do one after another, in this order: the commit of `llm.start`; the deltas; the span of the call ends;
- * the commit of `llm.done`; once that is durable the span of the tools, their results, the end of that span; the span of the iteration ends;
- * the owner receives the end. On success, error and unsubscribe alike the source is unsubscribed, the call's signal aborted, the batch stopped, and each
- * span ended once, before the owner is called.
+ * One iteration as one object: the subscriber of its model call, and the owner of its batch. It does the work of the operators of
+ * `../model-call/answer.ts`, of `executeTools` and of the operators of an iteration (below), in this order: the commit of `llm.start`; the deltas; the
+ * span of the call ends; the commit of `llm.done`; once that is durable the span of the tools, their results, the end of that span; the span of the
+ * iteration ends; the owner is notified. On complete, error and unsubscribe alike it unsubscribes from the source, aborts the call's signal, stops
+ * the batch, and ends each span once, before it notifies the owner.
  */
 export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Responder {
   readonly #deps: ModelCallDeps;
@@ -73,10 +73,10 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
   #state: LoopState;
   #call: PreparedCall | undefined;
   #batch: MergedBatch | undefined;
-  /** How many parts still run: the model call, and from its commit on the batch of tools. */
+  /** How many parts still run: the model call and, after its commit, the batch of tools. */
   #open = 1;
   #answered = false;
-  /** The pending question to an extension about the model call. */
+  /** The pending hook of an extension for the model call. */
   #question: AskedHook | undefined;
   #over = false;
 
@@ -103,7 +103,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     }
   }
 
-  /** Leaves the iteration: closes the model's connection and aborts the tools. The owner hears nothing more. */
+  /** Stops the iteration: closes the model's connection and aborts the tools. The owner is not notified. */
   leave(): void {
     if (!this.#over) this.#close(false);
   }
@@ -122,7 +122,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     this.#owner.stepFailed(error);
   }
 
-  /** The model call, or the batch, is over. */
+  /** Called when the model call, or the batch, completes. */
   end(): void {
     if (this.#over || --this.#open > 0) return;
     this.#close(false);
@@ -179,7 +179,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     else this.#request(prepareLLMCall(deps, this.#traceContext)(this.#state, { view }));
   }
 
-  /** Asks the extensions about the call before it is made. */
+  /** Calls the extensions before the model call is made. */
   #ask(view: ModelCall['view']): void {
     const deps = this.#deps;
     const scope = deps.scope.child();
@@ -196,7 +196,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     else request(changed);
   }
 
-  /** Says what child turns of the hooks used before the call is made: the call may fail, or its process die. */
+  /** Records the usage of hooks' child turns before the model call: the call may fail, or the process may crash. */
   #record(branches: ChangedCall['branches']): void {
     if (branches.length === 0) return;
     const draft = new CommitDraft(this.#deps, this.#state);
@@ -206,7 +206,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     this.#owner.pass(draft.finish(false));
   }
 
-  /** Makes one request of the provider, unless the answer is there already, in the context of its span, through `stream` where the provider has it. */
+  /** Sends the request to the provider, within the span's context; uses `stream` if the provider has it. Skips it if an extension has answered. */
   #request(call: PreparedCall): void {
     const { hooks, openCall, config } = this.#deps;
     const { iteration, history } = this.#state;
@@ -259,7 +259,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     }
   }
 
-  /** Runs the calls without a result of a batch that another process, or a pause, interrupted. */
+  /** Runs the calls without a result, after a pause or a crash interrupted their batch. */
   #resumeTools(): void {
     const signals$ = executeTools(this.#deps, this.#traceContext, this.#pipeOf())(this.#state);
     this.add(
@@ -303,7 +303,7 @@ export function startIterationSpan(deps: ModelCallDeps, traceContext: Context): 
   return (iteration) => startLoopIterationSpan(deps.tracing, iteration, traceContext);
 }
 
-/** Writes the failure of an iteration to its span and passes it on: nothing is tried again here. */
+/** Records the error of an iteration on its span and passes it on; it does not retry. */
 export function catchIterationError(_deps: ModelCallDeps, span: Span): FusibleOperator<Signal, Signal> {
   return staged((to) => new IterationFailure(span, to));
 }
@@ -327,7 +327,7 @@ class IterationFailure extends Stage<Signal> {
   }
 }
 
-/** Ends the span of an iteration on every way out, before anything downstream of this operator hears of it. */
+/** Ends the span on complete, error and unsubscribe, before it notifies downstream. */
 export function completeIteration(deps: ModelCallDeps, span: Span): FusibleOperator<Signal, Signal> {
   return staged((to) => new IterationEnd(deps, span, to));
 }

@@ -25,17 +25,17 @@ import { type StepQuestion, suspension } from './decide-step.ts';
 
 /** What the loop does next. */
 export type NextStep =
-  /** Nothing: the turn has ended, is left to another process, or continues with another agent. */
+  /** Nothing: the turn has ended, another process continues it, or another agent does. */
   | { readonly do: 'end' }
-  /** Appends these records; then it decides again. */
+  /** Append these records, then decide again. */
   | { readonly do: 'write'; readonly records: readonly TurnRecord[] }
-  /** Calls the model. */
+  /** Call the model. */
   | CallStep
-  /** Runs the calls of the last response that have no result. */
+  /** Run the calls of the last response that have no result. */
   | { readonly do: 'tools' }
-  /** Asks the extensions that have the hook. */
+  /** Call the extensions that have the hook. */
   | { readonly do: 'ask'; readonly question: StepQuestion }
-  /** Waits until then, in milliseconds since 1970, or until it is resumed. */
+  /** Wait until then, in milliseconds since 1970, or until it is resumed. */
   | { readonly do: 'wait'; readonly until: number | undefined };
 
 export interface CallStep extends ModelCall {
@@ -43,9 +43,9 @@ export interface CallStep extends ModelCall {
 }
 
 /**
- * Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. The first rule that holds wins: an
- * end or a cancel; what the caller asked (answers, messages, a pause); open questions; a shutdown; open calls; a hand-off; the end that the model or an
- * extension gave; the next model call. `waitedUntil`: the end of a wait that is over.
+ * Decides the next step of a turn from its state, its limits, and pending requests. The first rule that applies wins: an
+ * end or a cancel; requests of the caller (answers, messages, a pause); open questions; a shutdown; open calls; a hand-off; the end that the model or an
+ * extension chose; the next model call. `waitedUntil`: the end of the last completed wait.
  */
 export function nextStep(deps: ModelCallDeps, state: LoopState, waitedUntil?: number): NextStep {
   if (state.outcome || state.agentId !== deps.turn.agentId) return { do: 'end' };
@@ -93,7 +93,7 @@ function betweenIterations(deps: ModelCallDeps, state: LoopState): NextStep {
   return call(deps, state, state.iteration + 1, 1);
 }
 
-/** Another agent was chosen: first the extensions are asked about the last iteration of the current one. */
+/** Another agent was chosen: first calls `afterIteration` for the last iteration of the current one. */
 function handOff(deps: ModelCallDeps, state: LoopState): NextStep {
   const change = agentChange(deps, state);
   return change ? write(change) : ask('afterIteration');
@@ -103,7 +103,7 @@ function ask(hook: StepHook, ending?: TurnDone): NextStep {
   return { do: 'ask', question: { hook, ending } };
 }
 
-/** The end of a turn whose model asked for no more calls. */
+/** The end of a turn whose model requested no more calls. */
 function ending(deps: ModelCallDeps, state: LoopState, response: LlmDone): TurnRecord {
   const { finish } = state.changes;
   return finish ? doneWith(state, finish) : endWithResponse(deps, state, response);
@@ -186,19 +186,19 @@ function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools'
   return a.length === b.length && a.every((tool, index) => tool === b[index]);
 }
 
-/** Records an answer before the turn is left to another process. */
+/** Records one answer before the turn is released to another process. */
 function recordReply(deps: ModelCallDeps, state: LoopState): NextStep {
   const record = takeReply(deps, state);
   return { do: 'write', records: record ? [record] : [] };
 }
 
-/** Leaves the turn to another process, which repeats the open model call; the usage of the aborted call is recorded. */
+/** Releases the turn to another process, which repeats the open model call; the usage of the aborted call is recorded. */
 function leave({ openCall }: ModelCallDeps): NextStep {
   const usage = openCall.take();
   return usage ? write(leftCall(usage)) : { do: 'end' };
 }
 
-/** Whether the open batch has a result by which the turn fails: the process that recorded it died before it wrote the end. */
+/** Whether a result in the open batch fails the turn: the process that recorded it crashed before it recorded the end. */
 function failsByResult({ config }: ModelCallDeps, { pendingToolCalls }: LoopState): boolean {
   return pendingToolCalls.some(({ result }) => result && failureBy(result, config.toolFailureMode));
 }

@@ -11,23 +11,23 @@ import { eventsAfter, observeTree, observeTurn, projectEvents, type Signal } fro
 import { checkStore, checkTaskId } from '../options/index.ts';
 import { TurnStream } from './turn-text.ts';
 
-/** Options of `AgentLoop.observe`: the store, from where, and whether child turns are shown. */
+/** Options of `AgentLoop.observe`. */
 export interface ObserveOptions {
   readonly store: TaskStateStore;
-  /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
+  /** The `cursor` of the last received event; only later events are emitted. Default: from the start. */
   readonly from?: string | undefined;
   /**
-   * Shows the events of child turns too, at any depth, as `internal:sub-agent`, as the process shows them that runs the turn. Those of a
-   * child turn that was open at `from` come from its beginning: `(event.taskId, event.cursor)` of the wrapped event tells what is known.
+   * Also emits the events of child turns, at any depth, as `internal:sub-agent`, as the process that runs the turn emits them. A child turn
+   * that was open at `from` is replayed from its beginning: skip known events by `(event.taskId, event.cursor)` of the wrapped event.
    * Default false.
    */
   readonly descendants?: boolean | undefined;
-  /** How long to wait for a store that does not answer. Milliseconds; default 30,000. */
+  /** How long to wait for a response of the store. Milliseconds; default 30,000. */
   readonly storeDeadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** The events of a turn of any process, as `AgentLoop.observe` gives them; `around` is piped between the journal and the events. */
+/** Implements `AgentLoop.observe`; `around` is piped between the journal and the events. */
 export function observeEvents(
   taskId: string,
   options: ObserveOptions,

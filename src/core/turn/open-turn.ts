@@ -26,17 +26,17 @@ export type Opening =
       readonly own: true;
       readonly past: Commit;
       readonly lease: Lease;
-      /** When the lease was asked for. */
+      /** When the lease was requested. */
       readonly askedAt: number;
       readonly resumed: boolean;
-      /** Another turn is before it. */
+      /** Another turn of the context is ahead of it. */
       readonly queued: boolean;
     }
   | {
       readonly own: false;
       /**
-       * Where another owner holds the lease: how long it lasts, in milliseconds. Where the turn waits for answers: when to look whether
-       * they were written before it is watched.
+       * If another owner holds the lease: how long it lasts, in milliseconds. If the turn waits for answers: the delay before this process
+       * checks whether they were recorded before the watch began.
        */
       readonly busyMs?: number;
     };
@@ -50,13 +50,13 @@ export interface OpenOptions {
   readonly owner: string;
   readonly leaseMs: number;
   readonly deadline: Deadline;
-  /** The context that the caller expects the task in, where it says one. */
+  /** The context that the caller expects the task in, if it passed one. */
   readonly contextId: string | undefined;
   /** Answers to the questions of a suspended turn. */
   readonly answers?: Answers | undefined;
   /** The lease of the parent turn, for a child turn. */
   readonly under?: Under | undefined;
-  /** What becomes of a turn that another owner runs: an error `BUSY`, or it is watched until its lease ends. */
+  /** If another owner runs the turn: error with `BUSY`, or watch it until its lease ends. */
   readonly onBusy: 'fail' | 'wait';
   /** Called with the lease, before the turn is opened. */
   readonly opened?: Admission['opened'] | undefined;
@@ -64,12 +64,12 @@ export interface OpenOptions {
 
 /**
  * Opens the journal of a new turn. If the task exists with the same messages, agent and context, or is the child turn of the same call, the
- * turn is taken over, or watched while another owner holds it; any other existing task is `CONFLICT`.
+ * turn is taken over, or watched while another owner holds it; for any other existing task it errors with `CONFLICT`.
  */
 export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>): Observable<Opening> {
   const { store, deadline } = options;
   const { taskId } = started;
-  // Between the creation and the lease, another may have taken the turn over, and ended it.
+  // Between the creation and the lease, another process may have taken the turn over and ended it.
   const waiting: OpenOptions = { ...options, onBusy: 'wait' };
   return new Observable((to) => {
     whenAnswered(() => store.create(taskId, started), {
@@ -86,8 +86,8 @@ export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>)
 }
 
 /**
- * Opens the journal of a turn that was started before, to resume it. Errors: `NOT_FOUND`; `BUSY` as `onBusy` says;
- * `CONFLICT` where it belongs to another context than the caller says, and for a child turn whose parent turn is open; `SCHEMA`, `POISON`;
+ * Opens the journal of an existing turn, to resume it. Errors: `NOT_FOUND`; `BUSY` as `onBusy` says;
+ * `CONFLICT` if it belongs to another context than the caller passed, and for a child turn whose parent turn is open; `SCHEMA`, `POISON`;
  * as `recordsOfAnswers` for its answers. A suspended turn that waits for answers and receives none is only watched.
  */
 export function openOldTurn(options: OpenOptions, taskId: string): Observable<Opening> {
@@ -124,7 +124,7 @@ export function openWatchedTurn(options: OpenOptions, taskId: string): Observabl
   });
 }
 
-/** A child turn is resumed by its parent turn. Where that has ended or was deleted, nobody continues the child turn: it is cancelled. */
+/** A child turn is resumed by its parent turn. If the parent has ended or was deleted, the child turn is cancelled. */
 function notByItself({ store, deadline }: OpenOptions, taskId: string, parent: ParentLink): Observable<Opening> {
   return defer(async () => {
     if (await isOpen(store, parent.taskId)) throw childOf(taskId, parent);
@@ -146,7 +146,7 @@ function parentEnded({ taskId }: ParentLink): string {
   return `its parent turn "${taskId}" has ended`;
 }
 
-/** A turn whose lease is refused because another owner holds it, or because the turn is over by now, is watched. */
+/** Returns the opening to watch if the lease is refused because another owner holds it, or because the turn has ended. */
 function watchedInstead(error: unknown, onBusy: OpenOptions['onBusy']): Opening | undefined {
   const code = AgentLoopError.isInstance(error) ? error.code : undefined;
   if (code === 'TERMINAL') return { own: false };
@@ -155,19 +155,19 @@ function watchedInstead(error: unknown, onBusy: OpenOptions['onBusy']): Opening 
 
 const lookAgainMs = 1_000;
 
-/** When to ask a store again for a lease that another owner holds. */
+/** When to request a lease again that another owner holds, in milliseconds. */
 export function retryAfterMs(error: unknown): number {
   return (AgentLoopError.isInstance(error) ? error.retryAfterMs : undefined) ?? lookAgainMs;
 }
 
 interface Found {
   readonly taskId: string;
-  /** The records that are known, from the first on. */
+  /** The records read so far, from the first on. */
   readonly known: readonly JournalRecord[];
   readonly resumed: boolean;
 }
 
-/** Acquires the lease; a turn of another owner, or that is over, is watched. */
+/** Acquires the lease; a turn that has another owner, or has ended, is watched. */
 function takeOver(options: OpenOptions, found: Found, to: Subscriber<Opening>): void {
   const give = (opening: Opening) => {
     to.next(opening);
@@ -190,7 +190,7 @@ interface Asking<T> {
   fail(error: unknown): void;
 }
 
-/** Acquires the lease and reads what was written before it was granted. Where that fails or `to` is left, the lease is given back. */
+/** Acquires the lease and reads the records written before it was granted. On an error, or if `to` unsubscribes, the lease is released. */
 function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, give, fail }: Asking<Own>): void {
   const { store, deadline } = options;
   const askedAt = deadline.clock.now();
@@ -203,7 +203,7 @@ function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, 
   };
   const open = (granted: Lease, records: readonly JournalRecord[]) => {
     const past = pastOf([...known, ...records], granted);
-    // Others may have answered since the journal was read.
+    // Other processes may have answered since the journal was read.
     recordsOfAnswers(past.after, options.answers ?? {});
     const opening = { own: true as const, past, lease: granted, askedAt, resumed: resumed || records.length > 0 };
     const keep = ({ queued }: Admitted) => {
@@ -220,14 +220,14 @@ function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, 
     const ask = () => store.read(taskId, { from: known.length + 1 });
     whenAnswered(ask, { deadline, to, give: (records) => open(granted, records), fail: giveUp });
   };
-  // The subscriber left before the turn was opened.
+  // The subscriber unsubscribed before the turn was opened.
   to.add(() => {
     if (lease) void releaseUnused(store, lease);
   });
   whenAnswered(() => leaseOf(options, taskId, to), { deadline, to, give: readRest, fail: giveUp });
 }
 
-/** Acquires the lease. One that is granted after the subscriber left is released. */
+/** Acquires the lease; releases it if the subscriber has unsubscribed by then. */
 function leaseOf({ store, owner, leaseMs, under }: OpenOptions, taskId: string, to: Subscriber<unknown>) {
   const answer = store.acquire(taskId, owner, leaseMs, under);
   if (answer instanceof Promise)
@@ -246,7 +246,7 @@ function pastOf(records: readonly JournalRecord[], lease: Lease): Commit {
   );
 }
 
-/** Errors: `CONFLICT` for a fork that its process did not write to its end. */
+/** Errors: `CONFLICT` for a fork that was only partly written. */
 function checkWholeFork([first, ...rest]: readonly JournalRecord[]): void {
   if (first?.type !== 'turn.started' || !first.forkedFrom || rest.length + 1 >= first.forkedFrom.records) return;
   const { taskId, forkedFrom } = first;
@@ -254,7 +254,7 @@ function checkWholeFork([first, ...rest]: readonly JournalRecord[]): void {
   throw new AgentLoopError('CONFLICT', message, { taskId });
 }
 
-/** Errors: `CONFLICT` where the task that there is has other messages or another agent. */
+/** Errors: `CONFLICT` if the existing task has other messages or another agent. */
 export function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
   const { parent, agentId } = found;
   if (parent && parent.taskId === asked.parent?.taskId && parent.callId === asked.parent.callId) {
@@ -277,37 +277,37 @@ export function otherContext(taskId: string): AgentLoopError {
 /** A turn whose lease this process has. */
 export interface OpenedTurn {
   readonly state: LoopState;
-  /** Its journal is new. */
+  /** Whether its journal is new. */
   readonly created: boolean;
 }
 
-/** `queued`: another turn is before it, so a resume cannot get it any further yet. */
+/** `queued`: another turn of the context is ahead of it, so a resume makes no progress yet. */
 export interface Admitted {
   readonly queued: boolean;
 }
 
-/** What a turn passes before its first event. */
+/** Admission control of a turn. */
 export interface Admission {
   /**
-   * Wraps the run of a new turn, and may refuse it: the returned Observable then errors before anything of the turn is recorded. Called for each
-   * subscription, as an operator is; not called for a turn that is resumed.
+   * Wraps the run of a new turn, and may refuse it: the returned Observable then errors before any record is written. Called per
+   * subscription, as an operator is; not called for a resumed turn.
    */
   readonly before?: (run$: Observable<Signal>) => Observable<Signal>;
   /**
-   * Called when this process has the lease, before the first event. Emits once when the turn may begin or continue; an error releases the
-   * lease, and the turn errors with it.
+   * Called when this process has acquired the lease, before the first event. Emits once when the turn may start or continue; an error
+   * releases the lease and errors the turn.
    */
   readonly opened?: (turn: OpenedTurn) => Observable<Admitted>;
 }
 
 const marker: unique symbol = Symbol.for('millrace.admission');
 
-/** Options of a turn that starts only where it is admitted. */
+/** Adds an admission to the options of a turn. */
 export function withAdmission<O extends object>(options: O, admission: Admission): O {
   return Object.assign({}, options, { [marker]: admission });
 }
 
-/** The admission of these options, where they have one. */
+/** The admission in these options, if any. */
 export function admissionOf(options: object): Admission | undefined {
   const admission: unknown = Reflect.get(options, marker);
   return admission !== undefined && isAdmission(admission) ? admission : undefined;

@@ -19,19 +19,19 @@ interface RetryTaskOptions {
   readonly store: TaskStateStore;
   /** Of the new task. */
   readonly newTaskId: string;
-  /** The context that the caller expects the task in, where it says one. */
+  /** The context that the caller expects the task in, if it passed one. */
   readonly contextId: string | undefined;
   readonly clock: Clock;
 }
 
 /**
- * Writes the journal of a new task that continues a failed or cancelled one from its last good record; `AgentLoop.resume` runs it. Where the
- * new task is there already, nothing is written. Child turns of calls that are made again are continued in the same way.
+ * Writes the journal of a new task that continues a failed or cancelled one from its last good record; `AgentLoop.resume` runs it. If the
+ * new task exists already, nothing is written. Child turns of repeated calls are continued in the same way.
  *
- * Kept are all records up to the model call that failed, or to the answer whose calls failed: of those the calls that succeeded. After
- * `PARSE_ERROR` the model is asked again. A call whose outcome nobody knows stays in doubt, under the idempotency key that it had; one that failed runs again. Usage and times start anew.
- * Errors: `NOT_FOUND`; `CONFLICT` for a task that has not ended, for a child turn, for another context, and where the new id is taken;
- * `INVALID_INPUT` for one that has completed; what the store says.
+ * Keeps all records up to the failed model call, or up to the response whose calls failed, with the results of the calls that succeeded. After
+ * `PARSE_ERROR` the model call is repeated. A call with an unknown outcome stays in doubt, under its original idempotency key; a failed call runs again. Usage and times start anew.
+ * Errors: `NOT_FOUND`; `CONFLICT` for a task that has not ended, for a child turn, for another context, and if the new id is taken;
+ * `INVALID_INPUT` for a completed task; those of the store.
  */
 export async function retryTask(taskId: string, options: RetryTaskOptions): Promise<void> {
   const { store, newTaskId, contextId } = options;
@@ -41,7 +41,7 @@ export async function retryTask(taskId: string, options: RetryTaskOptions): Prom
   await continueAs(newTaskId, records, options);
 }
 
-/** Whether the new task was written by an earlier call; another task of that id is a conflict, which its creation tells. */
+/** Whether an earlier call wrote the new task. For an unrelated task of that id, the creation fails with `CONFLICT`. */
 async function isRetryOf(store: TaskStateStore, newTaskId: string, taskId: string): Promise<boolean> {
   try {
     const [started] = await store.read(newTaskId);
@@ -97,7 +97,7 @@ async function continueAs(
   );
 }
 
-/** The child turn of a call, continued below the new turn; `undefined` where it was never created: the call begins anew. */
+/** The child turn of a call, continued below the new turn; `undefined` if it was never created: the call starts anew. */
 async function childAgain(
   { taskId, agentId }: ChildLink,
   parent: ParentLink,
@@ -116,7 +116,7 @@ async function childAgain(
 
 const longestId = 128;
 
-/** As a call derives the id of its child turn from its idempotency key. */
+/** Derives the child turn's id from the call's idempotency key, as a call does. */
 async function childIdOf(key: string): Promise<string> {
   if (key.length <= longestId) return key;
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(key));
@@ -125,7 +125,7 @@ async function childIdOf(key: string): Promise<string> {
 
 interface Kept {
   readonly records: readonly JournalRecord[];
-  /** Calls of the open batch that have been started and have no result. */
+  /** Calls of the open batch that were started and have no result. */
   readonly inDoubt: ReadonlySet<string>;
 }
 
@@ -142,23 +142,23 @@ function keptOf(records: readonly JournalRecord[]): Kept {
   return withoutFailures(refused ? before.map(withoutFinish) : before, end, iteration);
 }
 
-/** The value or the lack of one with which the turn was to end was refused as its output: the model is asked again. */
+/** Drops the end of a turn whose output was refused: the model call is repeated. */
 function withoutFinish(record: JournalRecord): JournalRecord {
   if (!('effects' in record) || !record.effects?.finish) return record;
   const { finish: _, ...effects } = record.effects;
   return { ...record, effects };
 }
 
-/** The last model call is repeated; messages that the turn received meanwhile are kept. */
+/** Drops the last model call, which is repeated; steering messages received during it are kept. */
 function withoutCall(records: readonly JournalRecord[], iteration: number): readonly JournalRecord[] {
   const start = records.findIndex((record) => record.type === 'llm.start' && record.iteration === iteration);
   return records.filter((record, index) => index < start || record.type === 'x.steer');
 }
 
-/** Results that are no outcome of a call: it was stopped. */
+/** Error codes of calls that were stopped, and so have no outcome. */
 const stopped: ReadonlySet<unknown> = new Set<ErrorCode>(['CANCELED', 'TOOL_ABANDONED', 'TOOL_SKIPPED']);
 
-/** What leaves open whether a call that was started has taken effect. */
+/** Error codes that leave open whether a started call took effect. */
 const uncertain: ReadonlySet<unknown> = new Set<ErrorCode>([
   'CANCELED',
   'TOOL_ABANDONED',
@@ -166,7 +166,7 @@ const uncertain: ReadonlySet<unknown> = new Set<ErrorCode>([
   'OUTCOME_UNKNOWN',
 ]);
 
-/** Opens the last batch again, where calls of it failed the turn or were stopped with it. */
+/** Reopens the last batch if its calls failed the turn, or were stopped with it. */
 function withoutFailures(records: readonly JournalRecord[], end: TerminalRecord, iteration: number): Kept {
   const answer = records.findLastIndex((record) => record.type === 'llm.done' && record.iteration === iteration);
   const dropped = new Map<string, ToolResultRecord>();
@@ -203,11 +203,11 @@ interface NewTask {
   readonly newTaskId: string;
   readonly parent: ParentLink | undefined;
   readonly at: number;
-  /** The task that is continued. */
+  /** The task that the retry continues. */
   readonly old: LoopState;
 }
 
-/** The records as those of another task, which begins now and has used nothing. */
+/** Copies the records under the identity of the new task, which starts now with no usage. */
 function asNewTask(
   records: readonly JournalRecord[],
   { newTaskId, parent, at, old }: NewTask,

@@ -26,9 +26,9 @@ import { cancelChildren } from './task-commands.ts';
 export type RunDeps = Omit<ModelCallDeps, 'tools'>;
 
 /**
- * Turns an error of the loop into the record of the turn's failure, once, at the top: the stream then completes. An error
- * that is no `AgentLoopError` becomes `INTERNAL`. The error of a lost child turn, a tool that a resumed turn misses, and an agent that is not
- * known, pass through: they do not fail the turn, which can be resumed.
+ * Turns an error of the loop into the record of the turn's failure; the stream then completes. Any other exception than an `AgentLoopError`
+ * becomes `INTERNAL`. The error of a lost child turn, of a missing tool of a resumed turn, and of an unknown agent are passed on: they do not
+ * fail the turn, which can be resumed.
  */
 export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return staged((to) => new TurnFailure(deps, initial, to));
@@ -78,8 +78,8 @@ function turnError(thrown: unknown): AgentLoopError {
 }
 
 /**
- * Errors with `SHUTDOWN` after a run that was handed over to another process, once its work is written and its lease released; a store
- * that does not answer delays that by `abortGraceMs` beyond the time of the tools at most.
+ * After a drain, errors with `SHUTDOWN` once the records are written and the lease is released; a store that does not answer delays that by
+ * at most `abortGraceMs` beyond the `abortGraceMs` of the tools.
  */
 export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return operate((to) => {
@@ -101,8 +101,8 @@ export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOper
 }
 
 /**
- * Cancels the open child turns of a turn before the record of its end is written, and those of calls that are skipped: the turn waits for
- * them, and for those of hooks that gave no answer. Others have ended by then. Errors, as a lost turn, where that cannot be done.
+ * Before a turn's end is written, cancels its open child turns, waits for them and for the child turns of hooks without an answer; also cancels
+ * those of skipped calls. All other child turns have ended by then. If that fails, errors as a lost turn.
  */
 export function endChildTurns(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return staged((to) => new ChildTurnsEnd(deps, initial, to));
@@ -133,7 +133,7 @@ class ChildTurnsEnd extends Stage<Signal> {
     this.#cancel(children, signal);
   }
 
-  /** Cancels the child turns of hooks that gave no answer; the end says what they used, and has a later time than theirs. */
+  /** Cancels the child turns of hooks without an answer; the end record includes their usage and is later than their ends. */
   #afterHooks(before: LoopState, children: readonly ChildLink[], signal: Commit): void {
     const { unanswered } = this.#deps.node;
     this.#waiting = [];
@@ -191,15 +191,15 @@ class ChildTurnsEnd extends Stage<Signal> {
 
 const noChildren: readonly ChildLink[] = [];
 
-/** The child turns that a commit would leave open below a turn that is over, or a call that is skipped. */
+/** The child turns that a commit would leave open although their turn has ended, or their call is skipped. */
 function unendedChildren(node: TurnNode, { openChildren }: LoopState, { after }: Commit): readonly ChildLink[] {
   const left = after.isComplete ? openChildren : openChildren.filter((link) => !after.openChildren.includes(link));
   return left.filter(({ taskId }) => !node.hasEnded(taskId));
 }
 
 /**
- * Leaves what still runs below a turn that is lost to this process, before its lease is released: the signals of its calls and hooks, and so
- * its child turns, are aborted with the reason `LEFT`.
+ * Aborts the work below a turn that this process lost, before its lease is released: the signals of its calls and hooks, and so of
+ * its child turns, abort with the reason `LEFT`.
  */
 export function leaveBelow(deps: RunDeps): FusibleOperator<Signal, Signal> {
   return staged((to) => new LeftTurn(deps, to));
@@ -226,8 +226,8 @@ export function shutDown(taskId: string): AgentLoopError {
 }
 
 /**
- * Calls the extensions after the record of an end: `afterTurn` if it was not called before it, then `afterEnd`. The stream completes
- * when they have answered. Their answers change nothing and their failures are only logged: the last event has been emitted.
+ * Calls the extensions after the end is recorded: `afterTurn` if it was not called before, then `afterEnd`. The stream completes
+ * when they have answered. Their answers have no effect and their failures are only logged: the last event has been emitted.
  */
 export function askAfterEnd(deps: RunDeps, initial: LoopState, traceContext: Context): FusibleOperator<Signal, Signal> {
   return operate((to) => {
@@ -266,9 +266,9 @@ function askEnd(deps: HookDeps, hook: 'afterTurn' | 'afterEnd', place: HookPlace
 }
 
 /**
- * Writes how the run went to the `agent.execute` span and ends it on every way out, before anything downstream of this operator hears
- * of it: outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn, but not for
- * one that was left because the process shuts down.
+ * Records the outcome of the run on the `agent.execute` span and ends the span on complete, error and unsubscribe, before it notifies downstream:
+ * outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn, except
+ * one released because the process shuts down.
  */
 export function tapAfterTurn(deps: RunDeps, span: Span): FusibleOperator<Signal, Signal> {
   return staged((to) => new TurnTap(deps, span, to));
@@ -310,8 +310,8 @@ function isShutdown(error: unknown): boolean {
 }
 
 /**
- * Listens, while the turn runs, to what others ask of it: cancel aborts its scope; pause, steering and answers go to its inbox. A command
- * that an earlier owner of the turn followed (`followed`) is skipped. If the store fails to deliver commands, that is logged and the turn
+ * Applies the commands of other processes while the turn runs: a cancel aborts its scope; pause, steering and answers go to its inbox. Skips
+ * commands that an earlier owner of the turn applied (`followed`). If the store fails to deliver commands, logs that; the turn
  * continues.
  */
 export function followCommands(

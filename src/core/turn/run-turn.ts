@@ -42,7 +42,7 @@ import {
 import { loopSegments } from './segment.ts';
 import { type BusyTurn, watchTurn, watchUntilFree } from './watch-turn.ts';
 
-/** What every run of a turn needs, whether it starts or resumes. */
+/** The parameters of every run of a turn, started or resumed. */
 export interface RunRequest {
   readonly config: ResolvedConfig;
   readonly scope: AbortScope;
@@ -50,18 +50,18 @@ export interface RunRequest {
   readonly parentContext: Context;
   readonly authContext: AuthContext | undefined;
   readonly context: unknown;
-  /** Answers to the questions of a turn that is resumed. */
+  /** Answers to the questions of a resumed turn. */
   readonly answers?: Answers;
   /** For a child turn. */
   readonly parent?: ParentTurn | undefined;
-  /** What a resume does if another owner runs the turn: fail with `BUSY`, or watch it and take over when its lease ends. */
+  /** If another owner runs the turn: fail with `BUSY`, or watch it and take over when its lease ends. */
   readonly onBusy: 'fail' | 'wait';
   readonly opened?: Admission['opened'] | undefined;
   /** Drains this turn alone, as `shutdown` of the configuration drains all. */
   readonly shutdown?: AbortSignal | undefined;
 }
 
-/** What a new turn starts from. */
+/** The initial data of a new turn. */
 export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'submitted' | 'forkedFrom' | 'parent'>;
 
 interface NewRun {
@@ -70,10 +70,10 @@ interface NewRun {
 }
 
 /**
- * Runs a new turn: creates its journal, acquires the lease, runs the loop, and releases the lease. A task that exists already is taken over or
+ * Runs a new turn: creates its journal, acquires the lease, runs the loop, and releases the lease. An existing task is taken over or
  * watched. The first signal is the commit of the records so far. Completes when the turn has ended or suspended; errors if this process loses it.
- * Unsubscribing stops everything at once and writes nothing; to cancel, abort the scope. Call it on subscription: opening the journal may begin
- * when this is called, and errors of that are thrown.
+ * Unsubscribing stops everything at once and writes nothing; to cancel, abort the scope. Call it on subscription: it may open the journal
+ * at the call, and throw the errors of that.
  */
 export function startRun(request: RunRequest, { start, contextId }: NewRun): Observable<Signal> {
   return runUnlessDraining(request, start.taskId, () => {
@@ -102,7 +102,7 @@ export function startRun(request: RunRequest, { start, contextId }: NewRun): Obs
   });
 }
 
-/** Resumes a turn that was started before. Signals and endings as `startRun`, which also says when to call it; errors also as `openOldTurn`. */
+/** Resumes an existing turn. Signals, ends and must be called as `startRun`; errors also as `openOldTurn`. */
 export function resumeRun(
   request: RunRequest,
   store: TaskStateStore,
@@ -117,7 +117,7 @@ export function resumeRun(
   });
 }
 
-/** Starts a run, unless this process is shutting down: then throws `SHUTDOWN`. A child turn is also cancelled with the call that it runs for. */
+/** Starts a run; throws `SHUTDOWN` if this process is shutting down. A child turn is also cancelled with its parent's call. */
 function runUnlessDraining(request: RunRequest, taskId: string, run: () => Observable<Signal>): Observable<Signal> {
   const { parent, scope } = request;
   const begin = () => {
@@ -163,12 +163,12 @@ function continueRun(
   return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
 }
 
-/** The messages that the caller gave. */
+/** The messages that the caller passed. */
 function askedOf({ messages, turn }: LoopState): readonly Message[] {
   return messages.slice(0, turn.given);
 }
 
-/** The submission of a turn that no process has run yet: its journal has one record, and no lease of it was lost. */
+/** The submission of a turn that was never run: its journal has one record, and no lease of it was lost. */
 function submissionOf({ past: { steps }, lease }: Own): Submission | undefined {
   const [first] = steps;
   if (steps.length > 1 || first?.record.type !== 'turn.started' || lease.abandonedAt != null) return undefined;
@@ -207,7 +207,7 @@ function limitOf(config: ResolvedConfig, { settings }: TurnIdentity): number {
   return settings.maxIterations ?? config.maxIterations;
 }
 
-/** Errors with `SHUTDOWN` as soon as this process shuts down: for turns that it only waits for or watches. */
+/** Errors with `SHUTDOWN` as soon as this process shuts down: for turns that it waits for or watches. */
 function leaveOnShutdown<T>(request: RunRequest, taskId: string): MonoTypeOperatorFunction<T> {
   const drains = drainsOf(request);
   if (drains.length === 0) return (source) => source;
@@ -228,18 +228,18 @@ interface Run {
   /** Absent for the first run of a turn. */
   readonly resumed?: {
     readonly lostAt: number | undefined;
-    /** Another turn is before it. */
+    /** Another turn of the context is ahead of it. */
     readonly queued: boolean;
     /** Settles once the spans of child turns that the previous process lost are written. */
     readonly children: Promise<void> | undefined;
   };
 }
 
-/** The records so far, and the lease, where there is a store. */
+/** The records so far, and the lease if there is a store. */
 interface OwnTurn {
   readonly past: Commit;
   readonly lease?: Lease;
-  /** When the lease was asked for. */
+  /** When the lease was requested. */
   readonly askedAt?: number;
 }
 
@@ -328,7 +328,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
   };
 }
 
-/** If a hook has paused the turn, `shouldPause` is not asked again at that place. */
+/** If the turn was paused by `shouldPause`, that hook is not called again at the same place. */
 function hooksOf(config: ResolvedConfig, state: LoopState): Hooks<HookDeps> {
   const hooks = new Hooks<HookDeps>(config.hooks);
   if (state.outcome) hooks.noteAsked('shouldPause', state);
@@ -357,7 +357,7 @@ function resumeCommit(deps: RunDeps, state: LoopState, { request, resumed, trace
     type: 'turn.resumed' as const,
     ...(link && { trace: link }),
     ...(lostAt !== undefined && { lostAt }),
-    // A queued turn whose process crashed may be what crashed it.
+    // A queued turn whose process crashed may have caused the crash.
     ...(resumed?.queued && lostAt === undefined && { queued: true as const }),
   };
   return commitOf(deps, state, [record, ...recordsOfAnswers(state, request.answers ?? {})]);
@@ -377,7 +377,7 @@ function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {
   return { clock, ms: storeDeadlineMs };
 }
 
-/** Writes the span of a run that failed before it began. */
+/** Records the error of a run that failed before it started. */
 function failPlanned(planned: PlannedSpan, error: unknown): void {
   const { span } = planned.start();
   failSpan(span, error);

@@ -58,7 +58,7 @@ class SegmentLoop {
     this.#state = options.state;
   }
 
-  /** A trampoline: agents that answer synchronously do not nest. */
+  /** A trampoline: synchronous agents do not nest. */
   advance(): void {
     this.#again = true;
     if (this.#advancing) return;
@@ -110,7 +110,7 @@ class SegmentLoop {
     loopSegment(own, inner, resumed)(this.#state).subscribe(running);
   }
 
-  /** If the turn only has to be closed, its agent may be unknown. */
+  /** A turn that only writes its end may have an unknown agent. */
   #deps(): RunDeps {
     const { deps } = this.#options;
     try {
@@ -123,8 +123,8 @@ class SegmentLoop {
 }
 
 /**
- * The loop of one agent, as soon as its tools are known. A cancel and a drain do not wait for tool providers that do not answer. Errors
- * with what a provider throws, on a turn that is resumed as `MISSING_TOOL`; and with that for an open call of a tool that is gone.
+ * Runs the loop of one agent once its tools are listed. A cancel and a drain do not wait for tool providers. Errors
+ * with the error of a provider, as `MISSING_TOOL` on a resumed turn; also with `MISSING_TOOL` if an open call's tool is missing.
  */
 function loopSegment(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
   return (state) => {
@@ -181,7 +181,7 @@ function missingTools({ turn }: RunDeps, cause: unknown): AgentLoopError {
   return new AgentLoopError('MISSING_TOOL', messageOf(cause), { cause, retryable: true, taskId: turn.taskId });
 }
 
-/** Written out: objects made by spread have a shape each, and everything in the hot path reads this one. */
+/** Written out: objects made by spread have a shape each, and the whole hot path reads this one. */
 function withTools(deps: RunDeps, tools: ToolSet): ModelCallDeps {
   return {
     config: deps.config,
@@ -207,8 +207,8 @@ function withTools(deps: RunDeps, tools: ToolSet): ModelCallDeps {
 }
 
 /**
- * The dependencies of a segment: provider, call settings, prompt, tools and limits of its agent, the extensions of the configuration and then
- * the agent's own, and everything else of the turn. Errors: `MISSING_AGENT` where `agents` does not know it, retryable.
+ * The dependencies of a segment: provider, call settings, prompt, tools and limits of its agent, the extensions of the configuration followed
+ * by the agent's own; everything else is the turn's. Errors: `MISSING_AGENT`, retryable, if `agents` does not know the agent.
  */
 function segmentDeps(deps: RunDeps, state: LoopState): RunDeps {
   const { agentId, turn, agentChanges } = state;
@@ -217,7 +217,7 @@ function segmentDeps(deps: RunDeps, state: LoopState): RunDeps {
   if (!setup && agentId !== deps.config.agentId) throw missingAgent(deps, agentId);
   const config = setup ? setupConfig(deps.config, agentId, setup) : againConfig(deps.config, agentChanges);
   const metadata = { ...setup?.metadata, ...turn.metadata };
-  // A system prompt that the caller gave for the turn replaces the prompt of the first agent.
+  // A system prompt that the caller passed for the turn replaces the prompt of the first agent.
   const given = agentChanges <= 1 ? turn.settings.systemPrompt : undefined;
   return {
     ...deps,
@@ -261,7 +261,7 @@ const turnOptions: Readonly<Record<TurnOption, true>> = {
   generateId: true,
 };
 
-/** Its `beforeTurn` hooks are those of the agent's own extensions: the others ran when the turn began. */
+/** Only the agent's own extensions get `beforeTurn`: it ran for the others when the turn began. */
 function setupConfig(config: ResolvedConfig, agentId: string, setup: AgentSetup): ResolvedConfig {
   const { name: _, metadata: __, extensions = [], ...own } = setup;
   const ofTurn = Object.fromEntries(Object.entries(config).filter(([option]) => Object.hasOwn(turnOptions, option)));

@@ -7,20 +7,20 @@ interface ShareOptions {
   readonly projector: EventProjector;
   /** Called when the last subscriber leaves a turn that has not ended. */
   readonly onIdle: () => void;
-  /** Called once, when the execution is over: without an error where the turn ended or suspended. */
+  /** Called once when the execution is over; without an error if the turn ended or suspended. */
   readonly onEnd: (error?: { readonly cause: unknown }) => void;
 }
 
-/** Many subscribers, one execution. */
+/** One execution, shared by many subscribers. */
 export interface SharedTurn<X extends Tool = Tool> {
   readonly events$: Observable<AgentEvent<X>>;
   /** Subscribes to `events$`. */
   attach(subscriber: Subscriber<AgentEvent<X>>): void;
-  /** Events from now on. Subscribing starts nothing, and these subscribers do not count for `onIdle`. */
+  /** Live events only. Subscribing does not start the execution, and these subscribers do not count for `onIdle`. */
   readonly live$: Observable<AgentEvent<X>>;
   /** The state after the last record that was emitted. */
   readonly state: LoopState | undefined;
-  /** What was thrown where the turn failed. */
+  /** The exception of a failed turn. */
   readonly cause: unknown;
   /** Whether the turn had ended before it was opened here. */
   readonly endedBefore: boolean;
@@ -31,10 +31,10 @@ export interface SharedTurn<X extends Tool = Tool> {
 }
 
 /**
- * Shares one execution between all subscribers, which may come and go. The first subscriber starts it. Late
+ * Shares one execution between all subscribers. The first subscriber starts it. Late
  * subscribers receive a replay: the events of the records so far and the text so far, one event per artifact; then live events, or the
  * end. Unsubscribing never stops the execution here: `onIdle` is called when no subscriber is left. An event
- * that a subscriber causes from within its own handler is emitted after the current one. Holds the records and the text of the open
+ * that a subscriber causes from within its own handler is emitted after the current one. Memory: the records and the text of the open
  * model call, never single deltas.
  */
 export function shareTurn<X extends Tool>(execution$: Observable<Signal>, options: ShareOptions): SharedTurn<X>;
@@ -53,9 +53,9 @@ class Share implements SharedTurn, Observer<Signal> {
   endedBefore = false;
   readonly #execution$: Observable<Signal>;
   readonly #options: ShareOptions;
-  /** The records that were emitted; late subscribers receive a replay of them. */
+  /** The emitted records, replayed to late subscribers. */
   #records: JournalRecord[] = [];
-  /** Whether the turn continues after the last of them, although it is a suspension. */
+  /** Whether the last record is a suspension after which the turn continues in this stream. */
   #continues = false;
   #queue: Signal[] = [];
   #subscribers: readonly Subscriber<AgentEvent>[] = [];
@@ -94,7 +94,7 @@ class Share implements SharedTurn, Observer<Signal> {
     this.#endLive({});
   }
 
-  /** Emits a signal, after those that are being emitted further up the stack. */
+  /** Emits a signal, after any that is being emitted further up the stack. */
   next(signal: Signal): void {
     if (this.#emitting) {
       this.#queue.push(signal);
@@ -136,7 +136,7 @@ class Share implements SharedTurn, Observer<Signal> {
     queueMicrotask(() => this.#execution?.unsubscribe());
   }
 
-  /** Emits the signals that were queued meanwhile, replays to waiting subscribers, and ends. */
+  /** Emits the queued signals, replays to waiting subscribers, then completes or errors if the execution has. */
   #drainQueue(): void {
     while (this.#queue.length > 0 || this.#waiting.length > 0) {
       const signals = this.#queue;
@@ -167,7 +167,7 @@ class Share implements SharedTurn, Observer<Signal> {
   }
 
   #emit(events: readonly AgentEvent[]): void {
-    // By index, for an iterator makes an object for each element until this is optimized.
+    // Loops by index: until V8 optimizes it, an iterator allocates an object per element.
     for (let index = 0; index < events.length; index++) {
       const event = events[index] as AgentEvent;
       const live = this.#liveSubscribers;
@@ -218,8 +218,8 @@ class Share implements SharedTurn, Observer<Signal> {
   }
 
   /**
-   * Replays the events so far to the subscriber that waits longest, and attaches it. Signals that arrive meanwhile are queued. Until it is
-   * attached it counts as waiting, so that the turn is not idle if its handler makes the others leave.
+   * Replays the events so far to the subscriber that has waited longest, and attaches it. Signals that arrive meanwhile are queued. Until it is
+   * attached it counts as waiting, so the turn does not become idle if its handler unsubscribes the others.
    */
   #replayTo(subscriber: Subscriber<AgentEvent>): void {
     if (this.#records.length > 0) {

@@ -30,19 +30,19 @@ export interface AnswerOptions {
   readonly store: TaskStateStore;
   /** By question id, e.g. `{ '1:0': { approved: true } }`. */
   readonly answers: Answers;
-  /** How long an owner of the turn may take to record them. Milliseconds; default 30,000. */
+  /** How long the owner of the turn may take to record them. Milliseconds; default 30,000. */
   readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
-  /** The id of the command that delivers an answer to the owner, by its question: a repeated id is applied once. Default: new ones. */
+  /** Returns the id of the command that delivers an answer, by question id: a repeated id is applied once. Default: random ids. */
   readonly commandId?: ((questionId: string) => string) | undefined;
-  /** The message that brought the answers: the journal keeps it with the first of them. Default: none. */
+  /** The message that contained the answers: the journal stores it with the first of them. Default: none. */
   readonly message?: Message | undefined;
 }
 
 /**
- * Answers questions of a task from any process: its owner receives the answers; if it has none, they are written here. Resolves once they
- * are recorded. Errors: `INVALID_INPUT`, `CONFLICT` as for `recordsOfAnswers`; `NOT_FOUND`, `TERMINAL`, `UNAVAILABLE`; `BUSY` where the
- * owner, or the store, did not do so in time.
+ * Answers questions of a task from any process: sends the answers to its owner; if it has none, writes them here. Resolves once they
+ * are recorded. Errors: `INVALID_INPUT`, `CONFLICT` as for `recordsOfAnswers`; `NOT_FOUND`, `TERMINAL`, `UNAVAILABLE`; `BUSY` if the
+ * owner, or the store, does not record them in time.
  */
 export async function answerTask(taskId: string, options: AnswerOptions & { readonly root?: boolean }): Promise<void> {
   const { store, answers, deadlineMs = 30_000, clock = systemClock, commandId = newId, message } = options;
@@ -70,7 +70,7 @@ function newId(): string {
   return crypto.randomUUID();
 }
 
-/** The answers that are not recorded yet. Errors: `TERMINAL` if the turn is over. */
+/** The answers that are not recorded yet. Errors: `TERMINAL` if the turn has ended. */
 function unrecorded(state: LoopState, answers: Answers) {
   const { taskId } = state.turn;
   if (!state.isComplete) return recordsOfAnswers(state, answers);
@@ -79,38 +79,38 @@ function unrecorded(state: LoopState, answers: Answers) {
   throw new AgentLoopError('TERMINAL', `Task "${taskId}" is over; nothing can be answered any more.`, { taskId });
 }
 
-/** The error for a command to a child turn that only its parent turn may give. */
+/** The error for a command to a child turn that only its parent turn may send. */
 export function childOf(taskId: string, { taskId: parentId, agentId }: ParentLink): AgentLoopError {
   const message = `Task "${taskId}" is a child turn of task "${parentId}" (agent "${agentId}"); resume or answer task "${parentId}".`;
   return new AgentLoopError('CONFLICT', message, { taskId });
 }
 
-/** Options of `AgentLoop.cancelTask`. */
+/** Options of `AgentLoop.cancel`. */
 export interface CancelOptions {
   readonly store: TaskStateStore;
   /** Default `canceled`. */
   readonly reason?: string | undefined;
-  /** How long an owner of the turn may take to stop. Milliseconds; default 10,000. */
+  /** How long the owner of the turn may take to stop. Milliseconds; default 10,000. */
   readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 interface CancelTreeOptions extends CancelOptions {
-  /** The lease of the parent turn, where a child turn is cancelled. */
+  /** The lease of the parent turn, if a child turn is cancelled. */
   readonly under?: Under | undefined;
 }
 
 /**
  * Cancels a task from any process: its owner stops it; if it has none, its end is written here, after the ends of its open child
- * turns, the deepest first, and the spans that were lost with its process. Where that breaks off, the same cancel again does the rest. Resolves once the turn is over, or after the
- * deadline: the command then waits for its owner, or for the next one. Does nothing for a task that has ended. Errors: `NOT_FOUND`,
+ * turns, the deepest first, with the spans that its process lost. If that fails halfway, repeating the cancel completes it. Resolves once the turn is
+ * over, or after the deadline: the command then waits for the current or next owner. Does nothing for a task that has ended. Errors: `NOT_FOUND`,
  * `UNAVAILABLE`.
  */
 export async function cancelTask(taskId: string, options: CancelOptions): Promise<void> {
   await cancelTree(taskId, options);
 }
 
-/** As `cancelTask`; false where the turn was not over by the deadline. */
+/** As `cancelTask`; resolves with false if the turn was not over by the deadline. */
 async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<boolean> {
   const { store, reason = 'canceled', deadlineMs = 10_000, clock = systemClock, under } = options;
   const deadline = { ms: deadlineMs, clock, option: 'deadlineMs' };
@@ -142,7 +142,7 @@ async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<b
   });
 }
 
-/** Child turns that a hook had started when its process died. */
+/** Child turns that hooks started and whose process crashed. */
 async function childrenOfHooks(store: TaskStateStore, { turn }: LoopState): Promise<readonly ChildLink[]> {
   return (await listedChildren(store, turn.taskId)).filter(({ state }) => !ended.has(state));
 }
@@ -175,16 +175,16 @@ export async function cancelChildren(
   }
 }
 
-/** Records that a process which does not own the turn wants in its journal. */
+/** Records that a process other than the owner wants in the journal. */
 interface EnsureOptions {
   readonly store: TaskStateStore;
   readonly taskId: string;
   readonly clock: Clock;
   /** How long the owner of the turn may take, in milliseconds. */
   readonly deadlineMs: number;
-  /** The records still missing in this state; `'done'` if none are. Throws if they cannot be written any more. */
+  /** Returns the records still missing in this state; `'done'` if none are. Throws if they can no longer be written. */
   readonly missing: (state: LoopState) => readonly TurnRecord[] | 'done';
-  /** The lease of the parent turn, where it is a child turn. */
+  /** The lease of the parent turn, for a child turn. */
   readonly under?: Under | undefined;
   /** Runs under the lease before the records are written. */
   readonly before?: (state: LoopState, lease: Lease) => Promise<void>;
@@ -194,7 +194,7 @@ const leaseMs = 5_000;
 const lookAgainMs = 250;
 
 /**
- * Ensures that records are in a journal: waits for the owner of the turn, which received a command, to write them; if nobody owns the turn,
+ * Ensures that records are in a journal: waits until the owner of the turn, which received a command, writes them; if the turn has no owner,
  * writes them here. Resolves with false after the deadline. Errors: those of `missing`,
  * `NOT_FOUND`, `UNAVAILABLE`. Reads each record once.
  */
@@ -242,7 +242,7 @@ async function caughtUp(store: TaskStateStore, state: LoopState): Promise<LoopSt
   return records.reduce<LoopState>(applyRecord, state);
 }
 
-/** False if another process took the turn meanwhile: that owner receives the command. */
+/** Returns false if another process acquired the turn meanwhile: that owner receives the command. */
 async function writeMissing(
   { store, clock, missing, before }: EnsureOptions,
   lease: Lease,
@@ -265,7 +265,7 @@ async function writeMissing(
   }
 }
 
-/** Resolves when the owner of the turn has written a record, or after `lookAgainMs`: it may have released the turn without one. */
+/** Resolves when the owner of the turn has appended a record, or after `lookAgainMs`: it may have released the turn without one. */
 async function change({ store, taskId, clock }: EnsureOptions, { seq }: LoopState, over: AbortSignal): Promise<void> {
   const records$ = store.follow(taskId, { from: seq + 1 }).pipe(
     filter(({ type }) => type === 'record'),

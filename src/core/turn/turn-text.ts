@@ -2,28 +2,28 @@ import { filter, Observable } from 'rxjs';
 import { type AgentEvent, type ArtifactUpdateEvent, iterate, partsText } from '../contracts/index.ts';
 import { GrowingText } from '../journal/index.ts';
 
-/** Text of a model call that does not stand: the call failed and is made again, or an extension replaced its answer. */
+/** Emitted text that was discarded: the model call failed and is retried, or an extension replaced its answer. */
 export interface DiscardedText {
-  /** All that was emitted of it. The text that replaces it starts on a new line. */
+  /** All emitted text of that answer. The replacement starts on a new line. */
   readonly text: string;
-  /** Why, where that is known: `PROVIDER_UNAVAILABLE`, … */
+  /** The reason, if known: `PROVIDER_UNAVAILABLE`, … */
   readonly reason: string | undefined;
 }
 
 /** Options of `turn.text()`. */
 export interface TextOptions {
   /**
-   * Called in the order of the pieces, with text that was emitted and does not stand. Without it that text stays where it was shown, and
+   * Called with emitted text that was discarded, in order with the emitted strings. Without it the discarded text stays displayed, and
    * its replacement starts on a new line.
    */
   readonly onDiscard?: ((discarded: DiscardedText) => void) | undefined;
 }
 
-/** An Observable that is also async-iterable. Leaving the loop unsubscribes. */
+/** An Observable that is also async-iterable. Leaving a `for await` loop unsubscribes. */
 export class TurnStream<T> extends Observable<T> implements AsyncIterable<T> {
   readonly #iterator: () => AsyncIterator<T>;
 
-  /** @internal `iterator` makes what `for await` reads. */
+  /** @internal `iterator` creates the iterator of `for await`. */
   constructor(source$: Observable<T>, iterator: () => AsyncIterator<T>) {
     super((subscriber) => source$.subscribe(subscriber));
     this.#iterator = iterator;
@@ -37,7 +37,7 @@ export class TurnStream<T> extends Observable<T> implements AsyncIterable<T> {
 
 type Piece = string | DiscardedText;
 
-/** The text in the events of a turn: see `Turn.text`. */
+/** Implements `Turn.text` over the events of a turn. */
 export function textOfTurn(events$: Observable<AgentEvent>, { onDiscard }: TextOptions): TurnStream<string> {
   const pieces$ = new Observable<Piece>((subscriber) => {
     const reader = new TextReader((piece) => subscriber.next(piece));
@@ -55,7 +55,7 @@ export function textOfTurn(events$: Observable<AgentEvent>, { onDiscard }: TextO
   return new TurnStream(pieces$.pipe(filter(stands)), () => iterateText(pieces$, stands));
 }
 
-/** Hands a discard on when the reader asks for what follows: it has done with the pieces before. */
+/** Calls `onDiscard` when the reader requests the next text, so that it has processed the earlier ones. */
 function iterateText(pieces$: Observable<Piece>, stands: (piece: Piece) => piece is string): AsyncIterator<string> {
   const pieces = iterate(pieces$, merged);
   return {
@@ -84,13 +84,13 @@ function merged(first: Piece, second: Piece): Piece | undefined {
 
 const answer = /^answer-\d+$/;
 
-/** Reads the turn's own text: neither that of child turns, nor that of artifacts that tools write. Holds that of the open model call. */
+/** Extracts the turn's own text, without that of child turns and tools' artifacts. Memory: the text of the open model call. */
 class TextReader {
   readonly #emit: (piece: Piece) => void;
   #artifactId = '';
-  /** Whether the artifact has its last chunk, or none at all. */
+  /** Whether the artifact has received its last chunk; true before the first artifact. */
   #closed = true;
-  /** What was emitted of an open artifact. */
+  /** The emitted text of the open artifact. */
   readonly #shown = new GrowingText();
   #saidBefore = false;
 

@@ -35,21 +35,21 @@ interface TurnOptions {
   readonly scope: AbortScope;
   readonly inbox: Inbox;
   readonly projection: EventProjectorOptions;
-  /** Whose extensions read partial values. */
+  /** The configuration whose extensions parse partial values. */
   readonly config: Pick<AgentLoopConfig, 'extensions' | 'agents'>;
-  /** Starts at once, and continues when the last subscriber leaves. */
+  /** Starts at once, and continues when the last subscriber unsubscribes. */
   readonly detached: boolean;
-  /** The cursor of the last event that subscribers have; only later events are emitted. */
+  /** The cursor of the last event that the subscriber has received; only later events are emitted. */
   readonly from: string | undefined;
 }
 
-/** How an execution ended: with a record, or lost: this process no longer runs the turn, and no record says how it ended. */
+/** How an execution ended: with a record, or lost: this process no longer runs the turn, and wrote no record of its end. */
 type End = { readonly lost: false } | { readonly lost: true; readonly cause: unknown };
 
 /**
- * A turn: an Observable of its events, also async-iterable. Nothing happens before the first subscription or `result()`; it never
- * executes twice. Later subscribers get the events of the records so far and the text so far, then the live events. When the last
- * subscriber leaves, the turn is cancelled, unless it is detached, or attached to a turn that runs elsewhere.
+ * A turn: an Observable of its events, also async-iterable. Nothing runs before the first subscription or `result()`; it never
+ * executes twice. Late subscribers receive a replay of the events of the records so far and the text so far, then live events. When the last
+ * subscriber unsubscribes, the turn is cancelled, unless it is detached, or attached to a turn that another process runs.
  *
  * The stream completes after one `status-update` with `final: true`, also for a failed, cancelled or suspended turn. It errors only if this
  * process loses the turn (`FENCED`, `REWOUND`, `UNAVAILABLE`, …); the turn can then be resumed.
@@ -96,7 +96,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     return new Turn(options);
   }
 
-  /** The conversation that the turn belongs to; of a resumed turn known once its journal was read. */
+  /** The conversation that the turn belongs to; for a resumed turn, known once its journal is read. */
   get contextId(): string {
     return this.#shared.state?.turn.contextId ?? this.#contextId;
   }
@@ -107,16 +107,16 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   /**
-   * Its events from now on, for observers: subscribing does not start the turn, and unsubscribing does not stop it. An event is emitted here
-   * before the subscribers of the turn receive it; the stream ends as the turn's does, and before `result()` and `settled` settle.
+   * Live events, for observers: subscribing does not start the turn, and unsubscribing does not stop it. These subscribers receive each event
+   * before the subscribers of the turn; the stream completes or errors as the turn does, before `result()` and `settled` settle.
    */
   get live$(): Observable<AgentEvent<X>> {
     return this.#shared.live$;
   }
 
   /**
-   * How the turn ended. Starts it, but does not count as a subscriber: when the last subscriber leaves, the turn is cancelled all the same.
-   * Resolves with the result of a completed or suspended turn. Rejects with a `TurnError`, whose `code` says why and whose `result` is partial,
+   * The outcome of the turn. Starts it, but does not count as a subscriber: the turn is still cancelled when the last subscriber unsubscribes.
+   * Resolves with the result of a completed or suspended turn. Rejects with a `TurnError`, which has a `code` and a partial `result`,
    * or with the error by which this process lost the turn.
    */
   result(): Promise<TurnResult<T>>;
@@ -128,23 +128,23 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   /**
-   * The text of the turn as it streams, also for `for await`. The pieces, joined, are `result().allText`: each text after the first one starts on
-   * a new line. No text of child turns and of tools' artifacts. Text that a failed model call or an extension discards is passed to
-   * `onDiscard`; the joined pieces still have it.
+   * The text of the turn as it streams, also for `for await`. The concatenated strings equal `result().allText`: each text after the first starts on
+   * a new line. Excludes text of child turns and of tools' artifacts. Text that a failed model call or an extension discards is passed to
+   * `onDiscard`; the concatenation still contains it.
    *
-   * Reads the turn as any subscriber does: it starts it, late ones get the text so far, and leaving may cancel it. Completes where the turn
-   * completes or suspends; errors as `result()` rejects. Holds the text of the open model call, and what a slow `for await` has not read.
+   * Counts as a subscriber of the turn: it starts it, a late one receives the text so far, and unsubscribing may cancel it. Completes if the turn
+   * completes or suspends; errors as `result()` rejects. Memory: the text of the open model call, and text that a slow `for await` has not read.
    */
   text(options: TextOptions = {}): TurnStream<string> {
     return textOfTurn(this.#throwing(), options);
   }
 
   /**
-   * The partial value of the turn while the model writes it, also for `for await`: with each snapshot strings and arrays grow and
-   * members appear; the last one is the value. After an attempt that was discarded they start anew. Unchecked but for the last one, which
-   * is the only one where the model answers in XML. A slow `for await` gets the latest snapshot, not each.
+   * The partial value of the turn while the model generates it, also for `for await`: with each snapshot strings and arrays grow and
+   * members appear; the last snapshot is the value. After a discarded attempt they start anew. Only the last snapshot is validated, and it
+   * is the only one if the model answers in XML. A slow `for await` gets the latest snapshot, not each.
    *
-   * Reads the turn, completes and errors as `text` does. Errors: `INVALID_CONFIG` where the agent has no structured output.
+   * Subscribes, completes and errors as `text` does. Errors: `INVALID_CONFIG` if the agent has no structured output.
    */
   partials(): TurnStream<Partially<T>>;
   partials(): TurnStream<unknown> {
@@ -221,7 +221,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     return iterateEvents<AgentEvent<X>>(this);
   }
 
-  /** The events, with an error at the end where `result()` rejects. */
+  /** The events, then an error if `result()` rejects. */
   #throwing(): Observable<AgentEvent> {
     return new Observable((subscriber) =>
       this.subscribe({
@@ -244,7 +244,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     this.#shared.connect();
   }
 
-  /** The last subscriber has left. A turn that another process owns is not cancelled: unsubscribing only stops watching. */
+  /** The last subscriber has unsubscribed. A turn that another process owns is not cancelled: this only stops watching. */
   #leave(): void {
     if (!this.#inbox.forwards) this.#abort('every subscriber left');
     else if (this.#endListeners.length === 0) this.#shared.disconnect();
@@ -277,7 +277,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     return this.#end ? Promise.resolve() : new Promise((resolve) => this.#endListeners.push(resolve));
   }
 
-  /** The error of a turn that had failed before it was opened here: starting the same id again gives the same failure. */
+  /** The error of a turn that had failed before it was opened here: starting the same id again returns the same failure. */
   #endedBefore({ code, message }: NonNullable<LoopState['error']>): NonNullable<LoopState['error']> {
     const { taskId } = this;
     const cure = `this is how task "${taskId}" ended before; AgentLoop.retry("${taskId}", config) continues it as a new task`;

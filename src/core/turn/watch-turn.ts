@@ -11,9 +11,9 @@ interface WatchedTurn {
   readonly taskId: string;
   readonly store: TaskStateStore;
   readonly deadline: Deadline;
-  /** Aborted: the owner is asked to cancel the turn. */
+  /** On abort, the owner is asked to cancel the turn. */
   readonly scope: AbortScope;
-  /** Commands to it are forwarded to the owner. */
+  /** Its requests are forwarded to the owner. */
   readonly inbox: Inbox;
 }
 
@@ -24,18 +24,18 @@ export interface BusyTurn extends WatchedTurn {
   readonly options: OpenOptions;
   /** How long the lease lasts, in milliseconds. */
   readonly busyMs: number;
-  /** Runs the turn from here on; its signals begin with the record after `seen`. */
+  /** Runs the turn after the take-over; emits records after `seen` only. */
   readonly takeOver: (opening: OwnOpening, seen: number) => Observable<Signal>;
 }
 
-/** Follows a turn that another owner runs, or that is over. Unsubscribing stops following and leaves the turn alone. */
+/** Follows a turn that another owner runs, or that has ended. Unsubscribing stops following and does not affect the turn. */
 export function watchTurn(turn: WatchedTurn): Observable<Signal> {
   return watch(turn).pipe(markEnded());
 }
 
 /**
- * Watches a turn that another owner runs, and takes it over once its lease ends or is given back: from there on only the records that
- * were not shown yet are. Asks the store for the lease when it should have expired, and every 2 s until then.
+ * Watches a turn that another owner runs, and takes it over once its lease expires or is released; then emits only records that
+ * were not emitted yet. Requests the lease when it should have expired, and every 2 s until then.
  */
 export function watchUntilFree(turn: BusyTurn): Observable<Signal> {
   return deliverAnswers(turn).pipe(
@@ -74,7 +74,7 @@ function watch({ taskId, store, deadline, scope, inbox }: WatchedTurn): Observab
 }
 
 /**
- * Delivers the answers of a waiting resume to the owner of the turn, before the turn is watched: without them it would suspend again. If the
+ * Delivers the answers of a waiting resume to the owner of the turn before it watches: without them the turn would suspend again. If the
  * owner does not record them in time, the next owner does.
  */
 function deliverAnswers({ taskId, store, deadline, scope, options }: BusyTurn): Observable<undefined> {
@@ -128,7 +128,7 @@ function watchAndTakeOver(turn: BusyTurn): Observable<Signal> {
         },
         error(error: unknown) {
           if (!AgentLoopError.isInstance(error) || !error.retryable) {
-            // The watch shows how it ended.
+            // The watch emits how it ended.
             if (AgentLoopError.isInstance(error) && error.code === 'TERMINAL') return;
             return to.error(error);
           }
@@ -137,7 +137,7 @@ function watchAndTakeOver(turn: BusyTurn): Observable<Signal> {
       });
       to.add(opening);
     };
-    /** Shortly after the lease ends; the jitter keeps watchers apart. */
+    /** Schedules the request shortly after the lease expires; jitter spreads the watchers. */
     const askAfter = (ms: number) => {
       if (!to.closed) cancelPoll = deadline.clock.schedule(Math.min(ms, longestPollMs) + 10 + Math.random() * 90, ask);
     };
