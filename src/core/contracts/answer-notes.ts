@@ -1,6 +1,6 @@
 import type { AssistantMessage } from './messages.ts';
 
-/** Where an answer has something from: a page, or a document of the request. */
+/** A source that an answer cites: a page, or a document of the request. */
 export interface AnswerSource {
   readonly id: string;
   /** Whether it is a page or a document. */
@@ -14,17 +14,17 @@ export interface AnswerSource {
   readonly filename?: string;
 }
 
-/** A tool that ran at the vendor, such as a web search. It is no call of the turn. */
+/** A tool that ran at the vendor, such as a web search. It is not a call of the turn. */
 export interface VendorCall {
   readonly id: string;
   readonly name: string;
-  /** JSON text, as the model wrote it. */
+  /** JSON text, as the model generated it. */
   readonly arguments: string;
-  /** Absent where the vendor reports no failure. */
+  /** Absent if the vendor reports no failure. */
   readonly failed?: true;
 }
 
-/** What a provider says of an answer beside its message. */
+/** Data that a provider returns with an answer, beside its message. */
 export interface AnswerNotes {
   /** Absent where there are none. */
   readonly sources?: readonly AnswerSource[];
@@ -32,8 +32,8 @@ export interface AnswerNotes {
 }
 
 /**
- * The notes in `metadata.sources` and `metadata.vendorCalls` of a message. Metadata may come from anywhere: entries of another form are left
- * out.
+ * The notes in `metadata.sources` and `metadata.vendorCalls` of a message. Metadata may come from anywhere: invalid entries are
+ * dropped.
  */
 export function answerNotes(metadata: NonNullable<AssistantMessage['metadata']>): AnswerNotes {
   const sources = entriesOf(metadata['sources'], isSource);

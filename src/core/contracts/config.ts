@@ -8,7 +8,7 @@ import type { TaskStateStore } from './store.ts';
 import type { ArgumentChecks, AuthContext, ToolProvider } from './tool.ts';
 import type { Optional } from './values.ts';
 
-/** What happens when the model still asks for tools in the last allowed iteration. */
+/** What happens if the model still requests tools in the last allowed iteration. */
 export type OnLimit =
   /** The turn fails with `MAX_ITERATIONS`; `result` of the error has the text so far. */
   | 'fail'
@@ -17,13 +17,13 @@ export type OnLimit =
   /** The turn completes with the text of the last response and the reason `max_iterations`. */
   | 'stop';
 
-/** What happens when the model stops at its token limit in an answer that would end the turn. */
+/** What happens if the model reaches its token limit in an answer that would end the turn. */
 export type OnLength =
   /** The turn fails with `LENGTH`; `result.text` of the error and the events have the text so far. */
   | 'fail'
   /**
-   * The turn completes with the text so far and the reason `length`. Calls in that answer never run. A turn that has to end with a value of a
-   * schema fails with `LENGTH` all the same.
+   * The turn completes with the text so far and the reason `length`. Calls in that answer never run. A turn that must end with a value of a
+   * schema still fails with `LENGTH`.
    */
   | 'complete';
 
@@ -61,7 +61,7 @@ export interface AgentLoopConfig extends CallSettings {
   /** The sources of tools, listed in this order once per turn and again on resume. Default: none. */
   readonly toolProviders?: readonly ToolProvider[] | undefined;
   /**
-   * Makes the argument checks of tools whose definitions have no `checkArguments`. Default: validation by the declared JSON Schema, each check
+   * Creates the argument checks of tools whose definitions have no `checkArguments`. Default: validation by the declared JSON Schema, each check
    * within 500 ms; `null`: arguments are parsed and not checked.
    */
   readonly argumentChecks?: ArgumentChecks | null | undefined;
@@ -84,9 +84,9 @@ export interface AgentLoopConfig extends CallSettings {
   readonly taskStateStore?: TaskStateStore | undefined;
   /** How many iterations a turn may have: model calls, retries not counted. From 1; default 10. */
   readonly maxIterations?: number | undefined;
-  /** What happens when the model still asks for tools in the last allowed iteration. Default: `'fail'`. */
+  /** What happens if the model still requests tools in the last allowed iteration. Default: `'fail'`. */
   readonly onLimit?: OnLimit | undefined;
-  /** What happens when the model stops at its token limit in its final answer. Default: `'fail'`. */
+  /** What happens if the model reaches its token limit in its final answer. Default: `'fail'`. */
   readonly onLength?: OnLength | undefined;
   /** Sent before the history with each model call; never stored. Default: none. */
   readonly systemPrompt?: string | undefined;
@@ -115,50 +115,50 @@ export interface AgentLoopConfig extends CallSettings {
    */
   readonly shutdown?: AbortSignal | undefined;
   /**
-   * What becomes of a turn whose model call fails for a reason that may pass: it waits and makes the call again. Kept in the journal of the
-   * turn; child turns have that of their parent unless their agent has its own. Default: the turn fails.
+   * Retries a model call that fails with a retryable error: the turn waits and repeats the call. Recorded in the journal of the
+   * turn; child turns inherit their parent's plan unless their agent has its own. Default: the turn fails.
    */
   readonly retryPlan?: RetryPlan | undefined;
-  /** How long a turn waits for a store that does not answer. Milliseconds; default 30,000. */
+  /** How long a turn waits for a response of the store. Milliseconds; default 30,000. */
   readonly storeDeadlineMs?: number | undefined;
   /**
-   * Which events of child turns are shown, as `internal:sub-agent`: all (default), those of records (that have a `cursor`), or none. Of
-   * descendants further down, what each turn on the way shows.
+   * Which events of child turns are emitted, as `internal:sub-agent`: all (default), those of records (that have a `cursor`), or none. For
+   * deeper descendants, each turn in between applies its own setting.
    */
   readonly subAgentEvents?: 'all' | 'records' | 'none' | undefined;
-  /** Whether turns make OpenTelemetry spans. Default: true. */
+  /** Whether turns create OpenTelemetry spans. Default: true. */
   readonly enableTracing?: boolean | undefined;
   /**
-   * Puts messages, arguments and results into spans. Default: what `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else
+   * Records messages, arguments and results in spans. Default: the value of `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`, else
    * false.
    */
   readonly captureContent?: boolean | undefined;
-  /** Applied to each text that `captureContent` lets into a span, and to messages and stacks of errors there and in the log. Default: the text as it is. */
+  /** Applied to each string that `captureContent` records in a span, and to messages and stacks of errors there and in the log. Default: unchanged. */
   readonly redact?: ((text: string) => string) | undefined;
   /** `'millrace'` (default): `agent.execute`, `llm.call`, `tool[name]`; `'semconv'`: `invoke_agent x`, `chat x`, `execute_tool x`. */
   readonly spanNames?: 'millrace' | 'semconv' | undefined;
   /** Receives warnings and errors: ids, codes and numbers, no content. Default: nothing is logged. */
   readonly logger?: Logger | undefined;
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
-  /** Makes task and context ids. Default: `crypto.randomUUID`. */
+  /** Generates task and context ids. Default: `crypto.randomUUID`. */
   readonly generateId?: (() => string) | undefined;
 }
 
 /** The input and the settings of one turn. */
 export interface AgentLoopContext {
-  /** Default: a new id. With an id that the store knows, `startTurn` attaches to the existing turn. */
+  /** Default: a new id. With the id of an existing task, `startTurn` attaches to that turn. */
   readonly taskId: string;
   /** Default: that of the configuration. If that has `agents`: the agent that runs the first segment. */
   readonly agentId: string;
   /** The conversation that the turn belongs to. Default: a new id. */
   readonly contextId: string;
   readonly messages: readonly Message[];
-  /** The root span's parent. Default: the context that is active when the turn is made; without an active span the turn is its own trace. */
+  /** The root span's parent. Default: the context that is active when the turn is created; without an active span the turn starts a new trace. */
   readonly parentContext: Context;
   /** The identity of the caller, passed to tools; never journaled, traced or logged. */
   readonly authContext: AuthContext;
-  /** A value of the application, which tools and hooks get as it is: connections, the user, … Never journaled, traced or logged. */
+  /** A value of the application, passed to tools and hooks by reference: connections, the user, … Never journaled, traced or logged. */
   readonly context: unknown;
   readonly systemPrompt: string;
   readonly maxIterations: number;
@@ -171,6 +171,6 @@ export interface AgentLoopContext {
 
 /** Options of `startTurn`: ids, metadata, settings of this turn, cancellation, the parent span. */
 export interface StartOptions extends Optional<Omit<AgentLoopContext, 'messages'>> {
-  /** Starts at once and belongs to its task: readers come and go, only `cancel` stops it. Default false. */
+  /** Starts at once; unsubscribing never cancels it, only `cancel` does. Default false. */
   readonly detached?: boolean | undefined;
 }

@@ -4,25 +4,25 @@ import type { MaybePromise } from './values.ts';
 /** Data of the application about a context, as JSON; the engine does not interpret it. */
 export type ContextMetadata = Readonly<Record<string, unknown>>;
 
-/** A message as a store of messages keeps it, for those who show conversations; models never get the `id`. */
+/** A stored message, for pages that show conversations; models never receive the `id`. */
 export interface StoredMessage {
-  /** Unique in its context, and the same for as long as the message is there. */
+  /** Unique in its context, and stable while the message exists. */
   readonly id: string;
   /** The `createdAt` of the message, else the time of its record. ISO 8601. For messages stored by 0.1: when their context was created. */
   readonly createdAt: string;
-  /** The turn that added it. Absent for one that 0.1 stored. */
+  /** The turn that added it. Absent for a message stored by 0.1. */
   readonly taskId?: string;
-  /** As it was appended. It may have an `id` of its own: that of its sender. */
+  /** As appended. It may have its own `id`, set by its sender. */
   readonly message: Message;
 }
 
-/** Which messages of a context `list` gives, and in which order. */
+/** Which messages of a context `list` returns, and in which order. */
 export interface MessageQuery {
   /** How many at most, from 1. Default 50. */
   readonly limit?: number | undefined;
   /** Default `'oldest-first'`: the order of the conversation. */
   readonly order?: 'oldest-first' | 'newest-first' | undefined;
-  /** Only messages that come after this one in that order: the `next` of the page before, or the `id` of any message of the context. */
+  /** Only messages after this one in that order: the `next` of the previous page, or the `id` of any message of the context. */
   readonly after?: string | undefined;
 }
 
@@ -34,66 +34,66 @@ export interface MessagePage {
   readonly next?: string;
 }
 
-/** Which messages of a context `load` gives. */
+/** Which messages of a context `load` returns. */
 export interface LoadOptions {
-  /** How many messages at most, the last ones of what is asked for. Default: all; 0 gives none, but all the rest. */
+  /** The maximum number of messages: the last ones of the range. Default: all; 0 returns no messages, but all other members. */
   readonly limit?: number | undefined;
-  /** Only messages in front of this position, counted from 0; the `from` of a page is the `before` of the page in front of it. */
+  /** Only messages before this position, counted from 0; the `from` of a page is the `before` of the preceding page. */
   readonly before?: number | undefined;
 }
 
-/** A context as it stood at one moment. One that nobody wrote to has no messages, no metadata and version 0. */
+/** A snapshot of a context. A context that was never written has no messages, no metadata and version 0. */
 export interface Conversation {
   readonly contextId: string;
   /** In the order in which they were appended, turn by turn. */
   readonly messages: readonly Message[];
-  /** How many messages of the context come before `messages`. */
+  /** The number of messages before `messages` in the context. */
   readonly from: number;
-  /** How many messages the context has. */
+  /** The number of messages in the context. */
   readonly total: number;
   readonly metadata: ContextMetadata;
-  /** Grows with each change of the metadata, and only with it; 0 before the first. */
+  /** Grows with each change of the metadata only; 0 before the first. */
   readonly version: number;
-  /** The agent that answers next, as `append` or `setAgent` wrote it last; absent where neither did. */
+  /** The agent that answers next, as last set by `append` or `setAgent`; absent if never set. */
   readonly agentId?: string;
-  /** Task ids of turns that were begun and whose messages are not here yet, the one begun first first. */
+  /** Task ids of turns that were registered and whose messages are not stored yet, the oldest first. */
   readonly openTurns: readonly string[];
 }
 
 /** Options of a change to the metadata of a context. */
 export interface MetadataOptions {
-  /** Change it only where it still has this version. Default: in any case. */
+  /** Changes the metadata only if it still has this version. Default: always. */
   readonly version?: number | undefined;
 }
 
 /** Options of an append at the end of a turn. */
 export interface TurnAppendOptions {
-  /** The agent that answers next. Default: it stays. */
+  /** The agent that answers next. Default: unchanged. */
   readonly agentId?: string | undefined;
-  /** When each of the messages came to be, in their order, for those that bring no `createdAt`. ISO 8601. Default: now. */
+  /** The creation time of each message, in order, for messages without their own `createdAt`. ISO 8601. Default: now. */
   readonly createdAt?: readonly string[] | undefined;
 }
 
-/** Which contexts `contexts` gives. */
+/** Which contexts `contexts` returns. */
 export interface ContextQuery {
-  /** How many at most. Default 50. */
+  /** The maximum number. Default 50. */
   readonly limit?: number;
   /** Only contexts whose id sorts after this one: the `next` of the previous page. */
   readonly after?: string;
 }
 
-/** What is known of a context without reading its messages. */
+/** The head of a context, without its messages. */
 export interface ContextSummary {
   readonly contextId: string;
-  /** How many messages it has. */
+  /** The number of its messages. */
   readonly total: number;
-  /** How many of its turns have not ended. */
+  /** The number of its turns that have not ended. */
   readonly openTurns: number;
   /** ISO 8601. */
   readonly createdAt: string;
   /** When it was last written to. ISO 8601. */
   readonly updatedAt: string;
-  /** The bytes of its messages as JSON. Absent where the store does not count them, and for contexts of version 0.1. */
+  /** The bytes of its messages as JSON. Absent if the store does not count them, and for contexts of version 0.1. */
   readonly bytes?: number;
 }
 
@@ -108,18 +108,18 @@ export interface ContextPage {
 /**
  * Stores the conversations of agents between turns.
  *
- * The messages of a turn are appended once and as a whole, by the process that ran the turn, or by another that found it ended. A turn is
- * registered when it starts and settled when its messages are appended, so that the next turn of the context finds turns that a dead process
+ * The messages of a turn are appended once and atomically, by the process that ran the turn, or by another process that found it ended. A turn is
+ * registered when it starts and settled when its messages are appended, so the next turn of the context finds turns that a crashed process
  * did not save, and saves them first. Every change is atomic, and durable once its promise resolves.
  *
- * Context ids and task ids match `taskIdPattern`. Errors are `AgentLoopError`s: `INVALID_INPUT` for what no store takes,
+ * Context ids and task ids match `taskIdPattern`. Errors are `AgentLoopError`s: `INVALID_INPUT` for arguments that every store refuses,
  * `UNAVAILABLE`, `FULL`, `POISON` and `SCHEMA` as in `TaskStateStore`. A method that can answer at once may return the value instead
- * of a promise; it then throws instead of rejecting. Messages and metadata are given and taken by reference and never changed by
- * either side.
+ * of a promise; it then throws instead of rejecting. Messages and metadata are passed by reference in both directions, and neither
+ * side changes them.
  */
 export interface MessageStore {
   /**
-   * Registers a turn that starts. Idempotent: a turn that is registered keeps its position. Returns `saved` and changes nothing if the messages
+   * Registers a starting turn. Idempotent: a registered turn keeps its position. Returns `saved` and changes nothing if the messages
    * of this turn are stored already.
    */
   begin(contextId: string, taskId: string): MaybePromise<'open' | 'saved'>;
@@ -143,15 +143,15 @@ export interface MessageStore {
   load(contextId: string, options?: LoadOptions): MaybePromise<Conversation>;
 
   /**
-   * A page of the messages, each with its id. One that stands all the while is on exactly one page; those that are appended meanwhile come
-   * last in `oldest-first`, and not at all in `newest-first`. Errors: `INVALID_INPUT` where `after` is no message of the context.
+   * A page of the messages, each with its id. A message that exists throughout the paging is on exactly one page; messages appended meanwhile come
+   * last in `oldest-first`, and not at all in `newest-first`. Errors: `INVALID_INPUT` if `after` is not a message of the context.
    */
   list(contextId: string, query?: MessageQuery): MaybePromise<MessagePage>;
 
   /** Replaces the metadata and returns its new version. Errors: `CONFLICT` if `version` is given and is not the current one. */
   setMetadata(contextId: string, metadata: ContextMetadata, options?: MetadataOptions): MaybePromise<number>;
 
-  /** A page of the contexts. One that stands all the while is on exactly one page. */
+  /** A page of the contexts. A context that exists throughout the paging is on exactly one page. */
   contexts(query?: ContextQuery): MaybePromise<ContextPage>;
 
   /** Deletes a context with all its data. Does nothing if there is none. A later write creates it again. */
@@ -161,7 +161,7 @@ export interface MessageStore {
 /** One version of an artifact, without its content. */
 export interface ArtifactInfo {
   readonly artifactId: string;
-  /** Counts from 1; every change makes a new one. */
+  /** Counts from 1; every change creates a new one. */
   readonly version: number;
   readonly name: string;
   /** Such as `text/markdown`. */
@@ -170,14 +170,14 @@ export interface ArtifactInfo {
   readonly size: number;
   /** Of the content, in hex. */
   readonly sha256: string;
-  /** The turn that made the artifact. */
+  /** The turn that created the artifact. */
   readonly taskId?: string;
   readonly contextId?: string;
   /** Data of the application, as JSON. */
   readonly metadata?: Readonly<Record<string, unknown>>;
-  /** When the artifact was made. ISO 8601. */
+  /** When the artifact was created. ISO 8601. */
   readonly createdAt: string;
-  /** When this version was made. ISO 8601. */
+  /** When this version was created. ISO 8601. */
   readonly updatedAt: string;
 }
 
@@ -189,10 +189,10 @@ export interface Artifact extends ArtifactInfo {
 /** A string is encoded as UTF-8. */
 export type ArtifactContent = string | Uint8Array;
 
-/** An artifact to be created: its name, and what is known of it besides its content. */
+/** An artifact to create: its name, and optionally its attributes and content. */
 export interface NewArtifact {
   readonly name: string;
-  /** Matches `taskIdPattern`. Default: one of its own. */
+  /** Matches `taskIdPattern`. Default: a generated one. */
   readonly artifactId?: string;
   /** Default: `text/plain` if the content is a string, else `application/octet-stream`. */
   readonly mediaType?: string;
@@ -203,10 +203,10 @@ export interface NewArtifact {
   readonly content?: ArtifactContent;
 }
 
-/** A change of an artifact; members that are left out keep their value. */
+/** A change of an artifact; absent members keep their value. */
 export interface ArtifactChange {
   readonly name?: string;
-  /** Default: as it was. */
+  /** Default: unchanged. */
   readonly mediaType?: string;
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly content?: ArtifactContent;
@@ -214,7 +214,7 @@ export interface ArtifactChange {
 
 /** Options of a change to an artifact. */
 export interface UpdateOptions {
-  /** Change it only where this is still its newest version. Default: in any case. */
+  /** Changes the artifact only if this is still its newest version. Default: always. */
   readonly version?: number | undefined;
 }
 
@@ -224,9 +224,9 @@ export interface VersionOptions {
   readonly version?: number | undefined;
 }
 
-/** Where a chunk belongs in the content of an artifact, and whether it is the last one. */
+/** The position of a chunk in the content of an artifact, and whether it is the last one. */
 export interface ChunkOptions {
-  /** How many bytes the draft has to have before this chunk; 0 starts over. Default: as many as it has. */
+  /** The required size of the draft before this chunk, in bytes; 0 starts over. Default: its current size. */
   readonly offset?: number | undefined;
   /** True for the chunk that completes the content. Default false. */
   readonly last?: boolean | undefined;
@@ -234,17 +234,17 @@ export interface ChunkOptions {
 
 /** The draft of an artifact after a chunk. */
 export interface AppendedChunk {
-  /** How many bytes the draft has now. */
+  /** The size of the draft now, in bytes. */
   readonly size: number;
   /** With the last chunk: the new version. */
   readonly artifact?: ArtifactInfo;
 }
 
-/** Which artifacts `list` gives: those of a task, of a context, or all. */
+/** Which artifacts `list` returns: those of a task, of a context, or all. */
 export interface ArtifactQuery {
   readonly taskId?: string;
   readonly contextId?: string;
-  /** How many at most. Default 50. */
+  /** The maximum number. Default 50. */
   readonly limit?: number;
   /** Only artifacts whose id sorts after this one: the `next` of the previous page. */
   readonly after?: string;
@@ -259,59 +259,59 @@ export interface ArtifactPage {
 }
 
 /**
- * Keeps what turns produce: contents of any size, in versions.
+ * Stores the artifacts of turns: contents of any size, in versions.
  *
- * A version is written as a whole or not at all, and never changes. Content that is too large for memory is written by `append`, chunk by
+ * A version is written atomically and never changes. Content that does not fit into memory is written by `append`, chunk by
  * chunk, into a draft that is invisible until its last chunk, and read by `read`.
  *
- * Errors are `AgentLoopError`s: `INVALID_INPUT` for invalid arguments, `NOT_FOUND`, `CONFLICT`, `FULL` where there is no room,
- * `UNAVAILABLE`, and `POISON` for a content that is not what was written. A method that can answer at once may return the value
- * instead of a promise; it then throws instead of rejecting. Infos and contents are taken and given by copy.
+ * Errors are `AgentLoopError`s: `INVALID_INPUT` for invalid arguments, `NOT_FOUND`, `CONFLICT`, `FULL` if the storage is full,
+ * `UNAVAILABLE`, and `POISON` for corrupt content. A method that can answer at once may return the value
+ * instead of a promise; it then throws instead of rejecting. Infos and contents are copied in both directions.
  */
 export interface ArtifactStore {
-  /** Makes version 1. Errors: `CONFLICT` where there is an artifact of that id. */
+  /** Creates version 1. Errors: `CONFLICT` if the id exists. */
   create(artifact: NewArtifact): MaybePromise<ArtifactInfo>;
 
-  /** Makes a new version. Errors: `NOT_FOUND`; `CONFLICT` where `version` is given and no longer the newest. */
+  /** Creates a new version. Errors: `NOT_FOUND`; `CONFLICT` if `version` is passed and is no longer the newest. */
   update(artifactId: string, change: ArtifactChange, options?: UpdateOptions): MaybePromise<ArtifactInfo>;
 
   /**
-   * Adds a chunk to the draft of the next version's content, which begins empty; the last chunk makes the version. Calls apply in
-   * their order. A draft belongs to this instance and is lost with it; other instances may write drafts of their own, and change
-   * the artifact meanwhile: all but the content stays as the newest version has it. After `FULL` and `UNAVAILABLE` the draft is gone.
-   * Errors: `NOT_FOUND`; `CONFLICT`, which leaves the draft as it is, where `offset` is neither 0 nor the size of the draft.
+   * Adds a chunk to the draft of the next version's content, which starts empty; the last chunk creates the version. Calls apply in
+   * order. A draft belongs to this instance and is lost with it; other instances may write their own drafts, and change
+   * the artifact meanwhile: the new version takes everything but the content from the newest version. `FULL` and `UNAVAILABLE` discard the draft.
+   * Errors: `NOT_FOUND`; `CONFLICT`, which keeps the draft, if `offset` is neither 0 nor the size of the draft.
    */
   append(artifactId: string, chunk: ArtifactContent, options?: ChunkOptions): MaybePromise<AppendedChunk>;
 
   /** A version without its content; null if there is no such artifact or version. */
   describe(artifactId: string, options?: VersionOptions): MaybePromise<ArtifactInfo | null>;
 
-  /** The artifact with its content, whole in memory; null where there is no such artifact or version. */
+  /** The artifact with its content, whole in memory; null if there is no such artifact or version. */
   get(artifactId: string, options?: VersionOptions): MaybePromise<Artifact | null>;
 
   /**
-   * The content of one version, in chunks, also where a newer one comes meanwhile. Leaving the iteration closes what it holds.
-   * Errors: `NOT_FOUND` at the first chunk, `POISON` in the end.
+   * The content of one version, in chunks, even if a newer version is created meanwhile. Leaving the iteration releases its resources.
+   * Errors: `NOT_FOUND` at the first chunk, `POISON` at the end.
    */
   read(artifactId: string, options?: VersionOptions): AsyncIterable<Uint8Array>;
 
-  /** A page of the artifacts, of one task or context if the query says so. One that stands all the while is on exactly one page. */
+  /** A page of the artifacts that match the query. An artifact that exists throughout the paging is on exactly one page. */
   list(query?: ArtifactQuery): MaybePromise<ArtifactPage>;
 
   /** Deletes an artifact with all its versions. Does nothing if there is none. */
   delete(artifactId: string): MaybePromise<void>;
 }
 
-/** A piece of an artifact that a tool makes. Given to `context.progress`, it is shown as an `artifact-update` event. */
+/** A chunk of an artifact that a tool generates. Passed to `context.progress`, it is emitted as an `artifact-update` event. */
 export interface ArtifactChunk {
   readonly type: 'artifact-chunk';
   readonly artifactId: string;
   /** Default none. */
   readonly name?: string;
   readonly text: string;
-  /** False: this replaces whatever the artifact held. */
+  /** False: replaces the artifact's content. */
   readonly append: boolean;
-  /** Whether the content is complete with it. */
+  /** Whether this completes the content. */
   readonly lastChunk: boolean;
 }
 

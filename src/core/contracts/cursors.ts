@@ -4,7 +4,7 @@ import { shownValue } from './values.ts';
 
 const cursorPattern = /^(\d+)-(\d+)\.(\d+)$/;
 
-/** Whether an event comes after a cursor; a delta, which has none, always does. Errors at once with `INVALID_INPUT` for an invalid cursor. */
+/** Whether an event comes after a cursor; always true for a delta, which has none. Throws `INVALID_INPUT` for an invalid cursor. */
 export function isAfterCursor(cursor: string): (event: AgentEvent) => boolean {
   const from = placeOf(cursor);
   return (event) => {
@@ -14,7 +14,7 @@ export function isAfterCursor(cursor: string): (event: AgentEvent) => boolean {
   };
 }
 
-/** The record of a cursor; 0 for none. Errors with `INVALID_INPUT` for what is no cursor. */
+/** The record of a cursor; 0 without a cursor. Throws `INVALID_INPUT` for an invalid cursor. */
 export function seqOf(cursor: string | undefined): number {
   return cursor === undefined ? 0 : placeOf(cursor).seq;
 }

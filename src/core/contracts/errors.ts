@@ -1,6 +1,6 @@
-/** Every code an {@link AgentLoopError} can carry. Branch on these, never on the text of a message. */
+/** Every code of an {@link AgentLoopError}. Branch on these, never on the text of a message. */
 export const errorCodes = [
-  // What the caller gave is wrong.
+  // Invalid arguments of the caller.
   'INVALID_CONFIG',
   'INVALID_INPUT',
   'DUPLICATE_TOOL',
@@ -27,7 +27,7 @@ export const errorCodes = [
   'TOOL_TOO_LARGE',
   'TOOL_SKIPPED',
   'OUTCOME_UNKNOWN',
-  // The model and the way to it.
+  // The model and the connection to it.
   'PROVIDER_UNREACHABLE',
   'PROVIDER_AUTH',
   'PROVIDER_NOT_FOUND',
@@ -61,30 +61,30 @@ export const errorCodes = [
   'INTERNAL',
 ] as const;
 
-/** A code of `AgentLoopError`. The guide on errors says when each comes and what to do. */
+/** A code of `AgentLoopError`. The guide on errors says when each occurs and what to do. */
 export type ErrorCode = (typeof errorCodes)[number];
 
-/** What an `AgentLoopError` says besides its code and its message. */
+/** Properties of an `AgentLoopError` besides its code and its message. */
 export interface AgentLoopErrorOptions {
   /** Whether the same request may succeed later. Default `false`. */
   readonly retryable?: boolean | undefined;
   /** The error that led to this one. */
   readonly cause?: unknown;
   readonly taskId?: string | undefined;
-  /** How long the other side asked us to wait before another try, in milliseconds. */
+  /** The delay before a retry that the server requested, in milliseconds. */
   readonly retryAfterMs?: number | undefined;
-  /** Why a turn failed, where the code alone does not say: `max_cost`, … Default: the code in lower case. */
+  /** Why a turn failed, if the code alone does not tell: `max_cost`, … Default: the code in lower case. */
   readonly reason?: string | undefined;
-  /** HTTP status, where the error came over HTTP. */
+  /** HTTP status, if the error is an HTTP response. */
   readonly status?: number | undefined;
-  /** The names and numbers of the message, as JSON: the option, the limit, what was found. */
+  /** The names and numbers of the message, as JSON: the option, the limit, the actual value. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** A failure as data, in events and records. */
 export interface ErrorData {
   readonly code: ErrorCode;
-  /** For people; it may change from version to version. */
+  /** For people; it may change between versions. */
   readonly message: string;
   /** JSON: the names and numbers of the message. */
   readonly details?: Readonly<Record<string, unknown>>;
@@ -93,8 +93,8 @@ export interface ErrorData {
 const marker = Symbol.for('millrace.AgentLoopError');
 
 /**
- * The one error class of this library: a sentence that names the thing and the cure, and a `code` to branch on.
- * Carries ids, never a turn's state.
+ * The one error class of this library: a sentence that names the problem and the fix, and a `code` to branch on.
+ * Contains ids, never a turn's state.
  */
 export class AgentLoopError extends Error {
   override readonly name = 'AgentLoopError';
@@ -103,9 +103,9 @@ export class AgentLoopError extends Error {
   readonly code: ErrorCode;
   /** Whether the same request may succeed later. */
   readonly retryable: boolean;
-  /** The task that it belongs to, if any. */
+  /** The task that it is about, if any. */
   readonly taskId: string | undefined;
-  /** How long the other side asked to wait before another try, in milliseconds. */
+  /** The delay before a retry that the server requested, in milliseconds. */
   readonly retryAfterMs: number | undefined;
   readonly status: number | undefined;
   readonly reason: string;
@@ -123,30 +123,30 @@ export class AgentLoopError extends Error {
     this.details = options.details;
   }
 
-  /** True for an `AgentLoopError` of any installed copy of this package, also where `instanceof` fails. */
+  /** True for an `AgentLoopError` of any installed copy of this package, also if `instanceof` fails. */
   static isInstance(value: unknown): value is AgentLoopError {
     return typeof value === 'object' && value !== null && marker in value;
   }
 }
 
-/** The text of anything that was thrown. */
+/** The message of any thrown value. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
-/** The name of anything that was thrown: an error's `name`, else `Error`. */
+/** The name of any thrown value: an error's `name`, else `Error`. */
 export function nameOf(thrown: unknown): string {
   return thrown instanceof Error && thrown.name !== '' ? thrown.name : 'Error';
 }
 
-/** An `INVALID_CONFIG` error: what is wrong, and the cure. */
+/** An `INVALID_CONFIG` error: what is wrong, and the fix. */
 export function invalidConfig(what: string, cure: string): AgentLoopError {
   return new AgentLoopError('INVALID_CONFIG', `${what}; ${cure}.`);
 }
 
 /**
- * For an optional package that is not installed, or is and does not load: then it says why. `install` is what `npm install` has to be
- * given; default: the package.
+ * The error for an optional package that is not installed, or that fails to load, with the cause. `install`: the argument of `npm install`;
+ * default: the package.
  */
 export function missingPackage(name: string, cause: unknown, install = name): AgentLoopError {
   const isAbsent = /^Cannot find (package|module)/.test(messageOf(cause));

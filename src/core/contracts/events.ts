@@ -8,7 +8,7 @@ import type { Tool, ToolError } from './tool.ts';
 interface EventBase {
   readonly taskId: string;
   readonly contextId: string;
-  /** The agent that runs the turn at that moment. */
+  /** The agent that ran the turn at the time of the event. */
   readonly agentId: string;
   /** ISO 8601. */
   readonly timestamp: string;
@@ -16,19 +16,19 @@ interface EventBase {
   readonly cursor?: string;
 }
 
-/** A part as A2A 0.3 writes it. */
+/** A part of A2A 0.3. */
 export type A2APart =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'data'; readonly data: Readonly<Record<string, unknown>> };
 
-/** The text parts, joined: those of an artifact are pieces of one text. */
+/** The text parts, concatenated: those of an artifact are chunks of one text. */
 export function partsText(parts: readonly A2APart[] = []): string {
   let text = '';
   for (const part of parts) if (part.kind === 'text') text += part.text;
   return text;
 }
 
-/** A message as A2A has it, within events. */
+/** An A2A message within an event. */
 export interface A2AMessage {
   readonly kind: 'message';
   readonly role: 'agent' | 'user';
@@ -39,48 +39,48 @@ export interface A2AMessage {
   readonly contextId: string;
 }
 
-/** The state of a task at a time, with a message where there is something to say. */
+/** The state of a task at a time, with a message if there is one. */
 export interface TaskStatus {
   readonly state: TaskState;
   readonly message?: A2AMessage;
   readonly timestamp: string;
 }
 
-/** The first event of a turn: its task, as A2A has it. */
+/** The first event of a turn: its task, in A2A's form. */
 export interface TaskEvent extends EventBase {
   readonly kind: 'task';
-  /** The task id, under the name that A2A gives it. */
+  /** The task id, under A2A's name for it. */
   readonly id: string;
   readonly status: TaskStatus;
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-/** The task changed its state. The last event of a stream is one, with `final`. */
+/** The task changed its state. The last event of a stream is a status update with `final: true`. */
 export interface StatusUpdateEvent extends EventBase {
   readonly kind: 'status-update';
   readonly status: TaskStatus;
   /** True on the last event of a stream, and only there. */
   readonly final: boolean;
-  /** Why a turn ended or waits: `stop`, `max_iterations`, a caller's words, … */
+  /** Why a turn ended or waits: `stop`, `max_iterations`, a caller's text, … */
   readonly reason?: string;
   /** On `failed`. */
   readonly error?: ErrorData;
   /** On `input-required` and `auth-required`. */
   readonly questions?: readonly Question[];
-  /** Where `final`: usage of the model calls of the turn and of its child turns, as in `result()`. */
+  /** With `final`: usage of the model calls of the turn and of its child turns, as in `result()`. */
   readonly usage?: Usage;
-  /** Where `final`: how long the turn took, as in `result()`. Milliseconds. */
+  /** With `final`: how long the turn took, as in `result()`. Milliseconds. */
   readonly durationMs?: number;
 }
 
-/** An artifact of the task has new content: the text of the answer as it is written, the value, or what a tool wrote. */
+/** An artifact of the task has new content: streamed text of the answer, the value, or content from a tool. */
 export interface ArtifactUpdateEvent extends EventBase {
   readonly kind: 'artifact-update';
-  /** The artifact, with the content that is new. */
+  /** The artifact, with the new content only. */
   readonly artifact: { readonly artifactId: string; readonly name?: string; readonly parts: readonly A2APart[] };
-  /** False: this replaces whatever the artifact held. */
+  /** False: replaces the artifact's content. */
   readonly append: boolean;
-  /** Whether the artifact is complete with it. */
+  /** Whether this completes the artifact. */
   readonly lastChunk: boolean;
 }
 
@@ -89,56 +89,56 @@ interface IterationEventBase extends EventBase {
   readonly iteration: number;
 }
 
-/** An iteration begins: a model call, and the tool calls that it asks for. */
+/** An iteration starts: a model call, and the tool calls that it requests. */
 export interface IterationStartEvent extends IterationEventBase {
   readonly kind: 'internal:iteration-start';
   /** The closing call of `onLimit: 'summarize'`. */
   readonly summary?: true;
 }
-/** An iteration is over: the model has answered, and every call has its result. */
+/** An iteration has ended: the model has answered, and every call has its result. */
 export interface IterationCompleteEvent extends IterationEventBase {
   readonly kind: 'internal:iteration-complete';
-  /** What the model answered in it. */
+  /** The model's response. */
   readonly response: Required<Pick<LLMResponse, 'message' | 'finishReason'>> & Pick<LLMResponse, 'usage' | 'model'>;
-  /** From its first model call to here, without the time in which the turn was suspended. Milliseconds. */
+  /** Since its first model call, without the time in which the turn was suspended. Milliseconds. */
   readonly durationMs: number;
 }
-/** A model call begins. */
+/** A model call starts. */
 export interface LlmCallEvent extends IterationEventBase {
   readonly kind: 'internal:llm-call';
   readonly attempt: number;
-  /** What the call is made with, and the names of the tools that the model may call. */
+  /** The options of the call, and the names of the tools that the model may call. */
   readonly options: ShownOptions;
 }
-/** The whole response of a model call. Its text was emitted as deltas before. */
+/** The whole response of a model call. Its text was emitted before, as deltas. */
 export interface LlmResponseEvent extends IterationEventBase, AnswerNotes {
   readonly kind: 'internal:llm-response';
   readonly text: string;
   readonly reasoning?: string;
-  /** Absent where there are none. Ids are ours (`callId`) and the history's (`call.id`). */
+  /** Absent if there are none. `callId` is the engine's id, `call.id` the one in the history. */
   readonly toolCalls?: readonly { readonly callId: string; readonly call: ToolCall }[];
   /** Why the model stopped. */
   readonly finishReason: FinishReason;
   readonly usage?: Usage;
   readonly model?: string;
-  /** Since its `llm-call`, with the attempts of policies in between. Milliseconds. */
+  /** Since its `llm-call`, including the attempts of policies in between. Milliseconds. */
   readonly durationMs: number;
 }
-/** The text of a model call that was shown is void: the call failed and is made again. What was shown of it should be removed. */
+/** The emitted text of a model call is discarded: the call failed and is retried. Remove that text from the display. */
 export interface LlmAttemptDiscardedEvent extends IterationEventBase {
   readonly kind: 'internal:llm-attempt-discarded';
   readonly attempt: number;
   readonly reason?: string;
 }
-/** A piece of the model's reasoning, where it shows it. Not recorded. */
+/** A delta of the model's reasoning, if the model exposes it. Not recorded. */
 export interface ReasoningDeltaEvent extends IterationEventBase {
   readonly kind: 'internal:reasoning-delta';
   readonly text: string;
 }
-/** A piece of a tool call that the model is writing. Not recorded. */
+/** A delta of a tool call that the model is generating. Not recorded. */
 export interface ToolCallDeltaEvent extends IterationEventBase {
   readonly kind: 'internal:tool-call-delta';
-  /** `<iteration>:<index>`: the call is announced by `internal:llm-response` with it, unless the attempt is discarded. */
+  /** `<iteration>:<index>`: `internal:llm-response` lists the call with it, unless the attempt is discarded. */
   readonly callId: string;
   /** The position of the call in the response, from 0. */
   readonly index: number;
@@ -153,19 +153,19 @@ interface ToolEventBase<Name extends string = string> extends IterationEventBase
   readonly toolName: Name;
 }
 
-/** A call begins to run; its intent is durable. */
+/** A call starts to run; its intent is durable. */
 export interface ToolStartEvent<Name extends string = string, Args = unknown> extends ToolEventBase<Name> {
   readonly kind: 'internal:tool-start';
   readonly arguments: Args;
   readonly attempt: number;
 }
-/** A progress update of a running tool: what it gave to `progress`. Not recorded. */
+/** A progress update of a running tool. Not recorded. */
 export interface ToolProgressEvent extends ToolEventBase {
   readonly kind: 'internal:tool-progress';
-  /** What the tool gave to `progress`. */
+  /** The argument of the tool's `progress` call. */
   readonly update: unknown;
 }
-/** A call has its result; without a tool-start before it where it was refused and never ran. */
+/** A call has its result; without a tool-start before it if the call was refused and never ran. */
 export interface ToolCompleteEvent<Name extends string = string, Args = unknown, C extends Content = Content>
   extends ToolEventBase<Name> {
   readonly kind: 'internal:tool-complete';
@@ -177,15 +177,15 @@ export interface ToolCompleteEvent<Name extends string = string, Args = unknown,
   readonly durationMs: number;
 }
 /**
- * The events of tool calls, discriminated by `toolName`. If names of tools are not known, as those of tool providers, these are the events of any
- * tool. Tools that the engine brings are among them, with arguments of any type; tools that an extension of yours brings are not.
+ * The events of tool calls, discriminated by `toolName`. If tool names are unknown to the compiler, as with tool providers, these are the events of
+ * any tool. Includes the engine's own tools, with arguments of any type, but not tools that your extensions add.
  */
 export type ToolEvent<X extends Tool> =
   string extends NameOf<X>
     ? ToolStartEvent | ToolCompleteEvent
     : EventsOf<X> | ToolStartEvent<EngineToolName> | ToolCompleteEvent<EngineToolName>;
 
-/** Tools that the engine brings. */
+/** The names of the engine's own tools. */
 export type EngineToolName =
   | '__finish__'
   | 'hand_off'
@@ -204,18 +204,18 @@ type EventsOf<X extends Tool> =
         | ToolFailedEvent<Name>
     : never;
 
-/** A call that has its result. */
+/** A successful call. */
 export interface ToolSucceededEvent<Name extends string, Args, C extends Content>
   extends ToolCompleteEvent<Name, Args, C> {
   readonly success: true;
 }
 
-/** A call that failed. One that was refused has the arguments as the model sent them, which may be of any type. */
+/** A failed call. The arguments of a refused call are as the model sent them, of any type. */
 export interface ToolFailedEvent<Name extends string> extends ToolCompleteEvent<Name> {
   readonly success: false;
 }
 
-/** What a journal makes of a value: live it is what the tool gets, of a journal of another process its JSON. */
+/** The type of a value after the journal: live it is the value that the tool received, read from a journal it is its JSON. */
 export type Recorded<T> = T extends string | number | boolean | null | undefined
   ? T
   : T extends { toJSON(...args: never): infer Json }
@@ -235,7 +235,7 @@ export type ContentOf<T> = unknown extends T
       ? JsonContent<Recorded<T>>
       : Content;
 
-/** What of `T` does not become JSON: text, nothing, a `Date`, parts. */
+/** The members of `T` that do not become JSON: text, nothing, a `Date`, parts. */
 type NotData<T> = T extends number | boolean | null | readonly unknown[]
   ? never
   : T extends string | bigint | undefined | { toJSON(...args: never): unknown }
@@ -247,38 +247,38 @@ type NotData<T> = T extends number | boolean | null | readonly unknown[]
 /** JSON text of a value of type `T`. */
 export type JsonContent<T> = string & { readonly '~json'?: T };
 
-/** The records so far are in the store: a process that resumes the turn continues from here. */
+/** The records so far are durable: a process that resumes the turn continues from here. */
 export interface CheckpointEvent extends IterationEventBase {
   readonly kind: 'internal:checkpoint';
   /** What the turn does next: an iteration, the calls of a response, or nothing. */
   readonly phase: 'before-iteration' | 'after-llm' | 'end';
 }
-/** The turn is suspended and the process waits with it: it was paused, or makes a failed model call again later. */
+/** The turn is suspended and its process waits: it was paused, or it retries a failed model call later. */
 export interface PausedEvent extends EventBase {
   readonly kind: 'internal:paused';
-  /** `backoff` for a turn that makes a failed model call again later. */
+  /** `backoff` for a turn that retries a failed model call later. */
   readonly reason: string;
   /** When the turn continues by itself. ISO 8601. */
   readonly until?: string;
   /** How often the model call has failed. */
   readonly attempt?: number;
-  /** What it failed with last. */
+  /** Its last error. */
   readonly error?: ErrorData;
 }
-/** A turn that was suspended continues in the same stream. */
+/** A suspended turn continues in the same stream. */
 export interface ResumedEvent extends EventBase {
   readonly kind: 'internal:resumed';
 }
 
-/** `internal:x.<extension>`, or `internal:x.<extension>.<name>` where the extension names its event. */
+/** `internal:x.<extension>`, or `internal:x.<extension>.<name>` for a named event. */
 export type ExtensionEventKind = `internal:x.${string}`;
 
-/** An event of an extension's own, which a hook gave as one of its `events`. It is an event of a record: late subscribers and a resumed turn see it at its place. */
+/** An event that an extension's hook returned in `events`. It is part of a record: late subscribers and a resumed turn receive it at its position. */
 export interface ExtensionEvent<Kind extends ExtensionEventKind = ExtensionEventKind> extends IterationEventBase {
   readonly kind: Kind;
   /** The name of the extension. */
   readonly extension: string;
-  /** JSON. Absent where the extension gave none. */
+  /** JSON. Absent if the extension passed none. */
   readonly payload?: unknown;
   /** One line for people. */
   readonly label?: string;
@@ -290,17 +290,17 @@ export interface ExtensionErrorEvent extends IterationEventBase {
   readonly extension: string;
   /** The hook that failed. */
   readonly hook: string;
-  /** The message of what it threw. */
+  /** The message of the exception. */
   readonly message: string;
   /** Whether the turn fails because of it. */
   readonly fatal: boolean;
 }
 
-/** A turn on the way from a turn to one of its descendants. */
+/** A turn on the path from a turn to one of its descendants. */
 export interface SubAgentStep {
   readonly agentId: string;
   readonly taskId: string;
-  /** The call of the turn above that it runs for. */
+  /** The call of its parent turn that it runs for. */
   readonly callId: string;
 }
 
@@ -310,9 +310,9 @@ export interface SubAgentStep {
  */
 export interface SubAgentEvent extends EventBase {
   readonly kind: 'internal:sub-agent';
-  /** The agent whose event it is. */
+  /** The agent that the event is about. */
   readonly agentId: string;
-  /** From the child turn of this turn to the turn whose event it is. */
+  /** From the child turn of this turn to the turn that emitted the event. */
   readonly path: readonly SubAgentStep[];
   readonly event: Exclude<AgentEvent, SubAgentEvent>;
 }

@@ -11,15 +11,15 @@ import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from './pr
 import type { AuthContext, Tool, ToolDefinition, ToolListContext, ToolProvider } from './tool.ts';
 
 /** What a hook may return: nothing, its answer, or a promise of either. */
-// biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks is a function without a return
+// biome-ignore lint/suspicious/noConfusingVoidType: a hook that only observes is a function without a return
 export type HookAnswer<T> = T | undefined | void | Promise<T | undefined | void>;
 
 /** The properties of the turn that every hook receives, besides its own. */
 export interface HookContext extends ToolListContext {
   readonly authContext: AuthContext | undefined;
-  /** The iteration that the hook is about, from 1; 0 before the first. */
+  /** The iteration that the hook is called for, from 1; 0 before the first. */
   readonly iteration: number;
-  /** How many iterations the turn may have by now. */
+  /** The current limit on iterations of the turn. */
   readonly maxIterations: number;
   /** The turn so far: its history, usage, calls. */
   readonly state: LoopState;
@@ -29,29 +29,29 @@ export interface HookContext extends ToolListContext {
   readonly provider: LLMProvider;
   /** The clock of the turn. */
   readonly clock: Clock;
-  /** All tools of the turn, also those that the model is not offered now. */
+  /** All tools of the turn, including those that the model is not offered now. */
   readonly tools: readonly ToolDefinition[];
-  /** Aborted when the turn is cancelled or left, and when the hook runs into its time limit. Made when it is first read. */
+  /** Aborted when the turn is cancelled or lost, and when the hook reaches its time limit. Created on first access. */
   readonly signal: AbortSignal;
-  /** The OpenTelemetry context of the turn: the parent of spans and of calls that the hook makes. */
+  /** The OpenTelemetry context of the turn: the parent of the hook's spans and calls. */
   readonly traceContext: Context;
 }
 
-/** Why a turn shall fail. */
+/** Why a turn is to fail. */
 export interface Failure {
-  /** `REJECTED` refuses the turn: clients of A2A are shown the state `rejected` and the message. They are shown no other message. */
+  /** `REJECTED` refuses the turn: A2A clients receive the state `rejected` and the message. They receive the message of no other code. */
   readonly code: ErrorCode;
-  /** One sentence that names the thing and the cure. */
+  /** One sentence that names the problem and the fix. */
   readonly message: string;
   /** Default: the code in lower case. */
   readonly reason?: string;
   /** JSON: the names and numbers of the message. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** What was thrown: the `cause` of the error that `result()` rejects with. Never journaled. */
+  /** The `cause` of the error that `result()` rejects with. Never journaled. */
   readonly cause?: unknown;
 }
 
-/** What a turn and its child turns used so far, those that still run included. */
+/** The usage of a turn and its child turns so far, including running ones. */
 export interface TreeUsage {
   readonly usage: Usage;
   /** By agent and model. */
@@ -60,19 +60,19 @@ export interface TreeUsage {
   readonly state: LoopState;
 }
 
-/** A limit of a turn that its child turns have reached. */
+/** A limit of a turn that its tree of child turns has reached. */
 export interface ReachedLimit extends Failure {
   /** Whether the turn fails; else only the running child turns are cancelled. */
   readonly fails: boolean;
 }
 
-/** What an extension does to the course of a turn. It is journaled, so that a resumed turn takes the same course. */
+/** An extension's changes to the course of a turn. They are journaled, so a resumed turn takes the same course. */
 export interface TurnChange {
-  /** Appended to the history. After the last response they make the turn continue. */
+  /** Appended to the history. After the last response they continue the turn. */
   readonly messages?: readonly Message[];
   /** For all later model calls of the turn. */
   readonly settings?: TurnOverrides;
-  /** What later model calls are offered. A tool that no provider of the turn has is added as an object. */
+  /** The tools offered to later model calls. A tool that no provider of the turn has is added as an object. */
   readonly tools?: {
     readonly add?: readonly (string | ToolProvider)[];
     readonly remove?: readonly string[];
@@ -80,22 +80,22 @@ export interface TurnChange {
   /** Ends the turn once every call has its result; calls that have not started are skipped. */
   readonly finish?: Finish;
   /**
-   * Another of the configuration's `agents` runs the turn once every call has its result. Of several the first counts; the rest of what
-   * extensions changed is undone then, but for `data`.
+   * Another of the configuration's `agents` runs the turn once every call has its result. The first of several counts; all other
+   * changes of extensions except `data` are then undone.
    */
   readonly agent?: AgentChoice;
-  /** What model calls of the extension's own took: it is added to the turn's. */
+  /** The usage of the extension's own model calls, added to the turn's. */
   readonly usage?: Usage;
   /** The part of `usage` that other agents used, by agent and model. Child turns of the hook are added without it. */
   readonly usageBy?: readonly AgentUsage[];
-  /** JSON that the extension finds again as `context.data`; it replaces what it recorded before. */
+  /** JSON, available as `context.data` later; replaces the extension's previous `data`. */
   readonly data?: unknown;
   /**
-   * Emitted in this order as `ExtensionEvent`, live and in replays, after the events of the record of this change. JSON; at most 100 events
-   * and 256 KiB in UTF-8 together. They are recorded: put no secrets in them.
+   * Emitted in this order as `ExtensionEvent`, live and in replays, after the events of this change's record. JSON; at most 100 events
+   * and 256 KiB of UTF-8 in total. They are recorded: they must not contain secrets.
    */
   readonly events?: readonly EmittedEvent[];
-  /** Ends the turn at once, as failed. Not journaled as a change, but as the turn's end. */
+  /** Fails the turn at once. Journaled as the end of the turn, not as a change. */
   readonly fail?: Failure;
 }
 
@@ -103,26 +103,26 @@ export interface TurnChange {
 export interface TurnBeginning extends TurnChange {
   /** Replaces the messages of the caller. */
   readonly given?: readonly Message[];
-  /** How many of `given` are of earlier turns of the context; they come first. */
+  /** How many of `given`, from the first on, belong to earlier turns of the context. */
   readonly earlier?: number;
-  /** How long the turn waited for others of its context, from its start on, in milliseconds: that does not count as time of the turn. */
+  /** How long the turn waited for other turns of its context, since its start, in milliseconds; excluded from the turn's duration. */
   readonly waitedMs?: number;
 }
 
-/** What the next model call sees, before the system prompt is put in front. */
+/** The input of the next model call, before the system prompt is prepended. */
 export interface IterationView {
   /** The history without its system and developer messages. */
   readonly messages: readonly Message[];
   /** The configuration's, merged with the system and developer messages of the history. */
   readonly systemPrompt: string | undefined;
-  /** What the model is offered. */
+  /** The offered tools. */
   readonly tools: readonly ToolDefinition[];
   readonly settings: CallSettings;
 }
 
-/** Changes of one view; the history stays as it is. */
+/** Changes of one view; the history is not changed. */
 export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
-  /** What the model calls of this iteration see, in place of the history. The history stays as it is. */
+  /** The input of this iteration's model calls, in place of the history. The history is not changed. */
   readonly view?: {
     readonly messages?: readonly Message[];
     /** `null`: none. */
@@ -135,7 +135,7 @@ export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | '
 
 /** Changes of one model call. */
 export interface CallChange extends Pick<TurnChange, 'fail'> {
-  /** What is different in this call. */
+  /** The changed parameters of this call. */
   readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext' | 'noteUsage'>>;
   /** Makes this call instead of the turn's provider. */
   readonly provider?: LLMProvider;
@@ -145,7 +145,7 @@ export interface CallChange extends Pick<TurnChange, 'fail'> {
 
 /** Changes of one answer, before it is recorded. */
 export interface ResponseChange extends Pick<TurnChange, 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
-  /** Takes the place of the model's response. */
+  /** Replaces the model's response. */
   readonly response?: LLMResponse;
 }
 
@@ -156,7 +156,7 @@ export interface ToolCallRequest extends HookContext {
   readonly call: ToolCall;
   /** The definition of the tool. */
   readonly tool: ToolDefinition;
-  /** Parsed and checked. */
+  /** Parsed and validated. */
   readonly arguments: unknown;
 }
 
@@ -166,22 +166,22 @@ export interface ToolCallChange extends Pick<TurnChange, 'fail'> {
   readonly deny?: string;
   /** The result of the call: the tool does not run. */
   readonly answer?: ToolAnswer;
-  /** Checked again by the tool; beside `deny` or `answer` they are only what the record says that it was called with. */
+  /** The tool validates them again; with `deny` or `answer` they only replace the recorded arguments. */
   readonly arguments?: unknown;
   /**
-   * When the call counts as failed with `TOOL_TIMEOUT` and its signal is aborted, where its own limit does not come first. Milliseconds
-   * since 1970 on the turn's clock; the earliest of several counts. Goes with any other member. A call that a crash broke off and that
-   * runs again has its own limit only.
+   * When the call fails with `TOOL_TIMEOUT` and its signal aborts, unless its own limit is earlier. Milliseconds
+   * since 1970 on the turn's clock; the earliest of several counts. Allowed with any other member. A call that runs again after a
+   * crash has its own limit only.
    */
   readonly deadline?: number;
 }
 
-/** What an extension gives as the result of a call. */
+/** An extension's result of a call. */
 export interface ToolAnswer {
   readonly content: Content;
   /** Default true. */
   readonly success?: boolean;
-  /** Why it failed; default the content. */
+  /** The error message; default the content. */
   readonly error?: string;
 }
 
@@ -189,27 +189,27 @@ export interface ToolAnswer {
 export interface ToolCallOutcome extends ToolCallRequest {
   /** As it will be recorded. */
   readonly result: Pick<ToolResultRecord, 'content' | 'success' | 'error' | 'durationMs'>;
-  /** What the tool threw, where it did. */
+  /** The exception of the tool, if it threw. */
   readonly thrown: unknown;
 }
 
-/** What `afterToolCall` may change: the result, and the rest of the turn. */
+/** The changes of `afterToolCall`: the result, and the rest of the turn. */
 export interface ToolOutcomeChange
   extends Pick<TurnChange, 'messages' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
-  /** What the model reads. */
+  /** The result that the model reads. */
   readonly result?: ToolAnswer;
 }
 
-/** A call of an iteration that is over, as the model made it. */
+/** A call of a finished iteration, as the model made it. */
 export interface StepCall<Name extends string = string> extends RecordedCall {
   readonly toolName: Name;
 }
 
-/** The result of a call of an iteration that is over. */
+/** The result of a call of a finished iteration. */
 export interface StepResult<Name extends string = string, Args = unknown, C extends Content = Content>
   extends ToolResultRecord {
   readonly toolName: Name;
-  /** What the tool was called with; of a call that was refused what the model sent. */
+  /** The arguments that the tool received; for a refused call, those that the model sent. */
   readonly arguments: Args;
   readonly content: C;
 }
@@ -223,41 +223,41 @@ type ResultsOf<X extends Tool> =
     ? StepSuccess<Name, Recorded<Args>, ContentOf<Result>> | StepFailure<Name>
     : never;
 
-/** The result of a call that its tool answered. */
+/** The result of a successful call. */
 export interface StepSuccess<Name extends string, Args, C extends Content> extends StepResult<Name, Args, C> {
   readonly success: true;
 }
 
-/** The result of a call that failed. One that was refused has the arguments as the model sent them, which may be of any type. */
+/** The result of a failed call. The arguments of a refused call are as the model sent them, of any type. */
 export interface StepFailure<Name extends string> extends StepResult<Name> {
   readonly success: false;
 }
 
-/** An iteration that is over. */
+/** A finished iteration. */
 export interface IterationStep<Call extends StepCall = StepCall, Result extends StepResult = StepResult>
   extends HookContext {
   readonly text: string;
-  /** What the model answered. */
+  /** The model's response. */
   readonly response: LoopState['lastResponse'];
   readonly calls: readonly Call[];
   /** In call order. */
   readonly results: readonly Result[];
-  /** What the iteration's call was made with; where another process made it, what the turn's settings say. */
+  /** The settings of the iteration's call; if another process made it, the turn's settings. */
   readonly settings: CallSettings;
-  /** What the iteration's call was offered. */
+  /** The tools offered in the iteration's call. */
   readonly offered: readonly ToolDefinition['function'][];
   /** Whether the turn ends with it. */
   readonly finished: boolean;
-  /** How, where it does. */
+  /** The end of the turn, if `finished`. */
   readonly finish: Finish | undefined;
 }
 
 /** An iteration of an agent with these tools: its calls and results are typed by them. */
 export type StepOf<X extends Tool> = IterationStep<StepCall<NameOf<X> | EngineToolName>, StepResultOf<X>>;
 
-/** What `afterIteration` may change: results of the iteration, and the rest of the turn. */
+/** The changes of `afterIteration`: results of the iteration, and the rest of the turn. */
 export interface StepChange extends TurnChange {
-  /** Contents of results by call id, in place of what the tools gave. */
+  /** Contents of results by call id, replacing those of the tools. */
   readonly results?: Readonly<Record<string, Content>>;
 }
 
@@ -265,11 +265,11 @@ export interface StepChange extends TurnChange {
 export interface TurnFinish extends HookContext {
   readonly text: string;
   readonly reason: string;
-  /** The value that it finishes with, where an extension gave one. */
+  /** The value that it finishes with, if an extension set one. */
   readonly value: unknown;
 }
 
-/** Messages, and another agent, make the turn continue; `finish` changes its text and value. */
+/** `messages` and `agent` continue the turn; `finish` changes its text and value. */
 export type FinishChange = Pick<
   TurnChange,
   'messages' | 'settings' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'
@@ -278,32 +278,32 @@ export type FinishChange = Pick<
 /** How a turn ended, or is about to. */
 export interface TurnEnd extends HookContext {
   readonly outcome: Omit<TurnOutcome, 'questions'>;
-  /** The final text; of a turn that did not complete the text of the last response. */
+  /** The final text; if the turn did not complete, the text of the last response. */
   readonly text: string;
   readonly value: unknown;
 }
 
-/** Changes of what a completed turn ends with; the ending of any other turn stays as it is. */
+/** Changes to the text and value of a completed turn; no effect on any other end. */
 export type EndChange = Pick<Finish, 'text' | 'value'> & Pick<TurnChange, 'fail'>;
 
-/** A call that may run if it is approved. */
+/** A call that needs a decision before it runs. */
 export interface ApprovalRequest extends HookContext {
   /** `<iteration>:<index>`. */
   readonly callId: string;
   readonly call: ToolCall;
-  /** Parsed and checked, as the `beforeToolCall` hooks leave them. */
+  /** Parsed and validated, after the `beforeToolCall` hooks. */
   readonly arguments: unknown;
 }
 
-/** What happens to a call: it runs, it is refused with a reason for the model, or a question is asked. */
+/** The decision about a call: it runs, it is refused with a reason for the model, or a question is asked. */
 export type ApprovalDecision =
   | { readonly decision: 'approve' }
   | { readonly decision: 'reject'; readonly reason?: string }
   | { readonly decision: 'ask'; readonly prompt?: string }
-  /** As an answer to the question would be: `{ approved: true }`, `{ approved: false, reason }`. */
+  /** The form of an answer to the question: `{ approved: true }`, `{ approved: false, reason }`. */
   | Approval;
 
-/** An extension that ends turns with a value: `V` is its type, which `agent` reads. There is no such member. */
+/** An extension that ends turns with a value: `V` is its type, which `agent` infers. The member does not exist at run time. */
 export interface ValueExtension<V, Step extends IterationStep = IterationStep> extends Extension<Step> {
   readonly '~value'?: V;
 }

@@ -1,17 +1,17 @@
-/** Time as the engine sees it: the seam that tests replace. */
+/** The engine's source of time, replaced in tests. */
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number;
-  /** Milliseconds since any moment, by a clock that nobody sets: time limits are measured by it. Default: `now()`. */
+  /** Milliseconds since any moment, by a monotonic clock: time limits are measured with it. Default: `now()`. */
   elapsed?(): number;
   /**
-   * Runs `callback` once after `ms` milliseconds unless the returned function is called first. A `watchdog` only looks whether something has
-   * fallen silent, and comes again as long as it has not: no pause, and no limit of a single wait. `whenPending` of a fake clock ignores it.
+   * Runs `callback` once after `ms` milliseconds unless the returned function is called first. A `watchdog` is a periodic check for silence
+   * that reschedules itself; it is neither a pause nor the limit of a single wait. `whenPending` of a fake clock ignores it.
    */
   schedule(ms: number, callback: () => void, options?: { readonly watchdog?: boolean }): () => void;
 }
 
-/** A callback that waits for its time. */
+/** A scheduled callback. */
 class Appointment {
   #timer: NodeJS.Timeout | undefined;
   readonly #ms: number;
@@ -33,7 +33,7 @@ class Appointment {
   cancel(): void {
     this.#callback = undefined;
     clearTimeout(this.#timer);
-    // What is called off is let go of at once: where all work is done in microtasks, the event loop may not come round for long.
+    // Cancelled callbacks are freed at once: while all work runs in microtasks, the event loop may not turn for long.
     while (unarmed.at(-1)?.canceled) unarmed.pop();
   }
 }
@@ -49,8 +49,8 @@ function armAll(): void {
 }
 
 /**
- * The system's time. Most of what a turn schedules are limits that are called off at once, and a timer costs ten times what all else
- * of it does, so timers are set together when the event loop comes round: a callback may be late by that.
+ * The system's time. Most callbacks of a turn are limits that are cancelled at once, and creating a timer costs ten times as much as the rest
+ * of `schedule`; timers are therefore created together on the next turn of the event loop, and a callback may be late by that.
  */
 export const systemClock: Clock = {
   now: () => Date.now(),
@@ -68,11 +68,11 @@ interface TimeLimit {
   /** How long to wait. Milliseconds; 0: for ever. */
   readonly ms: number;
   readonly clock: Clock;
-  /** What to reject with where the answer takes longer. */
+  /** Creates the error to reject with after the limit. */
   readonly late: () => Error;
 }
 
-/** Asks somebody, and waits for the answer, but not longer than the limit; an answer that comes later is dropped. Rejects with what `ask` throws. */
+/** Calls `ask` and waits for its answer until the limit; a later answer is dropped. Rejects with what `ask` throws or rejects with. */
 export function inTime<T>(ask: () => T | PromiseLike<T>, { ms, clock, late }: TimeLimit): Promise<T> {
   return new Promise((resolve, reject) => {
     let cancel = () => {};
@@ -87,21 +87,21 @@ export function inTime<T>(ask: () => T | PromiseLike<T>, { ms, clock, late }: Ti
   });
 }
 
-/** Where the engine writes what an operator of a service wants to know: ids, codes, numbers and errors; no prompts, answers, arguments or results. */
+/** The engine's log for operators of a service: ids, codes, numbers and errors; no prompts, answers, arguments or results. */
 export interface Logger {
-  /** What helps to find a fault; of no interest while all goes well. */
+  /** Details for debugging. */
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  /** What happens in the course of things: a turn was resumed, a worker drains. */
+  /** Normal operation: a turn was resumed, a worker drains. */
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  /** What went wrong and was handled: a retry, a store that answers slowly. */
+  /** Problems that were handled: a retry, a slow store. */
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  /** What went wrong and was not handled, such as a hook that threw. */
+  /** Problems that were not handled, such as a hook that threw. */
   error(message: string, fields?: Readonly<Record<string, unknown>>): void;
 }
 
 /**
- * The same logger for code that it must not disturb: what it throws is dropped. Messages and fields may hold what clients, models and
- * tools said, so control characters and line breaks in them are escaped.
+ * Wraps a logger so that its exceptions are dropped. Messages and fields may contain text from clients, models and
+ * tools, so control characters and line breaks in them are escaped.
  */
 export function guardedLogger(logger: Logger): Logger {
   const guarded =
@@ -110,15 +110,15 @@ export function guardedLogger(logger: Logger): Logger {
       try {
         logger[level](logText(message), fields && logFields(fields));
       } catch {
-        // There is nobody left to tell.
+        // A failing logger cannot be reported anywhere.
       }
     };
   return { debug: guarded('debug'), info: guarded('info'), warn: guarded('warn'), error: guarded('error') };
 }
 
 /**
- * What ends a line or steers a terminal: control characters, the separators of lines and paragraphs, and what turns the direction of
- * text. A line break before a frame of a stack is kept: it forges no line of a log.
+ * Characters that end a line or control a terminal: control characters, line and paragraph separators, and bidirectional overrides. A
+ * line break before a stack frame is kept: it cannot forge a log line.
  */
 const unsafe =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: escaping them is the purpose.
@@ -130,16 +130,16 @@ const short: ReadonlyMap<string, string> = new Map([
   ['\t', '\\t'],
 ]);
 
-/** The same without line breaks of stacks: what a name must not have. */
+/** The same, and also line breaks of stacks: characters that are not allowed in names. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose.
 export const unsafeInLogs = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
 
-/** The text for a log or a terminal: what is unsafe there is written as in JSON, `\n` or `\u001b`. */
+/** Escapes text for a log or a terminal: unsafe characters become JSON escapes, `\n` or `\u001b`. */
 export function logText(text: string): string {
   return text.replace(unsafe, (found) => short.get(found) ?? `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** A field of a log: its texts as `logText` writes them, also in arrays and plain objects. */
+/** A field of a log, with all strings escaped by `logText`, also in arrays and plain objects. */
 function logValue(value: unknown): unknown {
   if (typeof value === 'string') return logText(value);
   if (Array.isArray(value)) return value.map(logValue);

@@ -1,15 +1,15 @@
 import type { Question } from '../journal/records.ts';
 import type { ChildLink } from './tool.ts';
 
-/** The kind with which a call asks what another task asks: that of the question, where the call itself may ask with it. */
+/** The kind of the question with which a call asks another task's question again: the same kind if a call may use it. */
 export function kindAbove({ kind }: Pick<Question, 'kind'>): 'input' | 'auth' | 'client-tool' {
   return kind === 'auth' || kind === 'client-tool' ? kind : 'input';
 }
 
 /**
- * What a question is about in the end: a question of a child turn, at any depth, is asked again by the call of its parent turn, whose `data`
- * holds it. Whether a question is one that is asked again the engine alone says, in `child`; `data` may be what a model wrote, and
- * is followed nowhere for what it looks like.
+ * The original of a question: a question of a child turn, at any depth, is asked again by the call of its parent turn, whose `data`
+ * contains it. Only the engine's `child` marks a question as asked again; `data` may come from a model and
+ * is never trusted for that.
  */
 export function innermostQuestion(question: Question): Question {
   let innermost = question;

@@ -2,9 +2,9 @@ import type { Observable, Subscription } from 'rxjs';
 import type { AgentEvent, ArtifactUpdateEvent } from './events.ts';
 
 /**
- * The events of a turn for `for await`. Subscribes with the first `next`; leaving the loop unsubscribes, and so does `return()` while
- * a `next` waits. Events that nobody has asked for yet wait, with adjacent pieces of one text merged, so that a slow reader holds
- * the text and the records, not every delta. A lost turn throws.
+ * The async iterator of a turn's events. Subscribes at the first `next`; leaving the loop unsubscribes, and so does `return()` while
+ * a `next` is pending. Buffers events that were not read yet, merging adjacent text deltas, so a slow reader holds
+ * the text and the records, not every delta. Throws if the turn is lost.
  */
 export function iterateEvents<E extends AgentEvent>(events$: Observable<E>): TurnIterator<E>;
 export function iterateEvents(events$: Observable<AgentEvent>): TurnIterator<AgentEvent> {
@@ -12,20 +12,20 @@ export function iterateEvents(events$: Observable<AgentEvent>): TurnIterator<Age
 }
 
 /**
- * What `for await` reads of any stream, as `iterateEvents` reads events. Of those that nobody has asked for yet, `merge` makes one of two
- * adjacent ones, or leaves them as they are.
+ * The async iterator of any stream, as `iterateEvents`. `merge` combines two adjacent buffered values, or returns `undefined` to
+ * keep both.
  */
 export function iterate<T>(source$: Observable<T>, merge: (first: T, second: T) => T | undefined): TurnIterator<T> {
   return new StreamIterator(source$, merge);
 }
 
-/** Declared without the second parameter of `AsyncIterableIterator`, which TypeScript has since 5.6. */
+/** Declared without the second parameter of `AsyncIterableIterator`, which TypeScript supports since 5.6. */
 interface TurnIterator<T> extends AsyncIterableIterator<T> {
   next(): Promise<IteratorResult<T, undefined>>;
   return(): Promise<IteratorResult<T, undefined>>;
 }
 
-/** A call of `next` that waits for its event. */
+/** A pending call of `next`. */
 interface Waiter<T> {
   readonly resolve: (answer: IteratorResult<T, undefined>) => void;
   readonly reject: (error: unknown) => void;
@@ -38,7 +38,7 @@ interface End {
 const over: End = {};
 const done: IteratorResult<never, undefined> = { done: true, value: undefined };
 
-/** Not a generator: the `return()` of one waits for the `next()` before it, and a silent turn could not be left. */
+/** Not a generator: a generator's `return()` waits for a pending `next()`, so a silent turn could not be left. */
 class StreamIterator<T> implements TurnIterator<T> {
   readonly #source$: Observable<T>;
   readonly #merge: (first: T, second: T) => T | undefined;
@@ -94,7 +94,7 @@ class StreamIterator<T> implements TurnIterator<T> {
     else this.#values.push(value);
   }
 
-  /** There are no more events: resolves waiting and later reads; the first of them rejects with the error, if there is one. */
+  /** The stream has ended: settles pending and later reads; the first of them rejects with the error, if any. */
   #dismiss(end: End): void {
     this.#end = end;
     for (const waiter of this.#waiters.splice(0)) {
@@ -106,7 +106,7 @@ class StreamIterator<T> implements TurnIterator<T> {
   }
 }
 
-/** Both events as one, where they are pieces of the same thing. */
+/** Merges two events if they are deltas of the same text. */
 function merge(first: AgentEvent, second: AgentEvent): AgentEvent | undefined {
   if (first.kind === 'artifact-update' && second.kind === 'artifact-update') return mergeText(first, second);
   if (first.kind === 'internal:reasoning-delta' && second.kind === 'internal:reasoning-delta') {

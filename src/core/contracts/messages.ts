@@ -1,23 +1,23 @@
 import { AgentLoopError } from './errors.ts';
 import { isObject, shownValue } from './values.ts';
 
-/** A piece of text. */
+/** A text part. */
 export interface TextPart {
   readonly type: 'text';
   readonly text: string;
 }
 
-/** A picture, by address: `https:` or `data:` (base64). */
+/** An image, by `https:` or `data:` (base64) URL. */
 export interface ImagePart {
   readonly type: 'image_url';
-  /** An address, or a `data:` URL. `detail`: how closely the model looks; each step costs more tokens. */
+  /** An `https:` or `data:` URL. `detail`: the resolution that the model uses; each step costs more tokens. */
   readonly image_url: { readonly url: string; readonly detail?: 'auto' | 'low' | 'high' };
 }
 
-/** A file, by its content (base64 `data:` address) or by an id that the model's vendor gave it. */
+/** A file, by its content (base64 `data:` URL) or by the vendor's file id. */
 export interface FilePart {
   readonly type: 'file';
-  /** The content as a `data:` URL, or the id that the vendor gave to it. */
+  /** The content as a `data:` URL, or the vendor's file id. */
   readonly file: { readonly filename?: string; readonly file_data?: string; readonly file_id?: string };
 }
 
@@ -27,7 +27,7 @@ export type ContentPart = TextPart | ImagePart | FilePart;
 /** A string, or an array of parts. */
 export type Content = string | readonly ContentPart[];
 
-/** A call that the model asks for. `arguments` is the JSON text as the model wrote it. */
+/** A call that the model requests. `arguments` is the JSON text as the model generated it. */
 export interface ToolCall {
   readonly id: string;
   readonly type: 'function';
@@ -47,37 +47,37 @@ export interface SystemMessage extends MessageBase {
   readonly content: Content;
 }
 
-/** What the user says. */
+/** A message of the user. */
 export interface UserMessage extends MessageBase {
   readonly role: 'user';
-  /** Who says it, where that is not the user: an agent that hands the turn to another. */
+  /** The author, if it is not the user: an agent that hands the turn to another. */
   readonly name?: string;
   readonly content: Content;
 }
 
-/** What the model answered: text, tool calls, or both. */
+/** The model's answer: text, tool calls, or both. */
 export interface AssistantMessage extends MessageBase {
   readonly role: 'assistant';
-  /** `null` where the model only asked for tools. */
+  /** `null` if the model only requested tools. */
   readonly content: Content | null;
   readonly toolCalls?: readonly ToolCall[];
-  /** The model's reasoning, where it shows it. */
+  /** The model's reasoning, if the model exposes it. */
   readonly reasoning?: string;
 }
 
-/** The result of one call; `toolCallId` is the `id` of the call in the assistant message before it. */
+/** The result of one call; `toolCallId` is the `id` of the call in the preceding assistant message. */
 export interface ToolMessage extends MessageBase {
   readonly role: 'tool';
   readonly toolCallId: string;
   readonly content: Content;
-  /** `error` where the call failed or was refused. Absent means `ok`. */
+  /** `error` if the call failed or was refused. Absent means `ok`. */
   readonly status?: 'ok' | 'error';
 }
 
-/** A message of the conversation, as the engine, stores and providers have it. */
+/** A message of the conversation, in the form of the engine, stores and providers. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage;
 
-/** The text of a content: its text parts joined. */
+/** The text of a content: its text parts concatenated. */
 export function textOf(content: Content | null | undefined): string {
   if (content === null || content === undefined) return '';
   if (typeof content === 'string') return content;
@@ -87,13 +87,13 @@ export function textOf(content: Content | null | undefined): string {
     .join('\n');
 }
 
-/** What a call without a result is given: the turn ended before there was one. */
+/** The content for a call without a result: the turn ended before the call finished. */
 export const missingResult = 'No result: the turn ended before this call finished.';
 
 /**
  * The same messages in a form that every model accepts: each call of an assistant message has exactly one result, in call
- * order directly after it; results without a call are dropped. Messages that need no repair are kept as they are.
- * `missing`: what a call without a result is given.
+ * order directly after it; results without a call are dropped. Valid messages are kept as they are.
+ * `missing`: the content for a call without a result.
  */
 export function repairHistory(messages: readonly Message[], missing: string = missingResult): readonly Message[] {
   const repaired: Message[] = [];
@@ -112,21 +112,21 @@ export function repairHistory(messages: readonly Message[], missing: string = mi
   return repaired;
 }
 
-/** What a model reads in place of a result that it is not sent. */
+/** The content for a call whose result is not sent to the model. */
 const notSent = 'No result: it is not part of this request.';
 
 /**
- * The messages of a request: themselves where each call has its results before the next message and each result its call, else repaired.
- * Instructions may stand anywhere.
+ * The messages of a request: unchanged if each call has its results before the next message and each result its call, else repaired.
+ * Instructions may be anywhere.
  */
 export function pairedMessages(messages: readonly Message[]): readonly Message[] {
   return new Pairing(messages).isWhole(messages.length) ? messages : repairHistory(messages, notSent);
 }
 
-/** Whether the calls and results of an array that grows belong together. Looks at each message once, as long as it is asked of ever longer parts. */
+/** Checks whether calls and results in a growing array are paired. Visits each message once while the queried lengths grow. */
 export class Pairing {
   readonly #messages: readonly Message[];
-  /** Calls that have no result yet; none before the first call. */
+  /** Calls without a result so far; `undefined` before the first call. */
   #open: Set<string> | undefined;
   #seen = 0;
   #isBroken = false;
@@ -135,7 +135,7 @@ export class Pairing {
     this.#messages = messages;
   }
 
-  /** Of the first `length` messages. False for a part that is shorter than one before: it has to be looked at anew. */
+  /** Checks the first `length` messages. Returns false if `length` is smaller than in an earlier query: that part needs a new check. */
   isWhole(length: number): boolean {
     if (length < this.#seen) return false;
     while (this.#seen < length && !this.#isBroken) this.#look(this.#messages[this.#seen++] as Message);
@@ -174,7 +174,7 @@ const roles: ReadonlySet<unknown> = new Set<Message['role']>(['system', 'develop
 const partTypes: ReadonlySet<unknown> = new Set<ContentPart['type']>(['text', 'image_url', 'file']);
 const statuses: ReadonlySet<unknown> = new Set(['ok', 'error', undefined]);
 
-/** Checks messages that a caller gives. Errors: `INVALID_INPUT`, naming the message, the member and the cure. */
+/** Checks a caller's messages. Errors: `INVALID_INPUT`, naming the message, the member and the fix. */
 export function checkMessages(messages: readonly Message[]): void {
   if (!Array.isArray(messages)) {
     throw invalid('messages must be an array, e.g. [{ role: "user", content: "Hello" }]');
@@ -190,8 +190,8 @@ export function checkInput(messages: readonly Message[]): void {
 }
 
 /**
- * Checks messages that take the place of others which were checked. Those that stand where they stood, from the front or from the end, are
- * passed over: a view of a long history costs what is changed in it. Errors: as `checkMessages`.
+ * Checks messages that replace other, valid messages. Skips the unchanged ones at the start and at the end: the cost for a view of a long
+ * history depends on the changed messages only. Errors: as `checkMessages`.
  */
 export function checkChangedMessages(messages: readonly Message[], before: readonly Message[]): void {
   if (!Array.isArray(messages)) return checkMessages(messages);
@@ -232,7 +232,7 @@ function checkMembers(message: Message, at: string): void {
   }
 }
 
-/** Checks a content. Errors: `INVALID_INPUT`, naming it as `at` does. */
+/** Checks a content. Errors: `INVALID_INPUT`, with `at` as its name. */
 export function checkContent(content: unknown, at: string): void {
   if (typeof content === 'string') return;
   if (!Array.isArray(content)) {
@@ -267,13 +267,13 @@ function invalid(what: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', `${what}.`);
 }
 
-/** Tokens of one model call, or a sum over several. */
+/** Token usage of one model call, or a sum over several. */
 export interface Usage {
-  /** What was sent, cached tokens included. */
+  /** The request, including cached tokens. */
   readonly promptTokens: number;
-  /** What was answered, reasoning included. */
+  /** The response, including reasoning. */
   readonly completionTokens: number;
-  /** Both together. */
+  /** The sum of both. */
   readonly totalTokens: number;
   /** The part of `promptTokens` that came from a prompt cache. */
   readonly cachedTokens?: number;
@@ -295,14 +295,14 @@ export interface Usage {
 /** The usage of the model calls that one agent made with one model. */
 export interface AgentUsage {
   readonly agentId: string;
-  /** Absent where the provider does not name it. */
+  /** Absent if the provider does not report it. */
   readonly model?: string;
   readonly usage: Usage;
 }
 
 export const noUsage: Usage = { promptTokens: 0, completionTokens: 0, totalTokens: 0 };
 
-/** The sum of two usages, with what they discarded; optional members are kept where either has them. */
+/** The sum of two usages, including `discarded`; optional members are kept if either has them. */
 export function addUsage(a: Usage, b: Usage): Usage {
   if (a.discarded || b.discarded) return addUsage(wholeUsage(a), wholeUsage(b));
   return {
@@ -327,7 +327,7 @@ function optionalSum(name: OptionalCount, a: Usage, b: Usage): Partial<Usage> {
   return a[name] === undefined && b[name] === undefined ? {} : { [name]: (a[name] ?? 0) + (b[name] ?? 0) };
 }
 
-/** Lists of usage by agent and model, as one list: one entry for each agent and model. */
+/** Merges two arrays of usage by agent and model: one entry per agent and model. */
 export function addUsed(to: readonly AgentUsage[], added: readonly AgentUsage[]): readonly AgentUsage[] {
   if (added.length === 0) return to;
   const sum = to.slice();
@@ -340,7 +340,7 @@ export function addUsed(to: readonly AgentUsage[], added: readonly AgentUsage[])
   return sum;
 }
 
-/** What is left of usage by agent and model without a part that is recorded already. */
+/** Subtracts a recorded part from usage by agent and model. */
 export function restOf(all: readonly AgentUsage[], part: readonly AgentUsage[]): readonly AgentUsage[] {
   if (part.length === 0) return all;
   return all.flatMap((each) => {
@@ -356,7 +356,7 @@ export function usageOf(used: readonly AgentUsage[]): Usage {
   return sum;
 }
 
-/** A usage without a part of it; nothing of it falls below 0. */
+/** Subtracts a part from a usage; no number falls below 0. */
 export function lessUsage(usage: Usage, part: Usage): Usage {
   const { discarded: _, ...whole } = usage.discarded ? addUsage(usage, noUsage) : usage;
   const { discarded: __, ...known } = part.discarded ? addUsage(part, noUsage) : part;

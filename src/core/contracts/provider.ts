@@ -5,22 +5,22 @@ import type { Message, ToolCall, Usage } from './messages.ts';
 import type { JSONSchema, ToolDefinition } from './tool.ts';
 import { isObject, shownValue } from './values.ts';
 
-/** Why a model stopped: it was done, reached its token limit, asked for tools, or was stopped by its content filter. */
+/** Why a model stopped: it was done, reached its token limit, requested tools, or was stopped by its content filter. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
-/** `auto`: the model decides; `none`: no tool; `required`: at least one; or one tool by its name. */
+/** `auto`: the model decides; `none`: no tool; `required`: at least one; or the tool with that name. */
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string };
 
-/** The form of the answer, where the vendor can guarantee one. */
+/** The form of the answer, if the vendor can guarantee one. */
 export interface ResponseFormat {
   readonly type: 'json_schema';
   readonly name: string;
   readonly schema: JSONSchema;
 }
 
-/** Settings of one model call. Absent: the provider's own. */
+/** Settings of one model call. Absent: the provider's default. */
 export interface CallSettings {
-  /** The name of the model, as the vendor names it. */
+  /** The vendor's name of the model. */
   readonly model?: string | undefined;
   /** Whether the model may, must or must not call tools. */
   readonly toolChoice?: ToolChoice | undefined;
@@ -34,44 +34,44 @@ export interface CallSettings {
   readonly providerOptions?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** One model call, as the loop asks for it. */
+/** The parameters of one model call. */
 export interface LLMCallParams extends CallSettings {
-  /** The history as the model shall see it; a system message, if there is one, is the first. */
+  /** The history for the model; a system message, if any, is the first. */
   readonly messages: readonly Message[];
-  /** Absent where there are none. */
+  /** Absent if there are none. */
   readonly tools?: readonly ToolDefinition[];
   readonly metadata?: Readonly<Record<string, unknown>>;
-  /** Aborted when the turn is cancelled. Made when it is first read. */
+  /** Aborted when the turn is cancelled. Created on first access. */
   readonly signal?: AbortSignal;
-  /** The OpenTelemetry context of this call: the `llm.call` span is in it. */
+  /** The OpenTelemetry context of this call; it contains the `llm.call` span. */
   readonly traceContext?: Context;
   /**
-   * Receives the usage of a request of this call that has no answer, before its error or on unsubscribe; what a provider knows better
-   * than the estimate that counts otherwise. Several are added up; invalid values are ignored. Where the call is answered all
-   * the same, it is that answer's `discarded`, unless the answer says that itself.
+   * Reports the usage of a request of this call without an answer, before its error or on unsubscribe; it replaces the engine's
+   * estimate. Several reports are added up; invalid values are ignored. If the call is answered after all,
+   * the sum becomes that answer's `discarded`, unless the answer has its own.
    */
   readonly noteUsage?: (usage: Omit<Usage, 'discarded'>) => void;
 }
 
 /** The whole answer of a model call. */
 export interface LLMResponse {
-  /** The assistant's message. Calls may stand here or in `toolCalls`; where both do, `toolCalls` counts. */
+  /** The assistant's message. Calls may be in it or in `toolCalls`; if both have some, `toolCalls` counts. */
   readonly message: Message;
   readonly toolCalls?: readonly ToolCall[];
-  /** Absent: `tool_calls` where there are calls, else `stop`. */
+  /** Absent: `tool_calls` if there are calls, else `stop`. */
   readonly finishReason?: FinishReason;
   /** Absent: not reported; the call then adds nothing to the usage of the turn. Zeros: the answer used no tokens. */
   readonly usage?: Usage;
   /** The vendor's id of this response. */
   readonly id?: string;
-  /** The model that answered, as the vendor names it. */
+  /** The model that answered, by the vendor's name. */
   readonly model?: string;
 }
 
 /**
- * What a streaming provider emits. `attempt` chunks come from policies that call more than once: `begin` opens an attempt
- * after the first, `void` discards all that was streamed since the attempt began. `done` comes exactly once, last: it ends the call, and
- * chunks and errors after it are dropped.
+ * The chunks of a streaming provider. `attempt` chunks come from policies that make several requests: `begin` opens an attempt
+ * after the first, `void` discards everything streamed since the attempt began. `done` comes exactly once, last: it ends the call, and
+ * later chunks and errors are dropped.
  */
 export type LLMChunk =
   | { readonly type: 'text'; readonly text: string }
@@ -80,7 +80,7 @@ export type LLMChunk =
       readonly type: 'tool-call';
       /** Position of the call in the response, from 0. */
       readonly index: number;
-      /** On the call's first fragment, where the vendor gives one. */
+      /** On the call's first fragment, if the vendor sends one. */
       readonly id?: string;
       readonly name?: string;
       /** A fragment of the JSON text. */
@@ -89,14 +89,14 @@ export type LLMChunk =
   | { readonly type: 'attempt'; readonly state: 'begin' | 'void'; readonly reason?: string }
   | { readonly type: 'done'; readonly response: LLMResponse };
 
-/** What a provider can do. Absent members mean `true`. */
+/** The capabilities of a provider. Absent members mean `true`. */
 export interface LLMCapabilities {
   /** Whether it streams. */
   readonly streaming?: boolean;
   /** Whether it calls tools. */
   readonly tools?: boolean;
   readonly toolChoice?: boolean;
-  /** Whether it keeps to a `responseFormat`. Here, absent means `false`. */
+  /** Whether it guarantees a `responseFormat`. Absent means `false`. */
   readonly responseFormat?: boolean;
 }
 
@@ -105,9 +105,9 @@ export interface LLMProviderInfo {
   /** OpenTelemetry's `gen_ai.provider.name`, e.g. `openai`. */
   readonly providerName?: string;
   readonly model?: string;
-  /** The host that requests go to, for spans. */
+  /** The host of the requests, for spans. */
   readonly serverAddress?: string;
-  /** The port that requests go to, for spans. */
+  /** The port of the requests, for spans. */
   readonly serverPort?: number;
 }
 
@@ -116,11 +116,11 @@ export interface LLMProviderInfo {
  * Observable, preferably an `AgentLoopError` with a `PROVIDER_…` code; anything else becomes `PROVIDER_FAILED`.
  */
 export interface LLMProvider {
-  /** What the provider supports. Default: everything but `responseFormat`. */
+  /** What the provider supports. Default: everything except `responseFormat`. */
   readonly capabilities?: LLMCapabilities;
   /** The model and its server, for spans. */
   readonly info?: LLMProviderInfo;
-  /** True if the provider makes an `llm.call` span for each of its requests, as a provider with policies does: the loop then makes none. */
+  /** True if the provider creates an `llm.call` span per request, as a provider with policies does: the loop then creates none. */
   readonly tracesAttempts?: boolean;
   /** Makes one call and resolves with the whole answer. */
   call(params: LLMCallParams): Promise<LLMResponse>;
@@ -128,10 +128,10 @@ export interface LLMProvider {
   stream?(params: LLMCallParams): Observable<LLMChunk>;
 }
 
-/** What is wrong with a setting, and the cure; both in words that fit into a sentence. */
+/** An invalid setting and the fix; both as parts of a sentence. */
 type Flaw = readonly [what: string, cure: string];
 
-/** The first flaw of settings of model calls, if there is one. */
+/** Returns the first flaw in settings of model calls, if any. */
 export function settingsFlaw(settings: CallSettings): Flaw | undefined {
   const { model, temperature, maxTokens, toolChoice, responseFormat, providerOptions } = settings;
   if (model !== undefined && (typeof model !== 'string' || model === '')) {
@@ -169,21 +169,21 @@ function isResponseFormat(format: unknown): boolean {
 }
 
 /**
- * How a turn survives a model that is away for minutes or hours: a model call that fails for a reason that may pass does not fail the turn,
- * which is suspended with the reason `backoff` and continues later. For failures that pass within seconds use the policy `retry`, which
- * repeats a request inside the call; the plan begins where that gives up.
+ * How a turn survives a model that is unavailable for minutes or hours: a model call that fails with a retryable error does not fail the turn,
+ * which is suspended with the reason `backoff` and continues later. For failures that last seconds use the policy `retry`, which
+ * repeats a request within the call; this plan applies after that policy has given up.
  */
 export interface RetryPlan {
-  /** How often one model call is made at most, from 1; each answer starts the count anew. Default 5. */
+  /** The maximum number of attempts of one model call, from 1; each answer resets the count. Default 5. */
   readonly attempts?: number;
-  /** The longest pause after the first failure; it doubles with each. Half of it is waited at least. Milliseconds; default 10,000. */
+  /** The longest delay after the first failure; it doubles with each. The actual delay is random, from half of it. Milliseconds; default 10,000. */
   readonly delayMs?: number;
   /**
-   * The longest pause of all. A server that asks for a longer one (`Retry-After`) fails the turn; a shorter one is waited out exactly.
+   * The longest delay. If a server requests a longer one (`Retry-After`), the turn fails; a shorter one is applied exactly.
    * Milliseconds; default 900,000.
    */
   readonly maxDelayMs?: number;
-  /** The codes of failures that may pass. Default: those of errors that are `retryable`. */
+  /** The error codes to retry. Default: those of errors that are `retryable`. */
   readonly on?: readonly ErrorCode[];
 }
 
@@ -191,7 +191,7 @@ export const retryDefaults = { attempts: 5, delayMs: 10_000, maxDelayMs: 900_000
 
 const names: ReadonlySet<string> = new Set<keyof RetryPlan>(['attempts', 'delayMs', 'maxDelayMs', 'on']);
 
-/** What is wrong with a plan, in words that end with what it must be; `undefined` for nothing. */
+/** Returns what is wrong with a plan and what is required; `undefined` if it is valid. */
 export function retryPlanFlaw(plan: unknown): string | undefined {
   if (!isObject(plan)) return `must be an object { attempts, delayMs, maxDelayMs, on }, not ${shownValue(plan)}`;
   const stray = Object.keys(plan).find((name) => !names.has(name));

@@ -7,18 +7,18 @@ import type { Message } from './messages.ts';
 import type { LLMChunk } from './provider.ts';
 import type { MaybePromise } from './values.ts';
 
-/** Task ids match this; others are refused as `INVALID_INPUT`. */
+/** The pattern of task ids; others are refused with `INVALID_INPUT`. */
 export const taskIdPattern = /^[A-Za-z0-9_.:-]{1,128}$/;
 
-/** The right to append to one journal. An older epoch is fenced off by a newer one. */
+/** The right to append to one journal. A newer epoch fences off an older one. */
 export interface Lease {
   readonly taskId: string;
-  /** Who may append under the lease. */
+  /** The id of the holder. */
   readonly owner: string;
   readonly epoch: number;
-  /** The journal's last seq when the lease was taken: what the owner reads up to and appends after. */
+  /** The journal's last seq when the lease was acquired: the owner reads up to it and appends after it. */
   readonly seq: number;
-  /** How long it lasts without a renewal. */
+  /** How long it lasts without a renewal, in milliseconds. */
   readonly leaseMs: number;
   /**
    * If the previous owner never released its lease: when it last acquired or renewed it, in milliseconds since 1970. Null if it released the
@@ -43,12 +43,12 @@ export type Command = { readonly id: string } & (
       readonly type: 'answer';
       readonly questionId: string;
       readonly answer: unknown;
-      /** The message that brought the answer, for those who show the task. */
+      /** The message that contained the answer, for pages that show the task. */
       readonly message?: Message;
     }
 );
 
-/** What an append says besides its records. */
+/** Options of an append. */
 export interface AppendOptions {
   /** The state of the task after these records. */
   readonly status: TaskState;
@@ -56,7 +56,7 @@ export interface AppendOptions {
   readonly barrier: boolean;
 }
 
-/** An ephemeral piece of a model call or a tool, for readers of other processes. Never part of the journal. */
+/** An ephemeral delta of a model call or a tool, for readers in other processes. Never part of the journal. */
 export type Delta =
   | {
       readonly type: 'llm';
@@ -72,42 +72,42 @@ export type FollowSignal =
   | { readonly type: 'record'; readonly record: JournalRecord }
   | { readonly type: 'delta'; readonly delta: Delta };
 
-/** Options of `post`: how many commands a task may have. */
+/** Options of `post`. */
 export interface PostOptions {
-  /** How many commands the task may have, those that were followed included. Default: any number. */
+  /** The maximum number of commands of the task, including processed ones. Default: no limit. */
   readonly most?: number | undefined;
 }
 
-/** Where `read` begins. */
+/** Options of `read` and `follow`. */
 export interface ReadOptions {
-  /** The first seq to give; default 1. */
+  /** The first seq to return; default 1. */
   readonly from?: number | undefined;
 }
 
-/** Which tasks `list` gives. Without members: all of the store. */
+/** Which tasks `list` returns. Without members: all. */
 export interface TaskQuery {
   readonly state?: TaskState | undefined;
   readonly contextId?: string | undefined;
   /**
-   * Only tasks that anybody may acquire to run their turn: `submitted` or `working`, and not held. They come in the order of the store.
+   * Only tasks whose lease can be acquired to run their turn: `submitted` or `working`, and not held. In an order that the store chooses.
    * Default false.
    */
   readonly runnable?: boolean | undefined;
   /**
-   * With `runnable`: leaves out turns that back off until later than this, in milliseconds since 1970. The cost does not depend on how many those
-   * are. Default: none is left out.
+   * With `runnable`: excludes turns that back off until later than this, in milliseconds since 1970. The cost does not depend on the number of
+   * excluded turns. Default: none is excluded.
    */
   readonly dueBy?: number | undefined;
   /** Only tasks of this agent. */
   readonly agentId?: string | undefined;
-  /** Only turns that no other turn started: child turns are left out. Default false. */
+  /** Only root turns: child turns are excluded. Default false. */
   readonly roots?: boolean | undefined;
-  /** Only the child turns of this turn, in any context. The cost does not depend on how many other tasks there are. */
+  /** Only the child turns of this turn, in any context. The cost does not depend on the number of other tasks. */
   readonly parentTaskId?: string | undefined;
   /**
-   * The index by the time of the status: tasks of contexts whose id begins with `group` and a colon, by `statusAt`, the newest first, and of one
-   * time by their ids, the last first. `after`: only tasks after this position in that order. `since`: only tasks whose `statusAt` is this or
-   * later, ISO 8601. For pages of what belongs to one owner of many contexts.
+   * Queries the index by status time: tasks of contexts whose id begins with `group` and a colon, ordered by `statusAt`, the newest first, then
+   * by id, descending. `after`: only tasks after this position in that order. `since`: only tasks whose `statusAt` is this or
+   * later, ISO 8601. For paging through the tasks of one owner of many contexts.
    */
   readonly byStatus?:
     | {
@@ -117,20 +117,20 @@ export interface TaskQuery {
       }
     | undefined;
   /**
-   * Only tasks after this one in the order of `list`, the newest first: for pages, whose cost does not depend on how many tasks come before. The task itself need not fit the query. `NOT_FOUND` where it is
-   * gone. Not with `runnable` or `byStatus`: `INVALID_INPUT`. Default: from the newest.
+   * Only tasks after this one in the order of `list`, the newest first: for paging; the cost does not depend on the number of preceding tasks.
+   * The task itself need not match the query. `NOT_FOUND` if it was deleted. Not with `runnable` or `byStatus`: `INVALID_INPUT`. Default: from the newest.
    */
   readonly afterTaskId?: string | undefined;
   /** Default 50. */
   readonly limit?: number | undefined;
 }
 
-/** What is known of a task without reading its journal. */
+/** The head of a task, without its journal. */
 export interface TaskSummary {
   readonly taskId: string;
   readonly contextId: string;
   readonly agentId: string;
-  /** The parent turn; absent for a turn that no other turn started. */
+  /** The parent turn; absent for a root turn. */
   readonly parentTaskId?: string;
   readonly state: TaskState;
   readonly seq: number;
@@ -140,41 +140,41 @@ export interface TaskSummary {
   readonly updatedAt: string;
   /** When the last record of the status was written: the turn started, resumed, asked, was answered, suspended or ended. ISO 8601. */
   readonly statusAt: string;
-  /** When a turn that backs off makes its model call again. Absent for any other. ISO 8601. */
+  /** When a turn that backs off repeats its model call; absent for all others. ISO 8601. */
   readonly dueAt?: string;
-  /** Whether somebody holds an unexpired lease. */
+  /** Whether a process holds an unexpired lease. */
   readonly held: boolean;
-  /** The bytes of its records and its commands as JSON. Absent where the store does not count them, and for tasks of version 0.1. */
+  /** The bytes of its records and its commands as JSON. Absent if the store does not count them, and for tasks of version 0.1. */
   readonly bytes?: number;
 }
 
 /** Whether the server is configured so that the store can keep its guarantees. */
 export interface StoreCheck {
-  /** Whether the store answers. */
+  /** Whether the store responds. */
   readonly ok: boolean;
-  /** One sentence each, with the cure. */
+  /** One sentence each, with the fix. */
   readonly warnings: readonly string[];
 }
 
 /**
- * The journal of turns: one append-only log and one small head a task, changed together and only by compare-and-append.
+ * The journal of turns: one append-only log and one small head per task, changed together and only by compare-and-append.
  *
  * Every failure is an `AgentLoopError` with one of the codes `UNAVAILABLE FULL FENCED REWOUND BUSY TERMINAL NOT_FOUND
  * CONFLICT SCHEMA POISON`. A method that can answer at once may return the value instead of a promise; it then throws
- * instead of rejecting. Records are given and taken by reference and never changed by either side.
+ * instead of rejecting. Records are passed by reference in both directions, and neither side changes them.
  */
 export interface TaskStateStore {
   /**
-   * Conversations, as durable as the journals: the default `messageStore` of agents. If a store has none, agents that use it need that option.
+   * Conversations, as durable as the journals: the default `messageStore` of agents. Absent: agents with this store need that option.
    */
   readonly messages?: MessageStore;
 
-  /** Whether the journals end with this process. Absent: they outlive it. */
+  /** Whether the journals are lost when this process ends. Absent: they outlive it. */
   readonly isEphemeral?: boolean;
 
   /**
-   * Writes `started` as seq 1, epoch 0, with no owner. Idempotent: where the task exists, nothing is written and
-   * `created` is false. `started` of the answer is the record that stands in the journal.
+   * Writes `started` as seq 1, epoch 0, with no owner. Idempotent: if the task exists, nothing is written and
+   * `created` is false. Returns the `started` record of the journal.
    */
   create(
     taskId: string,
@@ -182,20 +182,20 @@ export interface TaskStateStore {
   ): MaybePromise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }>;
 
   /**
-   * Takes the lease with a new, higher epoch where nobody holds it or it expired. `under` is the lease of the parent turn; the head
-   * keeps it, also after the lease is released. Where the head has an `under` of the same parent, a newer epoch is granted at once,
-   * whoever owns the lease; an older epoch is `FENCED`, also after the lease expired or was released; an equal epoch is granted as
-   * without `under`. A lease never lasts longer than its `leaseMs` from now, whatever the clock of its owner said: a store whose leases
-   * run on the clocks of its users shortens one that ends later, and answers `BUSY` for the rest. Errors: `NOT_FOUND`; `BUSY` while
+   * Acquires the lease with a new, higher epoch if it is free or expired. `under` is the lease of the parent turn; the head
+   * stores it, also after the lease is released. If the head has an `under` of the same parent, a newer epoch is granted at once,
+   * whatever owner holds the lease; an older epoch is `FENCED`, also after the lease expired or was released; an equal epoch is granted as
+   * without `under`. A lease never lasts longer than its `leaseMs` from now, whatever its owner's clock said: a store whose leases
+   * depend on the clocks of its clients shortens a lease that ends later, and errors with `BUSY` for the rest. Errors: `NOT_FOUND`; `BUSY` while
    * another lease lasts, with `retryAfterMs`; `FENCED`; `TERMINAL` once the turn has ended; `SCHEMA` for a journal of a newer version.
    */
   acquire(taskId: string, owner: string, leaseMs: number, under?: Under): MaybePromise<Lease>;
 
   /**
-   * Appends records whose seq continues the journal's, all or none, and renews the lease. Checked in this order:
-   * `NOT_FOUND`; `FENCED` (owner or epoch is not the head's); applied before (same epoch, first seq at or below the head's):
-   * answers as then; `TERMINAL`; `REWOUND` (first seq does not follow the head's). Calls may be pipelined; they apply in
-   * order. A lease that ran out but that nobody took still appends.
+   * Appends records whose seq continues the journal's, atomically, and renews the lease. Checked in this order:
+   * `NOT_FOUND`; `FENCED` (owner or epoch is not the head's); a repeated append (same epoch, first seq at or below the head's), which
+   * returns as the first time; `TERMINAL`; `REWOUND` (first seq does not follow the head's). Calls may be pipelined; they apply in
+   * order. An expired lease that no other owner has acquired can still append.
    */
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void | Promise<void>;
 
@@ -209,17 +209,17 @@ export interface TaskStateStore {
   release(lease: Lease, abandonedAt?: number): MaybePromise<void>;
 
   /**
-   * Takes the lease away from its owner, in one step: the task has no owner and a higher epoch then, so the old owner is `FENCED` at its
-   * next append or renewal, and anybody may acquire the task at once. False where nobody owns the task, or the turn has ended. An owner
+   * Revokes the lease of the owner, atomically: the task then has no owner and a higher epoch, so the old owner is `FENCED` at its
+   * next append or renewal, and any process may acquire the task at once. Returns false if the task has no owner, or the turn has ended. An owner
    * whose lease has expired still owns it. Errors: `NOT_FOUND`.
    */
   breakLease(taskId: string): MaybePromise<boolean>;
 
-  /** Emits the commands posted to a task, those posted before first, each id once; never completes by itself. */
+  /** Emits the commands posted to a task, earlier ones first, each id once; never completes by itself. */
   commands(taskId: string): Observable<Command>;
 
   /**
-   * Stores a command for the owner of the turn, the present or the next one. Returns the stored command of that id: if the id was posted before,
+   * Stores a command for the current or next owner of the turn. Returns the stored command of that id: if the id was posted before,
    * the first one, and nothing changes. Returns `undefined` and stores nothing if the id is new and the task has `most` commands already. The
    * cost does not depend on their number. Errors: `NOT_FOUND`, `TERMINAL`.
    */
@@ -229,26 +229,26 @@ export interface TaskStateStore {
   read(taskId: string, options?: ReadOptions): MaybePromise<readonly JournalRecord[]>;
 
   /**
-   * The records from a seq on, then each new one as it becomes durable, and the deltas of the open attempt: a subscriber that joins in the
-   * middle of one first receives its text so far as one chunk. Completes after a terminal record. Errors as `read` does.
+   * Emits the records from a seq on, then each new one as it becomes durable, and the deltas of the open attempt: a subscriber that joins during
+   * an attempt first receives its text so far as one chunk. Completes after a terminal record. Errors as `read` does.
    */
   follow(taskId: string, options?: ReadOptions): Observable<FollowSignal>;
 
   /** Publishes a delta to the subscribers of `follow`. Never throws; may drop anything but the text of the open attempt. */
   publish(taskId: string, delta: Delta): void;
 
-  /** The fold of the journal, or null where there is none. */
+  /** The fold of the journal; null if there is no such task. */
   load(taskId: string): MaybePromise<PersistedLoopState | null>;
 
   /** The summary of one task in any state, as in `list`; reads only its head. Null if there is no such task. */
   describe(taskId: string): MaybePromise<TaskSummary | null>;
 
-  /** Tasks, the newest first, or in the order of `byStatus`. Read from an index that is eventually consistent with the journals. */
+  /** Lists tasks, the newest first, or in the order of `byStatus`. Reads an index that is eventually consistent with the journals. */
   list(query?: TaskQuery): MaybePromise<readonly TaskSummary[]>;
 
   /**
-   * Deletes the task and all turns below it: the child turns that its records link to and that name it as their parent. Works for a damaged
-   * journal too. An owner gets `NOT_FOUND` at its next append. Does nothing if there is no such task.
+   * Deletes the task and all turns below it: the child turns that its records link to, or that name it as their parent. Also works for a damaged
+   * journal. The owner gets `NOT_FOUND` at its next append. Does nothing if there is no such task.
    */
   delete(taskId: string): MaybePromise<void>;
 

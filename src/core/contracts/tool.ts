@@ -11,18 +11,18 @@ export interface ChildLink {
   readonly agentId: string;
 }
 
-/** What to do with a call that had started when the process died, its outcome unknown. */
+/** What to do with a call that had started when the process crashed, so its outcome is unknown. */
 export type OnInDoubt =
   /** Run it again. Only for a tool that is `idempotent` or `readOnly`. */
   | 'retry'
   /** Tell the model that the outcome is unknown. The default. */
   | 'fail'
-  /** Suspend the turn with an `in-doubt` question, whose answer is a `Reconciled`. */
+  /** Suspend the turn with an `in-doubt` question, answered by a `Reconciled`. */
   | 'ask'
-  /** Ask the tool: what became of the call with this idempotency key? */
+  /** Ask the tool for the outcome of the call with this idempotency key. */
   | ((idempotencyKey: string, context: ToolContext) => Promise<Reconciled>);
 
-/** What became of a call whose outcome was unknown: it had its effect, it had none, or that cannot be found out. */
+/** The outcome of a call in doubt: it took effect, it did not, or that cannot be determined. */
 export type Reconciled =
   | { readonly outcome: 'applied'; readonly content: string }
   | { readonly outcome: 'not-applied' }
@@ -36,13 +36,13 @@ export interface ToolPolicy {
   readonly sequential?: boolean | undefined;
   /** Has no side effects. Default `false`. */
   readonly readOnly?: boolean | undefined;
-  /** Running it twice with one idempotency key has the effect of running it once. Default `false`. */
+  /** Running it twice with one idempotency key has the same effect as once. Default `false`. */
   readonly idempotent?: boolean | undefined;
-  /** What happens to a call that had started when its process died. Default `'fail'`; `'retry'` needs `idempotent` or `readOnly`. */
+  /** What happens to a call that had started when its process crashed. Default `'fail'`; `'retry'` needs `idempotent` or `readOnly`. */
   readonly onInDoubt?: OnInDoubt | undefined;
   /**
-   * Whether somebody has to approve a call before it runs: the turn asks an `approval` question, answered by an `Approval`. A
-   * function decides by the checked arguments; where it fails the call is refused. Default `false`.
+   * Whether a call needs approval before it runs: the turn asks an `approval` question, answered by an `Approval`. A
+   * function decides by the validated arguments; if it fails, the call is refused. Default `false`.
    */
   readonly needsApproval?: boolean | NeedsApproval | undefined;
   /** Not offered to the model until an extension adds it by its name. Default `false`. */
@@ -50,9 +50,9 @@ export interface ToolPolicy {
   /** Whether `cacheTools` may reuse an earlier result. Default: the value of `readOnly`. */
   readonly cache?: boolean | undefined;
   /**
-   * The child turn that a call runs as: its task and its agent. It is named in the record of the call's start, so that a cancel from another
-   * process finds it. Such a call is continued by the process that resumes the turn, whatever its `onInDoubt`; a cancel and its time
-   * limit wait for the end of the child turn. Must be the same for the same call.
+   * The child turn that a call runs as: its task and its agent. The record of the call's start names it, so a cancel from another
+   * process finds it. The process that resumes the turn continues such a call, whatever its `onInDoubt`; a cancel and its time
+   * limit wait for the end of the child turn. Must return the same for the same call.
    */
   readonly childTurn?: ((call: StartedChild) => ChildLink | undefined) | undefined;
   /** Accepts arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is asked to send JSON. */
@@ -66,43 +66,43 @@ export interface StartedChild {
   readonly idempotencyKey: string;
 }
 
-/** Whether a call with these arguments has to be approved. */
+/** Whether a call with these arguments needs approval. */
 export type NeedsApproval = (args: unknown, context: ToolListContext) => boolean | Promise<boolean>;
 
-/** What a running tool asks. */
+/** A question of a running tool. */
 export interface AskOptions {
-  /** Default `'input'`. `'auth'` makes the turn `auth-required`; a `'client-tool'` is answered by a `ClientToolAnswer`. */
+  /** Default `'input'`. `'auth'` puts the turn into `auth-required`; a `'client-tool'` is answered by a `ClientToolAnswer`. */
   readonly kind?: 'input' | 'auth' | 'client-tool' | undefined;
-  /** In words for whoever answers. */
+  /** Text for the person or client that answers. */
   readonly prompt?: string | undefined;
-  /** JSON, for whoever answers. */
+  /** JSON for the person or client that answers. */
   readonly data?: unknown;
   /**
-   * JSON for the tool itself, which nobody is shown who answers: journaled beside the question, and returned as `kept` of the context once
-   * it is answered. In no event, span or answer to a client.
+   * JSON for the tool itself, hidden from those who answer: journaled with the question, and returned as `kept` of the context once
+   * it is answered. Not in any event, span or response to a client.
    */
   readonly private?: unknown;
 }
 
-/** What a client gives for a call that it ran: what the tool returned, or why it failed, in words for the model. */
+/** A client's result of a call that it ran: the tool's return value, or an error message for the model. */
 export type ClientToolAnswer = { readonly result: unknown } | { readonly error: string };
 
-/** The outcome of checking arguments: the value to use, or what is wrong, in words for the model. */
+/** The outcome of checking arguments: the value to use, or an error message for the model. */
 export type ArgumentCheck =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly message: string };
 
-/** Checks parsed arguments, and may convert them. */
+/** Validates parsed arguments, and may convert them. */
 export type ArgumentChecker = (value: unknown) => ArgumentCheck | Promise<ArgumentCheck>;
 
 /**
- * Makes the check of the arguments of a tool, from the JSON Schema that its definition declares. Asked for each call, so it keeps what it
- * made. `owner` names the tool in errors. A check that throws, or rejects, refuses its call.
+ * Creates the argument check of a tool from the JSON Schema of its definition. Called for each call, so it should cache its
+ * results. `owner` names the tool in errors. A check that throws or rejects refuses its call.
  */
 export interface ArgumentChecks {
   (parameters: JSONSchema, owner: string): ArgumentChecker;
   /**
-   * Loads what the check by such a schema needs; nothing where that is there. The calls of a response are checked once it has settled.
+   * Loads the code that the check by such a schema needs; returns `undefined` if it is loaded. The calls of a response are checked once it has settled.
    * Never throws or rejects.
    *
    * @internal
@@ -136,46 +136,46 @@ export interface ToolContext<C = unknown> {
   readonly context: C;
   /**
    * The history, without the system prompt; the last message is the response that makes the call. Results of other calls of that response
-   * follow once all are there. A new array at each read, and no cost without one; the messages are for reading only.
+   * are added once all are there. Each read creates a new array; the messages must not be changed.
    */
   readonly messages: readonly Message[];
-  /** The iteration that asked for the call, from 1. */
+  /** The iteration that requested the call, from 1. */
   readonly iteration: number;
-  /** Our id of the call, `<iteration>:<index>`; unique in the turn and the same in every attempt. */
+  /** The engine's id of the call, `<iteration>:<index>`; unique in the turn and the same in every attempt. */
   readonly callId: string;
   readonly call: ToolCall;
-  /** The arguments, parsed and checked. */
+  /** Parsed and validated. */
   readonly arguments: unknown;
-  /** `<taskId>:<callId>`; the same in every attempt, also after a crash. Hand it to the system that the tool changes. */
+  /** `<taskId>:<callId>`; the same in every attempt, also after a crash. Pass it to the system that the tool changes. */
   readonly idempotencyKey: string;
-  /** 1, or more where the call runs again after a crash. */
+  /** 1, or more if the call runs again after a crash or an answer. */
   readonly attempt: number;
-  /** Aborted on cancel and on timeout. Made when it is first read: hand the context on as it is, a copy by spread lacks it, `messages`, `ask` and `noteUsage`. */
+  /** Aborted on cancel and on timeout. Created on first access: pass the context on itself, a spread copy lacks it, `messages`, `ask` and `noteUsage`. */
   readonly signal: AbortSignal;
   /** The OpenTelemetry context of the `tool[name]` span. */
   readonly traceContext: Context;
   /**
-   * Asks the user of the turn, and returns the answer, which is JSON. If there is none yet it throws: the attempt ends there,
-   * whatever the tool does after it, and once the answer is given, maybe days later in another process, the tool runs again from its
+   * Asks the user of the turn, and returns the answer, which is JSON. Throws if there is no answer yet: the attempt ends there,
+   * whatever the tool does after it, and once the question is answered, maybe days later in another process, the tool runs again from its
    * start, with `attempt` one higher. So ask before you change anything. The n-th question of a call gets its n-th answer. Errors:
-   * `INVALID_INPUT` for what is not JSON.
+   * `INVALID_INPUT` if the question is not JSON.
    */
   readonly ask: (question: AskOptions) => unknown;
-  /** The `private` value of the last question of this call that was answered; `undefined` if there is none. */
+  /** The `private` value of the last answered question of this call; `undefined` if there is none. */
   readonly kept?: unknown;
   /** Emits an `internal:tool-progress` event, or an `artifact-update` for an `ArtifactChunk`. Never journaled. */
   readonly progress: (update: unknown) => void;
   /**
-   * Adds the usage of model calls that the tool itself makes to the usage of the turn, and so to its limit on tokens. Journaled with the result of the attempt, or
+   * Adds the usage of the tool's own model calls to the usage of the turn, which its limits count. Journaled with the result of the attempt, or
    * with its question; later usage is not counted. Invalid values are ignored.
    */
   readonly noteUsage: (usage: Usage) => void;
 }
 
-/** The result of a tool call, as a `ToolProvider` gives it. */
+/** The result of a tool call that a `ToolProvider` returns. */
 export interface ToolResult {
   readonly toolCallId: string;
-  /** What the model reads. */
+  /** The content for the model. */
   readonly content: Content;
   readonly success: boolean;
   readonly error?: string;
@@ -193,13 +193,13 @@ export interface ToolListContext {
 }
 
 /**
- * A source of tools. `getTools` is called once per turn, and again on resume; a definition that changes has to be a new object. `executeTool` runs one call; a throw or a rejection becomes an
- * error result for the model. Both may return a value instead of a promise, which is cheaper.
+ * A source of tools. `getTools` is called once per turn, and again on resume; a changed definition must be a new object. `executeTool` runs one call;
+ * a throw or a rejection becomes an error result for the model. Both may return a value instead of a promise, which is cheaper.
  */
 export interface ToolProvider {
   /** Names the provider in error messages. Default: its class name. */
   readonly name?: string;
-  /** The tools of a turn. Asked when the turn starts, is resumed, or changes its agent; a throw or a rejection fails the turn with `TOOL_FAILED`. */
+  /** The tools of a turn. Called when the turn starts, is resumed, or changes its agent; a throw or a rejection fails the turn with `TOOL_FAILED`. */
   getTools(context: ToolListContext): readonly ToolDefinition[] | Promise<readonly ToolDefinition[]>;
   /**
    * Runs one call of a tool of `getTools`. The `signal` of the context is aborted at its time limit and on cancel. A throw becomes an error
@@ -209,23 +209,23 @@ export interface ToolProvider {
 }
 
 /**
- * A function that a model can call, with its description. Made by `tool`. `execute` is called with arguments that
- * `definition.checkArguments` has let through. `Name` and `Result` are those of the tool, as far as `tool` can read them.
+ * A function that a model can call, with its description. Created by `tool`. `execute` receives arguments that
+ * `definition.checkArguments` has accepted. `Name` and `Result` are the tool's, if `tool` can infer them.
  */
 export interface Tool<Args = unknown, C = unknown, Name extends string = string, Result = unknown> {
-  /** What the model reads of the tool, and how the engine treats it. */
+  /** The description for the model, and the policy for the engine. */
   readonly definition: ToolDefinition<Name>;
   /** Runs the tool. A throw becomes an error result for the model. */
   execute(args: Args, context: ToolContext<C>): Result | Promise<Result>;
-  /** Loads what the checks need. Rejects with `INVALID_CONFIG` where the JSON Schema is not one. Absent: nothing to do. */
+  /** Loads the code that the checks need. Rejects with `INVALID_CONFIG` if the JSON Schema is invalid. Absent: nothing to load. */
   readonly prepare?: () => Promise<void>;
 }
 
-/** Why a call has no answer of its tool, or that its tool failed. */
+/** Why a call has no result of its tool, or why the tool failed. */
 export interface ToolError extends ErrorData {
-  /** Which case of the code it is, where the engine says so: a name of `toolErrors`, or the reason of a limit. */
+  /** The case of the code, if the engine sets it: a name of `toolErrors`, or the reason of a limit. */
   readonly reason?: string;
-  /** What the model receives. Where there is a `reason`, nothing reads or compares it: the words may change from version to version. */
+  /** Sent to the model. If there is a `reason`, no code may parse or compare this text: it may change between versions. */
   readonly message: string;
 }
 
@@ -242,10 +242,10 @@ interface Limit {
   readonly limitMs: number;
 }
 
-/** What a limit of a call is called. */
+/** The name of a call's time limit in error messages. */
 const limitOfTool = '(timeoutMs of the tool, or toolTimeoutMs)';
 
-/** The only place with the words in which the engine tells a model what became of a call. */
+/** All error messages about calls that the engine sends to a model. */
 const toolErrors = {
   unknown_tool: row<{ name: string; known: readonly string[] }>('TOOL_NOT_FOUND', ({ name, known }) => {
     const list = known.length > 0 ? `known tools: ${known.join(', ')}` : 'there are no tools';
@@ -293,7 +293,7 @@ type ToolErrorReason = keyof typeof toolErrors;
 type DetailsOf<Reason extends ToolErrorReason> =
   (typeof toolErrors)[Reason] extends Row<infer Details> ? (Details extends object ? Details : undefined) : never;
 
-/** What a tool threw, where that is an error of ours. */
+/** The tool's exception as data, if it is an `AgentLoopError`. */
 export function thrownError({ code, reason, details, message }: AgentLoopError): ToolError {
   return {
     code,
@@ -303,18 +303,18 @@ export function thrownError({ code, reason, details, message }: AgentLoopError):
   };
 }
 
-/** The error of a result as it was thrown, or may be thrown again. */
+/** Converts the error of a result back to an exception. */
 export function asThrown({ code, message, ...rest }: ToolError): AgentLoopError {
   return new AgentLoopError(code, message, rest);
 }
 
-/** How long the call had, where its error says that it was too slow. Milliseconds. */
+/** The time limit of a call that timed out, from its error. Milliseconds. */
 export function limitOf(error: ToolError | undefined): number | undefined {
   const limitMs = error?.details?.['limitMs'];
   return typeof limitMs === 'number' ? limitMs : undefined;
 }
 
-/** What the engine says of a call: its code, its case as data, and the sentence for the model. */
+/** Creates the error of a call: its code, its case as data, and the message for the model. */
 export function toolError<Reason extends ToolErrorReason>(
   reason: Reason,
   ...[details]: DetailsOf<Reason> extends undefined ? [] : [DetailsOf<Reason>]
@@ -329,13 +329,13 @@ const marker = Symbol.for('millrace.TaskComplete');
 const doneMarker = Symbol.for('millrace.DoneSignal');
 
 /**
- * Thrown by a tool to end the turn, with the reason `done`. The call has succeeded; its text is the turn's, or where there is none that of the
- * response that made the call. Calls of the same response that have not started are skipped; of several that end the turn the first counts.
+ * Thrown by a tool to end the turn, with the reason `done`. The call has succeeded; its text becomes the turn's text, or if it is empty the text of the
+ * response that made the call. Calls of the same response that have not started are skipped; if several end the turn, the first counts.
  */
 export class TaskComplete extends Error {
   override readonly name = 'TaskComplete';
   readonly [marker] = true;
-  /** What the turn ends with. */
+  /** The final text of the turn. */
   readonly finalMessage: string | undefined;
 
   constructor(finalMessage?: string) {
@@ -349,10 +349,10 @@ export class TaskComplete extends Error {
   }
 }
 
-/** Returned by a tool, or by the `executeTool` of a provider, in place of throwing a `TaskComplete`. */
+/** Returned by a tool, or by the `executeTool` of a provider, instead of throwing a `TaskComplete`. */
 export class DoneSignal {
   readonly [doneMarker] = true;
-  /** What the turn ends with. */
+  /** The final text of the turn. */
   readonly finalMessage: string | undefined;
 
   constructor(finalMessage?: string) {

@@ -1,30 +1,30 @@
 /** A value, or a promise of it. */
 export type MaybePromise<T> = T | Promise<T>;
 
-/** Whether something has to be waited for. */
+/** Whether a value is a promise or another thenable. */
 export function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
-/** Every member may be left out, or be `undefined`. */
+/** All members are optional or `undefined`. */
 export type Optional<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 
-/** Every member is there, and none is `undefined`: options with their defaults. `Required` leaves an explicit `undefined` in. */
+/** All members are present and not `undefined`: options with their defaults. `Required` keeps an explicit `undefined`. */
 export type Defined<T> = { readonly [Name in keyof T]-?: Exclude<T[Name], undefined> };
 
-/** What is there of a `T` while it is still being written. */
+/** The part of a `T` that is available while it is still being generated. */
 export type Partially<T> = T extends readonly (infer Item)[]
   ? readonly Partially<Item>[]
   : T extends object
     ? { readonly [Key in keyof T]?: Partially<T[Key]> }
     : T;
 
-/** Neither `null` nor an array. */
+/** True for an object that is neither `null` nor an array. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A wrong value as an error message names it: texts quoted and cut, objects not spelled out. */
+/** A wrong value for an error message: strings quoted and truncated, objects not spelled out. */
 export function shownValue(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 40));
   if (typeof value === 'function') return 'a function';
@@ -32,10 +32,10 @@ export function shownValue(value: unknown): string {
   return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }
 
-/** How deep JSON of others may nest. It is read at any depth, but written, compared and checked by recursion, which ends at some thousand levels. */
+/** The maximum nesting of foreign JSON. Parsing has no limit, but writing, comparing and checking recurse, and fail at some thousand levels. */
 export const maxJsonDepth = 500;
 
-/** Whether a value without circles nests deeper than that. A level at a time, so that no depth ends it. */
+/** Whether an acyclic value nests deeper than that. Iterates level by level, so that no depth overflows the stack. */
 export function nestsTooDeep(value: unknown): boolean {
   let level = [value].filter(isNested);
   for (let depth = 0; level.length > 0; depth++) {
@@ -45,10 +45,10 @@ export function nestsTooDeep(value: unknown): boolean {
   return false;
 }
 
-/** How many values JSON of a client may have: members and items at all levels. Each is read, checked, copied and written some ten times. */
+/** The maximum number of values in a client's JSON: members and items at all levels. Each is parsed, checked, copied and written about ten times. */
 export const maxJsonValues = 20_000;
 
-/** Whether a value without circles has more values in it than that. */
+/** Whether an acyclic value contains more values than that. */
 export function hasTooManyValues(value: unknown): boolean {
   let level: readonly unknown[] = [value];
   let count = 0;
@@ -61,8 +61,8 @@ export function hasTooManyValues(value: unknown): boolean {
 }
 
 /**
- * Whether a value without circles has a number that is not finite. `JSON.parse` makes one of `1e999`, and JSON writes it as `null`: what is shown
- * and stored would be another value than the one that is used.
+ * Whether an acyclic value contains a number that is not finite. `JSON.parse` returns one for `1e999`, and JSON writes it as `null`: the displayed
+ * and stored value would differ from the one in use.
  */
 export function hasInfiniteNumber(value: unknown): boolean {
   let level: readonly unknown[] = [value];
@@ -73,10 +73,10 @@ export function hasInfiniteNumber(value: unknown): boolean {
   return false;
 }
 
-/** In the text of every number beyond 1.8e308. */
+/** Matches in the text of every number beyond 1.8e308. */
 const largeNumber = /\d{300}|[eE]\+?\d{2}/;
 
-/** The value of a JSON text. Throws as `JSON.parse`, and a `RangeError` where the value nests too deep or has a number beyond 1.8e308. */
+/** Parses JSON text. Throws as `JSON.parse`, and a `RangeError` if the value nests too deep or contains a number beyond 1.8e308. */
 export function parsedJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
   if (text.length > 2 * maxJsonDepth && nestsTooDeep(value))
@@ -89,19 +89,19 @@ function isNested(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-/** Names the first member that JSON would lose or change; members that are `undefined` count as left out. `at` names the value itself. */
+/** Names the first member that JSON would lose or change; `undefined` members count as absent. `at` names the value itself. */
 export function jsonFlaw(value: unknown, at: string): string | undefined {
   const flaw = flawOf(value, []);
   return flaw && `${at}${flaw.path} ${flaw.problem}`;
 }
 
 interface Flaw {
-  /** Where it is in the value: written on the way back, for most values have no flaw. */
+  /** Its path in the value: written while unwinding, since most values have no flaw. */
   readonly path: string;
   readonly problem: string;
 }
 
-/** `within`: the objects that the value is in. */
+/** `within`: the ancestors of the value. */
 function flawOf(value: unknown, within: object[]): Flaw | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value)) return;
   if (typeof value !== 'object') return here(`is ${typeof value === 'bigint' ? 'a bigint' : shownValue(value)}`);
@@ -138,7 +138,7 @@ function isPlain(value: object): boolean {
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-/** A value as it comes back from JSON; `undefined` where it has no JSON form. */
+/** Converts a value to JSON and back; `undefined` if it has no JSON form. */
 export function asJson(value: unknown): unknown {
   try {
     const text = JSON.stringify(value);
@@ -148,24 +148,24 @@ export function asJson(value: unknown): unknown {
   }
 }
 
-/** The JSON of a value, the same whatever the order of its members. */
+/** The JSON of a value, independent of the order of members. */
 export function stableJson(value: unknown): string {
   const sorted = (_: string, member: unknown) =>
     isPlainObject(member) ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1))) : member;
   return JSON.stringify(asJson(value), sorted) ?? '';
 }
 
-/** An object of JSON's form: no array, and nothing else to iterate. */
+/** Whether the value is an object as JSON has it: not an array or another iterable. */
 export function isPlainObject(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || prototype === Object.prototype || !(Symbol.iterator in value);
 }
 
-/** A map of at most `most` entries: those that were set last. */
+/** A map that keeps the `most` entries that were set last. */
 export class RecentMap<K, V> {
   readonly #most: number;
-  /** What was set last stands last. */
+  /** In the order of the last `set`. */
   readonly #entries = new Map<K, V>();
 
   constructor(most: number) {
