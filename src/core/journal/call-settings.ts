@@ -2,7 +2,7 @@ import type { CallSettings, LLMProvider } from '../contracts/provider.ts';
 import type { CallDetails, LlmStart, ShownOptions } from './records.ts';
 import { type LoopState, noOptions, type StartedCall } from './state.ts';
 
-/** The settings of the next model call: the configuration's, as far as no extension changed them for the rest of the turn. */
+/** The settings of the next model call: the configuration's, overridden by the extensions' changes for the rest of the turn. */
 export function callSettings({ config }: { readonly config: CallSettings }, { changes }: LoopState): CallSettings {
   const settings: { -readonly [Name in keyof CallSettings]: CallSettings[Name] } = {};
   copySettings(settings, config);
@@ -11,8 +11,8 @@ export function callSettings({ config }: { readonly config: CallSettings }, { ch
 }
 
 /**
- * The options of the next call as its record says them; nothing where they are those of the call before. `view`: the settings that hooks made of
- * them. Makes no object where there is nothing to say: this is the hot path.
+ * The options of the next call for its record; `undefined` if they equal those of the previous call. `view`: the settings after hooks changed
+ * them. Allocates nothing if there is no difference: this is the hot path.
  */
 export function changedOptions(
   { config, provider }: { readonly config: CallSettings; readonly provider: Pick<LLMProvider, 'info'> },
@@ -47,7 +47,7 @@ function isSameChoice(a: CallSettings['toolChoice'], b: CallSettings['toolChoice
   return a === b || (typeof a === 'object' && typeof b === 'object' && a.name === b.name);
 }
 
-/** What a call is made with by its record; the same object as for the call before where that says neither options nor tools. */
+/** The options of a call according to its record; the previous call's object if the record changes neither options nor tools. */
 export function optionsAfter(before: StartedCall | undefined, { options, tools }: LlmStart): ShownOptions {
   const known = before?.options ?? noOptions;
   if (!options && !tools) return known;
@@ -55,7 +55,7 @@ export function optionsAfter(before: StartedCall | undefined, { options, tools }
   return options ? { tools: offered, ...options } : { ...known, tools: offered };
 }
 
-/** Writes the settings that are given over those that are there. Written out: this is the hot path. */
+/** Copies the defined settings. Written out: this is the hot path. */
 export function copySettings(
   to: { -readonly [Name in keyof CallSettings]: CallSettings[Name] },
   { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions }: CallSettings,
@@ -68,12 +68,12 @@ export function copySettings(
   if (providerOptions !== undefined) to.providerOptions = providerOptions;
 }
 
-/** The last iteration that the turn may have by now; each agent that runs it has its own number of them. */
+/** The last iteration that the turn may have; each agent that runs it has its own limit. */
 export function maxIterationsOf({ maxIterations }: { readonly maxIterations: number }, state: LoopState): number {
   return state.changes.settings.maxIterations ?? iterationsBefore(state) + maxIterations;
 }
 
-/** The iterations that count for an agent that ran the turn before, or for the turn that is retried. */
+/** The iterations that do not count towards the current agent's limit: those of earlier agents, or of the retried turn. */
 export function iterationsBefore({ segment, turn: { retried } }: LoopState): number {
   return retried && retried.iterations > segment.after ? retried.iterations : segment.after;
 }

@@ -20,8 +20,8 @@ const kinds: { readonly [Name in MemberKind]: readonly [fits: (value: unknown) =
 };
 
 /**
- * Checks that something is a record of a journal: a type that this version knows, and the members of that type. Whether it may stand
- * where it stands is for the fold to say. Errors: `POISON`, naming the member and what it has to be.
+ * Checks that a value is a journal record: of a type that this version supports, with the members of that type. The fold checks whether it is
+ * valid at its position. Errors: `POISON`, naming the member and its required type.
  */
 export function checkRecord(value: unknown): asserts value is JournalRecord {
   if (!isObject(value)) throw misshapen(`a record is an object, not ${shownValue(value)}`);
@@ -50,7 +50,7 @@ function isMemberKind(name: string): name is MemberKind {
   return name in kinds;
 }
 
-/** The members that the fold and the events look into. */
+/** Checks the nested members that the fold and the events read. */
 function checkInner(value: object, inner: Inner | undefined, type: string): void {
   for (const [name, rule] of Object.entries(inner ?? {})) {
     const member: unknown = Reflect.get(value, name);
@@ -94,7 +94,7 @@ function checkEvents(events: unknown, type: string): void {
   }
 }
 
-/** As far as a `Date` goes: what is beyond has no ISO 8601. */
+/** Within the range of `Date`: other values have no ISO 8601 form. */
 function isTime(value: unknown): boolean {
   return typeof value === 'number' && Math.abs(value) <= 8.64e15;
 }

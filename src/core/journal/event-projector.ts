@@ -7,17 +7,17 @@ import { kindOf } from './record-table.ts';
 import { isTerminal, type JournalRecord } from './records.ts';
 import type { LoopState } from './state.ts';
 
-/** Options of `projectEvents`: what events say that is in no record. */
+/** Options of `projectEvents`: inputs of events that are in no record. */
 export interface EventProjectorOptions {
   /** Whether the turn has a store. */
   readonly checkpoints: boolean;
-  /** The time of events that no record has, in milliseconds since 1970. */
+  /** The time for events without a record, in milliseconds since 1970. */
   readonly now: () => number;
 }
 
 const none: readonly AgentEvent[] = [];
 
-/** Turns the signals of one turn into events, in order. Holds the text of the open model call and nothing else that grows. */
+/** Projects the signals of one turn to events, in order. Memory: the text of the open model call; nothing else grows. */
 export class EventProjector {
   readonly #options: EventProjectorOptions;
   #taskId = '';
@@ -26,7 +26,7 @@ export class EventProjector {
   #iteration = 0;
   #attempt = 0;
   #artifactId = '';
-  /** The text that readers have of the open model call. */
+  /** The emitted text of the open model call. */
   readonly #shown = new GrowingText();
   readonly #projection = new Projection();
 
@@ -51,7 +51,7 @@ export class EventProjector {
     return events;
   }
 
-  /** The events of records that were emitted before, for a late subscriber; `continues` as in a commit. Changes nothing here. */
+  /** The events of records that were emitted before, for a late subscriber; `continues` as in a commit. Does not change this projector. */
   replay(records: readonly JournalRecord[], continues: boolean): readonly AgentEvent[] {
     return new EventProjector(this.#options).project({ ...replayOf(records), continues });
   }
@@ -114,7 +114,7 @@ export class EventProjector {
     }
   }
 
-  /** What the rare events say alike; those of each token are written out, as a spread costs more. */
+  /** The members shared by rare events; those of each token are written out, because a spread costs more. */
   #place() {
     return {
       taskId: this.#taskId,
@@ -125,7 +125,7 @@ export class EventProjector {
     };
   }
 
-  /** The events of the open model call for a new subscriber. */
+  /** The event with the text of the open model call, for a new subscriber. */
   openText(): AgentEvent | undefined {
     return this.#shown.isEmpty ? undefined : this.#textEvent(this.#shown.toString(), false);
   }
@@ -190,7 +190,7 @@ export class EventProjector {
     };
   }
 
-  /** The text so far is void: the next piece replaces it. */
+  /** Discards the text so far: the next delta replaces it. */
   #discard(reason: string | undefined): AgentEvent {
     const discarded: AgentEvent = {
       kind: 'internal:llm-attempt-discarded',
@@ -209,9 +209,9 @@ export class EventProjector {
 }
 
 /**
- * The events of one record, in order: a pure projection, the same for a live turn, a resumed one and a replay. Only the
- * artifact of `llm.done` depends on what was streamed: after deltas what is missing of the text,
- * mostly nothing; where there were none, or they are not its beginning, the whole text.
+ * The events of one record, in order: a pure projection, the same for live turns, resumed turns and replays. Only the
+ * artifact of `llm.done` depends on the emitted deltas: if they are a prefix of the text, it has the rest,
+ * usually empty; otherwise the whole text.
  */
 export function eventsOf(
   before: LoopState | undefined,
@@ -231,16 +231,16 @@ export function eventsOf(
 
 const piecesBetweenJoins = 256;
 
-/** A flat string and where it begins in the text. */
+/** A flat string and its offset in the text. */
 interface Block {
   readonly from: number;
   readonly text: string;
 }
 
-/** The block that was made last, by whichever text. */
+/** The block created last, by any text. */
 let newest: WeakRef<Block> | undefined;
 
-/** The events of a turn and its store write down the same answer, piece by piece at the same time: they share its blocks. */
+/** A turn's events and its store accumulate the same answer in parallel: they share its blocks. */
 function blockOf(from: number, text: string): Block {
   const known = newest?.deref();
   if (known !== undefined && known.from === from && known.text === text) return known;
@@ -250,13 +250,13 @@ function blockOf(from: number, text: string): Block {
 }
 
 /**
- * A string that grows by pieces, in memory proportional to its length: at most 255 pieces are kept as they came, all before them in flat
- * blocks. Adding with `+=` would keep every piece, and some 50 bytes beside each, until the string is read; reading a part
- * of such a string would copy the whole text, once for each part that its reader keeps.
+ * A growing string in memory proportional to its length: at most 255 chunks are kept as they came, all earlier ones in flat
+ * blocks. With `+=` V8 would keep every chunk, and about 50 bytes for each, until the string is read; reading a slice
+ * would flatten the whole text, once for each slice that its reader keeps.
  */
 export class GrowingText {
   #blocks: Block[] = [];
-  /** Characters in the blocks. */
+  /** The number of characters in the blocks. */
   #joined = 0;
   #pieces: string[] = [];
   #length = 0;
@@ -265,12 +265,12 @@ export class GrowingText {
     return this.#length === 0;
   }
 
-  /** In UTF-16 units, as of a string. */
+  /** In UTF-16 units, as a string's length. */
   get length(): number {
     return this.#length;
   }
 
-  /** Pieces that are empty count as none. */
+  /** Ignores empty chunks. */
   add(piece: string): void {
     if (piece === '') return;
     this.#pieces.push(piece);
@@ -289,7 +289,7 @@ export class GrowingText {
     this.#length = 0;
   }
 
-  /** The text between two offsets. Costs what it reads, not the whole text, where it reads near the end. */
+  /** The text between two offsets. Near the end the cost depends on the slice, not on the whole text. */
   slice(from: number, to: number = this.#length): string {
     const parts: string[] = [];
     let begin = this.#length;

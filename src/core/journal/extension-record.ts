@@ -9,7 +9,7 @@ export interface AgentChanged {
   /** The id of the agent from here on. */
   readonly to: string;
   readonly reason: 'current' | 'named' | 'route' | 'hand_off' | 'sequence';
-  /** The call that handed the turn over. */
+  /** The call that handed the turn off. */
   readonly callId?: string;
   /** Added to the history as a user-role message whose `name` is `from`. */
   readonly note?: string;
@@ -24,7 +24,7 @@ export interface TurnOverrides extends CallSettings {
   readonly maxIterations?: number;
 }
 
-/** What a turn ends with. */
+/** The final text, value and reason of a turn. */
 export interface Finish {
   /** Default: the text of the last response. */
   readonly text?: string;
@@ -34,73 +34,73 @@ export interface Finish {
   readonly reason?: string;
 }
 
-/** What an extension may do to the course of a turn: a closed set that the core knows how to fold. */
+/** An extension's changes to the course of a turn: a closed set that the core folds. */
 export interface Effects {
-  /** Appended to the history; after the last response they make the turn continue. */
+  /** Appended to the history; after the last response they continue the turn. */
   readonly messages?: readonly Message[];
-  /** Replaces the messages that the caller gave. Only before the first iteration. */
+  /** Replaces the caller's messages. Only before the first iteration. */
   readonly given?: readonly Message[];
-  /** How many of `given` are of earlier turns of the context; they come first. Default: as before. */
+  /** How many of `given`, from the first on, belong to earlier turns of the context. Default: unchanged. */
   readonly earlier?: number;
-  /** How long the turn waited for others of its context, from its start on, in milliseconds: that does not count as time of the turn. */
+  /** How long the turn waited for other turns of its context, since its start, in milliseconds; excluded from the turn's duration. */
   readonly waitedMs?: number;
-  /** Contents of tool results of the last iteration, by call id, in place of what the tools gave. */
+  /** Contents of tool results of the last iteration, by call id, replacing those of the tools. */
   readonly results?: Readonly<Record<string, Content>>;
   /** For all later model calls. */
   readonly settings?: TurnOverrides;
-  /** Tools that later model calls are offered or not, by name. */
+  /** Names of tools that later model calls are offered or no longer offered. */
   readonly tools?: { readonly add?: readonly string[]; readonly remove?: readonly string[] };
   /** The turn ends once every call has its result. */
   readonly finish?: Finish;
-  /** Runs the turn once every call has its result: `agent.changed` follows. Of several the first counts. */
+  /** The agent that runs the turn once every call has its result: `agent.changed` follows. The first of several counts. */
   readonly agent?: AgentChoice;
-  /** Of model calls of the extension's own, and of its child turns. */
+  /** Usage of the extension's own model calls and of its child turns. */
   readonly usage?: Usage;
   /** The part of `usage` that other agents used, by agent and model. */
   readonly usageBy?: readonly AgentUsage[];
 }
 
-/** The points at which an extension decides something between two steps; each comes once in an iteration. */
+/** The hooks that decide between two steps; each is called once per iteration. */
 export type DecisionPoint = 'beforeTurn' | 'afterIteration' | 'beforeFinish';
 
 /** The hooks whose changes are recorded. */
 export type RecordedHook = DecisionPoint | 'prepareIteration' | 'afterLLMCall' | 'afterToolCall' | 'afterTurn';
 
-/** The hooks that decide about a call before it is made: they leave a record only of what their child turns used. */
+/** The hooks that decide about a call before it is made: only the usage of their child turns is recorded. */
 export type CallHook = 'beforeLLMCall' | 'beforeToolCall' | 'approveToolCall';
 
-/** An event of an extension, as a hook gives it and its record keeps it. */
+/** An event of an extension, as returned by a hook and stored in its record. */
 export interface EmittedEvent {
-  /** Letters, digits, `-`, `_` and `.`, at most 100. Its kind is `internal:x.<extension>.<name>`; without a name `internal:x.<extension>`. */
+  /** Letters, digits, `-`, `_` and `.`, at most 100. The event kind is `internal:x.<extension>.<name>`; without a name `internal:x.<extension>`. */
   readonly name?: string;
   /** JSON. */
   readonly payload?: unknown;
-  /** One line for people, at most 200 characters: the timeline of the command line shows it. Default: the event is not in the timeline. */
+  /** One line for people, at most 200 characters, for the timeline of the command line. Default: the event is not in the timeline. */
   readonly label?: string;
 }
 
 /** A decision of an extension, or of a command such as steering (`x.steer`). `data` is opaque to the core. */
 export interface ExtensionRecord {
   readonly type: `x.${string}`;
-  /** What it changes in the turn. */
+  /** Its changes to the turn. */
   readonly effects?: Effects;
-  /** JSON of the extension, which it gets back on resume. */
+  /** JSON of the extension, returned to it on resume. */
   readonly data?: unknown;
-  /** Which hook it comes from; on resume a `DecisionPoint` is not asked again for the same iteration. Absent for commands. */
+  /** The hook that returned it; on resume a `DecisionPoint` is not called again for the same iteration. Absent for commands. */
   readonly hook?: RecordedHook | CallHook;
-  /** Of a `CallHook`: its child turn that used `effects.usage`, as `<iteration>.<name>`, the end of that turn's task id. Each has its own record. */
+  /** For a `CallHook`: its child turn with the usage `effects.usage`, as `<iteration>.<name>`, the end of that turn's task id. One record per child turn. */
   readonly branch?: string;
-  /** The call that `beforeToolCall` or `approveToolCall` was asked about. */
+  /** The call that `beforeToolCall` or `approveToolCall` was called for. */
   readonly callId?: string;
-  /** What subscribers are shown, in order. */
+  /** Emitted to subscribers, in order. */
   readonly events?: readonly EmittedEvent[];
-  /** Written by version 0.1 in place of `events`: one event, its members beside its `kind`. Read it with `eventsIn`. */
+  /** Written by version 0.1 instead of `events`: one event, its members beside its `kind`. Read it with `eventsIn`. */
   readonly event?: Readonly<Record<string, unknown>>;
-  /** The id of the command that this answers, so that it is not followed twice. */
+  /** The id of the command that this record applies, so that it is applied once. */
   readonly command?: string;
 }
 
-/** The events of a record, also of one that version 0.1 wrote. */
+/** The events of a record, including records of version 0.1. */
 export function eventsIn({ events, event }: ExtensionRecord): readonly EmittedEvent[] {
   if (events || !event) return events ?? [];
   const { kind: _, ...payload } = event;
@@ -108,8 +108,8 @@ export function eventsIn({ events, event }: ExtensionRecord): readonly EmittedEv
 }
 
 /**
- * The usage of the model call that a process aborted when it shut down. It has no recorded answer, and the process that resumes the turn repeats it; after it that
- * process writes nothing.
+ * The usage of the model call that a process aborted at its shutdown. Its answer is not recorded; the process that resumes the turn repeats the call.
+ * The aborting process writes nothing after this record.
  */
 export function leftCall(usage: Usage): ExtensionRecord {
   return { type: 'x.shutdown', effects: { usage } };

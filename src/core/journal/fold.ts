@@ -55,18 +55,18 @@ import {
 
 const noneClosed: readonly PendingToolCall[] = [];
 
-/** The time until now does not count as time of the turn. */
+/** The suspended time does not count towards the duration of the turn. */
 function endSuspension(draft: Draft, at: number): void {
   if (draft.suspendedAt !== undefined) draft.suspendedMs += at - draft.suspendedAt;
   draft.suspendedAt = undefined;
 }
 
 export function resume(draft: Draft, { trace, at, seq, queued }: Stamped<TurnResumed>): void {
-  // A retry gets further than the turn that it continues; a turn with another before it cannot get any further.
+  // Copied records of a retry are progress; a turn that is queued in its context cannot make any.
   if (!queued && seq > (draft.turn.copied ?? 0)) draft.resumes++;
   draft.outcome = undefined;
   endSuspension(draft, at);
-  // Whoever takes the turn over waits as long as its owner would have.
+  // A new owner continues the wait of the previous one.
   if (draft.hold?.until === undefined) draft.hold = undefined;
   else draft.suspendedAt = at;
   draft.trace = trace;
@@ -148,7 +148,7 @@ export function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): vo
   draft.phase = 'closed';
 }
 
-/** What extensions changed for the agent before is undone, but for what they recorded. */
+/** Undoes the extensions' changes for the previous agent, except their `data`. */
 export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChanged): void {
   const { data, decided, branches } = draft.changes;
   const { beforeTurn: _, ...others } = decided;
@@ -168,7 +168,7 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
   draft.resumes = 0;
 }
 
-/** A tool that asks has ended that attempt; a call in doubt stays in doubt until it is answered. */
+/** A question ends the attempt of its tool; a call in doubt stays in doubt until it is answered. */
 export function ask(draft: Draft, record: Stamped<TurnAsked>): void {
   const pending = openCall(draft, record, record.question.callId);
   const question = withChild(record.question, draft);
@@ -189,7 +189,7 @@ function keptOf(kept: unknown): { readonly kept?: unknown } {
   return kept === undefined ? {} : { kept };
 }
 
-/** A suspended turn keeps waiting while questions are open, though it can be resumed with the answers so far. */
+/** A suspended turn stays suspended while questions are open, but can be resumed with the answers so far. */
 export function answer(draft: Draft, record: Stamped<TurnAnswered>): void {
   const pending = openCall(draft, record, record.callId);
   const { question, attempts, kept, ...rest } = pending;
@@ -227,7 +227,7 @@ export function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
   noteCommand(draft, record.command);
 }
 
-/** A copied record is of a child turn of another task: a hook that is asked again here starts its own. */
+/** A copied record is about a child turn of another task: the same hook here starts its own. */
 function noteBranch(draft: Draft, { branch, effects, seq }: Stamped<ExtensionRecord>): void {
   if (branch === undefined || !effects?.usageBy || seq <= (draft.turn.copied ?? 0)) return;
   const { branches } = draft.changes;
@@ -288,7 +288,7 @@ export function poison(record: TurnRecord & { readonly seq: number }, why: strin
   );
 }
 
-/** Folds what an extension did into a state: the only ways in which one can change the course of a turn. */
+/** Folds the effects of an extension: its only ways to change the course of a turn. */
 function applyEffects(draft: Draft, effects: Effects): void {
   const { messages = [], given, earlier, waitedMs = 0, results, settings, tools, finish, agent } = effects;
   if (given) replaceGiven(draft, given, earlier);
@@ -302,11 +302,11 @@ function applyEffects(draft: Draft, effects: Effects): void {
   addUsage(draft, effects);
 }
 
-/** Counts model calls of the agent that runs the turn. */
+/** Adds usage of model calls of the current agent. */
 function addOwnUsage(draft: Draft, usage: Usage, model?: string): void {
   const { agentId, ownUsage } = draft;
   const [first] = ownUsage;
-  // Mostly one agent with one model: this is the hot path.
+  // Usually one agent with one model: this is the hot path.
   const isSame = first === undefined || (first.agentId === agentId && first.model === model);
   if (ownUsage.length <= 1 && isSame) {
     const sum = sumOfUsage(first?.usage ?? noUsage, usage);
@@ -316,7 +316,7 @@ function addOwnUsage(draft: Draft, usage: Usage, model?: string): void {
   }
 }
 
-/** Counts what a record says of model calls of a tool or an extension, and of their child turns. */
+/** Adds recorded usage of model calls of a tool or an extension, and of their child turns. */
 function addUsage(
   draft: Draft,
   { usage, usageBy = [] }: { readonly usage?: Usage; readonly usageBy?: readonly AgentUsage[] },
@@ -327,7 +327,7 @@ function addUsage(
   if (usageBy.length === 0 || own.totalTokens > 0) addOwnUsage(draft, own);
 }
 
-/** Messages that come while calls are open enter the history after their results; after the last response the turn continues. */
+/** Messages that arrive while calls are open enter the history after the results; after the last response they continue the turn. */
 function addMessages(draft: Draft, messages: readonly Message[]): void {
   if (draft.phase === 'tools') {
     draft.told = [...draft.told, ...messages];
@@ -349,7 +349,7 @@ function replaceGiven(draft: Draft, given: readonly Message[], earlier = draft.t
   draft.segment = { ...draft.segment, messages: draft.history.length };
 }
 
-/** The results of the last batch stand at the end of the history, in call order. */
+/** The results of the last batch are at the end of the history, in call order. */
 function replaceResults(draft: Draft, results: NonNullable<Effects['results']>): void {
   const replacements = new Map<number, Message>();
   for (const { callId, call, result } of draft.closedCalls) {

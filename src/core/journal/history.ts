@@ -1,13 +1,13 @@
 import { type Message, Pairing } from '../contracts/messages.ts';
 
 /**
- * An append-only list of messages with cheap versions: appending gives a new `History` that shares the array of the old
- * one, and each version sees its own prefix. O(1) an append while only the newest version is appended to; an append to an
+ * An append-only array of messages with cheap versions: `append` returns a new `History` that shares the array of the old
+ * one, and each version reads its own prefix. An append to the newest version is O(1); an append to an
  * older one copies its prefix first.
  */
 export class History implements Iterable<Message> {
   readonly length: number;
-  /** Whether a system or developer message is among them. */
+  /** Whether it contains a system or developer message. */
   readonly hasInstructions: boolean;
   readonly #log: Message[];
   readonly #index: LogIndex;
@@ -19,7 +19,7 @@ export class History implements Iterable<Message> {
     this.hasInstructions = hasInstructions;
   }
 
-  /** `at`: when the messages came, in milliseconds since 1970. */
+  /** `at`: when the messages arrived, in milliseconds since 1970. */
   static of(messages: readonly Message[], at = 0): History {
     return History.#of([...messages], new Array<number>(messages.length).fill(at));
   }
@@ -28,7 +28,7 @@ export class History implements Iterable<Message> {
     return new History(log, { calls: undefined, pairing: undefined, times }, log.some(isInstruction));
   }
 
-  /** `at`: when the message came, in milliseconds since 1970. */
+  /** `at`: when the message arrived, in milliseconds since 1970. */
   append(message: Message, at = 0): History {
     const isNewest = this.#log.length === this.length;
     const log = isNewest ? this.#log : this.#log.slice(0, this.length);
@@ -40,19 +40,19 @@ export class History implements Iterable<Message> {
     return new History(log, index, this.hasInstructions || isInstruction(message));
   }
 
-  /** A version with other messages at some places: O(n). */
+  /** A version with some messages replaced: O(n). */
   with(replacements: ReadonlyMap<number, Message>): History {
     const log = this.toArray().map((message, index) => replacements.get(index) ?? message);
     return History.#of(log, this.#index.times.slice(0, this.length));
   }
 
-  /** Whether a tool call with that id is among its messages. Each message is looked at once for all versions. */
+  /** Whether a message contains a tool call with that id. Each message is scanned once for all versions. */
   hasCall(id: string): boolean {
     this.#index.calls ??= new CallIndex(this.#log);
     return this.#index.calls.placeOf(id) < this.length;
   }
 
-  /** True if each call is followed by its results, and each result has its call. False may also mean: not known for this version. */
+  /** True if each call is followed by its results, and each result has its call. False may also mean: unknown for this version. */
   get isPaired(): boolean {
     this.#index.pairing ??= new Pairing(this.#log);
     return this.#index.pairing.isWhole(this.length);
@@ -63,7 +63,7 @@ export class History implements Iterable<Message> {
     return index < this.length ? this.#log[index] : undefined;
   }
 
-  /** When the message at that index came, in milliseconds since 1970; `undefined` where there is none. */
+  /** When the message at that index arrived, in milliseconds since 1970; `undefined` beyond the end. */
   timeAt(index: number): number | undefined {
     return index < this.length ? this.#index.times[index] : undefined;
   }
@@ -79,15 +79,15 @@ export class History implements Iterable<Message> {
   }
 }
 
-/** What all versions of a log know of its messages. The indexes are made when they are asked first. */
+/** Indexes of a log that all its versions share; created on first use. */
 interface LogIndex {
   calls: CallIndex | undefined;
   pairing: Pairing | undefined;
-  /** When each message came, in milliseconds since 1970. */
+  /** When each message arrived, in milliseconds since 1970. */
   readonly times: number[];
 }
 
-/** Where the ids of tool calls stand first in a log that grows. */
+/** The first positions of tool call ids in a growing log. */
 class CallIndex {
   readonly #log: readonly Message[];
   readonly #places = new Map<string, number>();
@@ -97,7 +97,7 @@ class CallIndex {
     this.#log = log;
   }
 
-  /** The length of the history if no message has such a call. */
+  /** The position of the message with the call; the length of the log if there is none. */
   placeOf(id: string): number {
     for (; this.#seen < this.#log.length; this.#seen++) {
       const message = this.#log[this.#seen];
@@ -119,19 +119,19 @@ interface Change<T> {
 }
 
 /**
- * An array of fixed length with cheap versions: `with` gives a new version in O(1), and this one keeps its elements. The newest version holds
- * them all; an older one holds what was changed first since then, and the version with that change. So the versions just before the newest
- * are read nearly as fast, and old ones cost a step for each change since.
+ * An array of fixed length with cheap versions: `with` returns a new version in O(1), and this one keeps its elements. The newest version holds
+ * all elements; an older version holds its first later change, and a reference to the version with that change. So recent versions
+ * are read nearly as fast, and old ones cost a step per change since.
  */
 export class PersistentArray<T> {
-  // Declared only: a member that is defined is written twice.
+  // Declared only: a defined member is written twice.
   declare readonly length: number;
-  /** Of the newest version. */
+  /** Set in the newest version only. */
   declare private elements: T[] | undefined;
   declare private change: Change<T> | undefined;
   declare private copy: readonly T[] | undefined;
 
-  /** Takes the array over. */
+  /** Takes ownership of the array. */
   constructor(elements: T[]) {
     this.length = elements.length;
     this.elements = elements;
@@ -149,7 +149,7 @@ export class PersistentArray<T> {
     return version.elements?.[index];
   }
 
-  /** A version with another element at `index`. Of a version that has a newer one already: O(length). */
+  /** A version with another element at `index`. O(length) if this version has a newer one already. */
   with(index: number, element: T): PersistentArray<T> {
     const elements = this.elements ?? [...this.list];
     const newer = new PersistentArray(elements);
@@ -161,7 +161,7 @@ export class PersistentArray<T> {
     return newer;
   }
 
-  /** All elements, as an array that does not change. Copied once for a version. */
+  /** All elements, as an immutable array. Copied once per version. */
   get list(): readonly T[] {
     this.copy ??= this.#copied();
     return this.copy;
@@ -181,8 +181,8 @@ export class PersistentArray<T> {
 }
 
 /**
- * The ids of the commands that a turn has followed, in order: append-only, with cheap versions that share one map, each of which sees
- * its own prefix. O(1) an append to the newest version; an append to an older one copies its prefix first.
+ * The ids of the commands that a turn has applied, in order: append-only, with cheap versions that share one map, each of which reads
+ * its own prefix. An append to the newest version is O(1); an append to an older one copies its prefix first.
  */
 export class CommandIds {
   /** No commands. */
@@ -195,7 +195,7 @@ export class CommandIds {
     this.length = length;
   }
 
-  /** An id that is there already changes nothing. */
+  /** Appending a known id changes nothing. */
   append(id: string): CommandIds {
     if (this.has(id)) return this;
     const isNewest = this.length > 0 && this.#places.size === this.length;
@@ -204,7 +204,7 @@ export class CommandIds {
     return new CommandIds(places, this.length + 1);
   }
 
-  /** Whether the turn has followed this command. */
+  /** Whether the turn has applied this command. */
   has(id: string): boolean {
     return (this.#places.get(id) ?? this.length) < this.length;
   }

@@ -1,4 +1,4 @@
-// The records of a turn, the state that they fold to, and the events that they are shown as. Other rooms import from here only.
+// The records of a turn, their fold (the state), and their projection (the events). Other rooms import from here only.
 export { callSettings, changedOptions, copySettings, iterationsBefore, maxIterationsOf } from './call-settings.ts';
 export { checkRecord } from './check-record.ts';
 export {

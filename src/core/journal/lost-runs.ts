@@ -11,16 +11,16 @@ import {
 } from './records.ts';
 import type { LoopState } from './state.ts';
 
-/** A span that the journal tells of, and that may be missing where traces are kept. */
+/** A span that the journal implies and that may be missing in the tracing backend. */
 export type LostSpan = {
   readonly spanId: string;
-  /** Absent for one at the top of its trace. */
+  /** Absent for the root span of its trace. */
   readonly parentSpanId?: string | undefined;
-  /** The agent that ran the turn then. */
+  /** The agent that ran the turn at that time. */
   readonly agentId: string;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
-  /** Absent: it was open when the process was lost. */
+  /** Absent if it was open when the process was lost. */
   endedAt?: number;
 } & (
   | { readonly kind: 'turn'; readonly agentName: string; end?: LoopState }
@@ -45,26 +45,26 @@ type Lost<K extends LostSpan['kind']> = Extract<LostSpan, { kind: K }>;
 /** One run of a turn, with the spans that may be missing, parents first. */
 export interface LostRun {
   readonly trace: TraceLink;
-  /** When the process was last seen alive that was lost with its spans: the end of what was open. Milliseconds since 1970. */
+  /** When the lost process was last seen alive: the end time of open spans. Milliseconds since 1970. */
   readonly lostAt: number;
   readonly spans: readonly LostSpan[];
 }
 
-/** What has become of the runs of a turn before the one that takes it over. */
+/** The runs of a turn before the one that takes it over. */
 export interface EarlierRuns {
-  /** Whose spans may be missing, the oldest first. */
+  /** The runs whose spans may be missing, the oldest first. */
   readonly lost: readonly LostRun[];
-  /** Where the last one was lost: when it was last seen alive. Milliseconds since 1970. */
+  /** When the last run was last seen alive, if it was lost. Milliseconds since 1970. */
   readonly lostAt?: number;
 }
 
-/** SDKs keep spans that have ended for 5 seconds, and an export takes a while: what ended before that is where it belongs. */
+/** SDKs buffer ended spans for 5 seconds, and an export takes time: spans that ended earlier than this are exported. */
 export const exportedAfterMs = 10_000;
 
 /**
- * Finds the runs of a turn whose process was lost, and the spans of them that may never have been exported: those that were open, and those that
- * ended less than 10 s before the process was last seen alive, also in runs before it that ended in order. A run whose spans were written by one
- * that was lost itself soon after is among them again. `abandonedAt` is that of the lease; for a child turn whose lease was given back, when
+ * Finds the runs of a turn whose process was lost, with the spans that may never have been exported: those that were open, and those that
+ * ended less than 10 s before the process was last seen alive, also in preceding runs that ended normally. If the run that restored a run's spans
+ * was itself lost soon after, they are restored again. `abandonedAt` is that of the lease; for a child turn whose lease was released, when
  * the process of its parent turn was last seen alive.
  */
 export function earlierRuns({ steps, after }: Commit, abandonedAt: number | null | undefined): EarlierRuns {
@@ -84,10 +84,10 @@ export function earlierRuns({ steps, after }: Commit, abandonedAt: number | null
       );
       if (spans.length > 0) lost.unshift({ trace, lostAt, spans });
     }
-    // What this run wrote of the one before it is there, unless it was lost itself before that was exported.
+    // The spans that this run restored for the previous one are exported, unless it was lost before that.
     const wasExported = lostAt === undefined || first.at + exportedAfterMs <= lostAt;
     const before = first.type === 'turn.resumed' ? first.lostAt : undefined;
-    // One that ended in order may have had its spans in the process that was lost then.
+    // A run that ended normally may have buffered its spans in the process that was lost then.
     if (before !== undefined || lostAt === undefined) {
       next = { lostAt: before, traced: trace !== undefined && wasExported };
     }
@@ -95,14 +95,14 @@ export function earlierRuns({ steps, after }: Commit, abandonedAt: number | null
   return lastSeen === undefined ? { lost } : { lost, lostAt: lastSeen };
 }
 
-/** What a run knows of the one before it. */
+/** What a run tells about the previous one. */
 interface Seen {
   readonly lostAt: number | undefined;
-  /** Whether it has written the spans of the one before it. */
+  /** Whether it has restored the spans of the previous one. */
   readonly traced: boolean;
 }
 
-/** The steps of each run, without those that a fork has of another turn. */
+/** The steps of each run, without those that a fork copied from another turn. */
 function runsOf(steps: readonly Step[]): readonly (readonly Step[])[] {
   const first = steps[0]?.record;
   const copied = first?.type === 'turn.started' ? (first.forkedFrom?.records ?? 0) : 0;
@@ -115,7 +115,7 @@ function runsOf(steps: readonly Step[]): readonly (readonly Step[])[] {
   return runs;
 }
 
-/** Child turns that calls among these spans ran as, each with when the process of its call was last seen alive. */
+/** The child turns of calls among these spans, each with the time at which the process of its call was last seen alive. */
 export function calledChildren(lost: readonly LostRun[]): ReadonlyMap<string, number> {
   const children = new Map<string, number>();
   for (const { spans, lostAt } of lost) {
@@ -126,26 +126,26 @@ export function calledChildren(lost: readonly LostRun[]): ReadonlyMap<string, nu
   return children;
 }
 
-/** Whether the last run of a turn ended, or suspended the turn, by itself: nobody finds it lost then. */
+/** Whether the last run of a turn ended, or suspended the turn, by itself, and so is not lost. */
 export function endedInOrder({ steps, after }: Commit): boolean {
   return endOf(runsOf(steps).at(-1) ?? [], after) !== undefined;
 }
 
-/** When the last owner was last seen alive, where it was lost. */
+/** When the last owner was last seen alive, if it was lost. */
 function seenAt(run: readonly Step[], after: LoopState, abandonedAt: number | null | undefined): number | undefined {
   if (run.length === 0 || abandonedAt === null) return undefined;
   if (abandonedAt === undefined && after.outcome) return undefined;
   return Math.max(ownOf(run).at(-1)?.record.at ?? 0, abandonedAt ?? 0);
 }
 
-/** What the owner of a run wrote. Others may have answered questions after it, or cancelled the turn. */
+/** The records that the owner of a run wrote. Other processes may have added answers or a cancel after it. */
 function ownOf(run: readonly Step[]): readonly Step[] {
   const [first, second] = run;
   const epoch = first?.record.type === 'turn.started' ? second?.record.epoch : first?.record.epoch;
   return run.filter(({ record }, index) => index === 0 || record.epoch === epoch);
 }
 
-/** The state after the record with which its owner ended a run, where there is one. `after` is the state after the run. */
+/** The state after the record with which its owner ended a run, if any. `after` is the state after the run. */
 function endOf(run: readonly Step[], after: LoopState): LoopState | undefined {
   const last = ownOf(run).length - 1;
   const record = run[last]?.record;
@@ -163,11 +163,11 @@ function spansOf(run: readonly Step[], trace: TraceLink, after: LoopState): read
   return spans.all;
 }
 
-/** Follows the records of a run as its process went through them. */
+/** Reconstructs the spans of a run from its records. */
 class RunSpans {
   readonly all: LostSpan[] = [];
   readonly #trace: TraceLink;
-  /** How many spans of a name are below a span. */
+  /** The number of children by name, per span. */
   readonly #counts = new Map<string, number>();
   #turn: Lost<'turn'> | undefined;
   #execute: Lost<'execute'> | undefined;

@@ -31,15 +31,15 @@ import type { LoopState } from './state.ts';
 import { type Deadline, whenReady } from './store-answer.ts';
 
 /**
- * Watches a turn from any process: the records so far in one commit, then each new record and delta. Completes after a
+ * Watches a turn from any process: emits the records so far in one commit, then each new record and delta. Completes after a
  * terminal record, and after a suspension. Errors as the store's `read` and `follow` do. Unsubscribing stops following and
- * leaves the turn alone.
+ * does not affect the turn.
  */
 export function observeTurn(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
   return observedAlone(store, taskId, { deadline, isOver: ({ outcome }) => outcome !== undefined });
 }
 
-/** As `observeTurn`, but a suspension does not end it: later records follow once the turn is resumed. */
+/** As `observeTurn`, but does not complete at a suspension: later records follow once the turn is resumed. */
 export function observeTask(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
   return observedAlone(store, taskId, { deadline, isOver: ({ isComplete }) => isComplete });
 }
@@ -76,7 +76,7 @@ function signalsOf(start: LoopState, isOver: Watch['isOver']) {
   });
 }
 
-/** What a follower sees of a delta. */
+/** The signal of a delta. */
 function deltaSignal(delta: Extract<FollowSignal, { type: 'delta' }>['delta'], state: LoopState): Signal {
   if (delta.type === 'llm') return delta.chunk;
   const { callId, update } = delta;
@@ -86,14 +86,14 @@ function deltaSignal(delta: Extract<FollowSignal, { type: 'delta' }>['delta'], s
 
 interface ObserveTreeOptions {
   readonly deadline: Deadline;
-  /** Child turns whose call has its result at or before this record are not shown. */
+  /** Child turns whose call has its result at or before this record are omitted. */
   readonly known: number;
 }
 
 /**
  * As `observeTurn`, with the events of the child turns that its intents name, at any depth, as `sub-agent` signals. A child turn that has
  * ended is replayed before the result of its call, unless that result is at or before record `known`; an open one is replayed and
- * followed. One that does not exist yet is waited for until its call has a result. Errors also as the reads of the child turns do.
+ * followed. If a child turn does not exist yet, waits for it until its call has a result. Errors also as the reads of the child turns do.
  *
  * Memory: the fold of the turn and of each open child turn. Unsubscribing stops all follows.
  */
@@ -106,7 +106,7 @@ export function observeTree(
 }
 
 /**
- * As `observeTask`, with the events of child turns that are open, as `observeTree` emits them. The first signal is the commit of all records so
+ * As `observeTask`, with the events of open child turns, as `observeTree` emits them. The first signal is the commit of all records so
  * far.
  */
 export function observeTaskTree(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
@@ -129,13 +129,13 @@ interface Watch extends ObserveTreeOptions {
   /** The records so far. */
   readonly records$: Observable<readonly JournalRecord[]>;
   readonly isOver: (state: LoopState) => boolean;
-  /** Emits where the records that there are then are the last to be shown. */
+  /** Emits when the records that exist at that moment are the last to emit. */
   readonly finish$: Observable<void>;
 }
 
-/** A child turn that is followed. */
+/** A followed child turn. */
 interface OpenChild {
-  /** Shows the records that there are, and completes. Once it has, so has `over$`. */
+  /** Emits the remaining records, and completes. `over$` has completed by then. */
   readonly finish$: Subject<void>;
   readonly over$: Subject<never>;
 }
@@ -154,7 +154,7 @@ function watched(watch: Watch): Observable<Signal> {
   });
 }
 
-/** The records so far, with what the child turns did whose calls have a result; of a turn that is over, all child turns. */
+/** The records so far, with the events of child turns whose calls have a result; if the turn is over, of all child turns. */
 function replayed(watch: Watch, past: Commit): Observable<Signal> {
   const { steps, after } = past;
   const over = watch.isOver(after);
@@ -179,11 +179,11 @@ function replayed(watch: Watch, past: Commit): Observable<Signal> {
   return concat(...parts);
 }
 
-/** What happens after the records so far. */
+/** The signals after the records so far. */
 function followed(watch: Watch, start: LoopState, children: Children): Observable<Signal> {
   const { store, taskId, deadline, isOver, finish$ } = watch;
   let state = start;
-  /** The last record that came; those before it may still wait for a child turn. */
+  /** The seq of the last received record; earlier records may still wait for a child turn. */
   let { seq } = start;
   const rest$ = defer(() => whenReady(() => store.read(taskId, { from: seq + 1 }), deadline)).pipe(
     mergeMap((records) => records.map((record): FollowSignal => ({ type: 'record', record }))),
@@ -228,7 +228,7 @@ class Children {
     this.#watch = watch;
   }
 
-  /** Begins to show a child turn that is not shown yet. Emits nothing. */
+  /** Starts to follow a child turn, once. Emits nothing. */
   start(link: CallOfChild | undefined): Observable<never> {
     return defer(() => {
       if (!link || this.#open.has(link.child.taskId)) return EMPTY;
@@ -243,7 +243,7 @@ class Children {
     });
   }
 
-  /** Completes once all that is in the journals of these child turns is shown. */
+  /** Completes once all records of these child turns are emitted. */
   finish(links: readonly CallOfChild[]): Observable<never> {
     return concat(
       ...links.map(({ child: { taskId } }) =>
@@ -283,7 +283,7 @@ function openCalls(state: LoopState): readonly CallOfChild[] {
   return open.flatMap(({ callId }) => childOfCall(state, callId) ?? []);
 }
 
-/** What a child turn and those below it emit, with the way to them. */
+/** The signals of a child turn and its descendants, with the path to them. */
 function childSignals(
   { store, deadline }: Watch,
   { callId, child }: CallOfChild,
@@ -307,7 +307,7 @@ function childSignals(
   });
 }
 
-/** The records of a child turn once it exists; nothing where it does not exist by the time it is to finish. */
+/** The records of a child turn once it exists; empty if it does not exist when it is to finish. */
 function existing({ store, taskId, deadline, finish$ }: Omit<Watch, 'known' | 'records$' | 'isOver'>) {
   const read$ = whenReady(() => store.read(taskId), deadline);
   const delay = (error: unknown, count: number) => {
@@ -324,7 +324,7 @@ function pause(clock: Clock, ms: number): Observable<void> {
   return new Observable((to) => clock.schedule(ms, () => to.next()));
 }
 
-/** A child turn that was deleted is over. */
+/** A deleted child turn is over. */
 function nothingWhereMissing(error: unknown): Observable<never> {
   if (isMissing(error)) return EMPTY;
   throw error;

@@ -31,16 +31,16 @@ import type {
 } from './records.ts';
 import { activeAt, durationAt, type LoopState, openCallOf } from './state.ts';
 
-/** What the events of a record depend on besides the records before it. */
+/** Inputs for the events of a record besides the preceding records. */
 export interface ProjectionOptions {
   /** Whether the turn has a store, so that its records are checkpoints. */
   readonly checkpoints: boolean;
-  /** The text of the open attempt that readers have seen as deltas; `''` where none. */
+  /** The emitted text of the open attempt; `''` if none. */
   readonly shown: string;
-  /** False for a record of a suspended turn that is not the last: the turn went on after it. */
+  /** False for a suspension that is not the last record: the turn continued after it. */
   readonly last: boolean;
   /**
-   * Writes the events, where one is there for all records of a turn.
+   * The projection that writes the events, if one is shared by all records of a turn.
    * @internal
    */
   readonly to?: Projection | undefined;
@@ -54,17 +54,17 @@ function responseOf({ message, finishReason, usage, model }: LlmDone): Iteration
 
 type SharedMembers = 'taskId' | 'contextId' | 'agentId' | 'timestamp' | 'cursor';
 
-/** An event without what all events of a record say. */
+/** An event without the members that all events of a record share. */
 type OwnMembers<E extends AgentEvent = AgentEvent> = E extends AgentEvent ? Omit<E, SharedMembers> : never;
 
 type Unplaced<E extends AgentEvent = AgentEvent> = E extends AgentEvent
   ? { -readonly [Name in keyof E]: E[Name] }
   : never;
 
-/** Of a record without events; never written to. */
+/** For a record without events; never mutated. */
 const noEvents: AgentEvent[] = [];
 
-/** Writes the events of one record after another, numbering their cursors. */
+/** Writes the events of consecutive records, numbering their cursors. */
 export class Projection {
   #events: AgentEvent[] = noEvents;
   #taskId = '';
@@ -75,7 +75,7 @@ export class Projection {
   #place = '';
   #options: ProjectionOptions = { checkpoints: false, shown: '', last: true };
 
-  /** From here on the events are those of `record`, written into an array of their own. */
+  /** Starts the events of `record`, in a new array. */
   begin(
     { taskId, contextId }: { readonly taskId: string; readonly contextId: string },
     agentId: string,
@@ -194,7 +194,7 @@ export class Projection {
     });
   }
 
-  /** Messages after the last response end its iteration: the turn continues. */
+  /** Messages after the last response end its iteration and continue the turn. */
   extended(before: LoopState, record: ExtensionRecord): readonly AgentEvent[] {
     if (before.phase === 'answered' && record.effects?.messages?.length) this.iterationOver(before);
     for (const { name, payload, label } of eventsIn(record)) {
@@ -215,7 +215,7 @@ export class Projection {
     return this.#events;
   }
 
-  /** A suspended turn that waits for other answers is at the end of its stream still. */
+  /** If a suspended turn waits for other answers, this is still the end of its stream. */
   answered(before: LoopState, { questionId }: TurnAnswered): readonly AgentEvent[] {
     const questions = openQuestions(before).filter(({ id }) => id !== questionId);
     const final = before.outcome !== undefined && this.#options.last;
@@ -237,7 +237,7 @@ export class Projection {
     return this.#events;
   }
 
-  /** Artifacts hold the answer, also where the turn did not end with what the model said last. */
+  /** Artifacts contain the answer, also if the turn did not end with the model's last text. */
   done(before: LoopState, { reason, text, value, usage }: TurnDone): readonly AgentEvent[] {
     const { iteration, lastResponse } = before;
     const said = lastResponse?.iteration === iteration ? textOf(lastResponse.message.content) : '';
@@ -256,7 +256,7 @@ export class Projection {
     return this.#end(before, 'canceled', { reason, ...this.#totals(before, usage) });
   }
 
-  /** What the turn took in all, with what its last record says. */
+  /** The total usage and duration of the turn, including its last record. */
   #totals(before: LoopState, used: Usage | undefined): Required<Pick<StatusUpdateEvent, 'usage' | 'durationMs'>> {
     const usage = used ? addUsage(before.usage, used) : before.usage;
     return { usage, durationMs: durationAt(before, this.#at) };
@@ -269,7 +269,7 @@ export class Projection {
     return this.#events;
   }
 
-  /** Adds what all events of the record say. Assigned, not spread: that would take twice as long. */
+  /** Adds the shared members to an event. Assigned, because a spread takes twice as long. */
   #add(event: OwnMembers): void;
   #add(event: Unplaced): void {
     event.taskId = this.#taskId;
@@ -277,7 +277,7 @@ export class Projection {
     event.agentId = this.#agentId;
     event.timestamp = this.#timestamp;
     event.cursor = this.#place + (this.#events.length + 1);
-    // An array that grows by a push has room for 17.
+    // A push to an empty array allocates 17 slots.
     if (this.#events.length === 0) this.#events = [event];
     else this.#events.push(event);
   }
@@ -290,7 +290,7 @@ export class Projection {
     this.#artifact(artifactId(iteration), { kind: 'text', text: rest }, append);
   }
 
-  /** The whole of an artifact, or with `append` its rest. */
+  /** Emits a whole artifact, or with `append` its rest. */
   #artifact(id: string, part: A2APart, append: boolean): void {
     this.#add({
       kind: 'artifact-update',
@@ -337,17 +337,17 @@ function shownHold(hold: Hold | undefined): Pick<PausedEvent, 'until' | 'attempt
   return until === undefined ? rest : { until: new Date(until).toISOString(), ...rest };
 }
 
-/** The name of the artifact that holds the value of a turn which ends with one. */
+/** The name of the artifact that contains the value of a turn. */
 export const outputId = 'output';
 
-/** A value as A2A carries it: objects as data, everything else as its JSON. */
+/** A value in A2A's form: objects as data, everything else as JSON text. */
 function partOf(value: unknown): A2APart {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { kind: 'text', text: JSON.stringify(value) };
   return { kind: 'data', data: Object.fromEntries(Object.entries(value)) };
 }
 
-/** The name of the artifact that holds an iteration's text. */
+/** The name of the artifact that contains an iteration's text. */
 export function artifactId(iteration: number): string {
   return `answer-${iteration}`;
 }
@@ -355,7 +355,7 @@ export function artifactId(iteration: number): string {
 let lastMs = Number.NaN;
 let lastIso = '';
 
-/** ISO 8601 of a time in milliseconds. Events come in bursts of one millisecond, so the last answer is kept. */
+/** ISO 8601 of a time in milliseconds. Events come in bursts within one millisecond, so the last result is cached. */
 export function isoTime(ms: number): string {
   if (ms !== lastMs) {
     lastIso = new Date(ms).toISOString();

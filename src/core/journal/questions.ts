@@ -4,17 +4,17 @@ import type { Question } from './records.ts';
 import { type LoopFields, openCallOf, type PendingToolCall } from './state.ts';
 
 /**
- * Where the options of `ask` name the task whose question is asked again. A symbol: neither the JSON of a model nor that of a server can
- * hold it.
+ * The key under which the options of `ask` name the task whose question is asked again. A symbol: JSON from a model or a server cannot
+ * contain it.
  */
 const askingTask: unique symbol = Symbol.for('millrace.askingTask');
 
-/** The options of `ask` for the question of another task, which `data.question` holds. */
+/** Adds the task to the options of `ask` for the question of another task, which `data.question` contains. */
 export function askedFor<O extends object>(options: O, task: ChildLink | undefined): O {
   return task ? Object.assign({}, options, { [askingTask]: task }) : options;
 }
 
-/** The task whose question a call asks again, by the options of `ask` and the child turn that the call runs as. */
+/** The task whose question a call asks again, from the options of `ask` and the child turn that the call runs as. */
 export function taskAskedFor(options: object, child: ChildLink | undefined): ChildLink | undefined {
   const named: unknown = Reflect.get(options, askingTask);
   if (isLink(named)) return { taskId: named.taskId, agentId: named.agentId };
@@ -22,8 +22,8 @@ export function taskAskedFor(options: object, child: ChildLink | undefined): Chi
 }
 
 /**
- * A question as a record has it, with the `child` that versions before did not record: by the child turn that its call runs as. Of the
- * questions that such a one asks again each has to name the task that its call runs as, whose id follows from those above it.
+ * Adds the `child` that earlier versions did not record to a recorded question, from the child turn that its call runs as. Each nested question
+ * must name the task that its call runs as, whose id derives from its ancestors.
  */
 export function withChild(question: Question, state: LoopFields): Question {
   const { turn } = state;
@@ -45,12 +45,12 @@ function named(question: Question, { taskId, agentId }: ChildLink): Question {
   return { ...question, data: again === inner ? data : { ...Object(data), question: again }, child };
 }
 
-/** As a call derives the task of its child turn. A longer id is a digest; no question of such a turn is followed. */
+/** Derives the child turn's task id as a call does. A longer id is a digest; questions of such a turn are not resolved. */
 function idBelow(taskId: string, callId: string): string {
   return `${taskId}:${callId}`;
 }
 
-/** The open ones of a state, in place of what a record has of them. */
+/** Replaces the questions of a record by the open ones of the state. */
 export function asOpen(state: LoopFields, questions: readonly Question[]): readonly Question[] {
   if (questions.length === 0) return questions;
   const open = openQuestions(state);
@@ -67,7 +67,7 @@ export function openQuestions(state: LoopFields): readonly Question[] {
   return state.calls.list.flatMap(({ question, result }) => (question && !result ? [question] : []));
 }
 
-/** Whether nothing can be done before a question is answered: every call without a result has asked one. */
+/** Whether the turn can do nothing before a question is answered: every call without a result has asked one. */
 export function waitsForAnswers({ phase, calls }: LoopFields): boolean {
   return phase === 'tools' && calls.list.every(({ question, result }) => question || result);
 }

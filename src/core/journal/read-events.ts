@@ -13,30 +13,30 @@ import { isAfterCursor } from '../contracts/cursors.ts';
 import { invalidConfig } from '../contracts/errors.ts';
 import { type AgentEvent, partsText, type SubAgentStep } from '../contracts/events.ts';
 
-/** Only the events after a cursor, and deltas. Errors at once with `INVALID_INPUT` for an invalid cursor. */
+/** Only the events after a cursor, and deltas. Throws `INVALID_INPUT` for an invalid cursor. */
 export function eventsAfter<E extends AgentEvent>(cursor: string | undefined): MonoTypeOperatorFunction<E> {
   return cursor === undefined ? (source) => source : filter<E>(isAfterCursor(cursor));
 }
 
-/** A piece of text of an artifact, of the turn or of one of its descendants. */
+/** A chunk of text of an artifact, of the turn or of one of its descendants. */
 export interface AgentText {
-  /** From the child turn of this turn to the turn whose text it is; empty for the turn's own. */
+  /** From the child turn of this turn to the turn of the text; empty for the turn's own text. */
   readonly path: readonly SubAgentStep[];
   readonly artifactId: string;
   readonly text: string;
-  /** False: this replaces the text that the artifact of this path had. */
+  /** False: replaces the text of this path's artifact. */
   readonly append: boolean;
-  /** Whether the text is complete with it. */
+  /** Whether this completes the text. */
   readonly lastChunk: boolean;
 }
 
 const own: readonly SubAgentStep[] = [];
 
 /**
- * The text of a turn and of its descendants as it streams: `turn.pipe(agentText())`. Emits one value for each artifact event, in the order of
- * the events, also the last, empty chunk of an artifact. `path` and `artifactId` together identify an artifact.
+ * The text of a turn and of its descendants as it streams: `turn.pipe(agentText())`. Emits one value per artifact event, in the order of
+ * the events, including the last, empty chunk of an artifact. `path` and `artifactId` together identify an artifact.
  *
- * Completes and errors as the source does. Unsubscribing leaves the source. Holds nothing.
+ * Completes and errors as the source does. Unsubscribing unsubscribes from the source. Buffers nothing.
  */
 export function agentText(): OperatorFunction<AgentEvent, AgentText> {
   return mergeMap((event) => {
@@ -49,7 +49,7 @@ export function agentText(): OperatorFunction<AgentEvent, AgentText> {
   });
 }
 
-/** Reads the values of a turn while the model writes them: each agent's by its own extensions. */
+/** Parses the partial values of a turn while the model generates them, each agent's with its own extensions. */
 export function turnPartials({ extensions = [], agents }: Pick<AgentLoopConfig, 'extensions' | 'agents'>) {
   const readerOf = (agentId: string) =>
     [...extensions, ...(agents?.(agentId)?.extensions ?? [])].find((extension) => extension.partials);

@@ -20,7 +20,7 @@ import type { Projection } from './projection.ts';
 import type { Stamped, TurnRecord, TurnSuspended } from './records.ts';
 import type { Draft, LoopState } from './state.ts';
 
-/** What a member of a record holds. */
+/** The type of a record's member. */
 export type MemberKind =
   | 'text'
   | 'number'
@@ -33,45 +33,45 @@ export type MemberKind =
   | 'traceId'
   | 'spanId';
 
-/** Members of something; a `?` marks one that may be absent. */
+/** Names and types of members; `?` marks an optional one. */
 export type Members = Readonly<Record<string, MemberKind | `${MemberKind}?`>>;
 
-/** What members hold in their turn. */
+/** The nested members of members. */
 export type Inner = Readonly<
   Record<string, { readonly members: Members; readonly inner?: Inner } | 'message' | 'messages' | 'calls' | 'events'>
 >;
 
-/** The members of a record, each of them, and those alone. */
+/** Exactly the members of a record type. */
 type MembersOf<R> = {
   readonly [Name in Exclude<keyof R, 'type'>]-?: Record<never, never> extends Pick<R, Name>
     ? `${MemberKind}?`
     : MemberKind;
 };
 
-/** All that the engine knows of a type of record. */
+/** Everything that the engine needs to know about a record type. */
 interface RecordKind<R extends TurnRecord = TurnRecord> {
   readonly members: MembersOf<R>;
-  /** What its members hold that the fold and the events look into, where they are there. */
+  /** The nested members that the fold and the events read, if present. */
   readonly inner?: Inner;
-  /** Changes the state that it follows. Errors: `POISON` where it cannot stand there. */
+  /** Folds the record into the state. Errors: `POISON` if it is invalid at this position. */
   apply(draft: Draft, record: Stamped<R>): void;
   /** The events for subscribers. */
   events(to: Projection, before: LoopState, record: R): readonly AgentEvent[];
-  /** What a timeline says of it; `undefined` where it is part of a call of the model or a tool, or the end, which are shown otherwise. */
+  /** Its line in a timeline; `undefined` if it is part of a model or tool call, or the end, which have their own lines. */
   words(record: R): string | undefined;
-  /** Whether a model call streams after it: the record begins one, ends it, or changes neither. */
+  /** Whether the record begins the streaming of a model call, ends it, or changes neither. */
   readonly streams: 'begins' | 'ends' | 'as before';
-  /** The call that it is about. Calls of one answer run beside each other: records of two of them come in any order. */
+  /** The call that it belongs to. Calls of one response run concurrently: records of two of them come in any order. */
   callOf(record: R): string | undefined;
-  /** What tells it, in one run, from others of its type, e.g. `1:0#2`; a replay finds records by it. `undefined`: nothing has to. */
+  /** A key that is unique for its type in one run, e.g. `1:0#2`, by which a replay finds records. `undefined`: not needed. */
   subject(record: R): string | undefined;
-  /** Whether the epoch may rise with it: it is the first that a new owner writes, or the one record of a process that owns nothing. */
+  /** Whether the epoch may rise with it: a new owner's first record, or the only record of a process that owns nothing. */
   readonly takesOver: boolean;
-  /** The record without what a turn used and waited, as a retry has it, which counts its own. */
+  /** The record without usage and waits, for a retry, which counts its own. */
   withoutUsage(record: R): R;
 }
 
-/** The types of records that are the engine's own. */
+/** The engine's own record types. */
 type OwnType = Exclude<TurnRecord['type'], ExtensionRecord['type']>;
 
 type RecordTable = { readonly [Type in OwnType]: RecordKind<Extract<TurnRecord, { readonly type: Type }>> };

@@ -4,72 +4,72 @@ import type { FinishReason, RetryPlan, ToolChoice } from '../contracts/provider.
 import type { ChildLink, ToolDefinition, ToolError } from '../contracts/tool.ts';
 import type { AgentChanged, ExtensionRecord } from './extension-record.ts';
 
-/** The version of the records below. A journal with a newer one is refused. Version 2 adds `agent.changed` and the links of child turns. */
+/** The schema version of the records below. Journals of a newer version are refused. Version 2 adds `agent.changed` and the links of child turns. */
 export const journalSchema = 2;
 
-/** The trace that a record was written in, so that a resumed turn can link to it. */
+/** The trace in which a record was written, so that a resumed turn can link to it. */
 export interface TraceLink {
   /** 32 lower-case hexadecimal digits. */
   readonly traceId: string;
-  /** Of `agent.execute`. */
+  /** The span id of `agent.execute`. */
   readonly spanId: string;
-  /** False where the trace is not exported. Absent: it is. */
+  /** False if the trace is not exported. Absent: it is. */
   readonly sampled?: false;
-  /** The span above it, where that is there whatever becomes of the process. */
+  /** The parent span, if it survives a crash of the process. */
   readonly parentSpanId?: string;
-  /** The `agent.turn` span between the two. */
+  /** The `agent.turn` span between those two. */
   readonly agentTurn?: { readonly spanId: string; readonly agentName: string };
 }
 
-/** What the caller gave for this turn beyond the configuration; a resumed turn uses the same. */
+/** The caller's settings for this turn, beyond the configuration; a resumed turn uses the same. */
 export interface TurnSettings {
-  /** The agent that answers first, where the caller named one and the configuration has `agents`. */
+  /** The agent that runs the first segment, if the caller named one and the configuration has `agents`. */
   readonly agentId?: string;
   readonly systemPrompt?: string;
   readonly maxIterations?: number;
   /** What happens while the model is unavailable. */
   readonly retryPlan?: RetryPlan;
-  /** Whose turn it is, where the caller submitted it for one of several. */
+  /** The tenant of a submitted turn. */
   readonly tenant?: string;
-  /** The place that a submitted turn asked for among those that wait for a worker: 1 is the first. */
+  /** The priority of a submitted turn in the worker queue: 1 is the first. */
   readonly priority?: number;
-  /** When a submitted turn may begin, in milliseconds since 1970. */
+  /** The earliest start of a submitted turn, in milliseconds since 1970. */
   readonly notBefore?: number;
 }
 
-/** What a turn says that was submitted: whoever acquires it first begins it, and resumes nothing. */
+/** Marks a submitted turn: the first owner starts it, and so writes no `turn.resumed`. */
 export interface Submission {
-  /** The caller's span, to which the first run links. Absent where the caller had none. */
+  /** The caller's span, to which the first run links. Absent if the caller had none. */
   readonly trace?: Pick<TraceLink, 'traceId' | 'spanId' | 'sampled'>;
 }
 
-/** A call of an `llm.done`, with our id beside the provider's. */
+/** A call of an `llm.done`, with the engine's id beside the provider's. */
 export interface RecordedCall {
   /** `<iteration>:<index>`, the index from 0. */
   readonly callId: string;
-  /** As it stands in the history: its `id` is the provider's, else, where that is missing or the history has it, ours: `callId`, or that with a number. */
+  /** As in the history: its `id` is the provider's; if that is missing or already in the history, it is `callId`, or `callId` with a number. */
   readonly call: ToolCall;
 }
 
-/** Where a forked turn comes from. */
+/** The origin of a forked turn. */
 export interface ForkOrigin {
   readonly taskId: string;
-  /** The last iteration that was kept. */
+  /** The last iteration that the fork kept. */
   readonly at: number;
-  /** How many records the fork begins with: a journal that has fewer was not written to its end. */
+  /** The number of copied records: a journal with fewer was only partly written. */
   readonly records: number;
-  /** Where the task is a retry of the other. */
+  /** Present if the task is a retry. */
   readonly retry?: RetryOrigin;
 }
 
-/** What a retry has of the turn that it continues: its own limits count from there. */
+/** What a retry kept of the failed turn: its own limits count from there. */
 export interface RetryOrigin {
-  /** How many iterations of the failed turn were kept. */
+  /** The number of kept iterations. */
   readonly iterations: number;
-  /** In the history, with the results of the calls that are made again. */
+  /** The number of messages in the history, including the results of the calls that are repeated. */
   readonly messages: number;
   readonly toolCalls: number;
-  /** The idempotency keys of calls in doubt, by call id: those that they were started with. */
+  /** The original idempotency keys of calls in doubt, by call id. */
   readonly keys: Readonly<Record<string, string>>;
 }
 
@@ -77,15 +77,15 @@ export interface RetryOrigin {
 export interface ParentLink {
   /** The parent turn. */
   readonly taskId: string;
-  /** The call of the parent turn, or the hook of it. */
+  /** The call, or the hook, of the parent turn. */
   readonly callId: string;
   /** The agent that made the call. */
   readonly agentId: string;
-  /** The turn at the top of the tree. */
+  /** The root turn of the tree. */
   readonly rootTaskId: string;
 }
 
-/** The first record of every journal: what the turn was started with. */
+/** The first record of every journal: the input of the turn. */
 export interface TurnStarted {
   readonly type: 'turn.started';
   readonly schema: number;
@@ -97,31 +97,31 @@ export interface TurnStarted {
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** The trace of the first run. */
   readonly trace?: TraceLink;
-  /** Absent for a turn that the process began which created it. */
+  /** Absent if the process that created the turn also started it. */
   readonly submitted?: Submission;
-  /** The turn that it is a fork or a retry of. */
+  /** The turn that this one forks or retries. */
   readonly forkedFrom?: ForkOrigin;
-  /** Absent for a turn that no other turn started. */
+  /** Absent for a root turn. */
   readonly parent?: ParentLink;
 }
 
-/** A process continues the turn: after an answer, a pause, or the loss of the process before. */
+/** A process resumes the turn: after an answer, a pause, or the loss of the previous process. */
 export interface TurnResumed {
   readonly type: 'turn.resumed';
   /** The trace of this run. */
   readonly trace?: TraceLink;
-  /** Where the run before was lost with its process: when that was last seen alive, in milliseconds since 1970. */
+  /** When the previous process was last seen alive, if it was lost; in milliseconds since 1970. */
   readonly lostAt?: number;
-  /** Another turn of its context was before it, and the run before ended in order: this resume does not count towards `maxResumes`. */
+  /** Another turn of its context was ahead of it, and the previous run ended normally: this resume does not count towards `maxResumes`. */
   readonly queued?: true;
 }
 
 /**
- * What a model call is made with, as the configuration and hooks before it say; `providerOptions` may hold secrets and is left out. A
- * `beforeLLMCall` hook may still change it.
+ * The options of a model call, from the configuration and the hooks before it; without `providerOptions`, which may contain secrets. A
+ * `beforeLLMCall` hook may still change them.
  */
 export interface CallDetails {
-  /** The one that is asked for, else the provider's own; absent where neither is named. */
+  /** The requested model, else the provider's own; absent if neither is named. */
   readonly model?: string;
   readonly toolChoice?: ToolChoice;
   /** As it was sent. */
@@ -132,24 +132,24 @@ export interface CallDetails {
   readonly responseFormat?: string;
 }
 
-/** What a model call is made with, and the names of the tools that the model may call. */
+/** The options of a model call, and the names of the tools that the model may call. */
 export type ShownOptions = CallDetails & { readonly tools: readonly string[] };
 
-/** A model call begins. One without an `llm.done` is made again after a crash. */
+/** A model call starts. A call without an `llm.done` is repeated after a crash. */
 export interface LlmStart {
   readonly type: 'llm.start';
   readonly iteration: number;
-  /** From 1; each start of the same iteration's call, also by another process, counts one more. */
+  /** From 1; incremented for each start of the same iteration's call, in any process. */
   readonly attempt: number;
-  /** What the model may call, as sent to it; only where it differs from the last `llm.start`. */
+  /** The offered tools, as sent; only if they differ from those of the last `llm.start`. */
   readonly tools?: readonly ToolDefinition['function'][];
-  /** Only where they differ from those of the last `llm.start`. */
+  /** Only if they differ from those of the last `llm.start`. */
   readonly options?: CallDetails;
-  /** The closing call of `onLimit: 'summarize'`: its message does not enter the history. */
+  /** Set for the closing call of `onLimit: 'summarize'`: its message does not enter the history. */
   readonly summary?: true;
 }
 
-/** A model call has its response. From here on the response is never asked for again. */
+/** The response of a model call. After this record the call is never repeated. */
 export interface LlmDone {
   readonly type: 'llm.done';
   readonly iteration: number;
@@ -169,13 +169,13 @@ export interface ToolIntent {
   readonly callId: string;
   /** From 1. */
   readonly attempt: number;
-  /** The arguments as the tool gets them. */
+  /** The arguments as the tool receives them. */
   readonly arguments: unknown;
-  /** Where the call runs as a child turn. */
+  /** Set if the call runs as a child turn. */
   readonly child?: ChildLink;
 }
 
-/** A tool call has its result. From here on the call never runs again. */
+/** The result of a tool call. After this record the call never runs again. */
 export interface ToolResultRecord {
   readonly type: 'tool.result';
   readonly callId: string;
@@ -183,36 +183,36 @@ export interface ToolResultRecord {
   readonly success: boolean;
   /** Absent on success. */
   readonly error?: ToolError;
-  /** What the call was made with, where no intent says it: it was refused before it ran. */
+  /** The arguments of a call without an intent: it was refused before it ran. */
   readonly arguments?: unknown;
-  /** Milliseconds from start to result; 0 where it never ran. */
+  /** Milliseconds from start to result; 0 if it never ran. */
   readonly durationMs: number;
-  /** Of model calls of the tool's own; of a child turn, those of its whole tree. */
+  /** Usage of the tool's own model calls; for a child turn, of its whole tree. */
   readonly usage?: Usage;
   /** The part of `usage` that other agents used, by agent and model. */
   readonly usageBy?: readonly AgentUsage[];
-  /** How the turn fails once its other calls have stopped, if an extension decided so at this one: a process that resumes the turn fails it too. */
+  /** How the turn fails once its other calls have stopped, if an extension decided so for this call; a process that resumes the turn fails it too. */
   readonly fails?: Pick<TurnFailed, 'code' | 'message' | 'reason' | 'details'>;
 }
 
 /**
- * Something the turn waits for, always named by the call that asks. Answers: to `approval` an `Approval`, to `in-doubt` a `Reconciled`,
- * to the others what the tool that asks expects.
+ * An open question of the turn, asked by a call. Answers: to `approval` an `Approval`, to `in-doubt` a `Reconciled`,
+ * to all others the form that the asking tool expects.
  */
 export interface Question {
-  /** What an answer is given for: the call's id for its first question, `<callId>.2` for the second, and so on. */
+  /** The id for its answer: the call's id for its first question, `<callId>.2` for the second, and so on. */
   readonly id: string;
   /** `<iteration>:<index>`. A call has at most one open question. */
   readonly callId: string;
   readonly kind: 'approval' | 'input' | 'client-tool' | 'auth' | 'in-doubt';
   readonly toolName: string;
-  /** In words for whoever answers. */
+  /** Text for the person or client that answers. */
   readonly prompt?: string;
-  /** JSON; the call's arguments for `approval`, `client-tool` and `in-doubt`, else what the tool gave. */
+  /** JSON; the call's arguments for `approval`, `client-tool` and `in-doubt`, else the tool's data. */
   readonly data?: unknown;
   /**
-   * The task whose question this one asks again: a child turn, or the task of a remote agent. `data.question` is that question, and an answer
-   * has the form that it wants. The engine alone sets it; without it `data.question` is what a model or a tool wrote.
+   * The task whose question this one asks again: a child turn, or the task of a remote agent. `data.question` is the original, and an answer
+   * has the form that the original requires. Set by the engine only; without it `data.question` is data of a model or a tool.
    */
   readonly child?: ChildLink;
 }
@@ -221,66 +221,66 @@ export interface Question {
 export interface Approval {
   /** Whether the call may run. */
   readonly approved: boolean;
-  /** Told to the model where the call is rejected. */
+  /** Sent to the model if the call is rejected. */
   readonly reason?: string;
 }
 
-/** A question is asked. The other calls continue; the turn suspends once none of them can. */
+/** A call asks a question. The other calls continue; the turn suspends once none of them can. */
 export interface TurnAsked {
   readonly type: 'turn.asked';
   readonly question: Question;
-  /** JSON that the tool gets back with the answer, and nobody else sees. */
+  /** JSON that only the tool receives, with the answer. */
   readonly private?: unknown;
-  /** Of model calls that the tool made before it asked. */
+  /** Usage of the tool's model calls before it asked. */
   readonly usage?: Usage;
   /** The part of `usage` that other agents used, by agent and model. */
   readonly usageBy?: readonly AgentUsage[];
 }
 
-/** A question has its answer. */
+/** The answer to a question. */
 export interface TurnAnswered {
   readonly type: 'turn.answered';
   readonly callId: string;
-  /** The question that is answered. */
+  /** The answered question. */
   readonly questionId: string;
   /** JSON; see `Question` for its form. */
   readonly answer: unknown;
-  /** The id of the command that brought it, where one did. */
+  /** The id of the command that delivered it, if any. */
   readonly command?: string;
-  /** The message that brought it, as it was received; of several answers in one message, the first has it. The model does not read it. */
+  /** The message that contained it, as received; if a message contained several answers, only the first has it. Not sent to the model. */
   readonly message?: Message;
 }
 
-/** What a suspended turn waits for whose process waits with it, and then continues it in the same stream. */
+/** In-process wait (pause or backoff); the owner continues it in the same stream. */
 export interface Hold {
-  /** When it continues by itself, in milliseconds since 1970. Absent: once `Turn.resume` is called. */
+  /** When it ends, in milliseconds since 1970. Absent: at `Turn.resume`. */
   readonly until?: number;
-  /** How often the model call has failed that is made again then. */
+  /** How often the retried model call has failed. */
   readonly attempt?: number;
-  /** What it failed with last. */
+  /** Its last error. */
   readonly error?: ErrorData;
 }
 
-/** The turn waits: for answers, for `resume`, or for a time. */
+/** The turn waits for answers, for `resume`, or until a time. */
 export interface TurnSuspended {
   readonly type: 'turn.suspended';
-  /** `working` where nobody is asked for anything. */
+  /** `working` if it waits for no input. */
   readonly state: 'input-required' | 'auth-required' | 'working';
   readonly reason: string;
   readonly questions: readonly Question[];
-  /** The ids of the commands that asked for it, so that none of them is followed twice. Absent where none did. */
+  /** The ids of the commands that requested it, so that each is applied once. Absent if there were none. */
   readonly commands?: readonly string[];
-  /** Absent where the turn is over for the process that ran it, until somebody resumes it. */
+  /** Absent if the process releases the turn, so that it has to be resumed. */
   readonly hold?: Hold;
-  /** What the model call took that failed. */
+  /** Usage of the failed model call. */
   readonly usage?: Usage;
 }
 
-/** What every end of a turn may say. */
+/** Members of every end of a turn. */
 interface TurnEnded {
-  /** What the model call took that the turn ended in: it failed, or was left, and no `llm.done` says it. Mostly a guess. */
+  /** Usage of the open model call, which failed or was aborted and has no `llm.done`. Usually an estimate. */
   readonly usage?: Usage;
-  /** The part of `usage` that child turns used of hooks that gave no answer: they failed, or were left. By agent and model. */
+  /** The part of `usage` by child turns of hooks that failed or were aborted. By agent and model. */
   readonly usageBy?: readonly AgentUsage[];
 }
 
@@ -288,9 +288,9 @@ interface TurnEnded {
 export interface TurnDone extends TurnEnded {
   readonly type: 'turn.done';
   readonly text: string;
-  /** JSON, where the turn finished with a value. */
+  /** JSON, if the turn finished with a value. */
   readonly value?: unknown;
-  /** `stop`, or why it ended otherwise, e.g. `max_iterations`. */
+  /** `stop`, or another reason, e.g. `max_iterations`. */
   readonly reason: string;
 }
 
@@ -333,15 +333,15 @@ export type TurnRecord =
 export interface RecordStamp {
   /** From 1, without gaps. */
   readonly seq: number;
-  /** The epoch of the lease it was written under; 0 for `turn.started`. */
+  /** The epoch of its lease; 0 for `turn.started`. */
   readonly epoch: number;
   /** Milliseconds since 1970. */
   readonly at: number;
 }
 
-/** A record with the number, the epoch and the time that its append gave it. */
+/** A record with the seq, epoch and time of its append. */
 export type Stamped<R extends TurnRecord> = R & RecordStamp;
-/** A record as it stands in a journal. */
+/** A record as stored in a journal. */
 export type JournalRecord = Stamped<TurnRecord>;
 
 export function isTerminal(record: TurnRecord): record is TerminalRecord {

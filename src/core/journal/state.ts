@@ -26,37 +26,37 @@ import type {
   TurnSettings,
 } from './records.ts';
 
-/** What the first record says once and for all. */
+/** The immutable part of a turn, from its first record. */
 export interface TurnIdentity {
   readonly taskId: string;
   readonly contextId: string;
   readonly agentId: string;
   readonly settings: TurnSettings;
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** Absent for a turn that no other turn started. */
+  /** Absent for a root turn. */
   readonly parent?: ParentLink;
-  /** Absent for a turn that is no retry. */
+  /** Absent unless the turn is a retry. */
   readonly retried?: RetryOrigin;
-  /** The journal is of a version that did not record which child turns its calls run as. */
+  /** The journal has a version that did not record the child turns of calls. */
   readonly namesNoChildren?: true;
-  /** How many records are copies of another task's. Absent for a turn that is neither a retry nor a fork. */
+  /** How many records are copies of another task's. Absent unless the turn is a retry or a fork. */
   readonly copied?: number;
-  /** How many messages the caller gave. */
+  /** The number of the caller's messages. */
   readonly given: number;
-  /** How many of these are of earlier turns of the context; they come first. */
+  /** How many of them, from the first on, belong to earlier turns of the context. */
   readonly earlier: number;
   /** Milliseconds since 1970. */
   readonly createdAt: number;
 }
 
-/** An answer that is in the journal. */
+/** A recorded answer. */
 export interface GivenAnswer {
   readonly question: Question;
   /** The answer, JSON. */
   readonly answer: unknown;
-  /** What the tool keeps for itself with the question. */
+  /** The tool's `private` data of the question. */
   readonly kept?: unknown;
-  /** How often the call had been started when it was asked. */
+  /** The number of starts of the call when it asked. */
   readonly attempts: number;
 }
 
@@ -64,22 +64,22 @@ export interface GivenAnswer {
 export interface PendingToolCall {
   readonly callId: string;
   readonly call: ToolCall;
-  /** How often it was started. */
+  /** The number of its starts. */
   readonly attempts: number;
   /**
-   * The last start of this call, until it asks something. None: it may simply run. One without a `result` after a crash: its
+   * The last start of this call since its last question. Absent: the call can simply run. Present without a `result` after a crash: its
    * outcome is in doubt.
    */
   readonly intent: Stamped<ToolIntent> | undefined;
-  /** What it waits for. */
+  /** Its open question. */
   readonly question: Question | undefined;
-  /** What its tool keeps for itself with that question. */
+  /** The tool's `private` data of that question. */
   readonly kept?: unknown;
-  /** What it was answered, in order. */
+  /** Its answers so far, in order. */
   readonly answers: readonly GivenAnswer[];
-  /** The child turn that it runs as, once it was started. */
+  /** The child turn that it runs as, once started. */
   readonly child: ChildLink | undefined;
-  /** What its child turn had used when it asked last. */
+  /** The usage of its child turn at its last question. */
   readonly childUsage: readonly AgentUsage[];
   /** Its result, once there is one. */
   readonly result: Stamped<ToolResultRecord> | undefined;
@@ -93,27 +93,27 @@ export interface TurnOutcome {
   readonly questions: readonly Question[];
 }
 
-/** What extensions changed for the rest of the turn. */
+/** Extensions' changes for the rest of the turn. */
 export interface Changes {
   readonly settings: TurnOverrides;
-  /** Names of tools; a name is in one of both lists at most. */
+  /** Names of tools; a name is in at most one of both arrays. */
   readonly tools: { readonly added: readonly string[]; readonly removed: readonly string[] } | undefined;
-  /** What the turn ends with once every call has its result. */
+  /** The end of the turn once every call has its result. */
   readonly finish: Finish | undefined;
   /** The agent that runs the turn once every call has its result. */
   readonly agent: AgentChoice | undefined;
-  /** The iteration at which a hook decided last. */
+  /** The iteration of the last decision of each hook. */
   readonly decided: Readonly<Partial<Record<DecisionPoint, number>>>;
-  /** What extensions recorded last, by name. */
+  /** The latest `data` of extensions, by name. */
   readonly data: Readonly<Record<string, unknown>>;
-  /** What is recorded of child turns of hooks of this iteration, by `<iteration>.<name>`. Absent for none. */
+  /** The recorded usage of child turns of hooks in this iteration, by `<iteration>.<name>`. Absent if none. */
   readonly branches?: Readonly<Record<string, readonly AgentUsage[]>>;
 }
 
-/** Where no record says what the model was offered. */
+/** If no record contains the offered tools. */
 export const neverOffered: LoopFields['availableTools'] = [];
 
-/** Where no record says what a model call was made with. */
+/** If no record contains the options of a model call. */
 export const noOptions: ShownOptions = { tools: [] };
 
 /** Before the first model call. */
@@ -128,123 +128,123 @@ export const noChanges: Changes = {
   data: {},
 };
 
-/** The last model call that was started. */
+/** The last started model call. */
 export interface StartedCall {
   /** Milliseconds since 1970. */
   readonly startedAt: number;
-  /** When its iteration began, as `activeAt` counts. */
+  /** When its iteration started, as `activeAt` counts. */
   readonly began: number;
-  /** What it was made with. */
+  /** Its options. */
   readonly options: ShownOptions;
 }
 
 /** The part of a turn that one agent runs. */
 export interface Segment {
-  /** How many iterations the turn had before it. */
+  /** The number of the turn's iterations before it. */
   readonly after: number;
-  /** How many messages the history had before it, without a note. */
+  /** The number of messages in the history before it, without a hand-off note. */
   readonly messages: number;
-  /** The agent that ran the turn before; the agent itself in the first one. */
+  /** The previous agent; the agent itself in the first segment. */
   readonly from: string;
-  /** Absent for the first one. */
+  /** Absent for the first segment. */
   readonly reason: AgentChanged['reason'] | undefined;
-  /** How often an agent handed the turn to another, up to this one. */
+  /** The number of hand-offs up to this segment. */
   readonly handOffs: number;
 }
 
-/** The members of a state that records change. */
+/** The folded members of a state. */
 export interface LoopFields {
-  /** What the first record says of the turn. */
+  /** From the first record. */
   readonly turn: TurnIdentity;
   /** The agent that runs the turn now. */
   readonly agentId: string;
-  /** How often the agent changed. */
+  /** The number of changes of the agent. */
   readonly agentChanges: number;
-  /** Since the agent changed last. */
+  /** Since the last change of the agent. */
   readonly segment: Segment;
   /** The last iteration that started, from 1; 0 before the first. */
   readonly iteration: number;
-  /** Starts of the current iteration's model call. */
+  /** The number of starts of the current iteration's model call. */
   readonly attempt: number;
   /**
-   * What the current iteration does: the model is called, its calls run, or it answered without calls. `closed`: it is over,
+   * `llm`: a model call is open; `tools`: calls have no result; `answered`: the model requested no tools; `closed`: the iteration has ended,
    * or none has started.
    */
   readonly phase: 'closed' | 'llm' | 'tools' | 'answered';
-  /** The current call is the closing one of `onLimit: 'summarize'`; its message stays out of the history. */
+  /** The current call is the closing one of `onLimit: 'summarize'`; its message does not enter the history. */
   readonly summary: boolean;
-  /** The caller's messages and what the turn added. */
+  /** The caller's messages and those of the turn. */
   readonly history: History;
-  /** What the model was offered last. */
+  /** The tools of the last model call. */
   readonly availableTools: readonly ToolDefinition['function'][];
-  /** Absent before the first one. */
+  /** Absent before the first call. */
   readonly call: StartedCall | undefined;
-  /** The calls of the last response, until all have a result, by the index that their id ends with. */
+  /** The calls of the last response, until all have a result, by the index at the end of their id. */
   readonly calls: PersistentArray<PendingToolCall>;
-  /** What was answered in the whole turn, in order: an answer that comes twice is known. */
+  /** All answers of the turn, in order: to detect repeated answers. */
   readonly answers: readonly GivenAnswer[];
   /** Deferred messages: they arrived while calls were open, and enter the history after the results. */
   readonly told: readonly Message[];
-  /** Child turns of calls that have no result. */
+  /** Child turns of calls without a result. */
   readonly openChildren: readonly ChildLink[];
-  /** How many of the calls have no result. */
+  /** The number of calls without a result. */
   readonly openCalls: number;
-  /** The calls of the last response, once all of them have their result. */
+  /** The calls of the last response, once all have a result. */
   readonly closedCalls: readonly PendingToolCall[];
   /** The record of the last response; `undefined` before the first. */
   readonly lastResponse: Stamped<LlmDone> | undefined;
   /** The final text, once the turn has completed. */
   readonly finalMessage: string | undefined;
-  /** What it completed with besides, where there is a value. */
+  /** Its final value, if any. */
   readonly value: unknown;
-  /** What extensions changed for the rest of the turn. */
+  /** Extensions' changes for the rest of the turn. */
   readonly changes: Changes;
   /** How the turn ended or why it is suspended; `undefined` while it runs. */
   readonly outcome: TurnOutcome | undefined;
-  /** What the process waits for that runs the turn; the turn is suspended and has no outcome then. */
+  /** The in-process wait of its owner; the turn is then suspended and has no outcome. */
   readonly hold: Hold | undefined;
-  /** How often the open model call has failed, and is made again. */
+  /** The number of failures of the open model call, which is retried. */
   readonly failedAttempts: number;
   /** Usage of the model calls of this turn, by agent and model. */
   readonly ownUsage: readonly AgentUsage[];
-  /** Usage of its child turns, as far as it is recorded. */
+  /** Recorded usage of its child turns. */
   readonly childUsage: readonly AgentUsage[];
-  /** Calls that have a result. */
+  /** The number of calls with a result. */
   readonly toolCalls: number;
-  /** The commands that were followed. */
+  /** The applied commands. */
   readonly commands: CommandIds;
-  /** Resumes since the last record that made progress. */
+  /** The number of resumes since the last record that made progress. */
   readonly resumes: number;
   /** The trace of the last start or resume. */
   readonly trace: TraceLink | undefined;
-  /** How long it was suspended until now, and since when it is. Milliseconds, and milliseconds since 1970. */
+  /** The total duration of past suspensions, in milliseconds. */
   readonly suspendedMs: number;
-  /** Since when it is suspended, in milliseconds since 1970; `undefined` while it runs. */
+  /** When the current suspension started, in milliseconds since 1970; `undefined` while the turn runs. */
   readonly suspendedAt: number | undefined;
-  /** The number of the last record. */
+  /** The seq of the last record. */
   readonly seq: number;
-  /** The lease under which it was written. */
+  /** The epoch of its lease. */
   readonly epoch: number;
   /** Milliseconds since 1970. */
   readonly updatedAt: number;
 }
 
-/** A state in the making. Copied and changed member by member: this is the hottest path, and spreads cost ten times as much. */
+/** A mutable state. Copied and changed member by member: this is the hottest path, and spreads cost ten times as much. */
 export type Draft = { -readonly [Name in keyof LoopFields]: LoopFields[Name] };
 
-/** A time of a turn, in milliseconds, on a clock that stands still while the turn is suspended. */
+/** Converts a time to a clock that stops while the turn is suspended. Milliseconds. */
 export function activeAt(state: Pick<LoopFields, 'suspendedMs' | 'suspendedAt'>, at: number): number {
   const { suspendedMs, suspendedAt } = state;
   return (suspendedAt === undefined || at < suspendedAt ? at : suspendedAt) - suspendedMs;
 }
 
-/** How long the turn took until then, without the time in which it was suspended. Milliseconds. */
+/** The duration of the turn until then, without suspended time. Milliseconds. */
 export function durationAt(state: LoopFields, at: number): number {
   return Math.max(0, activeAt(state, at) - state.turn.createdAt);
 }
 
 /**
- * A turn as the fold of its records: immutable, each version cheap, all versions sharing one history. Its members are declared only: defined
+ * A turn as the fold of its records: immutable, with cheap versions that share one history. Its members are declared only: defined
  * ones would be written twice.
  */
 export class LoopState implements LoopFields {
@@ -322,7 +322,7 @@ export class LoopState implements LoopFields {
     this.updatedAt = fields.updatedAt;
   }
 
-  /** The caller's messages and what the turn added, without the system prompt. A new array at each read. */
+  /** The caller's messages and those of the turn, without the system prompt. Each read creates a new array. */
   get messages(): readonly Message[] {
     return this.history.toArray();
   }
@@ -347,19 +347,19 @@ export class LoopState implements LoopFields {
     return this.outcome !== undefined && !isSuspended(this.outcome.state);
   }
 
-  /** What the turn failed with; `undefined` unless it failed. */
+  /** The error of a failed turn; `undefined` unless it failed. */
   get error(): TurnOutcome['error'] {
     return this.outcome?.error;
   }
 }
 
-/** Where a call stands in the open batch, by the index that its id ends with; -1 where no such call is open. */
+/** The index of an open call, from the end of its id; -1 if it is not open. */
 export function openCallIndex(state: LoopFields, callId: string): number {
   const index = callIndex(callId);
   return state.calls.at(index)?.callId === callId ? index : -1;
 }
 
-/** The call of the open batch with that id. */
+/** The open call with that id. */
 export function openCallOf({ calls }: LoopFields, callId: string): PendingToolCall | undefined {
   const pending = calls.at(callIndex(callId));
   return pending?.callId === callId ? pending : undefined;
@@ -368,7 +368,7 @@ export function openCallOf({ calls }: LoopFields, callId: string): PendingToolCa
 const zero = 48;
 const colon = 58;
 
-/** The number after the colon of a call's id, parsed without allocating a string: each record of a call is looked up by it, and each of its events. */
+/** The number after the colon of a call's id, parsed without allocating a string: it is used for each record and each event of a call. */
 export function callIndex(callId: string): number {
   let index = 0;
   for (let at = callId.length - 1, power = 1; at >= 0; at--, power *= 10) {
@@ -379,7 +379,7 @@ export function callIndex(callId: string): number {
   return -1;
 }
 
-/** The message that a call's result becomes. */
+/** The message of a call's result. */
 export function toolMessage(call: ToolCall, result: ToolResultRecord): ToolMessage {
   return {
     role: 'tool',
@@ -389,7 +389,7 @@ export function toolMessage(call: ToolCall, result: ToolResultRecord): ToolMessa
   };
 }
 
-// What each kind of record does to the state of a turn. The record table says which function belongs to which.
+// How each record type changes the state of a turn. The record table assigns these functions to types.
 
 export const noAnswers: readonly GivenAnswer[] = [];
 

@@ -5,7 +5,7 @@ import type { Clock } from '../contracts/host.ts';
 export interface Deadline {
   readonly clock: Clock;
   readonly ms: number;
-  /** What the time limit is called in the error. Default `storeDeadlineMs`. */
+  /** The name of the time limit in the error. Default `storeDeadlineMs`. */
   readonly option?: string;
 }
 
@@ -18,8 +18,8 @@ interface Asked<T> {
 }
 
 /**
- * One answer of a store that may answer at once: given synchronously where it does, also as an error, else when the promise settles. Fails
- * with `UNAVAILABLE` where that takes longer than the deadline, and for what the store throws without a code; and with what `give` throws.
+ * Calls a store, which may answer synchronously: then `give` or `fail` is called synchronously, else when the promise settles. Fails
+ * with `UNAVAILABLE` after the deadline, and if the store throws an error without a code; also with the exception of `give`.
  */
 export function whenAnswered<T>(ask: () => T | Promise<T>, { deadline, to, give, fail }: Asked<T>): void {
   const take = (given: T) => {
@@ -54,9 +54,7 @@ export function whenAnswered<T>(ask: () => T | Promise<T>, { deadline, to, give,
   }, refuse);
 }
 
-/**
- * As an Observable: emits the answer and completes, or errors. Unsubscribing drops the answer.
- */
+/** As an Observable: emits the answer and completes, or errors. Unsubscribing drops the answer. */
 export function whenReady<T>(ask: () => T | Promise<T>, deadline: Deadline): Observable<T> {
   return new Observable((to) => {
     const give = (answer: T) => {
@@ -77,7 +75,7 @@ function silent(ms: number, option = 'storeDeadlineMs'): AgentLoopError {
   return new AgentLoopError('UNAVAILABLE', message, { retryable: true });
 }
 
-/** What a store threw, as an error of ours: one without a code means that the store is broken, not that it is busy. */
+/** Converts a store's exception to an `AgentLoopError`: one without a code means that the store is broken, not busy. */
 export function storeError(thrown: unknown): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
   return new AgentLoopError(

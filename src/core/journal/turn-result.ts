@@ -13,17 +13,17 @@ import {
 import type { Question } from './records.ts';
 import { durationAt, type LoopState, toolMessage } from './state.ts';
 
-/** How a turn ended, or what it waits for; `status` says whether there is a `value`. `T`: what it finishes with besides text. */
+/** How a turn ended, or what it waits for; `value` depends on `status`. `T`: the type of the value. */
 export type TurnResult<T = unknown> = CompletedTurn<T> | UnfinishedTurn;
 
 /** A turn that completed. */
 export interface CompletedTurn<T = unknown> extends AnyTurnResult {
   readonly status: 'completed';
-  /** What the turn finished with besides text, where it is to finish with a value; else `undefined`, or what an extension gave. */
+  /** The structured output of the turn, or a value that an extension set; else `undefined`. */
   readonly value: T;
 }
 
-/** A turn that waits; in a `TurnError` also one that failed or was cancelled. */
+/** A suspended turn; in a `TurnError` also a failed or cancelled one. */
 export interface UnfinishedTurn extends AnyTurnResult {
   readonly status: Exclude<TaskState, 'completed'>;
   readonly value: undefined;
@@ -32,17 +32,17 @@ export interface UnfinishedTurn extends AnyTurnResult {
 interface AnyTurnResult {
   readonly taskId: string;
   readonly contextId: string;
-  /** The agent that ran the turn last: in a team, the one that answered. */
+  /** The last agent of the turn: in a team, the one that answered. */
   readonly agentId: string;
-  /** `stop`, `max_iterations`, a caller's words, … */
+  /** `stop`, `max_iterations`, a caller's text, … */
   readonly reason: string;
   /** The text of the last response. */
   readonly text: string;
   /** The texts of all responses of the turn, joined by newlines. */
   readonly allText: string;
-  /** The last message of the assistant, where there is one. */
+  /** The last message of the assistant, if any. */
   readonly message: AssistantMessage | undefined;
-  /** What the turn added to the caller's messages, in a form that the next turn can use: every call has one result. */
+  /** The messages that the turn added, in a form that the next turn can use: every call has one result. */
   readonly messages: readonly Message[];
   /** Usage of the model calls of the turn and of its child turns. */
   readonly usage: Usage;
@@ -50,15 +50,15 @@ interface AnyTurnResult {
   readonly ownUsage: Usage;
   /** `usage` by agent and model. */
   readonly usageBy: readonly AgentUsage[];
-  /** From the start of the turn to its last record, without the time in which it was suspended. Milliseconds. */
+  /** From the start of the turn to its last record, without suspended time. Milliseconds. */
   readonly durationMs: number;
   readonly iterations: number;
   readonly toolCalls: number;
-  /** What a suspended turn asks. */
+  /** The open questions of a suspended turn. */
   readonly questions: readonly Question[];
 }
 
-/** The result of a turn at its end or at any point before. */
+/** The result of a turn, at its end or earlier. */
 export function resultOf(state: LoopState): TurnResult {
   const messages = closedMessages(state).slice(state.turn.given);
   const answers = messages.filter((message): message is AssistantMessage => message.role === 'assistant');
@@ -88,11 +88,11 @@ export function resultOf(state: LoopState): TurnResult {
     : Object.assign(result, { status, value: undefined });
 }
 
-/** A turn that failed or was cancelled, as an error; `result` is what it had by then. */
+/** The error of a failed or cancelled turn; `result` contains what it produced. */
 export class TurnError extends AgentLoopError {
-  /** The parts of the result that are recorded so far. */
+  /** The recorded parts of the result. */
   readonly result: TurnResult;
-  /** `max_iterations`, `length`, a caller's words for the cancel, … */
+  /** `max_iterations`, `length`, a caller's text for the cancel, … */
   override readonly reason: string;
 
   constructor(result: TurnResult, error: ErrorData, thrown?: unknown) {
@@ -106,7 +106,7 @@ export class TurnError extends AgentLoopError {
   }
 }
 
-/** What the error that failed a turn knew beyond its code; an error of ours is not its own cause. */
+/** The properties of a turn's original error beyond its code; an `AgentLoopError` with the same code is not its own cause. */
 export function originOf(code: ErrorCode, thrown: unknown): AgentLoopErrorOptions {
   if (thrown === undefined) return {};
   if (!AgentLoopError.isInstance(thrown) || thrown.code !== code) return { cause: thrown };
@@ -119,7 +119,7 @@ export function originOf(code: ErrorCode, thrown: unknown): AgentLoopErrorOption
   };
 }
 
-/** The state as it leaves the engine: plain JSON. */
+/** The state as plain JSON, for callers. */
 export interface PersistedLoopState {
   readonly taskId: string;
   readonly agentId: string;
@@ -127,11 +127,11 @@ export interface PersistedLoopState {
   readonly iteration: number;
   readonly messages: readonly Message[];
   readonly status: TaskState;
-  /** Calls of the last response that have no result yet. */
+  /** Calls of the last response without a result. */
   readonly pendingToolCalls: readonly ToolCall[];
   /** Whether the turn has ended for good. */
   readonly isComplete: boolean;
-  /** The final text of a turn that has completed. */
+  /** The final text of a completed turn. */
   readonly finalMessage?: string;
   readonly error?: ErrorData;
   readonly usage: Usage;
@@ -142,7 +142,7 @@ export interface PersistedLoopState {
   readonly updatedAt: string;
 }
 
-/** The state as plain JSON, for a snapshot store, a log or a page: messages, open calls and usage, without the parts that only the engine reads. */
+/** Converts the state to plain JSON, for a snapshot store, a log or a page: messages, open calls and usage, without engine-internal parts. */
 export function toPersisted(state: LoopState): PersistedLoopState {
   return {
     taskId: state.turn.taskId,
@@ -163,8 +163,8 @@ export function toPersisted(state: LoopState): PersistedLoopState {
 }
 
 /**
- * The turn's messages in a form that the next turn can use: results of an unfinished batch included, and every call with
- * exactly one result. A turn whose calls all have theirs is not looked at again.
+ * The turn's messages in a form that the next turn can use: with the results of an unfinished batch, and exactly one result
+ * per call. Returns the history itself if every call already has one.
  */
 export function closedMessages(state: LoopState): readonly Message[] {
   if (state.calls.length === 0 && state.told.length === 0 && state.history.isPaired) return state.messages;

@@ -48,7 +48,7 @@ export function newIteration(deps: ModelCallDeps, traceContext: Context): NewIte
 
 interface StepOptions {
   readonly owner: StepOwner;
-  /** The pipe of the loop, made for its first batch. */
+  /** Returns the loop's pipe, created for its first batch. */
   readonly pipeOf: () => CallPipe;
   /** Of the iteration. */
   readonly span: Span;
