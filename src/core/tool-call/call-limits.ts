@@ -64,9 +64,8 @@ export class Deadlines {
   }
 }
 
-interface Limit {
+interface Check extends Limited {
   readonly call: ToolCall;
-  readonly callOff: () => void;
 }
 
 /**
@@ -75,55 +74,50 @@ interface Limit {
  */
 export class CallChecks {
   readonly #deps: ToolCallDeps;
+  readonly #deadlines: Deadlines;
   readonly #refuse: (refused: ToolResultRecord) => void;
-  /** The limit of each, by call id. */
-  #limits: Map<string, Limit> | undefined;
+  /** By call id. */
+  readonly #open = new Map<string, Check>();
 
-  constructor(deps: ToolCallDeps, refuse: (refused: ToolResultRecord) => void) {
+  constructor(deps: ToolCallDeps, deadlines: Deadlines, refuse: (refused: ToolResultRecord) => void) {
     this.#deps = deps;
+    this.#deadlines = deadlines;
     this.#refuse = refuse;
   }
 
   has(callId: string): boolean {
-    return this.#limits?.has(callId) === true;
+    return this.#open.has(callId);
   }
 
   add({ callId, call }: PendingToolCall): void {
-    this.#limits ??= new Map();
-    this.#limits.set(callId, { call, callOff: this.#limit(callId, call) });
+    const { tools, config } = this.#deps;
+    const ms = tools.byName.get(call.function.name)?.definition.timeoutMs ?? config.toolTimeoutMs;
+    const check = { call, expire: () => this.#late(callId, check, ms) };
+    this.#open.set(callId, check);
+    if (ms > 0) this.#deadlines.set(check, ms);
   }
 
   end(callId: string): void {
-    this.#limits?.get(callId)?.callOff();
-    this.#limits?.delete(callId);
+    const check = this.#open.get(callId);
+    if (check) this.#deadlines.delete(check);
+    this.#open.delete(callId);
   }
 
   /** Waits for none of them any more, and says which they were. Aborts the signals of the hooks that were asked with `reason`. */
   leave(reason: unknown): readonly string[] {
-    const limits = [...(this.#limits ?? [])];
-    for (const [callId, { call }] of limits) {
+    const open = [...this.#open];
+    for (const [callId, { call }] of open) {
       this.end(callId);
       this.#deps.unstartedCalls.of(call).question?.leave(reason);
     }
-    return limits.map(([callId]) => callId);
+    return open.map(([callId]) => callId);
   }
 
-  #limit(callId: string, call: ToolCall): () => void {
-    const { clock, toolTimeoutMs } = this.#deps.config;
-    const ms = this.#deps.tools.byName.get(call.function.name)?.definition.timeoutMs ?? toolTimeoutMs;
-    if (ms === 0) return () => {};
-    let callOff = () => {};
-    const late = () => {
-      const { isAsked, isDeciding, question } = this.#deps.unstartedCalls.of(call);
-      if (isAsked) return start();
-      this.#limits?.delete(callId);
-      question?.expire(ms);
-      this.#refuse(refusedCall(callId, toolError(isDeciding ? 'undecided' : 'check_late', { limitMs: ms })));
-    };
-    const start = () => {
-      callOff = clock.schedule(ms, late);
-    };
-    start();
-    return () => callOff();
+  #late(callId: string, check: Check, ms: number): void {
+    const { isAsked, isDeciding, question } = this.#deps.unstartedCalls.of(check.call);
+    if (isAsked) return this.#deadlines.set(check, ms);
+    this.#open.delete(callId);
+    question?.expire(ms);
+    this.#refuse(refusedCall(callId, toolError(isDeciding ? 'undecided' : 'check_late', { limitMs: ms })));
   }
 }

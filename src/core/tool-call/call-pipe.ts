@@ -49,7 +49,7 @@ export class CallPipe {
   readonly busy = new Map<string, PlacedCall | undefined>();
   /** The call that runs alone, where one does. */
   alone: string | undefined;
-  /** Of the calls that run. */
+  /** Of the calls that run, or are being checked. */
   readonly deadlines: Deadlines;
   readonly #deps: ToolCallDeps;
   #batch: PipedBatch | undefined;
@@ -161,8 +161,8 @@ export class CallPipe {
   awaitCheck(pending: PendingToolCall, done: Promise<unknown>, placed?: PlacedCall): void {
     const { callId } = pending;
     this.busy.set(callId, placed);
-    const checks = this.#checks ?? new CallChecks(this.#deps, (refused) => this.#batch?.settle(refused));
-    this.#checks = checks;
+    this.#checks ??= new CallChecks(this.#deps, this.deadlines, (refused) => this.#batch?.settle(refused));
+    const checks = this.#checks;
     checks.add(pending);
     void done.then(() => {
       if (!checks.has(callId)) return;
