@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { A2AError, A2AErrorOptions } from '@a2a-js/sdk/errors';
-import { AgentLoopError, missingPackage, nameOf } from '../core/contracts/index.ts';
+import { AgentLoopError, type ErrorCode, missingPackage, nameOf } from '../core/contracts/index.ts';
 
 /** The part of the package that is used. */
 type Errors = Pick<
@@ -105,6 +105,13 @@ export function clientError(error: unknown): A2AError {
     default:
       return new ClientError(withCode('The agent has failed.', error));
   }
+}
+
+const away: ReadonlySet<unknown> = new Set<ErrorCode>(['BUSY', 'SHUTDOWN', 'UNAVAILABLE']);
+
+/** Whether a code that an error carries says that the server cannot work at the moment: it stops, or its store is away. */
+export function isAwayCode(code: unknown): boolean {
+  return away.has(code);
 }
 
 function withCode(message: string, { code }: AgentLoopError): A2AErrorOptions {

@@ -16,6 +16,7 @@ import {
 import { tooLargeIn } from '../../core/model-call/index.ts';
 import { retryableCodes } from '../../providers/http-status.ts';
 import { modelServer } from '../../providers/openai-wire/wire-errors.ts';
+import { isAwayCode } from '../protocol-errors.ts';
 
 /** What an error may say of the other side. */
 export interface RemoteName {
@@ -187,7 +188,7 @@ function saysUnavailable(error: A2AError): boolean {
   const details: unknown = 'data' in error ? error.data : undefined;
   if (!Array.isArray(details)) return false;
   const codes: readonly unknown[] = details.map((detail) => Object(Object(detail).metadata).code);
-  return codes.some((code) => code === 'UNAVAILABLE' || code === 'BUSY' || code === 'SHUTDOWN');
+  return codes.some(isAwayCode);
 }
 
 /** Whether nobody at the address knows the request, and so nobody has done anything: it may be an address of before. */

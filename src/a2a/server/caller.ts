@@ -18,6 +18,8 @@ export class Caller implements User {
   readonly countedAs: string;
   /** Why a limit has refused what the request asks for: what it is answered with, in the form of its binding. */
   refusal: Refusal | undefined;
+  /** The error inside that the request failed with, as gRPC answers it. Other bindings have a form for its code. */
+  failure: Refusal | undefined;
   readonly #tenants: readonly string[] | undefined;
 
   constructor({ user, address, connection }: CallerOptions) {

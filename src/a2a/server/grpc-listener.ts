@@ -99,13 +99,13 @@ function admitting(
             void admitCall({ metadata, peer: call.getPeer(), isStream, path, connection }, admission).then((caller) => {
               if (!(caller instanceof Caller)) return call.sendStatus(statusOf(caller, packages));
               keepCaller(metadata, caller);
-              refused = () => caller.refusal;
+              refused = () => caller.refusal ?? caller.failure;
               admit(metadata);
             });
           },
           onCancel: () => connection.close(),
         }),
-      // Refusals by limits inside the handler get the same status as refusals here; the service of the SDK does not know them.
+      // Refusals by limits inside the handler get the same status as refusals here, and errors inside keep their code; the service of the SDK knows neither.
       sendStatus: (status, next) => {
         const refusal = refused();
         next(refusal ? statusOf(refusal, packages) : status);
@@ -203,6 +203,7 @@ interface StatusPackages {
 const codes: Readonly<Record<string, number>> = {
   PERMISSION_DENIED: 7,
   RESOURCE_EXHAUSTED: 8,
+  INTERNAL: 13,
   UNAVAILABLE: 14,
   UNAUTHENTICATED: 16,
 };

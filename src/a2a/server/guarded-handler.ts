@@ -5,7 +5,7 @@ import type { Clock, Logger } from '../../core/contracts/index.ts';
 import { keepConnection } from '../extensions.ts';
 import { clientError, codeOf, limitOf } from '../protocol-errors.ts';
 import { type Connection, callerIn } from './caller.ts';
-import { refusalOf } from './refusal.ts';
+import { failureOf, refusalOf } from './refusal.ts';
 
 interface GuardOptions {
   /** Ends all streams with its reason. */
@@ -95,9 +95,10 @@ function checkTenant(params: Params, context: ServerCallContext): void {
 function clientErrorOf(error: unknown, context: ServerCallContext, logger: Logger): Error {
   const limit = limitOf(error);
   if (limit) callerIn(context).refusal = refusalOf(limit);
-  if (error instanceof A2AError) return error;
-  logger.error('request failed', { code: codeOf(error) });
-  return clientError(error);
+  if (!(error instanceof A2AError)) logger.error('request failed', { code: codeOf(error) });
+  const shown = clientError(error);
+  if (shown.reason === 'INTERNAL_ERROR') callerIn(context).failure = failureOf(shown);
+  return shown;
 }
 
 interface Pace {

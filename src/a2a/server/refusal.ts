@@ -1,6 +1,7 @@
 import { formatSSEEvent, SSE_HEADERS } from '@a2a-js/sdk';
+import type { A2AError } from '@a2a-js/sdk/errors';
 import type { NextFunction, Request, Response } from 'express';
-import type { ReachedLimit } from '../protocol-errors.ts';
+import { isAwayCode, type ReachedLimit } from '../protocol-errors.ts';
 
 /** Why a request does not reach the protocol's handlers. */
 export interface Refusal {
@@ -23,6 +24,7 @@ export interface Refusal {
 const serverError = -32_000;
 export const invalidRequest = -32_600;
 export const invalidParams = -32_602;
+const internalError = -32_603;
 export const parseError = -32_700;
 
 /** `FETCH`: a handler beside A2A. */
@@ -66,6 +68,19 @@ export function refusalOf({ reason, message, metadata, retryAfterMs }: ReachedLi
     message,
     metadata,
     ...(retryAfterMs !== undefined && { headers: { 'Retry-After': String(Math.ceil(retryAfterMs / 1_000)) } }),
+  };
+}
+
+/** That of an error inside, in words for the caller. */
+export function failureOf({ message, metadata = {} }: A2AError): Refusal {
+  const isAway = isAwayCode(metadata['code']);
+  return {
+    status: isAway ? 503 : 500,
+    code: internalError,
+    statusName: isAway ? 'UNAVAILABLE' : 'INTERNAL',
+    reason: 'INTERNAL_ERROR',
+    message,
+    metadata,
   };
 }
 

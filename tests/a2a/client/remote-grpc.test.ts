@@ -2,12 +2,25 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { AgentCard, StreamResponse, Task } from '@a2a-js/sdk';
+import {
+  buildGrpcErrorMetadata,
+  GrpcContentTypeNotSupportedError,
+  GrpcExtendedAgentCardNotConfiguredError,
+  GrpcExtensionSupportRequiredError,
+  GrpcInvalidAgentResponseError,
+  GrpcPushNotificationNotSupportedError,
+  GrpcRequestMalformedError,
+  GrpcTaskNotCancelableError,
+  GrpcTaskNotFoundError,
+  GrpcUnsupportedOperationError,
+  GrpcVersionNotSupportedError,
+} from '@a2a-js/sdk/errors/grpc';
 import { A2AService } from '@a2a-js/sdk/server/grpc';
-import { Server, ServerCredentials, type ServerUnaryCall, type ServerWritableStream } from '@grpc/grpc-js';
+import { Metadata, Server, ServerCredentials, type ServerUnaryCall, type ServerWritableStream } from '@grpc/grpc-js';
 import { describe, expect, it } from '@jest/globals';
-import { type Agent, InMemoryStateStore } from 'millrace';
+import { type Agent, AgentLoopError, type ErrorCode, InMemoryStateStore } from 'millrace';
 import { type A2AServerOptions, apiKeyAuth, type RemoteAgentOptions, remoteAgent } from 'millrace/a2a';
-import { gate } from 'millrace/testing';
+import { gate, scriptedLLM } from 'millrace/testing';
 import { obedient, plainTools } from '../../core/plain-tools.ts';
 import { textsOf, watch } from '../../core/watch-events.ts';
 import { eventually } from '../../eventually.ts';
@@ -118,21 +131,61 @@ describe.each(['1.0', '0.3'] as const)('a remote agent over gRPC of A2A %s', (ve
   });
 });
 
+/** Fails its first reads, as a store that is away. */
+class AwayStore extends InMemoryStateStore {
+  readonly #codes: ErrorCode[];
+
+  constructor(...codes: ErrorCode[]) {
+    super();
+    this.#codes = codes;
+  }
+
+  override read(...args: Parameters<InMemoryStateStore['read']>): ReturnType<InMemoryStateStore['read']> {
+    const code = this.#codes.shift();
+    if (code === undefined) return super.read(...args);
+    throw new AgentLoopError(code, 'redis://user:password@10.0.0.7 is away.', { retryable: true });
+  }
+}
+
+describe.each(['1.0', '0.3'] as const)('H-13 a remote agent of Millrace over gRPC of A2A %s', (version) => {
+  it('sends its message again where the server says that it cannot work at the moment', async () => {
+    const taskStateStore = new AwayStore('BUSY', 'UNAVAILABLE');
+    const provider = scriptedLLM([{ text: 'Hello.' }]);
+    const { far } = await reach(version, on.echo([], { provider, taskStateStore }));
+    expect((await far.run('Hi')).text).toBe('Hello.');
+    expect(provider.calls).toHaveLength(1);
+  });
+
+  it('sends it once where the server says that it has failed, and reads none of its own words', async () => {
+    const taskStateStore = new AwayStore('POISON', 'POISON');
+    const { far } = await reach(version, on.echo([], { taskStateStore }));
+    await expect(far.run('Hi')).rejects.toMatchObject({
+      code: 'PROVIDER_SERVER',
+      message: expect.stringMatching(/fails with "The agent has failed."/),
+    });
+  });
+});
+
 type Stream = ServerWritableStream<unknown, StreamResponse>;
 type Unary = ServerUnaryCall<unknown, unknown>;
 interface Answers {
   readonly stream?: (call: Stream) => void;
   readonly task?: () => Task;
+  readonly send?: (answer: (error: object) => void) => void;
 }
 
 /** A server of A2A 1.0 over gRPC whose every answer is the test's. */
-async function wire({ stream = () => {}, task }: Answers, options: Partial<RemoteAgentOptions> = {}) {
+async function wire({ stream = () => {}, task, send }: Answers, options: Partial<RemoteAgentOptions> = {}) {
   const server = new Server();
   const calls: string[] = [];
   server.addService(A2AService, {
     sendStreamingMessage(call: Stream) {
       calls.push('SendStreamingMessage');
       stream(call);
+    },
+    sendMessage(_call: Unary, answer: (error: object) => void) {
+      calls.push('SendMessage');
+      send?.(answer);
     },
     getTask(_call: Unary, answer: (error: null, value: Task) => void) {
       calls.push('GetTask');
@@ -227,6 +280,52 @@ describe('a remote agent over gRPC', () => {
     expect((await turn.result()).text).toBe('One two.');
     expect(Object.values(textsOf(reader.events))).toEqual(['One two.']);
     expect(calls.filter((call) => call === 'SendStreamingMessage')).toHaveLength(1);
+  });
+
+  // The statuses of 1.0.1 (section 5.4), and those that 1.0.0 had in their place.
+  it.each([
+    [GrpcTaskNotFoundError, 5, 'PROVIDER_NOT_FOUND', false],
+    [GrpcTaskNotCancelableError, 9, 'PROVIDER_BAD_REQUEST', false],
+    [GrpcPushNotificationNotSupportedError, 9, 'PROVIDER_BAD_REQUEST', false],
+    [GrpcPushNotificationNotSupportedError, 12, 'PROVIDER_BAD_REQUEST', false],
+    [GrpcUnsupportedOperationError, 9, 'PROVIDER_BAD_REQUEST', true],
+    [GrpcUnsupportedOperationError, 12, 'PROVIDER_BAD_REQUEST', true],
+    [GrpcContentTypeNotSupportedError, 3, 'PROVIDER_BAD_REQUEST', false],
+    [GrpcInvalidAgentResponseError, 13, 'PROVIDER_SERVER', false],
+    [GrpcExtendedAgentCardNotConfiguredError, 9, 'PROVIDER_BAD_REQUEST', false],
+    [GrpcExtensionSupportRequiredError, 9, 'PROVIDER_BAD_REQUEST', false],
+    [GrpcVersionNotSupportedError, 9, 'PROVIDER_BAD_REQUEST', false],
+    [GrpcVersionNotSupportedError, 12, 'PROVIDER_BAD_REQUEST', false],
+    [GrpcRequestMalformedError, 3, 'PROVIDER_BAD_REQUEST', false],
+  ])('understands %p with the status %i', async (Failure, status, code, isAskedWithoutStream) => {
+    const refuse = (answer: (error: object) => void) => {
+      const error = new Failure({ status });
+      answer({ code: status, details: error.message, metadata: buildGrpcErrorMetadata(Metadata, error) });
+    };
+    const { far, calls } = await wire({
+      stream: (call) => refuse((error) => call.emit('error', error)),
+      send: (answer) => refuse(answer),
+    });
+    await expect(far.run('Go.')).rejects.toMatchObject({ code });
+    expect(calls).toEqual(['SendStreamingMessage', ...(isAskedWithoutStream ? ['SendMessage'] : [])]);
+  });
+
+  it.each([
+    [3, 'PROVIDER_BAD_REQUEST'],
+    [4, 'PROVIDER_TIMEOUT'],
+    [5, 'PROVIDER_NOT_FOUND'],
+    [7, 'PROVIDER_AUTH'],
+    [8, 'PROVIDER_RATE_LIMIT'],
+    [9, 'PROVIDER_BAD_REQUEST'],
+    [12, 'PROVIDER_BAD_REQUEST'],
+    [13, 'PROVIDER_SERVER'],
+    [14, 'PROVIDER_STREAM_CLOSED'],
+    [16, 'PROVIDER_AUTH'],
+  ])('understands the status %i without details', async (status, code) => {
+    const error = { code: status, details: 'words of a proxy' };
+    const stream = (call: Stream) => void call.emit('error', error);
+    const { far } = await wire({ stream, send: (answer) => answer(error) }, { silenceMs: 1 });
+    await expect(far.run('Go.')).rejects.toMatchObject({ code });
   });
 
   it('says that nobody is there', async () => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { InMemoryStateStore } from 'millrace';
 import { type A2AServerOptions, InMemoryPushStore } from 'millrace/a2a';
-import { reach } from '../../security/reach.ts';
-import { isTask } from '../messages.ts';
+import { reach, wires } from '../../security/reach.ts';
+import { isTask, message as messageOf, request, text } from '../messages.ts';
 import { answerOf, message, rpc, serverBench } from './test-server.ts';
 
 const on = serverBench();
@@ -112,6 +112,34 @@ describe('a client of A2A 0.3', () => {
     const parts = [{ kind: 'text', text: 'x'.repeat(3_000) }];
     const response = await legacy('message/stream', { message: { messageId: 'n', role: 'user', parts } });
     expect([response.status, response.headers.get('content-type')]).toEqual([429, 'application/json; charset=utf-8']);
+  });
+
+  // The SDK's messages of 0.3 have no such member over HTTP+JSON and gRPC. Once they do, the alignment page says too much.
+  it.each(wires)('gets the metadata of its parts back where the SDK reads it: %s of %s', async (...way) => {
+    const { url } = await served({ grpc: { port: 0 } });
+    const { client, options } = await reach(url, way);
+    const metadata = { from: 'a form' };
+    const task = await client.sendMessage(
+      request(messageOf([{ ...text('Hi'), metadata }], { messageId: 'n' })),
+      options,
+    );
+    const current = await answerOf(rpc(url, 'GetTask', { id: isTask(task) ? task.id : '' }));
+    const [binding, version] = way;
+    const isLost = version === '0.3' && binding !== 'JSONRPC';
+    expect(current.result.history[0].parts).toEqual([{ text: 'Hi', ...(!isLost && { metadata }) }]);
+  });
+
+  it('gets no metadata of its parts back over HTTP+JSON, where it sends that', async () => {
+    const { url, legacy } = await served();
+    const content = [{ text: 'Hi', metadata: { from: 'a form' } }];
+    const response = await fetch(`${url}/a2a/rest/v1/message:send`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ message: { messageId: 'n', role: 'ROLE_USER', content } }),
+    });
+    const { task } = await answerOf(Promise.resolve(response));
+    const { result } = await answerOf(legacy('tasks/get', { id: task.id }));
+    expect(result.history[0].parts).toEqual([{ kind: 'text', text: 'Hi' }]);
   });
 
   it('P-16 gets the whole history over gRPC where it says nothing of it', async () => {
