@@ -22,15 +22,19 @@ import { sdkCallOptions } from './sdk-prompt.ts';
 /** How long the end of the body may come after the end of the answer. */
 const endGraceMs = 500;
 
+/** How often one answer may pause for tools of the vendor. */
+const mostPauses = 10;
+
 /**
  * Any language model of the AI SDK (interface v3 or v4): Anthropic, Google, OpenAI, Bedrock and the rest, each in its vendor's own wire.
  *
  * `call` and `stream` give the same response for the same answer. Each call, and each subscription to what `stream` gives, is one
- * request; nothing is retried here, policies do that. The chunks are those of {@link LLMChunk}, the `done` of the whole response
+ * request, and one more each time that the vendor pauses for tools of its own (`pause_turn`, 10 times at most), with the answer so far; the usage is that
+ * of all. Nothing is retried here, policies do that. The chunks are those of {@link LLMChunk}, the `done` of the whole response
  * last. What a vendor wants back to the letter (signatures, redacted thinking, results of its own tools) is kept in the metadata of the message, so
  * that it survives the journal, and goes back to the same vendor only. Every failure is an `AgentLoopError` with a `PROVIDER_…` code, `INVALID_INPUT`
  * for a message that has no form there, or `CANCELED` where `params.signal` was aborted. Unsubscribing and aborting close the connection at once.
- * Memory: the answer.
+ * Memory: the answer; the limits of sizes and times are those of each request.
  *
  * Source: the language model specifications v3 and v4 of `@ai-sdk/provider`. Files are not downloaded: a picture by address is the vendor's to fetch or to refuse.
  */
@@ -58,7 +62,7 @@ export class AISDKProvider implements LLMProvider {
     return eachOf(fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal)));
   }
 
-  /** One request and its answer: the chunks of each part of the stream that has any, then `done`. */
+  /** An answer and its requests, one and one more for each pause: the chunks of each part of the stream that has any, then `done`. */
   async *#exchange(
     params: LLMCallParams,
     streaming: boolean,
@@ -67,29 +71,34 @@ export class AISDKProvider implements LLMProvider {
     const { clock, limits, form } = this.#settings;
     const model = this.#modelOf(params.model);
     const server = this.#serverOf(model);
-    const options = sdkCallOptions(params, form);
     const signals = [params.signal, unsubscribed].filter((signal) => signal !== undefined);
-    const watch = new RequestWatch({ server, limits, clock, signals });
     const chunks: LLMChunk[] = [];
     const answer = new SdkAnswer({ server, provider: form.provider, emit: (chunk) => chunks.push(chunk) });
-    try {
-      if (watch.failure !== undefined) throw watch.failure;
-      const request = { ...options, ...this.#headers(params), abortSignal: watch.signal };
-      const exchange = { model, request, params, watch, answer, server };
-      if (!streaming) await this.#generate(exchange);
-      else {
-        for await (const part of await this.#open(exchange)) {
-          this.#take(part, exchange);
-          if (chunks.length > 0) yield chunks.splice(0);
-        }
+    let { messages } = params;
+    for (let pauses = 0; ; pauses++) {
+      const options = sdkCallOptions({ ...params, messages }, form);
+      const watch = new RequestWatch({ server, limits, clock, signals });
+      try {
         if (watch.failure !== undefined) throw watch.failure;
-        watch.complete();
+        const request = { ...options, ...this.#headers(params), abortSignal: watch.signal };
+        const exchange = { model, request, params, watch, answer, server };
+        if (!streaming) await this.#generate(exchange);
+        else {
+          for await (const part of await this.#open(exchange)) {
+            this.#take(part, exchange);
+            if (chunks.length > 0) yield chunks.splice(0);
+          }
+          if (watch.failure !== undefined) throw watch.failure;
+          watch.complete();
+        }
+      } catch (thrown) {
+        // The end of a connection no longer matters once the model has said that it is done.
+        if (watch.canceled || !answer.finished) throw watch.failure ?? sdkError(server, thrown, clock.now());
+      } finally {
+        watch.close();
       }
-    } catch (thrown) {
-      // The end of a connection no longer matters once the model has said that it is done.
-      if (watch.canceled || !answer.finished) throw watch.failure ?? sdkError(server, thrown, clock.now());
-    } finally {
-      watch.close();
+      if (!answer.paused || pauses === mostPauses) break;
+      messages = [...params.messages, answer.continued()];
     }
     yield [{ type: 'done', response: answer.response() }];
   }

@@ -1,8 +1,14 @@
-import type { LLMChunk, LLMResponse, Usage } from '../../core/contracts/index.ts';
+import {
+  type AssistantMessage,
+  addUsage,
+  type LLMChunk,
+  type LLMResponse,
+  type Usage,
+} from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import { usageOf } from '../openai-wire/chat-answer.ts';
 import { type ModelServer, protocolError } from '../openai-wire/wire-errors.ts';
-import { sdkFinishReason } from './sdk-errors.ts';
+import { pause, sdkFinishReason } from './sdk-errors.ts';
 import type {
   SdkContent,
   SdkFinishReason,
@@ -32,7 +38,8 @@ export interface SdkEnd {
 }
 
 /**
- * One answer of a model, put together from the AI SDK's stream parts, or from the content of an answer that was not streamed. Both go
+ * One answer of a model, put together from the AI SDK's stream parts, or from the content of an answer that was not streamed, of one request or, after
+ * pauses, of several. Both go
  * through the same code, so both give the same response. Emits text, reasoning and fragments of calls as they come. Tools that ran at the
  * vendor, sources and files are in the response. Memory: the answer.
  */
@@ -44,6 +51,8 @@ export class SdkAnswer {
   readonly #sources: SdkSource[] = [];
   #callCount = 0;
   #end: SdkEnd | undefined;
+  /** Of the requests before the last one. */
+  #usage: Usage | undefined;
   #id: string | undefined;
   #model: string | undefined;
   #isWhole = false;
@@ -55,6 +64,18 @@ export class SdkAnswer {
   /** Whether the model said that it is done. */
   get finished(): boolean {
     return this.#end !== undefined;
+  }
+
+  /** Whether the vendor paused for tools of its own, and wants its answer back to continue it. */
+  get paused(): boolean {
+    return this.#end?.finishReason.raw === pause && this.#callCount === 0;
+  }
+
+  /** Gives the answer so far, as the last message of the request that continues it. What that request brings is added. */
+  continued(): AssistantMessage {
+    this.#usage = this.#usageSoFar();
+    this.#end = undefined;
+    return messageOfBlocks(this.#blocks, { provider: this.#options.provider, sources: [] });
   }
 
   /** A part of a stream. Throws a coded error at what cannot be taken; an `error` part is the caller's. */
@@ -128,7 +149,7 @@ export class SdkAnswer {
     const { server, provider } = this.#options;
     const message = messageOfBlocks(this.#blocks, { provider, sources: this.#sources });
     const { toolCalls } = message;
-    const usage: Usage | undefined = this.#end && sdkUsage(this.#end.usage);
+    const usage = this.#usageSoFar();
     return {
       message,
       ...(toolCalls === undefined ? {} : { toolCalls }),
@@ -141,6 +162,11 @@ export class SdkAnswer {
       ...(this.#id === undefined ? {} : { id: this.#id }),
       ...(this.#model === undefined ? {} : { model: this.#model }),
     };
+  }
+
+  #usageSoFar(): Usage | undefined {
+    const usage = this.#end && sdkUsage(this.#end.usage);
+    return usage && this.#usage ? addUsage(this.#usage, usage) : (usage ?? this.#usage);
   }
 
   #openText(type: TextType, id: string, data: VendorData | undefined): TextBlock {

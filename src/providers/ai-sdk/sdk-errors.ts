@@ -128,6 +128,9 @@ function firstLine(text: string): string {
   return text.split('\n', 1)[0] ?? '';
 }
 
+/** The vendor's word for an answer that it interrupted for tools of its own. */
+export const pause = 'pause_turn';
+
 interface AnswerEnd {
   readonly reason: SdkFinishReason | undefined;
   readonly hasCalls: boolean;
@@ -137,12 +140,12 @@ interface AnswerEnd {
 
 /**
  * Why the model stopped. Throws a coded error where it did not: no reason at all is an answer that was cut off, `error` one that failed,
- * and `pause_turn` an answer whose tools at the vendor are not done.
+ * and a pause an answer that was not continued.
  */
 export function sdkFinishReason(server: ModelServer, { reason, hasCalls, isWhole }: AnswerEnd): FinishReason {
   const raw = reason?.raw;
-  if (raw === 'pause_turn') {
-    const what = 'paused in the middle of its answer for a tool of its own, which cannot be waited for: ask for less';
+  if (raw === pause) {
+    const what = 'pauses for tools of its own again and again, or beside a call of yours: ask for less';
     throw wireError(server, 'PROVIDER_FAILED', what);
   }
   switch (reason?.unified) {

@@ -276,8 +276,19 @@ describe('finish reasons', () => {
     expect(error.message).toContain('MALFORMED_FUNCTION_CALL');
   });
 
-  it('a pause for a tool of the vendor is refused, not taken for an answer', async () => {
-    const { error } = await streamed(anthropic, (exchange) => sendStream(exchange, claude('pause_turn')));
+  it('an answer that pauses for ever is given up, and not taken for an answer', async () => {
+    let asked = 0;
+    const { error } = await streamed(anthropic, (exchange) => {
+      asked++;
+      sendStream(exchange, claude('pause_turn'));
+    });
+    expect(error).toMatchObject({ code: 'PROVIDER_FAILED', retryable: false });
+    expect(asked).toBe(11);
+  });
+
+  it('a pause beside a call for us is refused: its result would have to come first', async () => {
+    const call = claudeBlock(0, { type: 'tool_use', id: 'toolu_1', name: 'seat', input: {} }, []);
+    const { error } = await streamed(anthropic, (exchange) => sendStream(exchange, claudeStream(call, 'pause_turn')));
     expect(error).toMatchObject({ code: 'PROVIDER_FAILED', retryable: false });
   });
 });

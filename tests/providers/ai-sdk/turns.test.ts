@@ -1,11 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { type AgentLoopConfig, agent, LocalToolProvider, redactSecrets, tool } from 'millrace';
+import {
+  type AgentLoopConfig,
+  agent,
+  type LLMChunk,
+  type LLMResponse,
+  LocalToolProvider,
+  redactSecrets,
+  tool,
+} from 'millrace';
 import { createProvider } from 'millrace/ai-sdk';
 import { AgentLoop } from 'millrace/internals';
 import type { LlmResponseEvent } from 'millrace/types';
+import { lastValueFrom, tap } from 'rxjs';
 import { TemporaryStores } from '../../stores/lmdb/temporary-stores.ts';
-import { type Exchange, event, type RawServer, sendStream, startRawServer } from '../raw-server.ts';
-import { anthropic, claudeBlock, claudeStream, geminiBody, google, type VendorWire } from './vendor-wires.ts';
+import { type Exchange, event, type RawServer, sendJson, sendStream, startRawServer } from '../raw-server.ts';
+import { anthropic, claudeBlock, claudeStream, geminiBody, google, isV4, type VendorWire } from './vendor-wires.ts';
 
 const stores = new TemporaryStores();
 let server: RawServer;
@@ -34,6 +43,11 @@ async function configOf(wire: VendorWire, more: Partial<AgentLoopConfig> = {}): 
     toolProviders: [new LocalToolProvider([seat])],
     ...more,
   };
+}
+
+function responseIn(chunk: LLMChunk): LLMResponse {
+  if (chunk.type !== 'done') throw new Error('The stream did not end with done.');
+  return chunk.response;
 }
 
 /** Answers requests with these streams, one after the other, and keeps the requests. */
@@ -246,6 +260,105 @@ describe('what runs at the vendor', () => {
     const { messages } = await turn.result();
     const sources = messages.find(({ role }) => role === 'assistant')?.metadata?.['sources'];
     expect(sources).toMatchObject([{ sourceType: 'url', url: 'https://example.com/seats', title: 'Seats' }]);
+  });
+
+  it.each([
+    ['streamed', true],
+    ['not streamed', false],
+  ])('an answer that pauses for it is continued, %s', async (_how, isStreamed) => {
+    const use = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'seats' } };
+    const result = {
+      type: 'web_search_tool_result',
+      tool_use_id: 'srvtoolu_1',
+      content: [
+        {
+          type: 'web_search_result',
+          url: 'https://example.com/seats',
+          title: 'Seats',
+          encrypted_content: 'RW5j',
+          page_age: null,
+        },
+      ],
+    };
+    const cited = {
+      type: 'web_search_result_location',
+      url: 'https://example.com/seats',
+      title: 'Seats',
+      encrypted_index: 'RW5k',
+      cited_text: 'Row 1',
+    };
+    const text = { type: 'text', text: 'Let me look. ' };
+    const found = { type: 'text', text: 'Row 1 is free.', citations: [cited] };
+    const wholes = [
+      { content: [text, use], stop_reason: 'pause_turn' },
+      { content: [result, found], stop_reason: 'end_turn' },
+    ];
+    const streams = [
+      claudeStream(
+        [
+          ...claudeBlock(0, { type: 'text', text: '' }, [{ type: 'text_delta', text: text.text }]),
+          ...claudeBlock(1, { ...use, input: {} }, [{ type: 'input_json_delta', partial_json: '{"query":"seats"}' }]),
+        ],
+        'pause_turn',
+      ),
+      claudeStream(
+        [
+          ...claudeBlock(0, result, []),
+          ...claudeBlock(1, { type: 'text', text: '' }, [
+            { type: 'text_delta', text: found.text },
+            { type: 'citations_delta', citation: cited },
+          ]),
+        ],
+        'end_turn',
+      ),
+    ];
+    const seen: Exchange[] = [];
+    server.answer((exchange) => {
+      const whole = wholes[seen.length];
+      const stream = streams[seen.push(exchange) - 1] ?? '';
+      if (isStreamed) sendStream(exchange, stream);
+      else sendJson(exchange, { ...Object(anthropic.body('')), ...whole });
+    });
+    const { createAnthropic } = await import('@ai-sdk/anthropic');
+    const provider = await createProvider(anthropic.model, {
+      apiKey: 'key-of-a-test',
+      baseUrl: server.baseUrl,
+      providerTools: { look_up: createAnthropic({ apiKey: 'none' }).tools.webSearch_20250305({ maxUses: 2 }) },
+    });
+    const messages = [{ role: 'user' as const, content: 'Search.' }];
+    const chunks: LLMChunk[] = [];
+    const response = isStreamed
+      ? responseIn(await lastValueFrom(provider.stream({ messages }).pipe(tap((chunk) => chunks.push(chunk)))))
+      : await provider.call({ messages });
+    const page = { sourceType: 'url', url: 'https://example.com/seats', title: 'Seats' };
+    expect(response).toMatchObject({
+      message: {
+        content: 'Let me look. Row 1 is free.',
+        metadata: {
+          vendorCalls: [{ id: 'srvtoolu_1', name: 'look_up', arguments: '{"query":"seats"}' }],
+          // The page that was found. Of what is cited, models of v3 give a source each.
+          sources: isV4 ? [page] : [page, { ...page, providerMetadata: { anthropic: { citedText: 'Row 1' } } }],
+        },
+      },
+      finishReason: 'stop',
+      usage: { promptTokens: 14, completionTokens: 10, totalTokens: 24 },
+    });
+    if (isStreamed)
+      expect(chunks.flatMap((chunk) => (chunk.type === 'text' ? [chunk.text] : []))).toEqual([
+        'Let me look. ',
+        'Row 1 is free.',
+      ]);
+    expect(seen).toHaveLength(2);
+    const [, answer] = Array.isArray(seen[1]?.body['messages']) ? seen[1].body['messages'] : [];
+    expect(answer).toEqual({ role: 'assistant', content: [text, use] });
+    // It stays one answer where it is sent again, with what it cites.
+    server.answer((exchange) => {
+      seen.push(exchange);
+      sendJson(exchange, anthropic.body('Bye.'));
+    });
+    await provider.call({ messages: [...messages, response.message, { role: 'user', content: 'Thanks.' }] });
+    const [, whole] = Array.isArray(seen[2]?.body['messages']) ? seen[2].body['messages'] : [];
+    expect(whole).toEqual({ role: 'assistant', content: [text, use, result, found] });
   });
 
   it('code that Google runs, and the pages it cites, are in the event of the answer', async () => {
