@@ -90,7 +90,40 @@ function chat(usageOf: object) {
   };
 }
 
-const known: readonly Wire[] = [
+/** The Responses API of xAI, which its package for AI SDK 7 speaks. */
+function responses() {
+  const usage = { input_tokens: 7, output_tokens: 5, total_tokens: 12 };
+  const response = { id: 'r-1', object: 'response', created_at: 1, model: 'm-1', output: [], status: 'completed' };
+  const stream =
+    (...events: readonly (readonly [string, object])[]) =>
+    (exchange: Exchange) =>
+      sendStream(
+        exchange,
+        [
+          ['created', { response: { ...response, status: 'in_progress' } }] as const,
+          ...events,
+          ['completed', { response: { ...response, usage } }] as const,
+        ]
+          .map(([name, data]) => event({ type: `response.${name}`, ...data }))
+          .join(''),
+      );
+  const ofItem = { item_id: 'i-1', output_index: 0 };
+  const delta = { ...ofItem, content_index: 0, delta: 'Hello.' };
+  const call = { type: 'function_call', id: 'i-1', call_id: 'callid001', name: 'weather' };
+  const args = '{"city":"Oslo"}';
+  return {
+    path: '/v1/responses',
+    keyHeader: 'authorization',
+    text: stream(['output_text.delta', delta]),
+    call: stream(
+      ['output_item.added', { output_index: 0, item: { ...call, arguments: '' } }],
+      ['function_call_arguments.delta', { ...ofItem, delta: args }],
+      ['output_item.done', { output_index: 0, item: { ...call, arguments: args } }],
+    ),
+  };
+}
+
+const wires: readonly Wire[] = [
   {
     vendor: 'groq',
     model: 'groq:llama-4-scout',
@@ -105,7 +138,13 @@ const known: readonly Wire[] = [
     providerName: 'mistral_ai',
     ...chat({ usage }),
   },
-  { vendor: 'xai', model: 'xai:grok-4', variable: 'XAI_API_KEY', providerName: 'x_ai', ...chat({ usage }) },
+  {
+    vendor: 'xai',
+    model: 'xai:grok-4',
+    variable: 'XAI_API_KEY',
+    providerName: 'x_ai',
+    ...(isV4 ? responses() : chat({ usage })),
+  },
   {
     vendor: 'deepseek',
     model: 'deepseek:chat',
@@ -146,9 +185,6 @@ const known: readonly Wire[] = [
       ),
   },
 ];
-
-/** The package of xAI for AI SDK 7 speaks the Responses API, which the server of these tests does not. */
-const wires = known.filter(({ vendor }) => !isV4 || vendor !== 'xai');
 
 const key = 'sk-secret-0123456789';
 const parameters = { type: 'object', properties: { city: { type: 'string' } } };
