@@ -254,7 +254,11 @@ export class RemoteConnection {
   }
 
   async task(id: string, scope: RequestScope): Promise<Task> {
-    return this.#checked(await this.#ask(scope, (client, options) => client.getTask({ tenant: '', id }, options)));
+    const task = this.#checked(
+      await this.#ask(scope, (client, options) => client.getTask({ tenant: '', id }, options)),
+    );
+    if (task.id === id) return task;
+    throw failure(this.name, 'PROVIDER_PROTOCOL', 'answers with another task than it was asked for: check url');
   }
 
   cancel(id: string, scope: RequestScope): Promise<Task> {

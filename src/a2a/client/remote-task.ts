@@ -245,7 +245,7 @@ export async function* followRemoteTask(
   const { clock, signal, silenceMs } = options;
   const backoff = new Backoff();
   const sent = connection.streams.take(messageId);
-  if (sent) for await (const update of read(sent, options)) yield { update, from: 'sent' };
+  if (sent) for await (const update of read(taskId, sent, options)) yield { update, from: 'sent' };
   let known = '';
   for (let awaySince: number | undefined; ; await backoff.pause(clock, signal)) {
     const askedAt = clock.now();
@@ -265,7 +265,7 @@ export async function* followRemoteTask(
       if (!isPassing(error) || clock.now() - awaySince >= silenceMs) throw error;
     }
     if (!stream) continue;
-    for await (const update of read(stream, options)) {
+    for await (const update of read(taskId, stream, options)) {
       if (update.payload?.$case !== 'task') backoff.reset();
       yield { update, from: 'subscribed' };
     }
@@ -280,6 +280,7 @@ function progressOf({ status, artifacts }: Task): string {
 
 /** Until the stream ends, breaks or is silent for `silenceMs`: the task itself says more. Closed when its reader leaves. */
 async function* read(
+  taskId: string,
   { updates, close }: TaskStream,
   { clock, silenceMs, signal }: FollowRemoteOptions,
 ): AsyncGenerator<StreamResponse> {
@@ -289,7 +290,10 @@ async function* read(
     if (signal.aborted) throw signal.reason;
     for await (const update of updates) {
       stop();
-      yield update;
+      const { payload } = update;
+      const of = payload?.$case === 'task' ? payload.value.id : payload?.$case !== 'message' && payload?.value.taskId;
+      // What a server says of other tasks is not shown as this one. One that leaves the id out means the task that was asked for.
+      if (!of || of === taskId) yield update;
       stop = clock.schedule(silenceMs, close);
     }
   } catch {

@@ -264,6 +264,28 @@ describe('a remote agent over gRPC', () => {
     await eventually(() => calls.at(-1) === 'CancelTask');
   });
 
+  it('asks for the task where the stream ends well without an end of the task', async () => {
+    const { far, calls } = await wire({
+      stream(call) {
+        call.write(update(wireSubmitted));
+        call.write(update(wireText('One ', false)));
+        call.end();
+      },
+      task: () => Task.fromJSON(wireTask('COMPLETED', ['One ', 'two.'])),
+    });
+    const turn = far.startTurn('Go.');
+    const reader = watch(turn);
+    expect((await turn.result()).text).toBe('One two.');
+    expect(Object.values(textsOf(reader.events))).toEqual(['One two.']);
+    expect(calls).toEqual(['SendStreamingMessage', 'GetTask']);
+  });
+
+  it('does not take a stream without a message for an answer', async () => {
+    const { far, calls } = await wire({ stream: (call) => void call.end() }, { silenceMs: 1 });
+    await expect(far.run('Go.')).rejects.toMatchObject({ code: 'PROVIDER_STREAM_CLOSED' });
+    expect(calls).toEqual(['SendStreamingMessage']);
+  });
+
   it('follows the task where the stream breaks', async () => {
     let asked = 0;
     const { far, calls } = await wire({
