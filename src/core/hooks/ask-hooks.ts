@@ -15,25 +15,25 @@ import type { AskedHook, HookDeps, HookPlace, HookQuestion } from './hook-contex
 import { type AboutOf, type HookSubject, hookSubjects } from './hook-subjects.ts';
 import { type AnswerOf, type AskedHookName, checkAnswer, type Hooks, hookTable } from './hook-table.ts';
 
-/** Asks one hook of every extension that has it. */
+/** Calls one hook of every extension that has it. */
 interface Asking<Name extends AskedHookName> {
   readonly hook: Name;
   readonly place: HookPlace;
-  /** What the next extension is asked about. */
+  /** The subject for the next extension, from the current state. */
   readonly about: (state: LoopState) => AboutOf<Name>;
-  /** Takes an answer that is not nothing; throws an error in words for a reader where it is nonsense. `false` asks no others. */
+  /** Validates and applies the result; throws if invalid; false skips the remaining extensions. */
   readonly take: (answer: AnswerOf<Name>, extension: Extension, context: AskedHook) => boolean;
-  /** Records what child turns of the hook used, where the hook changes nothing. */
+  /** Records the usage of the hook's child turns if the hook returned nothing. */
   readonly count?: (used: readonly AgentUsage[], extension: Extension) => void;
-  /** The same for a hook that leaves no record of its answer: takes its child turns, whatever it answers, to record what they used. */
+  /** The same for a hook without a record of its answer: receives its child turns, whatever it returned, to record their usage. */
   readonly keep?: (branches: readonly ParentTurn[], extension: Extension) => void;
-  /** Told the context of a question whose answer comes later. */
+  /** Receives the context of a hook that returned a promise. */
   readonly asked?: (context: AskedHook) => void;
 }
 
 /**
- * Asks the extensions one after another, at once as long as they answer at once. Throws or rejects with the error by which the turn
- * fails: what an extension said with `fail`, or `EXTENSION_FAILED` for one whose `onError` is `'fail'`.
+ * Calls the extensions in order; synchronous while they answer synchronously. Throws or rejects with the error that fails the turn:
+ * the extension's `fail`, or `EXTENSION_FAILED` if one with `onError: 'fail'` fails.
  */
 export function askHooks<Name extends AskedHookName>(deps: HookDeps, asking: Asking<Name>): void | Promise<void> {
   return askFrom(deps, asking, 0);
@@ -52,7 +52,7 @@ function askFrom<Name extends AskedHookName>(deps: HookDeps, asking: Asking<Name
   }
 }
 
-/** Whether the others are asked too. An answer of nothing makes no closure: most hooks look and change nothing. */
+/** Returns whether to call the remaining extensions. An empty answer allocates no closure: most hooks only observe. */
 function askOne<Name extends AskedHookName>(
   asking: Asking<Name>,
   question: HookQuestion,
@@ -79,10 +79,10 @@ function askOne<Name extends AskedHookName>(
   }
 }
 
-/** By question that is being asked: extensions that have answered it with the help of child turns. */
+/** By question in progress: extensions that have answered it and used child turns. */
 const answered = new WeakMap<object, readonly AskedHook[]>();
 
-/** As `fail`; where that throws, the answers before are dropped, and the end of the turn says what their child turns used. */
+/** As `fail`; if that throws, drops the earlier answers: the end of the turn records the usage of their child turns. */
 function failed<Name extends AskedHookName>(
   deps: HookDeps,
   asking: Asking<Name>,
@@ -102,7 +102,7 @@ interface Given {
   readonly context: AskedHook;
 }
 
-/** Takes what a hook answered. Whether the others are asked too. */
+/** Applies the answer of a hook. Returns whether to call the remaining extensions. */
 function given<Name extends AskedHookName>(asking: Asking<Name>, { answer, extension, context }: Given): boolean {
   const { take, count, keep } = asking;
   if (keep && context.hasChildren) keep(context.takeBranches(), extension);
@@ -122,7 +122,7 @@ function checked<Name extends AskedHookName>(hook: Name, answer: unknown): Answe
   return answer;
 }
 
-/** Keeps by what a hook around a tool call fails the turn, the first one counts; gives it as the result of the call says it. */
+/** Stores the first failure by which a hook of a tool call fails the turn; returns it for the record of the call's result. */
 export function failTurn(hooks: Hooks, error: unknown): NonNullable<ToolResultRecord['fails']> {
   hooks.failure ??= extensionFailure(error);
   const { code, message, reason, details } = hooks.failure;
@@ -143,11 +143,11 @@ interface Failed {
   readonly keep?: Asking<AskedHookName>['keep'];
 }
 
-/** True if the turn continues as if the hook had returned nothing. A turn that is over cannot fail, and the other hooks are still called. */
+/** Returns true if the turn continues as if the hook had returned nothing. A turn that is over cannot fail, and the other hooks are still called. */
 function fail(deps: HookDeps, { hook, extension, context, error, count, keep }: Failed): boolean {
   if (TurnLost.isInstance(error)) {
     if (context.span && !context.isOver) failSpan(context.span, error.cause);
-    // Other child turns of the hook are left too, not cancelled.
+    // Other child turns of the hook are lost too, not cancelled.
     context.leave(leftReason(context.taskId));
     throw error;
   }
@@ -186,10 +186,10 @@ function fail(deps: HookDeps, { hook, extension, context, error, count, keep }: 
   });
 }
 
-/** Why a call may not run: who had to decide about it failed. */
+/** Refuses a call because the hook that had to decide about it failed. */
 class Refusal extends Error {}
 
-/** Carries what an extension wants through the way of its failures. */
+/** Passes an extension's `fail` through the error path. */
 class DeliberateFailure extends Error {
   readonly error: AgentLoopError;
 
@@ -217,7 +217,7 @@ function isFailure(failure: unknown): failure is Failure {
 }
 
 /**
- * A promise of a hook's answer that does not outlast its time limit. A cancel and a drain abort its signal: nobody waits for it then,
+ * Applies the time limit to the promise of a hook's answer. A cancel and a drain abort its signal and stop the wait,
  * except for hooks after a turn's end, and on a drain for the result of a tool that can still be recorded.
  */
 function limited(

@@ -26,7 +26,7 @@ import type { AbortScope } from '../streams/index.ts';
 import type { ToolSet } from '../tool-call/tool-set.ts';
 import type { HookName, Hooks } from './hook-table.ts';
 
-/** What a hook needs of the run that it belongs to. A run is what one process does of a turn, from its start or resume on. */
+/** The run that a hook belongs to. A run is the part of a turn in one process, from its start or resume on. */
 export interface HookDeps extends Stamper {
   readonly config: ResolvedConfig;
   /** With the id and the metadata of the current agent. */
@@ -35,31 +35,31 @@ export interface HookDeps extends Stamper {
   /** Unless an extension changed it; see `maxIterationsOf`. */
   readonly maxIterations: number;
   readonly provider: LLMProvider;
-  /** As the caller gave it, for tools; never journaled, traced or logged. */
+  /** As the caller passed it, for tools; never journaled, traced or logged. */
   readonly authContext: AuthContext | undefined;
-  /** The `context` of the start options, as the caller gave it. */
+  /** The `context` of the start options, as the caller passed it. */
   readonly context: unknown;
   readonly tracing: TurnTracing;
   readonly hooks: Hooks<HookDeps>;
   /** Aborted when the turn is cancelled. */
   readonly scope: AbortScope;
-  /** Aborted when the process shuts down and the turn shall be left to another. */
+  /** Aborted when the process shuts down and releases the turn to another. */
   readonly drain: AbortScope;
   /** The turn in the tree of its child turns. */
   readonly node: TurnNode;
-  /** How long this process may be sure of its lease. Absent without a store: nobody else can own the turn then. */
+  /** Whether the lease is certainly valid. Absent without a store: no other process can own the turn then. */
   readonly leaseHold: LeaseHold | undefined;
-  /** Absent where the turn ended before its tools were known. */
+  /** Absent if the turn ended before its tools were known. */
   readonly tools?: ToolSet;
 }
 
-/** Where a hook is asked. */
+/** The state and span in which a hook is called. */
 export interface HookPlace {
   readonly state: LoopState;
   readonly traceContext: Context;
 }
 
-/** A place where each extension sees what the ones before it changed. */
+/** A place whose state includes the changes of earlier extensions. */
 export class DraftPlace implements HookPlace {
   readonly traceContext: Context;
   readonly #draft: CommitDraft;
@@ -74,7 +74,7 @@ export class DraftPlace implements HookPlace {
   }
 }
 
-/** One question to one hook: the same for all extensions until one of them changes the state. */
+/** One call of one hook, shared by all extensions until one of them changes the state. */
 export interface HookQuestion {
   readonly deps: HookDeps;
   readonly state: LoopState;
@@ -82,14 +82,14 @@ export interface HookQuestion {
   readonly hook: HookName;
 }
 
-/** The wait for an answer that comes later. */
+/** The wait for a promised answer. */
 interface Wait {
   readonly stop: () => void;
-  /** Counts the answer as late. */
+  /** Fails the wait as timed out. */
   readonly expire: (afterMs: number) => void;
 }
 
-/** What a hook made of a question by reading it. */
+/** The objects that a hook's reads have created. */
 interface Opened {
   over: boolean;
   scope?: AbortScope;
@@ -98,12 +98,12 @@ interface Opened {
   traced?: { readonly span: Span; readonly traceContext: Context };
 }
 
-/** Of every question that is over without having been read. */
+/** For every hook that ended without creating any. */
 const neverOpened: Opened = Object.freeze({ over: true });
 
 /**
- * The context of a hook. Its signal and its span are created on access. One is made for each hook of each extension at each of its
- * points, so what they have in common is kept in the question.
+ * The context of a hook. Its signal and its span are created on access. A context is created per hook call and extension,
+ * so its shared members are kept in the question.
  */
 export class AskedHook implements HookContext {
   readonly #question: HookQuestion;
@@ -171,7 +171,7 @@ export class AskedHook implements HookContext {
     return this.#scope.signal;
   }
 
-  /** What child turns of the hook take from this turn, each with a name of its own. */
+  /** The parent for a child turn of the hook; each has its own name. */
   [parentTurn](name: string): ParentTurn {
     const { deps, state, iteration, agentId } = this;
     const callId = `${iteration}.${name}`;
@@ -193,7 +193,7 @@ export class AskedHook implements HookContext {
     return this.#opened?.parents !== undefined;
   }
 
-  /** What its child turns used. */
+  /** The usage of its child turns. */
   get childUsage(): readonly AgentUsage[] {
     return (this.#opened?.parents ?? []).reduce<readonly AgentUsage[]>((sum, { usageBy }) => addUsed(sum, usageBy), []);
   }
@@ -207,27 +207,27 @@ export class AskedHook implements HookContext {
     return opened.traced.traceContext;
   }
 
-  /** Its span, where the hook made one or answers later. */
+  /** Its span, if the hook created one or returned a promise. */
   get span(): Span | undefined {
     return this.#opened?.traced?.span;
   }
 
-  /** Whether its answer does not count any more. */
+  /** Whether its answer no longer counts. */
   get isOver(): boolean {
     return this.#opened?.over === true;
   }
 
-  /** Its answer comes later. The wait is stopped once the question is over. */
+  /** Registers the wait for a promised answer; it is stopped once the question is over. */
   awaited(wait: Wait): void {
     this.#open().wait = wait;
   }
 
-  /** A limit of the place where it is asked was over before its own. */
+  /** The time limit of its caller expired before its own. */
   expire(afterMs: number): void {
     if (!this.isOver) this.#opened?.wait?.expire(afterMs);
   }
 
-  /** What its child turns used that have ended or are suspended, for the caller to record now. */
+  /** Returns the usage of its child turns that have ended or are suspended, for the caller to record now. */
   endSettled(): readonly AgentUsage[] {
     const settled = (this.#opened?.parents ?? []).filter(({ isSettled }) => isSettled);
     for (const parent of settled) parent.end();
@@ -235,8 +235,8 @@ export class AskedHook implements HookContext {
   }
 
   /**
-   * Hands over its child turns that have ended or are suspended: the caller records what they used, and ends them. Until then, and of the
-   * others, the end of the turn says it.
+   * Returns its child turns that have ended or are suspended: the caller records their usage, and ends them. The usage of all
+   * others is recorded with the end of the turn.
    */
   takeBranches(): readonly ParentTurn[] {
     const parents = this.#opened?.parents ?? [];
@@ -244,7 +244,7 @@ export class AskedHook implements HookContext {
     return parents.filter(({ isSettled }) => isSettled);
   }
 
-  /** Nobody waits for this hook any more. What its child turns use is recorded with the end of the turn. */
+  /** Aborts the hook. The usage of its child turns is recorded with the end of the turn. */
   leave(reason: unknown): void {
     const opened = this.#opened;
     opened?.scope?.abort(reason);
@@ -252,7 +252,7 @@ export class AskedHook implements HookContext {
     this.done();
   }
 
-  /** Its answer is dropped: what its child turns used is recorded with the end of the turn. */
+  /** Drops its answer: the usage of its child turns is recorded with the end of the turn. */
   drop(): void {
     for (const parent of this.#opened?.parents ?? []) this.deps.node.noteHook(parent);
   }
@@ -271,7 +271,7 @@ export class AskedHook implements HookContext {
     opened.traced?.span.end();
   }
 
-  /** The run that asks. */
+  /** The run that calls the hook. */
   protected get deps(): HookDeps {
     return this.#question.deps;
   }

@@ -32,10 +32,10 @@ import type { OfferedTool } from '../tool-call/tool-set.ts';
 import { AskedHook, type HookQuestion } from './hook-context.ts';
 import type { AnswerOf, AskedHookName } from './hook-table.ts';
 
-/** A model call that is about to be made, as the extensions before left it. */
+/** A model call before it is made, with the changes of earlier extensions. */
 interface CallToMake {
   readonly params: LLMCallParams;
-  /** What one of them chose. */
+  /** The provider that an earlier extension chose. */
   readonly provider: LLMProvider | undefined;
 }
 
@@ -48,7 +48,7 @@ class AskedModelCall extends AskedHook {
     this.#chosen = chosen;
   }
 
-  /** What earlier extensions chose counts, so that several can stand around one call. */
+  /** The choice of earlier extensions counts, so that several can wrap one call. */
   override get provider(): LLMProvider {
     return this.#chosen ?? super.provider;
   }
@@ -76,7 +76,7 @@ class AskedCall extends AskedHook implements ToolCallRequest {
   }
 }
 
-/** A call that may run if it is approved. */
+/** A call that needs a decision before it runs. */
 class AskedApproval extends AskedHook implements ApprovalRequest {
   readonly callId: string;
   readonly call: ToolCall;
@@ -90,10 +90,10 @@ class AskedApproval extends AskedHook implements ApprovalRequest {
   }
 }
 
-/** A call that ran, as its record would say it. */
+/** A call that ran, with its record-to-be. */
 export interface RanCall extends CallInQuestion {
   readonly result: ToolResultRecord;
-  /** What the tool threw, where it did. */
+  /** The exception of the tool, if it threw. */
   readonly thrown: unknown;
 }
 
@@ -109,15 +109,15 @@ class AskedOutcome extends AskedCall implements ToolCallOutcome {
   }
 }
 
-/** What a step knows besides the state. */
+/** Data of an iteration beside the state. */
 interface LastStep {
-  /** How the turn is about to end, where it is. */
+  /** The end that the turn is about to record, if any. */
   readonly ending: TurnDone | undefined;
-  /** What the iteration's call was made with; absent where another process made it. */
+  /** The parameters of the iteration's call; absent if another process made it. */
   readonly params: LLMCallParams | undefined;
 }
 
-/** An iteration that is over. */
+/** A finished iteration. */
 class AskedStep extends AskedHook implements IterationStep {
   readonly #last: LastStep;
 
@@ -134,7 +134,7 @@ class AskedStep extends AskedHook implements IterationStep {
     return this.#last.ending !== undefined;
   }
 
-  /** Of a call that another process made it is known what the turn's settings say. */
+  /** If another process made the call, the turn's settings. */
   get settings(): CallSettings {
     const { params } = this.#last;
     if (!params) return callSettings(this.deps, this.state);
@@ -182,7 +182,7 @@ class AskedFinish extends AskedHook implements TurnFinish {
   }
 }
 
-/** What a turn is about to end with; an earlier hook may have changed that. */
+/** The end that the turn is about to record; an earlier hook may have changed it. */
 export function finishOf(ending: TurnDone | undefined, { changes }: LoopState): Required<Finish> {
   const { text = '', value, reason = 'stop' } = { ...ending, ...changes.finish };
   return { text, value, reason };
@@ -209,7 +209,7 @@ class AskedEnd extends AskedHook implements TurnEnd {
   }
 }
 
-/** What hooks are asked about, where it is more than the turn, and the context that they get. */
+/** The subject and the context of each hook whose subject is more than the turn. */
 interface Topics {
   readonly prepareIteration: Topic<IterationView, AskedHook>;
   readonly beforeLLMCall: Topic<CallToMake, AskedModelCall>;
@@ -230,10 +230,10 @@ interface Topic<About, Context extends AskedHook> {
 
 type TopicOf<Name> = Name extends keyof Topics ? Topics[Name] : Topic<undefined, AskedHook>;
 
-/** What a hook is asked about, beside the turn. */
+/** The subject of a hook, beside the turn. */
 export type AboutOf<Name> = TopicOf<Name>['about'];
 
-/** How a hook is asked. */
+/** Creates the context of a hook, and calls the hook. */
 export interface HookSubject<Name extends keyof E, E extends Extension = Extension> {
   readonly context: (question: HookQuestion, extension: E, about: AboutOf<Name>) => TopicOf<Name>['context'];
   readonly ask: (
@@ -249,7 +249,7 @@ export type HookSubjects<E extends Extension = Extension> = {
 
 const turn = (question: HookQuestion, extension: Extension) => new AskedHook(question, extension);
 
-/** How each hook that is asked in a turn is asked. */
+/** The subjects of all hooks that are called in a turn. */
 export const hookSubjects: HookSubjects = {
   beforeTurn: { context: turn, ask: (extension, context) => extension.beforeTurn?.(context) },
   shouldPause: { context: turn, ask: (extension, context) => extension.shouldPause?.(context) },

@@ -8,42 +8,42 @@ type Setting = 'name' | 'onError' | 'timeoutMs' | 'toolProviders' | 'limitUsage'
 /** Every hook of an extension: each other member is one, and must have a row in the table. */
 export type HookName<E extends Extension = Extension> = Exclude<keyof E, Setting> & string;
 
-/** The hooks that are asked in a turn. `beforeMessage` is not: there may be no turn yet. */
+/** The hooks that are called in a turn. `beforeMessage` is not: there may be no turn yet. */
 export type AskedHookName<E extends Extension = Extension> = Exclude<HookName<E>, 'beforeMessage'>;
 
-/** The hooks that are asked between two steps of a turn, once in an iteration. */
+/** The hooks that are called between two steps of a turn, once per iteration. */
 export type StepHook = DecisionPoint | 'shouldPause' | 'afterTurn';
 
 type FunctionOf<Member> = Extract<Member, (...given: never[]) => unknown>;
 
-/** What a hook answers, where it is not nothing. */
+/** The answer type of a hook, without empty answers. */
 export type AnswerOf<Name extends keyof E, E extends Extension = Extension> = NonNullable<
   Exclude<Awaited<ReturnType<FunctionOf<E[Name]>>>, void>
 >;
 
 type KeysOf<Answer> = Answer extends object ? keyof Answer : never;
 
-/** What the engine knows of a hook that is asked in a turn. */
+/** The properties of a hook that is called in a turn. */
 interface HookRow<Name extends keyof E, E extends Extension = Extension> {
-  /** When it is asked. `isDue` tells whether one that comes once in an iteration still has to be. */
+  /** When it is called. `isDue` returns whether a once-per-iteration hook has yet to be called. */
   readonly asked: Name extends StepHook ? 'once an iteration' : 'each time';
-  /** The properties that its answer may have; any other is an error of the extension. `fail` ends the turn. */
+  /** The allowed properties of its answer; any other is an error of the extension. `fail` ends the turn. */
   readonly answer: Readonly<Record<KeysOf<AnswerOf<Name, E>>, true>>;
-  /** Whether true and false are answers too. */
+  /** Whether true and false are valid answers. */
   readonly flag: Extract<AnswerOf<Name, E>, boolean> extends never ? false : true;
-  /** What an answer is that is none of these, for the author of the extension. */
+  /** The error message for an invalid answer. */
   readonly misfit: string;
-  /** Whether its answer leaves a record with its name: a `decision` is not asked for again on resume, for the same iteration. */
+  /** Whether its answer is recorded under its name: a `decision` is not asked for again on resume, for the same iteration. */
   readonly recorded: Name extends DecisionPoint ? 'decision' : Name extends RecordedHook ? 'change' : false;
-  /** What follows where it throws, answers nonsense or not in time. What decides whether a call may run refuses it then. */
+  /** What follows if it throws, times out, or returns an invalid answer. Hooks that decide whether a call may run refuse it. */
   readonly failure: 'by onError' | 'refuses the call';
-  /** When a drain leaves an answer that is awaited: at once, or after `abortGraceMs`, as the result of a tool can still be recorded. */
+  /** When a drain stops the wait for its answer: at once, or after `abortGraceMs`, since the result of a tool can still be recorded. */
   readonly onDrain: 'at once' | 'after the grace';
-  /** Whether the wait fails where it is left by a cancel or a drain, so that the end of a turn continues without the answer. */
+  /** Whether a cancel or drain rejects the wait, so that the end of a turn continues without the answer. */
   readonly endsWait: boolean;
 }
 
-/** A row for each hook. A new hook is a member of `Extension` and a row here and in `hookSubjects`; the compiler names what is missing. */
+/** A row per hook. A new hook needs a member of `Extension`, a row here and one in `hookSubjects`; the compiler names what is missing. */
 export type HookTable<E extends Extension = Extension> = {
   readonly [Name in HookName<E>]: Name extends 'beforeMessage'
     ? { readonly asked: 'for each message' }
@@ -62,7 +62,7 @@ const used = { usage: true, usageBy: true } as const;
 const course = { ...noted, ...used, messages: true, settings: true, finish: true } as const;
 const turn = { ...course, tools: true } as const;
 
-/** Every hook, in the order in which a turn comes by them. */
+/** Every hook, in the order in which a turn calls them. */
 export const hookTable: HookTable = {
   beforeMessage: { asked: 'for each message' },
   beforeTurn: {
@@ -123,10 +123,10 @@ export const hookTable: HookTable = {
   afterEnd: { asked: 'each time', ...plain, answer: {}, recorded: false, endsWait: true },
 };
 
-/** Every hook, in the order in which a turn comes by them. */
+/** The names of all hooks, in the order in which a turn calls them. */
 export const hookNames = Object.keys(hookTable) as readonly HookName[];
 
-/** For each hook the extensions that have it. */
+/** The extensions that have each hook. */
 export type HookLists = Readonly<Record<HookName, readonly Extension[]>>;
 
 export function hookLists(extensions: readonly Extension[]): HookLists {
@@ -134,7 +134,7 @@ export function hookLists(extensions: readonly Extension[]): HookLists {
   return Object.fromEntries(lists) as HookLists;
 }
 
-/** Throws if an answer is not of a kind that the hook may give, or has a property that is unknown there. */
+/** Throws if an answer is invalid for the hook, or has an unknown property. */
 export function checkAnswer<Name extends AskedHookName>(hook: Name, given: unknown): asserts given is AnswerOf<Name> {
   const { answer, flag, misfit }: HookRow<AskedHookName> = hookTable[hook];
   if (typeof given === 'boolean' && flag) return;
@@ -148,30 +148,30 @@ export function checkAnswer<Name extends AskedHookName>(hook: Name, given: unkno
   }
 }
 
-/** What an agent runs with: the hooks of its extensions among it. */
+/** The dependencies of a run, with the hooks of its extensions. */
 interface HookedRun {
   readonly config: { readonly hooks: HookLists };
 }
 
-/** The hooks of one run of a turn: where their failures are shown, and which of them were asked between two steps. */
+/** The hooks of one run of a turn: receives their failures, and remembers which of them were called between two steps. */
 export class Hooks<Run extends HookedRun = HookedRun> {
   lists: HookLists;
-  /** What the agent that runs the turn now runs with; absent as long as it is the one that the turn began with. */
+  /** The dependencies of the current agent; absent while it is the first one. */
   segment: Run | undefined;
-  /** Set by a hook around a tool call by which the turn fails; the batch fails it once its calls have stopped. */
+  /** Set if a hook of a tool call fails the turn; the batch fails the turn once its calls have stopped. */
   failure: AgentLoopError | undefined;
-  /** What the last model call of this run was asked. */
+  /** The last model call of this run. */
   lastCall: LastCall | undefined;
-  /** Where failures of hooks are shown. */
+  /** Receives failures of hooks. */
   out: { next(error: ExtensionError): void } | undefined;
-  /** The iteration at which each was asked last. */
+  /** The iteration of the last call of each. */
   #asked: Map<StepHook, number> | undefined;
 
   constructor(lists: HookLists) {
     this.lists = lists;
   }
 
-  /** Another agent runs the turn from here on. */
+  /** Another agent runs the turn from now on. */
   begin(segment: Run): void {
     this.segment = segment;
     this.lists = segment.config.hooks;
@@ -179,7 +179,7 @@ export class Hooks<Run extends HookedRun = HookedRun> {
     this.#asked?.delete('beforeTurn');
   }
 
-  /** Whether a hook that comes once in an iteration still has to be asked. */
+  /** Whether a once-per-iteration hook has yet to be called. */
   isDue(hook: StepHook, state: LoopState): boolean {
     if (this.lists[hook].length === 0) return false;
     const decided: Readonly<Partial<Record<StepHook, number>>> = state.changes.decided;

@@ -1,2 +1,2 @@
-// How extensions are asked, and what follows from their answers. Other rooms import from here only.
+// Calls the hooks of extensions and applies their answers. Other rooms import from here only.
 export { type HookName, Hooks } from './hook-table.ts';

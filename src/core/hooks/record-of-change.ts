@@ -32,7 +32,7 @@ import { type ParentTurn, recordedUsage } from '../ownership/child-turns.ts';
 import { collectTools } from '../tool-call/tool-set.ts';
 import type { HookDeps } from './hook-context.ts';
 
-/** Every change that a hook may ask for; each hook has its part of them. */
+/** All changes that hooks can return; each hook supports some of them. */
 export type AnyChange = StepChange & TurnBeginning;
 
 interface ChangeOrigin {
@@ -41,11 +41,11 @@ interface ChangeOrigin {
   /** Of the extension. */
   readonly name: string;
   readonly hook: RecordedHook;
-  /** What child turns of the hook used. Default none. */
+  /** The usage of the hook's child turns. Default none. */
   readonly used?: readonly AgentUsage[];
 }
 
-/** The record of what an extension changes, or nothing where it changes nothing. Throws what is wrong, in words for its author. */
+/** Creates the record of an extension's changes; `undefined` if there are none. Throws a message for the extension's author if they are invalid. */
 export function recordOfChange(change: AnyChange, origin: ChangeOrigin): ExtensionRecord | undefined {
   const { messages, given, earlier, waitedMs, results, settings, tools } = change;
   const { finish, agent, usage, usageBy, data } = change;
@@ -81,7 +81,7 @@ function usageOfChange(usage: Usage | undefined, used: readonly AgentUsage[] = [
   return recordedUsage(usage && checkedUsage(usage), used);
 }
 
-/** The record of what child turns of a hook used that changes nothing. */
+/** The record of the usage of a hook's child turns, if the hook changes nothing. */
 export function usageRecord(
   used: readonly AgentUsage[],
   { name, hook }: { readonly name: string; readonly hook: RecordedHook },
@@ -89,17 +89,17 @@ export function usageRecord(
   return { type: `x.${name}`, effects: recordedUsage(undefined, used), hook };
 }
 
-/** A child turn of a hook that leaves no record of its answer, until a record says what it used. */
+/** A child turn of a hook without a record of its answer; its usage is not recorded yet. */
 export interface UnrecordedBranch {
   /** Of the extension. */
   readonly name: string;
   readonly hook: CallHook;
-  /** The call that the hook was asked about, where it was one. */
+  /** The call that the hook was called for, if any. */
   readonly callId?: string;
   readonly parent: ParentTurn;
 }
 
-/** Records what child turns of hooks used, each once: nothing of one that was found again and is recorded already. */
+/** Records the usage of hooks' child turns, each once: skips usage that is already recorded. */
 export function recordBranches(draft: CommitDraft, branches: readonly UnrecordedBranch[]): void {
   for (const { name, hook, callId, parent } of branches) {
     const branch = parent.link.callId;
@@ -122,7 +122,7 @@ const eventMembers: Readonly<Record<keyof EmittedEvent, true>> = { name: true, p
 const mostEvents = 100;
 const mostEventBytes = 256 * 1024;
 
-/** The events of one answer, as they come back from the journal. */
+/** Validates the events of one answer and converts them to their JSON form. */
 function checkedEvents(events: readonly EmittedEvent[] | undefined): readonly EmittedEvent[] {
   if (events === undefined) return [];
   if (!Array.isArray(events)) throw new TypeError(`its events must be an array, not ${shownValue(events)}`);
@@ -187,7 +187,7 @@ function checkedSettings(settings: TurnOverrides): TurnOverrides {
   return settings;
 }
 
-/** The changes by name. Tools that come as objects are known to the turn from here on. */
+/** The changes by name. Tools passed as objects are added to the turn's tools. */
 function namesOf(
   { add = [], remove = [] }: NonNullable<StepChange['tools']>,
   deps: HookDeps,
@@ -244,7 +244,7 @@ function checkedUsage(usage: Usage): Usage {
   return usage;
 }
 
-/** A value as it comes back from the journal. Throws where it has no JSON form, naming the member. */
+/** Converts a value to its JSON form. Throws if it has none, naming the member. */
 export function jsonOf(name: string, value: unknown): unknown {
   const normal = asJson(value);
   if (normal !== undefined) return normal;
@@ -252,9 +252,9 @@ export function jsonOf(name: string, value: unknown): unknown {
 }
 
 /**
- * The record by which the agent that was chosen takes the turn over, to be written in one append with what closed the iteration:
- * `agent.changed`, or the end of a turn that was handed over more than `maxHandOffs` times. Nothing where no agent was chosen, as long as
- * calls are open, and before `afterIteration` of the agent that leaves was asked: the choice is recorded, and what follows from it is not lost.
+ * The record of a hand-off to the chosen agent, for the append that closes the iteration:
+ * `agent.changed`, or the failure of a turn with more than `maxHandOffs` hand-offs. `undefined` if no agent was chosen, while
+ * calls are open, and before the current agent's `afterIteration` was called: the recorded choice then takes effect later.
  */
 export function agentChange(deps: Pick<HookDeps, 'config' | 'hooks'>, state: LoopState): TurnRecord | undefined {
   const agent = state.changes.agent ?? named(state);
@@ -268,13 +268,13 @@ export function agentChange(deps: Pick<HookDeps, 'config' | 'hooks'>, state: Loo
   return { type: 'agent.changed', from: state.agentId, ...agent };
 }
 
-/** The agent that the caller named takes the turn over once the extensions were asked `beforeTurn`. */
+/** The agent that the caller named runs the turn after `beforeTurn`. */
 function named({ turn, agentChanges }: LoopState): AgentChoice | undefined {
   const { agentId } = turn.settings;
   return agentId === undefined || agentChanges > 0 ? undefined : { to: agentId, reason: 'named' };
 }
 
-/** Whether `afterIteration` still has to be asked about the last iteration of the agent that runs the turn. */
+/** Whether `afterIteration` has yet to be called for the last iteration of the current agent. */
 export function isIterationOpen({ hooks }: Pick<HookDeps, 'hooks'>, state: LoopState): boolean {
   return state.iteration > state.segment.after && hooks.isDue('afterIteration', state);
 }

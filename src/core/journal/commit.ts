@@ -17,8 +17,8 @@ import {
 import { type Draft, LoopState, neverOffered, noAnswers, noCalls, noChanges, noneUsed } from './state.ts';
 
 /**
- * The state after one more record: the pure step that a live turn, a resumed one and a replay have in common. Errors:
- * `SCHEMA` for a journal or a record that is newer than this version, `POISON` for one that cannot stand where it stands.
+ * The state after one more record: the pure step shared by live turns, resumed turns and replays. Errors:
+ * `SCHEMA` for a journal or a record of a newer version, `POISON` for a record that is invalid at its position.
  */
 export function applyRecord(state: LoopState | undefined, record: JournalRecord): LoopState {
   if (record.type === 'turn.started') return startState(state, record);
@@ -87,7 +87,7 @@ function originOf(from: ForkOrigin | undefined): Pick<LoopState['turn'], 'copied
   return from.retry ? { copied: from.records, retried: from.retry } : { copied: from.records };
 }
 
-/** Folds one more record into a state that nobody has seen yet. Errors as `applyRecord`. */
+/** Folds one more record into a state that no other code has a reference to. Errors as `applyRecord`. */
 function foldInto(state: LoopState, record: JournalRecord): void {
   if (record.seq !== state.seq + 1) throw poison(record, `the record before it is ${state.seq}`);
   if (state.outcome && state.isComplete) throw poison(record, 'the turn has ended before it');
@@ -115,8 +115,8 @@ export function foldRecords(records: readonly JournalRecord[]): LoopState {
 }
 
 /**
- * A record and the state before it: all that its events depend on. Of the intents of one append each may have been folded into that state
- * already: the event of one depends on its call only.
+ * A record and the state before it: the input for its events. The intents of one append may already be folded into that state:
+ * the event of an intent depends on its call only.
  */
 export interface Step {
   /** The state before the record. */
@@ -125,7 +125,7 @@ export interface Step {
   readonly record: JournalRecord;
 }
 
-/** Records that are written in one append. */
+/** Records of one append. */
 export interface Commit {
   readonly type: 'commit';
   /** The records, in order, each with the state before it. */
@@ -134,15 +134,15 @@ export interface Commit {
   readonly after: LoopState;
   /** True if the engine waits for this append before it continues. */
   readonly barrier: boolean;
-  /** True where the records were read from the journal, not written by this run. */
+  /** True if the records were read from the journal, not written by this run. */
   readonly replayed?: true;
-  /** True if the turn continues after records that were read: a suspension that is the last of them is over. */
+  /** True if the turn continues after the replayed records: a suspension at their end is over. */
   readonly continues?: boolean;
-  /** True where the turn had ended before it was opened: what is shown is how it ended then. */
+  /** True if the turn had ended before it was opened: the commit replays that end. */
   readonly endedBefore?: true;
-  /** What was thrown where these records say that the turn failed. Known to this process only. */
+  /** The exception, if these records fail the turn. Known to this process only. */
   readonly cause?: unknown;
-  /** Called once, when the records are durable and have been shown. */
+  /** Called once, when the records are durable and have been emitted. */
   readonly durable?: () => void;
 }
 
@@ -151,36 +151,36 @@ export interface ToolProgress {
   readonly type: 'tool-progress';
   readonly callId: string;
   readonly toolName: string;
-  /** What the tool gave to `progress`. */
+  /** The argument of the tool's `progress` call. */
   readonly update: unknown;
 }
 
-/** An event of a child turn, shown by the process that runs it; not published, since the child turn has its own stream. */
+/** An event of a child turn, emitted by the process that runs it; not published, since the child turn has its own stream. */
 export interface SubAgentSignal {
   readonly type: 'sub-agent';
-  /** From the child turn of this turn to the turn whose event it is. */
+  /** From the child turn of this turn to the turn that emitted the event. */
   readonly path: readonly SubAgentStep[];
   readonly event: Exclude<AgentEvent, SubAgentEvent>;
 }
 
-/** A hook of an extension failed. Shown by the process where it did. */
+/** A hook of an extension failed. Emitted only by the process that called it. */
 export interface ExtensionError {
   readonly type: 'extension-error';
   readonly extension: string;
   /** The hook that failed. */
   readonly hook: string;
   readonly message: string;
-  /** Whether the turn fails by it. */
+  /** Whether it fails the turn. */
   readonly fatal: boolean;
 }
 
-/** A piece of a model's answer, without the last one, which is the whole response. */
+/** A chunk of a model's answer, except `done`, which has the whole response. */
 export type StreamChunk = Exclude<LLMChunk, { type: 'done' }>;
 
-/** What flows through a turn: records to write, and deltas that are only shown. */
+/** The signals of a turn: commits of records, and deltas, which are only emitted. */
 export type Signal = Commit | StreamChunk | ToolProgress | SubAgentSignal | ExtensionError;
 
-/** The commit that stands for records which are in the journal already. Errors as `foldRecords`. */
+/** The commit for records that are in the journal already. Errors as `foldRecords`. */
 export function replayOf(records: readonly JournalRecord[]): Commit {
   let before: LoopState | undefined;
   const steps: Step[] = [];
@@ -191,22 +191,22 @@ export function replayOf(records: readonly JournalRecord[]): Commit {
   return { type: 'commit', steps, after: before ?? foldRecords(records), barrier: false, replayed: true };
 }
 
-/** What the stamp of a record needs. */
+/** The epoch and clock for stamps of records. */
 export interface Stamper {
   readonly epoch: number;
   readonly now: () => number;
 }
 
-/** Of an append without records; never written to. */
+/** For an append without records; never mutated. */
 const noSteps: Step[] = [];
 
-/** One append in the making: records are stamped and folded as they are added. */
+/** Builds one append: records are stamped and folded as they are added. */
 export class CommitDraft {
   steps: Step[] = noSteps;
   /** The state after the records so far. */
   after: LoopState;
   readonly #stamper: Stamper;
-  /** Of the first record: those of one append have one time. */
+  /** The time of the first record: all records of one append have the same time. */
   #at: number | undefined;
 
   constructor(stamper: Stamper, state: LoopState) {
@@ -215,8 +215,8 @@ export class CommitDraft {
   }
 
   /**
-   * Adds a record that was made for this append: its stamp is written into it, for a copy would cost more than all else here.
-   * `extendsState`: the state so far was made for this append, and nobody has seen it, so that the record is folded into it.
+   * Adds a record created for this append: the stamp is written into it, because a copy would cost more than the rest of this method.
+   * `extendsState`: the current state was created for this append and no other code has a reference to it, so the record is folded into it.
    */
   add(record: TurnRecord, extendsState = false): void {
     const before = this.after;
@@ -226,7 +226,7 @@ export class CommitDraft {
     stamped.epoch = this.#stamper.epoch;
     stamped.at = this.#at;
     const step = { before, record: stamped as JournalRecord };
-    // An array that grows by a push has room for 17.
+    // A push to an empty array allocates 17 slots.
     if (this.steps.length === 0) this.steps = [step];
     else this.steps.push(step);
     const after = extendsState ? before : new LoopState(before);
@@ -235,8 +235,8 @@ export class CommitDraft {
   }
 
   /**
-   * As `add` for each. An intent changes the state that the records before it made, for each change of a state copies it. `extendsState`: also
-   * the state so far may be changed.
+   * As `add` for each. An intent is folded into the state of the records before it, because each change of a state copies it. `extendsState`: the
+   * current state may be changed too.
    */
   addAll(records: readonly TurnRecord[], extendsState = false): void {
     let extend = extendsState;
@@ -246,7 +246,7 @@ export class CommitDraft {
     }
   }
 
-  /** The append; `barrier` if the engine waits for it before it continues, `durable` as in a commit. */
+  /** Returns the append; `barrier` if the engine waits for it before it continues, `durable` as in a commit. */
   finish(barrier: boolean, durable?: () => void): Commit {
     const { steps, after } = this;
     return durable ? { type: 'commit', steps, after, barrier, durable } : { type: 'commit', steps, after, barrier };

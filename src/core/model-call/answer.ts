@@ -12,13 +12,13 @@ import type { PreparedCall } from './request.ts';
 import { endWithResponse, noResponse, recordOfResponse, responseFlaw } from './response.ts';
 import type { ModelCallDeps } from './usage.ts';
 
-/** The caller, which waits for what follows from an answer of the model. */
+/** Waits for the outcome of a model's answer. */
 export interface Responder {
-  /** Whether nobody waits any more. */
+  /** Whether the caller no longer waits. */
   readonly isOver: boolean;
-  /** Receives each question that is answered later, to leave it where it is over before that. */
+  /** Receives each hook that returned a promise, to abort it if the call ends before. */
   waitsFor(question: AskedHook): void;
-  /** Receives `llm.done` and what follows from it at once. */
+  /** Receives the append of `llm.done` and the records that follow at once. */
   commit(draft: CommitDraft): void;
   fail(error: unknown): void;
 }
@@ -29,8 +29,8 @@ interface Answer {
 }
 
 /**
- * Asks the extensions about an answer, loads what the checks of its calls need, and makes the append of `llm.done`: with the end of the turn,
- * or the intents of the first wave of tools. At once where neither waits.
+ * Calls the extensions for an answer, loads the checks of its calls, and builds the append of `llm.done`: with the end of the turn,
+ * or the intents of the first wave of tools. Synchronous unless an extension or a check is asynchronous.
  */
 export function respond(deps: ModelCallDeps, place: HookPlace, { response, to }: Answer): void {
   if (deps.hooks.lists.afterLLMCall.length === 0) return load(deps, place, { response, records: unchanged, to });
@@ -39,7 +39,7 @@ export function respond(deps: ModelCallDeps, place: HookPlace, { response, to }:
   else load(deps, place, { ...changed, to });
 }
 
-/** Why a hook is not waited for any more. */
+/** The reason to abort a hook. */
 export function reasonToLeave({ scope, turn }: Pick<ModelCallDeps, 'scope' | 'turn'>): unknown {
   return scope.aborted ? scope.reason : leftReason(turn.taskId);
 }
@@ -78,13 +78,13 @@ function draftOf(
   return draft;
 }
 
-/** Whether extensions have a say in how the turn ends: that is asked between two steps. */
+/** Whether extensions take part in the end of the turn: then the loop ends it, between two steps. */
 function closesWithHooks({ hooks }: ModelCallDeps, { changes }: LoopState): boolean {
   const { beforeFinish, afterIteration, afterTurn } = hooks.lists;
   return beforeFinish.length > 0 || afterIteration.length > 0 || afterTurn.length > 0 || changes.finish !== undefined;
 }
 
-/** Adds what starts first. Where a call that may not run fails the turn, the batch is left to say so. */
+/** Adds the calls that start first. If a refused call fails the turn, the batch does that. */
 function addFirstWave(deps: ModelCallDeps, draft: CommitDraft, traceContext: Context): void {
   const records = planFirstWave(deps, { state: draft.after, traceContext });
   if (deps.hooks.failure) return;
@@ -95,8 +95,8 @@ function addFirstWave(deps: ModelCallDeps, draft: CommitDraft, traceContext: Con
 // The parts of a model call as operators, for turns that are composed by hand. `ModelStep` runs the same parts as one object.
 
 /**
- * Watches one model call pass: its metrics go to the span and the log when it is done, and the span ends on every way out,
- * before anything downstream of this operator hears of it: with the `done` chunk, with an error, or when the call is left.
+ * Measures one model call: records its metrics on the span and in the log when it is done, and ends the span on complete, error and unsubscribe,
+ * before it notifies downstream.
  */
 export function tapLLMResponse(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
   return staged((to) => new ResponseTap(call, to));
@@ -128,9 +128,9 @@ class ResponseTap extends Stage<LLMChunk> {
 }
 
 /**
- * Makes any failure of a model call an `AgentLoopError`, writes it to the span and the log, and passes it on. An answer without a
- * message, or a source that completes without a `done` chunk, is a failure too: `PROVIDER_PROTOCOL`. Chunks and failures after `done` are
- * dropped: the call has its answer.
+ * Converts any failure of a model call to an `AgentLoopError`, records it on the span and in the log, and passes it on. An answer without a
+ * message, or a source that completes without a `done` chunk, fails too: `PROVIDER_PROTOCOL`. Chunks and failures after `done` are
+ * dropped.
  */
 export function catchLLMError(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
   return staged((to) => new CallFailure(call, to));
@@ -167,8 +167,8 @@ class CallFailure extends Stage<LLMChunk> {
 }
 
 /**
- * Turns the `done` chunk into the commit of `llm.done` and what follows from it: calls with clean ids and the intents of those
- * that start first, or the end of the turn. Other chunks pass. Completes with that commit, whatever the source does.
+ * Converts the `done` chunk to the commit of `llm.done` and the records that follow: calls with clean ids and the intents of those
+ * that start first, or the end of the turn. Passes other chunks on. Completes with that commit, whatever the source does.
  */
 export function mapLLMResponseToState(
   deps: ModelCallDeps,

@@ -31,16 +31,19 @@ import { responseFlaw } from './response.ts';
 import type { ModelCallDeps } from './usage.ts';
 import { instructionsOf, withoutInstructions } from './view.ts';
 
-/** What extensions made of a model call. */
+/** Extensions' changes of a model call. */
 export interface ChangedCall {
   readonly params: Partial<LLMCallParams>;
   readonly provider: LLMProvider | undefined;
   readonly response: LLMResponse | undefined;
-  /** Child turns of the hooks, for the caller to record what they used. */
+  /** Child turns of the hooks, whose usage the caller records. */
   readonly branches: readonly UnrecordedBranch[];
 }
 
-/** Asks the extensions about a model call; one that answers in its place is the last. `waitsFor` receives each question that is answered later. Throws or rejects as `askHooks`. */
+/**
+ * Calls `beforeLLMCall` of the extensions; an extension that returns the answer is the last. `waitsFor` receives each hook that returned a promise.
+ * Throws or rejects as `askHooks`.
+ */
 export function changeCall(
   deps: ModelCallDeps,
   traceContext: Context,
@@ -94,13 +97,13 @@ function mergeChange(before: ChangedCall, { params, provider, response }: CallCh
   };
 }
 
-/** What extensions made of an answer, and what they recorded with it. */
+/** Extensions' changes of an answer, and their records. */
 export interface ChangedResponse {
   readonly response: LLMResponse;
   readonly records: readonly ExtensionRecord[];
 }
 
-/** Asks the extensions about the answer of a model, before it is recorded. Throws or rejects as `askHooks`. */
+/** Calls `afterLLMCall` of the extensions, before the answer is recorded. Throws or rejects as `askHooks`. */
 export function changeResponse(
   deps: ModelCallDeps,
   traceContext: Context,
@@ -129,7 +132,7 @@ export function changeResponse(
   };
 }
 
-/** What one model call sees, as the extensions left it. */
+/** The input of one model call after the extensions' changes. */
 export interface PreparedView {
   readonly messages: readonly Message[];
   readonly systemPrompt: string | undefined;
@@ -137,19 +140,19 @@ export interface PreparedView {
   readonly settings: CallSettings;
 }
 
-/** A model call to be made. `view`: where extensions made it; else that of the state. */
+/** A model call to make. `view`: the extensions' view, if any; else that of the state. */
 export interface ModelCall {
   readonly start: LlmStart;
   readonly view?: PreparedView;
 }
 
-/** A view, and what was recorded while it was made. */
+/** A view, and the records of its preparation. */
 interface Preparation {
   readonly view: PreparedView;
   readonly draft: CommitDraft;
 }
 
-/** Asks the extensions what the next model call sees. At once where all of them answer at once. Throws or rejects as `askHooks`. */
+/** Calls `prepareIteration` of the extensions for the next model call. Synchronous if all of them are. Throws or rejects as `askHooks`. */
 export function prepareView(
   deps: ModelCallDeps,
   traceContext: Context,
@@ -243,8 +246,8 @@ function changedSettings(before: CallSettings, settings: CallSettings): CallSett
 }
 
 /**
- * The messages that a hook makes of a request. Where calls and results do not belong together they are repaired, and the log says so.
- * Throws a `TypeError` where none are left.
+ * The messages of a request after a hook changed them. If calls and results do not match, they are repaired, with a warning in the log.
+ * Throws a `TypeError` if none are left.
  */
 function pairedByHook(
   { config: { logger }, turn: { taskId } }: HookDeps,

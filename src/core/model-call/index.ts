@@ -1,4 +1,4 @@
-// One request to a model: the view of the history, the call, the response. Other rooms import from here only.
+// One request to a model: its messages, the call, the response. Other rooms import from here only.
 
 export { catchLLMError, mapLLMResponseToState, tapLLMResponse } from './answer.ts';
 export {

@@ -1,17 +1,17 @@
 import { AgentLoopError, type Clock, type LLMCallParams } from '../contracts/index.ts';
 
-/** A request is looked at that often in the time that it may be silent, so that a chunk sets no timer. */
+/** The number of checks per time limit: a periodic check replaces a timer per chunk. */
 const looks = 8;
 
-/** By a symbol, so that a copy of the parameters by spread has it, and nobody else sees it. */
+/** A symbol, so that a spread copy of the parameters keeps the limit, and other code does not see it. */
 const key = Symbol.for('millrace.ModelSilence');
 
 type LimitedParams = LLMCallParams & { [key]?: ModelSilence };
 
 /**
- * Limits how long one request of a model is silent; it is noticed at the latest when an eighth of its time more is over. The parameters of
- * the call carry it to policies: while a call of theirs is under way it is suspended, and each request that they make has a limit of its
- * own. So their pauses and queues are no silence.
+ * Limits the silence of one model request; it fires at most an eighth of the limit late. The parameters of
+ * the call pass it to policies: while a policy's call is in progress this limit is suspended, and each request of the policy has its own
+ * limit. So delays and queues of policies do not count as silence.
  */
 export class ModelSilence {
   readonly #clock: Clock;
@@ -27,34 +27,34 @@ export class ModelSilence {
     this.#ms = ms;
   }
 
-  /** The limit that a call carries. */
+  /** The limit in the parameters of a call. */
   static of(params: LimitedParams): ModelSilence | undefined {
     return params[key];
   }
 
-  /** A limit of the same length, for a request of the call. */
+  /** A new limit of the same length, for a request of the call. */
   another(): ModelSilence {
     return new ModelSilence(this.#clock, this.#ms);
   }
 
-  /** Has a call carry this limit, in place of the one that it may have. */
+  /** Sets this limit on a call, replacing any other. */
   limit(params: LimitedParams): void {
     params[key] = this;
   }
 
-  /** Calls `onSilence` once nothing was heard for the whole time. */
+  /** Calls `onSilence` once no chunk has arrived for the whole limit. */
   start(onSilence: (error: AgentLoopError) => void): void {
     this.#onSilence = onSilence;
     this.#heard = false;
     if (this.#suspended === 0) this.#arm();
   }
 
-  /** A chunk has come. */
+  /** A chunk has arrived. */
   heard(): void {
     this.#heard = true;
   }
 
-  /** Measures nothing until the function that it gives is called; the whole time is left then. */
+  /** Suspends the limit until the returned function is called; then the whole time is left. */
   suspend(): () => void {
     this.#suspended++;
     this.#stop();
@@ -98,11 +98,11 @@ export class ModelSilence {
 }
 
 export interface BodyLimits {
-  /** Of one response, decompressed. */
+  /** The maximum size of one response, decompressed. */
   readonly maxBodyBytes: number;
-  /** Of one event of a `text/event-stream`. */
+  /** The maximum size of one event of a `text/event-stream`. */
   readonly maxEventBytes: number;
-  /** What the option is called that limits the response. Default `maxBodyBytes`. */
+  /** The name of the option that limits the response. Default `maxBodyBytes`. */
   readonly bodyOption?: string;
 }
 
@@ -112,8 +112,8 @@ const lf = 10;
 const cr = 13;
 
 /**
- * Counts the bytes of one response, and those of the event that is being received where it is an event stream. `add` throws what `fail`
- * makes of a sentence that names the limit. Looks at the end of each piece only, as far as its last blank line.
+ * Counts the bytes of one response and, in an event stream, those of the current event. `add` throws the error that `fail`
+ * creates from a sentence that names the limit. Scans each chunk from its end, back to its last blank line.
  */
 export class BodyCounter {
   readonly #limits: BodyLimits;
@@ -130,7 +130,7 @@ export class BodyCounter {
     this.#fail = fail;
   }
 
-  /** Counts what comes in other pieces than bytes. */
+  /** Counts chunks that are not bytes. */
   count(size: number): void {
     const { maxBodyBytes, bodyOption = 'maxBodyBytes' } = this.#limits;
     this.#bytes += size;
@@ -164,7 +164,7 @@ export class BodyCounter {
   }
 }
 
-/** The same response, whose body errors with what `fail` makes where it is too large. The connection is closed then. */
+/** Wraps a response: its body errors with the error of `fail` if it is too large, and the connection is closed. */
 export function boundedResponse(response: Response, limits: BodyLimits, fail: (what: string) => Error): Response {
   const { body, status, statusText, headers } = response;
   if (!body) return response;
@@ -189,7 +189,7 @@ export function boundedResponse(response: Response, limits: BodyLimits, fail: (w
   return bounded;
 }
 
-/** Found where an SDK wraps what its fetch threw. */
+/** Finds the error if an SDK has wrapped the exception of its fetch. */
 export function tooLargeIn(thrown: unknown): AgentLoopError | undefined {
   for (let error = thrown, depth = 0; depth < 5 && typeof error === 'object' && error !== null; depth++) {
     if (AgentLoopError.isInstance(error) && error.code.endsWith('_TOO_LARGE')) return error;

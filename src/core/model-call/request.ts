@@ -20,7 +20,7 @@ import type { ChangedCall, PreparedView } from './change-call.ts';
 import type { ModelCallDeps } from './usage.ts';
 import { messagesWith, viewOf } from './view.ts';
 
-/** A call that extensions made something of: what they were shown, and what they changed. */
+/** A call that extensions received, and their changes. */
 interface ShownCall {
   readonly params: CallParams;
   readonly scope: AbortScope;
@@ -36,20 +36,20 @@ interface CallOptions {
 }
 
 /**
- * One model call, from the start of its span to its end. Its span ends once, on the first of: the answer, a failure, and `leave`; with it the
- * call lets go of its scope.
+ * One model call, from the start of its span to its end. Its span ends once, on the first of: the answer, a failure, and `leave`; the
+ * call then releases its scope.
  */
 export class PreparedCall {
-  /** What the model is asked. */
+  /** The parameters of the call. */
   readonly params: CallParams;
-  /** The turn's, unless extensions chose another. */
+  /** The turn's provider, unless extensions chose another. */
   readonly provider: LLMProvider;
-  /** What extensions gave in place of an answer: no provider is called. */
+  /** The extensions' answer, if any: no provider is called. */
   readonly response: LLMResponse | undefined;
   readonly span: Span;
-  /** The context in which `llm.call` is the parent. */
+  /** The context with `llm.call` as the active span. */
   readonly traceContext: Context;
-  /** Aborted with the turn, and when the call is left before its end. */
+  /** Aborted with the turn, and when the call is aborted before its end. */
   readonly scope: AbortScope;
   readonly #deps: ModelCallDeps;
   /** Milliseconds since 1970. */
@@ -68,18 +68,18 @@ export class PreparedCall {
     this.#startedAt = startedAt;
   }
 
-  /** The request is about to be made: what it takes counts from here on. */
+  /** The request starts: its usage counts from now on. */
   begin(): void {
     if (!this.response) this.params.noteUsage = this.#deps.openCall.begin(this.params, this.provider);
   }
 
-  /** A delta has come. */
+  /** A delta has arrived. */
   saw(delta: StreamChunk): void {
     this.#deps.openCall.saw(delta);
     if (this.#firstChunkAt === undefined && this.span.isRecording()) this.#firstChunkAt = this.#deps.now();
   }
 
-  /** The answer has come. Returns the chunk to emit, with what the provider reported of failed requests. Ends the span. */
+  /** The answer has arrived. Returns the chunk to emit, with the reported usage of failed requests. Ends the span. */
   answered(given: Extract<LLMChunk, { type: 'done' }>): Extract<LLMChunk, { type: 'done' }> {
     const response = this.#deps.openCall.answered(given.response);
     if (this.span.isRecording()) this.#describe(response);
@@ -105,7 +105,7 @@ export class PreparedCall {
     config.logger.debug('model call done', said);
   }
 
-  /** Makes a failure of the call an `AgentLoopError`, and writes it to the span and the log. */
+  /** Converts a failure of the call to an `AgentLoopError`, and records it on the span and in the log. */
   failed(thrown: unknown): AgentLoopError {
     const { config, turn, tracing } = this.#deps;
     const error = providerError(thrown, turn.taskId);
@@ -116,7 +116,7 @@ export class PreparedCall {
     return error;
   }
 
-  /** Ends the call with an error; what it took so far stands on its span. */
+  /** Ends the call with an error; its span gets the usage so far. */
   endWith(error: unknown): void {
     const { openCall } = this.#deps;
     if (AgentLoopError.isInstance(error)) openCall.failed(error);
@@ -124,7 +124,7 @@ export class PreparedCall {
     if (!this.#ended) this.#end();
   }
 
-  /** Nobody waits for the answer any more. */
+  /** Cancels the call. */
   leave(): void {
     if (this.#ended) return;
     usageOnSpan(this.span, this.#deps.openCall.usage);
@@ -150,7 +150,7 @@ function providerError(thrown: unknown, taskId: string): AgentLoopError {
 }
 
 /**
- * Makes the call of a state: the view of its history with the system prompt injected, the tools, the model's settings, and the
+ * Prepares the model call of a state: the view of its history with the system prompt, the tools, the model's settings, and the
  * `llm.call` span below `traceContext`.
  */
 export function prepareLLMCall(
@@ -170,7 +170,7 @@ export function prepareLLMCall(
   };
 }
 
-/** One span for the call, unless its provider makes one for each request. */
+/** One span for the call, unless its provider creates one per request. */
 function startSpan(
   { tracing, now }: ModelCallDeps,
   {
@@ -210,7 +210,7 @@ function offersTools(deps: ModelCallDeps, state: LoopState): boolean {
   return !state.summary && deps.provider.capabilities?.tools !== false;
 }
 
-/** What the model is asked. Its signal is made when it is read. */
+/** The parameters of a call. The signal is created on first access. */
 export class CallParams implements LLMCallParams {
   messages: readonly Message[];
   metadata: Readonly<Record<string, unknown>>;
@@ -234,7 +234,7 @@ export class CallParams implements LLMCallParams {
   }
 
   /**
-   * An own member, so that a copy by spread has the signal too; and one getter for all: with an accessor in a literal each object has
+   * An own property, so that a spread copy also has the signal; and one shared getter: with an accessor in a literal each object has
    * its own hidden class, which slows down every access.
    */
   static readonly #signal: PropertyDescriptor & ThisType<CallParams> = {

@@ -20,7 +20,7 @@ import {
 } from '../journal/index.ts';
 import type { ResolvedConfig } from '../options/index.ts';
 
-/** The `llm.done` of a response: calls with ids that are present and different, a truncated or filtered call dropped. */
+/** The `llm.done` of a response: every call gets a unique id; a truncated or filtered call is dropped. */
 export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDone {
   const { message } = response;
   const given = response.toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
@@ -38,12 +38,12 @@ export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDo
   };
 }
 
-/** In one answer. */
+/** Per answer. */
 const maxCalls = 10_000;
 
 const finishReasons: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter']);
 
-/** What is wrong with a provider's answer, where it has not the shape of an `LLMResponse`: `PROVIDER_PROTOCOL`, naming the member. */
+/** The error if a provider's answer is not a valid `LLMResponse`: `PROVIDER_PROTOCOL`, naming the member. */
 export function responseFlaw(response: LLMResponse): AgentLoopError | undefined {
   if (typeof response?.message !== 'object' || response.message === null) {
     return misshapen('message', '{ role: "assistant", content }');
@@ -78,12 +78,12 @@ function isCall(call: ToolCall): boolean {
   return typeof given === 'string' || given === undefined || isJson(given);
 }
 
-/** Whether a journal can hold it. */
+/** Whether it can be journaled. */
 function isJson(value: unknown): boolean {
   return asJson(value) !== undefined;
 }
 
-/** A provider that completed without an answer. */
+/** The error of a provider that completed without an answer. */
 export function noResponse(): AgentLoopError {
   return new AgentLoopError(
     'PROVIDER_PROTOCOL',
@@ -100,7 +100,7 @@ function isCutShort(reason: FinishReason): boolean {
   return reason === 'length' || reason === 'content_filter';
 }
 
-/** The message as the model gave it, with the calls as they are recorded. */
+/** The model's message, with the calls as recorded. */
 function assistantMessage({ message }: LLMResponse, calls: readonly RecordedCall[]): AssistantMessage {
   const reasoning = message.role === 'assistant' ? message.reasoning : undefined;
   const { id, createdAt, metadata } = message;
@@ -135,19 +135,19 @@ function recordedCalls({ iteration, history }: LoopState, given: readonly ToolCa
   });
 }
 
-/** Some providers hand over parsed arguments, or none, against the type. */
+/** Some providers return parsed arguments, or none, against the type. */
 function argumentsText(value: unknown): string {
   if (typeof value === 'string') return value;
   return value === undefined || value === null ? '' : JSON.stringify(value);
 }
 
-/** What is said where the closing summary fails. */
+/** The text of the turn if the closing summary fails. */
 export const summaryFallback = 'The limit of steps was reached before an answer was found.';
 
-/** What is said of an answer that is not whole, where that fails the turn. */
+/** The error message of a truncated answer. */
 export const cutShort = 'The model stopped at its token limit; raise maxTokens, or ask for less.';
 
-/** How the turn ends with a response that asks for no tool: completed, or failed for the reason that the model gave. */
+/** The end of a turn whose response requests no tool: completed, or failed by the model's finish reason. */
 export function endWithResponse(deps: Limits, state: LoopState, record: LlmDone): TurnRecord {
   const text = textOf(record.message.content);
   if (state.summary) return { type: 'turn.done', text: text || summaryFallback, reason: limitReason(deps, state) };
@@ -170,18 +170,18 @@ export function endWithResponse(deps: Limits, state: LoopState, record: LlmDone)
   return { type: 'turn.done', text, reason: 'stop' };
 }
 
-/** What of a run says how its turn ends. */
+/** The limits that decide how a turn ends. */
 interface Limits {
   readonly config: ResolvedConfig;
   readonly maxIterations: number;
 }
 
-/** How many iterations the turn may have, without those of agents that ran it before. */
+/** The number of iterations that the turn may have, without those of earlier agents. */
 export function allowedIterations(deps: Pick<Limits, 'maxIterations'>, state: LoopState): number {
   return maxIterationsOf(deps, state) - iterationsBefore(state);
 }
 
-/** Why a turn ended whose last iteration asked for tools: with one iteration allowed, nobody expected another. */
+/** The reason of a turn whose last iteration requested tools: `unfinished` if only one iteration was allowed. */
 export function limitReason(deps: Pick<Limits, 'maxIterations'>, state: LoopState): string {
   return allowedIterations(deps, state) === 1 ? 'unfinished' : 'max_iterations';
 }

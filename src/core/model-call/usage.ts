@@ -16,15 +16,15 @@ import type { StreamChunk, TerminalRecord, TurnSuspended } from '../journal/inde
 import type { ToolCallDeps } from '../tool-call/tool-results.ts';
 import type { ModelSilence } from './limits.ts';
 
-/** What model calls need of the run that they belong to. */
+/** The run that a model call belongs to. */
 export interface ModelCallDeps extends ToolCallDeps {
-  /** What the model call took that no record tells of yet. */
+  /** Usage of the current model call until a record contains it. */
   readonly openCall: OpenCall;
 }
 
-/** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end, or where the process shuts down in a record of its own. */
+/** Usage of the current model call until a record contains it: `llm.done`, or for a failed or aborted call the end of the turn, a suspension, or `x.shutdown`. */
 export class OpenCall {
-  /** Limits its silence, where that is limited. */
+  /** The limit on its silence, if any. */
   silence: ModelSilence | undefined;
   #params: LLMCallParams | undefined;
   #reported: ReportedUsage | undefined;
@@ -32,7 +32,7 @@ export class OpenCall {
   #error: AgentLoopError | undefined;
   #output = new StreamedTokens();
 
-  /** A call is about to be made. Gives what its provider tells of requests without an answer. */
+  /** A call starts. Returns its `noteUsage`, which receives the usage of requests without an answer. */
   begin(params: LLMCallParams, provider: LLMProvider): NonNullable<LLMCallParams['noteUsage']> {
     const reported = new ReportedUsage(params, provider);
     this.#params = params;
@@ -43,14 +43,14 @@ export class OpenCall {
     return (usage) => reported.add(usage);
   }
 
-  /** A delta has come. */
+  /** A delta has arrived. */
   saw(chunk: StreamChunk): void {
     this.silence?.heard();
     if (chunk.type === 'text' || chunk.type === 'reasoning') this.#output.add(chunk.text);
     else if (chunk.type === 'tool-call') this.#output.add(chunk.arguments ?? '');
   }
 
-  /** The answer has come. Returns it with the usage that its provider reported for failed requests. */
+  /** The answer has arrived. Returns it with the reported usage of failed requests. */
   answered(given: LLMResponse): LLMResponse {
     this.silence?.heard();
     const response = this.#params && this.#reported ? this.#reported.answered(given) : given;
@@ -58,7 +58,7 @@ export class OpenCall {
     return response;
   }
 
-  /** Whether the answer is there. */
+  /** Whether the answer has arrived. */
   get isAnswered(): boolean {
     return this.#response !== undefined;
   }
@@ -67,12 +67,12 @@ export class OpenCall {
     this.#error = error;
   }
 
-  /** A record says what it took. */
+  /** A record contains its usage. */
   close(): void {
     this.#params = undefined;
   }
 
-  /** What it took by now: as its provider tells, else a guess. Nothing where no call is open, or it was refused. */
+  /** Its usage so far: as its provider reported it, else an estimate. `undefined` if no call is open, or it was refused. */
   get usage(): Usage | undefined {
     if (this.#params === undefined) return undefined;
     const { usage } = this.#response ?? {};
@@ -80,21 +80,21 @@ export class OpenCall {
     return taken && taken.totalTokens > 0 ? taken : undefined;
   }
 
-  /** What it took, for a record that says it. */
+  /** Its usage, for the record that will contain it. */
   take(): Usage | undefined {
     const { usage } = this;
     this.close();
     return usage;
   }
 
-  /** The end of a turn, or of its current attempt, with what the call took that it ends in. */
+  /** Adds the usage of the open call to the record that ends the turn or its attempt. */
   closedBy<R extends TerminalRecord | TurnSuspended>(end: R): R {
     const usage = this.take();
     return usage ? { ...end, usage } : end;
   }
 }
 
-/** What a provider tells of the requests of one call that gave no answer, added up. */
+/** The sum of the reported usage of one call's requests without an answer. */
 export class ReportedUsage {
   readonly #params: LLMCallParams;
   #sum: Usage | undefined;
@@ -104,7 +104,7 @@ export class ReportedUsage {
     this.#sum = tracesAttempts === true ? noUsage : undefined;
   }
 
-  /** What is no usage is passed over: what broke a request shall not break how it is counted. */
+  /** Ignores invalid usage: a broken report must not fail the call. */
   add(usage: Usage): void {
     if (isUsage(usage)) this.#sum = addUsage(this.#sum ?? noUsage, usage);
   }
@@ -114,7 +114,7 @@ export class ReportedUsage {
     return this.#sum;
   }
 
-  /** The answer of the call with the usage that was reported separately, unless it includes that. */
+  /** Adds the sum to the answer as `discarded`, unless the answer has its own. */
   answered(response: LLMResponse): LLMResponse {
     if (this.#sum === undefined || this.#sum.totalTokens === 0 || response.usage?.discarded) return response;
     return withDiscarded(response, this.#params, this.#sum);
@@ -124,7 +124,7 @@ export class ReportedUsage {
 const counts = ['promptTokens', 'completionTokens', 'totalTokens'] as const;
 const parts = ['cachedTokens', 'cacheWriteTokens', 'reasoningTokens', 'cost'] as const;
 
-/** Whether a value that somebody outside gave can be counted. */
+/** Whether a value from outside is a valid usage. */
 export function isUsage(usage: Usage | undefined | null): boolean {
   if (typeof usage !== 'object' || usage === null) return false;
   return counts.every((name) => isCount(usage[name])) && parts.every((name) => isCount(usage[name] ?? 0));
@@ -134,10 +134,10 @@ function isCount(value: number): boolean {
   return Number.isFinite(value) && value >= 0;
 }
 
-/** Each tool is measured once, as each message is: a history grows by a few messages a call. */
+/** Each tool is estimated once, as each message is: a history grows by a few messages a call. */
 const measured = new WeakMap<ToolDefinition, number>();
 
-/** A guess at the tokens of a request's messages and tools, by the rule of `estimateTokens`. */
+/** Estimates the tokens of a request's messages and tools, by the rule of `estimateTokens`. */
 export function estimatePromptTokens({ messages, tools = [] }: LLMCallParams): number {
   let tokens = 0;
   for (const message of messages) tokens += estimateTokens(message);
@@ -153,25 +153,25 @@ function toolTokens(tool: ToolDefinition): number {
   return tokens;
 }
 
-/** A usage that nobody told. */
+/** An estimated usage. */
 export function estimatedUsage(promptTokens: number, completionTokens: number): Usage {
   return { promptTokens, completionTokens, totalTokens: promptTokens + completionTokens, estimated: true };
 }
 
-/** An answer with what requests of its call took that gave none. Its own usage is a guess where the vendor did not tell. */
+/** Adds the usage of requests without an answer to the call's answer. The answer's own usage is estimated if the vendor reported none. */
 export function withDiscarded(response: LLMResponse, params: LLMCallParams, discarded: Usage): LLMResponse {
   return { ...response, usage: { ...usageOfAnswer(params, response), discarded } };
 }
 
-/** What an answered request took: as the vendor says, else a guess. */
+/** The usage of an answered request: as the vendor reported it, else an estimate. */
 export function usageOfAnswer(params: LLMCallParams, { usage, message }: LLMResponse): Usage {
   return usage ?? estimatedUsage(estimatePromptTokens(params), estimateTokens(message));
 }
 
 /**
- * A guess at what a request took that ended without an answer, after this many tokens of output: by `error`, or because it was left. Nothing
- * where it failed without any output: nobody knows that a model worked on it. One that its caller left, or gave up waiting for, was being
- * worked on.
+ * Estimates the usage of a request that ended without an answer, after this many tokens of output: by `error`, or because it was aborted.
+ * `undefined` if it failed without any output: it is unknown whether a model processed it. A request that its caller aborted, or that timed out, was
+ * being processed.
  */
 export function usageWithoutAnswer(params: LLMCallParams, outputTokens: number, error?: unknown): Usage | undefined {
   if (outputTokens === 0 && error !== undefined && !wasLeft(error)) return undefined;
@@ -180,7 +180,7 @@ export function usageWithoutAnswer(params: LLMCallParams, outputTokens: number, 
 
 const left: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['CANCELED', 'PROVIDER_TIMEOUT']);
 
-/** Whether an error says that the caller gave a request up. With an HTTP status it was the server. */
+/** Whether an error means that the caller aborted a request. An error with an HTTP status comes from the server. */
 function wasLeft(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && error.status === undefined && left.has(error.code);
 }
@@ -188,23 +188,23 @@ function wasLeft(error: unknown): boolean {
 /** The number of tokens of a string or a message. Synchronous; an integer ≥ 0. */
 export type TokenCounter = (what: string | Message) => number;
 
-/** What a chat message costs beside its content: its role and its separators. */
+/** The tokens of a chat message beside its content: its role and its separators. */
 const messageOverhead = 4;
 const callOverhead = 8;
 const imageTokens = { low: 85, high: 1_100, auto: 1_100 };
-/** For a file whose content is not in the message. */
+/** For a file without its content in the message. */
 const unseenFileTokens = 1_000;
 
 /**
  * Estimates tokens by characters, for any model: a quarter of a token for each ASCII character, a half for the other
  * characters of alphabets (Latin, Greek, Cyrillic, Arabic, …), a whole one from U+2E80 on (Chinese, Japanese, Korean,
  * each half of an emoji). A message adds its calls, its reasoning, 4 for itself and 8 for each call; an image counts 1,100 (85 with
- * `detail: 'low'`), a file a quarter of a token for each byte, 1,000 where only its id is there. The count of a message is remembered
- * for as long as the message lives, so it must not be changed afterwards.
+ * `detail: 'low'`), a file a quarter of a token for each byte, 1,000 if only its id is present. The count of a message is cached
+ * for the lifetime of the message, so it must not be changed afterwards.
  */
 export const estimateTokens: TokenCounter = tokenCounter(textTokens);
 
-/** Makes a counter of texts into one of messages as well, as `estimateTokens` tells: counting a growing history again and again stays linear. */
+/** Extends a counter of strings to messages, by the rule of `estimateTokens`, with a cache: repeated counts of a growing history stay linear. */
 export function tokenCounter(countText: (text: string) => number): TokenCounter {
   const counted = new WeakMap<Message, number>();
   return (what) => {
@@ -245,7 +245,7 @@ function textTokens(text: string): number {
   return Math.ceil(quartersOf(text) / 4);
 }
 
-/** Counts the tokens of a string that arrives in pieces, like `textTokens` for the whole; buffers nothing. */
+/** Counts the tokens of a string that arrives in chunks, like `textTokens` for the whole; buffers nothing. */
 export class StreamedTokens {
   #quarters = 0;
 

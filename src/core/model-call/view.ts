@@ -12,33 +12,33 @@ const summaryRequest: Message = {
 export interface LastCall {
   readonly iteration: number;
   readonly params: LLMCallParams;
-  /** How many messages the history had. */
+  /** The length of the history at that call. */
   readonly historyLength: number;
 }
 
 interface ViewOptions {
   readonly systemPrompt: string | undefined;
-  /** Whether to ask for the closing summary. */
+  /** Whether to request the closing summary. */
   readonly summary: boolean;
 }
 
 /**
- * The messages of one model call, a new array: one system message first, made of the system prompt and any system or
- * developer messages of the history, joined by an empty line in that order; then the rest of the history as it is.
+ * The messages of one model call, a new array: first one system message, the system prompt and any system or
+ * developer messages of the history, joined by an empty line in that order; then the rest of the history unchanged.
  */
 export function viewOf(history: History, { systemPrompt, summary }: ViewOptions): readonly Message[] {
   const messages = withoutInstructions(history);
   return messagesWith(instructionsOf(history, systemPrompt), messages, summary);
 }
 
-/** A view with its instructions in front. Changes `messages`, which belong to nobody else. */
+/** Prepends the instructions to a view. Mutates `messages`, which the caller must own. */
 export function messagesWith(instructions: string | undefined, messages: Message[], summary: boolean): Message[] {
   if (summary) messages.push(summaryRequest);
   if (instructions !== undefined) messages.unshift({ role: 'system', content: instructions });
   return messages;
 }
 
-/** The system prompt with the system and developer messages of a history after it. */
+/** The system prompt, followed by the system and developer messages of a history. */
 export function instructionsOf(history: History, systemPrompt: string | undefined): string | undefined {
   if (!history.hasInstructions) return systemPrompt;
   const texts = history
@@ -49,7 +49,7 @@ export function instructionsOf(history: History, systemPrompt: string | undefine
 }
 
 /**
- * The messages that the last model call of this process was sent, without instructions, and those that were added after it. Where another
+ * The messages of the last model call of this process, without instructions, and those added after it. If another
  * process made that call: the history.
  */
 export function viewSince(lastCall: LastCall | undefined, { history }: LoopState): readonly Message[] {
@@ -58,7 +58,7 @@ export function viewSince(lastCall: LastCall | undefined, { history }: LoopState
   return [...sent, ...history.toArray().slice(lastCall.historyLength)];
 }
 
-/** A new array, in which each call has its result: the caller may have given others. */
+/** A new array in which each call has its result: the caller may have passed others. */
 export function withoutInstructions(history: History): Message[] {
   const all = history.toArray();
   const messages = history.hasInstructions ? all.filter((message) => !isInstruction(message)) : all;

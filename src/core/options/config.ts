@@ -30,7 +30,7 @@ import {
   wholeNumber,
 } from './option-rules.ts';
 
-/** A configuration that was checked, with every default filled in. */
+/** A validated configuration, with all defaults. */
 export interface ResolvedConfig extends AgentLoopConfig {
   readonly toolProviders: NonNullable<AgentLoopConfig['toolProviders']>;
   readonly extensions: NonNullable<AgentLoopConfig['extensions']>;
@@ -63,7 +63,7 @@ const hexDigits = Buffer.from('0123456789abcdef', 'latin1');
 const dash = 0x2d;
 let poolAt = pool.length;
 
-/** A random UUID (version 4) as a flat string. `crypto.randomUUID` gives a rope of twenty pieces, which a turn would hold until somebody reads it. */
+/** A random UUID (version 4) as a flat string. `crypto.randomUUID` returns a rope of twenty pieces, which a turn would hold until it is read. */
 function randomId(): string {
   if (poolAt === pool.length) {
     crypto.getRandomValues(pool);
@@ -81,7 +81,7 @@ function randomId(): string {
   return idText.toString('latin1');
 }
 
-/** Of a configuration without a logger. */
+/** For a configuration without a logger. */
 export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 const defaults = {
@@ -107,7 +107,7 @@ const defaults = {
   generateId: randomId,
 };
 
-/** The options, and what each must be. Those with `anything` have a check of their own in `resolveConfig`. */
+/** The rule of each option. Those with `anything` are checked in `resolveConfig`. */
 const rules: OptionRules<AgentLoopConfig> = {
   agentId: anything,
   llmProvider: anything,
@@ -152,22 +152,22 @@ const rules: OptionRules<AgentLoopConfig> = {
 /** The names of all options. */
 export const knownOptions: ReadonlySet<string> = new Set(Object.keys(rules));
 
-/** Each rule with what to do instead; without a cure of its own it names the default. */
+/** Each rule with its fix; a rule without its own names the default. */
 const rulesWithCures: readonly (readonly [name: string, rule: OptionRule])[] = Object.entries(rules).map(
   ([name, rule]) => [name, { ...rule, cure: rule.cure ?? defaultOf(name) }],
 );
 
-/** Checks a configuration and fills in the defaults. Errors: `INVALID_CONFIG`, naming the option and the cure. */
+/** Validates a configuration and adds the defaults. Errors: `INVALID_CONFIG`, naming the option and the fix. */
 export function resolveConfig(config: AgentLoopConfig): ResolvedConfig {
   const given = withoutUndefined(config);
   for (const name of Object.keys(given)) {
     if (!knownOptions.has(name))
       throw invalidConfig(`${name} is not an option`, `the options are: ${[...knownOptions].join(', ')}`);
   }
-  // Not spread: objects made by it have a shape each, and the hot path reads this one everywhere.
+  // Not spread: objects made by it have a shape each, and the whole hot path reads this one.
   const resolved: ResolvedConfig = Object.assign({}, defaults, { hooks: noHooks }, given);
   checkParts(resolved);
-  // What is absent needs no check: defaults fit.
+  // Absent options need no check: defaults are valid.
   for (const [name, rule] of rulesWithCures)
     if (Object.hasOwn(given, name)) checkOption(name, Reflect.get(given, name), rule);
   checkRest(resolved);
@@ -214,7 +214,7 @@ function checkToolProvider(name: string, provider: ToolProvider): void {
 
 const noHooks = hookLists([]);
 
-/** Tools of extensions come after the others. */
+/** Tools of extensions follow the others. */
 function addExtensions(config: ResolvedConfig): void {
   const toolProviders = [...config.toolProviders, ...config.extensions.flatMap((each) => each.toolProviders ?? [])];
   Object.assign(config, { toolProviders, hooks: hookLists(config.extensions) });
@@ -233,7 +233,7 @@ const storeMethods: readonly (keyof TaskStateStore)[] = [
   'publish',
 ];
 
-/** Checks that something is a store. Errors: `INVALID_CONFIG`, naming the option and what is missing. */
+/** Checks that a value is a store. Errors: `INVALID_CONFIG`, naming the option and the missing method. */
 export function checkStore(name: string, store: unknown): asserts store is TaskStateStore {
   const missing = storeMethods.filter((method) => !hasMethods(store, [method]));
   if (missing.length === 0) return;
@@ -271,7 +271,7 @@ function withoutUndefined(config: AgentLoopConfig): AgentLoopConfig {
   return given;
 }
 
-/** The cure for an option that has a default which can be written down. */
+/** The fix for an option whose default is a string, number or boolean. */
 function defaultOf(name: string): string | undefined {
   const standard = new Map<string, unknown>(Object.entries(defaults)).get(name);
   return ['string', 'number', 'boolean'].includes(typeof standard)
@@ -281,7 +281,7 @@ function defaultOf(name: string): string | undefined {
 
 const hooks: ReadonlySet<string> = new Set(hookNames);
 
-/** Checks the extensions of a configuration. Errors: `INVALID_CONFIG`, naming the extension, what is wrong and the cure. */
+/** Checks the extensions of a configuration. Errors: `INVALID_CONFIG`, naming the extension, what is wrong and the fix. */
 function checkExtensions(
   extensions: readonly Extension[],
   checkToolProvider: (name: string, provider: ToolProvider) => void,
@@ -290,7 +290,7 @@ function checkExtensions(
   const names = new Set<string>();
   for (const [index, extension] of extensions.entries()) {
     const at = `extensions[${index}]`;
-    // A function has a name too, and no hook.
+    // A function has a name but no hook.
     if (typeof extension === 'function')
       throw invalidConfig(`${at} must be an extension, not a function`, 'call what makes it, e.g. limits({ … })');
     checkName(at, extension?.name);
@@ -315,7 +315,7 @@ function checkName(at: string, name: unknown): void {
   throw invalidConfig(`${at} cannot be called ${shownValue(name)}`, cure);
 }
 
-/** Of an extension, besides its name and its hooks. */
+/** Rules of an extension's members other than its name and its hooks. */
 const memberRules: Readonly<Partial<Record<keyof Extension, OptionRule>>> = {
   onError: { fits: (value) => value === 'fail' || value === 'continue', must: 'be "fail" or "continue"' },
   timeoutMs: { ...milliseconds(0), must: 'be milliseconds from 0' },

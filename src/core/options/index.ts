@@ -1,4 +1,4 @@
-// Checks of what callers give. Other rooms import from here only.
+// Validates callers' input. Other rooms import from here only.
 export { checkStore, knownOptions, type ResolvedConfig, resolveConfig, silentLogger } from './config.ts';
 export {
   aBoolean,

@@ -1,11 +1,11 @@
 import { AgentLoopError, invalidConfig, isObject, shownValue } from '../contracts/index.ts';
 
-/** What one option must be. Rooms keep a table of them by name; whether an option was given is not theirs to decide. */
+/** The validation of one option. Rooms keep tables of rules by name; absent options are handled elsewhere. */
 export interface OptionRule {
   readonly fits: (value: unknown) => boolean;
-  /** How the sentence continues after the name of the option and `must`: `be a function`. */
+  /** The rest of the error message after the option's name and `must`: `be a function`. */
   readonly must: string;
-  /** What to do instead. Default: to leave the option out. */
+  /** What to do instead. Default: omit the option. */
   readonly cure?: string | undefined;
   /** Whether a wrong value may be a secret, which no error shows. */
   readonly secret?: boolean;
@@ -14,10 +14,10 @@ export interface OptionRule {
 /** A rule for each option. */
 export type OptionRules<Options> = { readonly [Name in keyof Options]-?: OptionRule };
 
-/** Longer than this no timer runs. */
+/** The longest delay of a timer in Node. */
 const longestMs = 2 ** 31 - 1;
 
-/** For options that are checked elsewhere. */
+/** For options that are validated elsewhere. */
 export const anything: OptionRule = { fits: () => true, must: 'be anything' };
 export const aFunction: OptionRule = { fits: (value) => typeof value === 'function', must: 'be a function' };
 export const aBoolean: OptionRule = { fits: (value) => typeof value === 'boolean', must: 'be true or false' };
@@ -50,12 +50,12 @@ export function wholeNumber(least: number, most: number = Number.MAX_SAFE_INTEGE
   };
 }
 
-/** As `wholeNumber`, in the words of the rooms that count in integers. */
+/** As `wholeNumber`, with another error message. */
 export function integerFrom(least: number): OptionRule {
   return { ...wholeNumber(least), must: `be an integer ≥ ${least}` };
 }
 
-/** What a timer can wait. */
+/** A delay that a timer supports. */
 export function milliseconds(least: number): OptionRule {
   return {
     fits: (value) => typeof value === 'number' && value >= least && value <= longestMs,
@@ -72,25 +72,25 @@ export function hasMethods(value: unknown, names: readonly string[]): value is o
   return isObject(value) && names.every((name) => typeof Reflect.get(value, name) === 'function');
 }
 
-/** What is wrong with an option, as the first half of a sentence; `undefined` for nothing, and for an option that was left out. */
+/** Returns what is wrong with an option, as the first half of a sentence; `undefined` if it is valid or absent. */
 export function flawOf(name: string, value: unknown, rule: OptionRule): string | undefined {
   if (value === undefined || rule.fits(value)) return undefined;
   return `${name} must ${rule.must}${rule.secret ? '' : `, not ${shownValue(value)}`}`;
 }
 
-/** Errors: `INVALID_CONFIG`, naming the option, the value and the cure. */
+/** Errors: `INVALID_CONFIG`, naming the option, the value and the fix. */
 export function checkOption(name: string, value: unknown, rule: OptionRule): void {
   const flaw = flawOf(name, value, rule);
   if (flaw !== undefined) throw invalidConfig(flaw, rule.cure ?? 'or leave it out');
 }
 
-/** Checks the options that have a rule, in the order of the rules. `within` is what they are options of. Errors as `checkOption`. */
+/** Checks the options that have a rule, in the order of the rules. `within`: the name of their parent option. Errors as `checkOption`. */
 export function checkOptions(options: object, rules: Readonly<Record<string, OptionRule>>, within?: string): void {
   for (const [name, rule] of Object.entries(rules))
     checkOption(within === undefined ? name : `${within}.${name}`, Reflect.get(options, name), rule);
 }
 
-/** Errors: `INVALID_CONFIG` for an option that there is not, naming those that there are. `of` is what they are options of. */
+/** Errors: `INVALID_CONFIG` for an unknown option, naming the known ones. `of`: the name of their owner. */
 export function checkNames(options: object, known: readonly string[], of: string): void {
   const stray = Object.keys(options).find((name) => !known.includes(name));
   if (stray !== undefined)

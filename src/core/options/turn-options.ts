@@ -40,7 +40,7 @@ import {
   wholeNumber,
 } from './option-rules.ts';
 
-/** The last place that a queue knows. */
+/** The largest priority of a queue. */
 const lastPriority = 2 ** 21 - 1;
 
 type OfResumeOnly = 'answers' | 'onBusy' | 'from' | 'shutdown';
@@ -109,12 +109,12 @@ const ofSubmit = [
   'notBefore',
 ] as const;
 
-/** Checks what is given for one turn; `undefined` counts as left out. Errors: `INVALID_INPUT`, naming the option and the cure. */
+/** Checks the options of a start; `undefined` counts as absent. Errors: `INVALID_INPUT`, naming the option and the fix. */
 export function checkStartOptions(options: StartOptions): void {
   check(options, ofStart);
 }
 
-/** Checks what is given for a turn that is submitted. Errors as `checkStartOptions`. */
+/** Checks the options of a submitted turn. Errors as `checkStartOptions`. */
 export function checkSubmitOptions(
   options: Partial<Pick<StartOptions, Exclude<(typeof ofSubmit)[number], OfSubmitOnly>>>,
 ): void {
@@ -130,7 +130,7 @@ export function checkResumeOptions(
 
 const ofRetry = ['taskId', 'contextId', 'authContext', 'context', 'parentContext', 'signal', 'detached'] as const;
 
-/** Checks what is given for the retry of a turn. Errors as `checkStartOptions`. */
+/** Checks the options of a retry. Errors as `checkStartOptions`. */
 export function checkRetryOptions(options: Partial<Pick<StartOptions, (typeof ofRetry)[number]>>): void {
   check(options, ofRetry);
 }
@@ -151,7 +151,7 @@ function checkKnown(given: object, names: readonly string[], what: (name: string
   if (stray !== undefined) throw invalid(`${what(stray)}: ${names.join(', ')}`);
 }
 
-/** Errors: `INVALID_INPUT` for what cannot be the id of a task. */
+/** Errors: `INVALID_INPUT` for an invalid task id. */
 export function checkTaskId(taskId: string): void {
   if (!isTaskId(taskId))
     throw invalid(
@@ -167,9 +167,9 @@ function isTaskId(value: unknown): boolean {
 export type Answers = Readonly<Record<string, unknown>>;
 
 /**
- * The records of answers to a turn's open questions, each answer as it comes back from JSON. One that is in the journal already gives
- * none. Errors: `INVALID_INPUT` for what is no open question, naming those that are, and for an answer of the wrong form; `CONFLICT`
- * for an answer that differs from the one that was given.
+ * The records of answers to a turn's open questions, each answer in its JSON form. Skips answers that are recorded
+ * already. Errors: `INVALID_INPUT` for a question that is not open, naming those that are, and for an answer of the wrong form; `CONFLICT`
+ * for an answer that differs from the recorded one.
  */
 export function recordsOfAnswers(state: LoopState, answers: Answers): readonly TurnAnswered[] {
   if (!isPlainObject(answers)) {
@@ -194,7 +194,7 @@ function recordOfAnswer(state: LoopState, { id, callId, ...question }: Question,
   return { type: 'turn.answered', callId, questionId: id, answer: normal };
 }
 
-/** What is wrong with an answer, and what it should be; `undefined` where it fits its question, or that of the child turn which asks. */
+/** Returns what is wrong with an answer and what is required; `undefined` if it is valid for its question, or for the child turn's original. */
 export function answerFlaw(question: Question, answer: unknown): string | undefined {
   const { id } = question;
   const { kind } = innermostQuestion(question);
@@ -217,7 +217,7 @@ export function answerFlaw(question: Question, answer: unknown): string | undefi
   }
 }
 
-/** Whether somebody said in a way that can be used what became of a call in doubt. */
+/** Whether a value is a valid outcome of a call in doubt. */
 export function isReconciled(said: unknown): said is Reconciled {
   if (!isPlainObject(said)) return false;
   const { outcome, content }: { readonly outcome?: unknown; readonly content?: unknown } = said;
@@ -228,7 +228,7 @@ function reasonFlaw(who: string, reason: unknown): string | undefined {
   return reason === undefined || typeof reason === 'string' ? undefined : `the reason of ${who} must be a string`;
 }
 
-/** Members by which other engines let an approval change a call. To ignore them would run what nobody approved. */
+/** Members by which other engines let an approval change a call. Ignoring them would run arguments that were not approved. */
 const edits = ['arguments', 'args', 'editedArguments', 'editedAction', 'updatedInput', 'input'];
 
 function editFlaw(who: string, fields: Readonly<Record<string, unknown>>): string | undefined {
@@ -248,42 +248,42 @@ function refused(state: LoopState, what: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', `Task "${taskId}": ${what}.`, { taskId });
 }
 
-/** What a tool is to have answered. */
+/** An edited result of a tool. */
 export interface ResultEdit {
   readonly content: Content;
   /** Default true. */
   readonly success?: boolean;
 }
 
-/** What is different in a fork. Only what is kept can be edited; all else of the kept part stays as it is. */
+/** The edits of a fork. Only kept records can be edited. */
 export interface ForkEdits {
-  /** Instead of the messages that the turn was started with. */
+  /** Replace the messages that the turn was started with. */
   readonly messages?: readonly Message[];
-  /** Appended after the last iteration that is kept; a turn that would have ended there continues with them. */
+  /** Appended after the last kept iteration; they continue a turn that would have ended there. */
   readonly append?: readonly Message[];
-  /** Instead of the model's text, by iteration. */
+  /** Replace the model's text, by iteration. */
   readonly answers?: Readonly<Record<number, Content>>;
   /**
-   * Instead of the arguments that the model gave, by call id: an object, e.g. `{ '1:0': { city: 'Oslo' } }`. Not of a call that somebody
-   * was asked about: the answer was given for the arguments that were shown.
+   * Replace the model's arguments, by call id: an object, e.g. `{ '1:0': { city: 'Oslo' } }`. Not for a call with a question:
+   * its answer was given for the displayed arguments.
    */
   readonly arguments?: Readonly<Record<string, object>>;
-  /** Instead of what the tools gave, by call id. */
+  /** Replace the tools' results, by call id. */
   readonly results?: Readonly<Record<string, ResultEdit>>;
-  /** Settings of the turn, beside those it was started with. */
+  /** Settings of the new turn, merged with those of the old one. */
   readonly settings?: TurnSettings;
 }
 
-/** Options of `AgentLoop.fork`: which turn, up to which iteration, and what is different. */
+/** Options of `AgentLoop.fork`. */
 export interface ForkOptions {
   readonly store: TaskStateStore;
-  /** The last iteration that is kept, with all its results; 0 keeps only what the turn was started with. */
+  /** The last kept iteration, with all its results; 0 keeps only the input of the turn. */
   readonly at: number;
-  /** What is different in the new turn. Default: nothing. */
+  /** The edits in the new turn. Default: none. */
   readonly edits?: ForkEdits | undefined;
-  /** Of the new task. Default: a new one. */
+  /** The new task's id. Default: a generated one. */
   readonly taskId?: string | undefined;
-  /** Of the new task. Default: that of the old one. */
+  /** The new task's context. Default: that of the old one. */
   readonly contextId?: string | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -308,7 +308,7 @@ const optionNames: readonly string[] = [
 
 const resultNames: readonly string[] = ['content', 'success'] satisfies readonly (keyof ResultEdit)[];
 
-/** Checks what a fork is asked for. Errors: `INVALID_INPUT` and, for a store that is none, `INVALID_CONFIG`, with the cure. */
+/** Checks the options of a fork. Errors: `INVALID_INPUT` and, for an invalid store, `INVALID_CONFIG`, with the fix. */
 export function checkForkOptions(options: ForkOptions): void {
   if (!isObject(options)) throw invalid('AgentLoop.fork needs options: { store, at }');
   checkKnown(options, optionNames, (name) => `${name} is not an option of a fork; the options are`);
