@@ -10,14 +10,14 @@ import {
   type Tool,
 } from '../core/contracts/index.ts';
 
-/** `created` until the first turn is asked for; `busy` while turns of any context run. */
+/** `created` until the first turn starts; `busy` while turns of any context run. */
 export type AgentState = 'created' | 'ready' | 'busy' | 'closed';
 
 interface NoticeBase {
   readonly agentId: string;
 }
 
-/** What the user says reaches the conversation: at the start of a turn, as its extensions left it, before the first model call. */
+/** The user's messages enter the conversation: at the start of a turn, after its extensions changed them, before the first model call. */
 export interface MessageSentEvent extends NoticeBase {
   readonly kind: 'message:sent';
   readonly taskId: string;
@@ -25,7 +25,7 @@ export interface MessageSentEvent extends NoticeBase {
   readonly messages: readonly Message[];
 }
 
-/** The final answer of a turn that completed, in the process that completed it. */
+/** The final answer of a completed turn; emitted by the process that completed it. */
 export interface MessageReceivedEvent extends NoticeBase {
   readonly kind: 'message:received';
   readonly taskId: string;
@@ -34,13 +34,13 @@ export interface MessageReceivedEvent extends NoticeBase {
   readonly text: string;
 }
 
-/** The agent has a new state. */
+/** The state of the agent changed. */
 export interface AgentStateEvent extends NoticeBase {
   readonly kind: 'agent:state';
   readonly state: AgentState;
 }
 
-/** What an agent tells its listeners: the events of all its turns, and those of its own. */
+/** The events of an agent: those of all its turns, and its own. */
 export type AgentNotice<X extends Tool = Tool> =
   | AgentEvent<X>
   | MessageSentEvent
@@ -76,7 +76,7 @@ const noticeKinds: Readonly<Record<Exclude<AgentNotice['kind'], ExtensionEventKi
   'agent:state': true,
 };
 
-/** Throws `INVALID_INPUT`, naming those that there are, where no such event is ever told, or the listener is none. */
+/** Throws `INVALID_INPUT` for an unknown kind, naming the known ones, and for an invalid listener. */
 export function checkListener(owner: string, { kind, listener, kinds = noticeKinds }: GivenListener): void {
   const ofExtensions = kinds === noticeKinds;
   if (!Object.hasOwn(kinds, kind) && !(ofExtensions && /^internal:x\.[\w.-]+$/.test(kind))) {
@@ -108,8 +108,8 @@ export function isKind(notice: AgentNotice, kind: string): boolean {
 const answers = /^answer-\d+(\.\d+)?$/;
 
 /**
- * The events of a turn, and of its sub-agents, without what the model says on the way: no deltas, no responses. The last event, `status-update` with
- * `final: true`, carries the final text in `status.message`. Leaving it leaves the turn.
+ * The events of a turn and of its sub-agents without intermediate text: no deltas, no responses. The last event, `status-update` with
+ * `final: true`, has the final text in `status.message`. Unsubscribing unsubscribes from the turn.
  */
 export function finalOnly(): MonoTypeOperatorFunction<AgentEvent> {
   return (events$) =>
@@ -119,7 +119,7 @@ export function finalOnly(): MonoTypeOperatorFunction<AgentEvent> {
     );
 }
 
-/** The same event without the text of a response that it has besides. */
+/** The same event without the text of its response. */
 function silent<E extends AgentEvent>(event: E): E {
   if (event.kind !== 'internal:iteration-complete') return event;
   const { message } = event.response;

@@ -21,18 +21,18 @@ import type { OutputSchema, StructuredOutputOptions } from '../extensions/struct
 import type { RetryOptions } from '../providers/policies/retry.ts';
 import type { FromJsonSchema } from '../tools/tool-options.ts';
 
-/** What happens to a turn that starts while another turn of its context has not ended. */
+/** What happens to a turn that starts while another turn of its context is open. */
 export type BusyPolicy =
-  /** It is refused with `AGENT_BUSY`; nothing of it is recorded. */
+  /** It is refused with `AGENT_BUSY`; nothing is recorded. */
   | 'reject'
   /**
-   * It waits until the turns before it are over, at most `queueTimeoutMs`. Suspended turns, and turns whose process died, are waited for too:
+   * It waits until the turns ahead of it are over, at most `queueTimeoutMs`. It also waits for suspended turns, and for turns whose process crashed:
    * resume or cancel them.
    */
   | 'queue'
   /**
-   * Its messages are added to the running turn before the next model call, and that turn is returned. If the turn before it is suspended, or its
-   * process died: as `'reject'`.
+   * Its messages are added to the running turn before the next model call, and that turn is returned. If the turn ahead is suspended, or its
+   * process crashed: as `'reject'`.
    */
   | 'steer';
 
@@ -44,7 +44,7 @@ export interface ModelChoice extends CallSettings {
   readonly name: string;
 }
 
-/** What the function that makes an agent's tools receives: services, connections, anything that a test replaces. */
+/** The argument of the function that creates an agent's tools: services, connections, anything that a test replaces. */
 export type Dependencies = Readonly<Record<string, unknown>>;
 
 /**
@@ -61,11 +61,11 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema, E extends 
     AgentLoopConfig,
     'agentId' | 'agents' | 'maxHandOffs' | 'llmProvider' | 'model' | 'systemPrompt' | 'extensions'
   > {
-  /** Names the agent in records, events and spans. Default: `name`, else a random id. A turn is resumed by an agent of the same id. */
+  /** The agent's id in records, events and spans. Default: `name`, else a random id. A turn is resumed by an agent of the same id. */
   readonly id?: string | undefined;
   /** A name for people and for other agents. Default: `id`. */
   readonly name?: string | undefined;
-  /** What the agent is good at, in a sentence: for models and routers that choose one. */
+  /** The agent's skills, in a sentence: for models and routers that choose one. */
   readonly description?: string | undefined;
   /** A provider, or the name of one of `providers`. */
   readonly provider: LLMProvider | string;
@@ -74,9 +74,9 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema, E extends 
   /** A model name, or a name with settings; `temperature`, `maxTokens`, … of the agent take precedence over them. Default: the provider's model. */
   readonly model?: string | ModelChoice | undefined;
   /**
-   * Retries model calls that fail with a transient error (429, 503, a broken connection, …), after the delay that the server asks for; each retry
-   * is emitted as `internal:llm-attempt-discarded`. See the policy `retry`. Default: `{ maxRetries: 4 }`, 5 attempts in all, unless the provider
-   * has a `retry` policy of its own; `null` turns retries off.
+   * Retries model calls that fail with a transient error (429, 503, a broken connection, …), after the delay that the server requests; each retry
+   * is emitted as `internal:llm-attempt-discarded`. See the policy `retry`. Default: `{ maxRetries: 4 }`, 5 attempts in total, unless the provider
+   * has its own `retry` policy; `null` turns retries off.
    */
   readonly retry?: RetryOptions | null | undefined;
   /** Sent before the history with each model call; a function is called once per turn. Never stored. Default: none. */
@@ -98,12 +98,12 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema, E extends 
    */
   readonly queueTimeoutMs?: number | undefined;
   /**
-   * Keeps requests within the context window of the model, after the agent's extensions. Default: old tool outputs are shortened and long histories
+   * Keeps requests within the context window of the model, after the agent's extensions. Default: old tool outputs are truncated and long histories
    * compacted, see `contextManagement`; `null` turns it off.
    */
   readonly contextManagement?: ContextManagementOptions | null | undefined;
   /**
-   * Structured output: a completed turn has `result().value`, checked by `schema` and typed by it. The options are those of `structuredOutput`.
+   * Structured output: a completed turn has `result().value`, validated and typed by `schema`. The options are those of `structuredOutput`.
    * Default: turns end with text.
    */
   readonly output?: Omit<StructuredOutputOptions<S>, 'forceFinish'> | undefined;
@@ -115,13 +115,13 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema, E extends 
   readonly enableUsageTracking?: boolean | undefined;
 }
 
-/** An agent's tools as they are. */
+/** An agent's tools as an array. */
 export interface GivenTools<C = unknown, X extends Tool<unknown, C> = Tool<unknown, C>> {
   /** Tools of the agent, listed before those of `toolProviders`. Default: none. */
   readonly tools?: readonly X[] | undefined;
 }
 
-/** An agent's tools as a function of what they depend on. */
+/** An agent's tools as a function of its dependencies. */
 export interface DependentTools<D extends Dependencies, C = unknown, X extends Tool<unknown, C> = Tool<unknown, C>> {
   /** Returns the tools; called with `dependencies`. */
   readonly tools: (dependencies: D) => readonly X[];
@@ -130,7 +130,7 @@ export interface DependentTools<D extends Dependencies, C = unknown, X extends T
 }
 
 /**
- * Options of `agent`: its name, its provider, its tools, and what holds for each of its turns. Tools are given, or made by a function of
+ * Options of `agent`: its name, its provider, its tools, and the settings of its turns. Tools are an array, or a function of
  * `dependencies`.
  */
 export type AgentOptions<
@@ -141,19 +141,19 @@ export type AgentOptions<
   E extends Extension<never> = Extension,
 > = AgentSettings<S, E> & (GivenTools<C, X> | DependentTools<D, C, X>);
 
-/** Whether an agent has tools of other sources, by which their names are not known. */
+/** Whether an agent has tools of other sources, whose names are unknown to the compiler. */
 export interface OtherTools<P> {
   /** Sources of tools, besides `tools`. */
   readonly toolProviders?: P | undefined;
 }
 
-/** An extension of an agent with these tools: the value that it gives is inferred, the tools are those of the options. */
+/** An extension of an agent with these tools: the type of its value is inferred, the tools are those of the options. */
 export type AgentExtension<V, X extends Tool, P> = ValueExtension<V, NoInfer<StepOf<KnownTools<X, P>>>>;
 
-/** The value of turns: of an output schema, else of an extension; `undefined` where there is neither. */
+/** The type of the turns' value: of an output schema, else of an extension; `undefined` without either. */
 export type ValueOfTurns<S extends OutputSchema, V> = [S] extends [never] ? V : OutputOf<S>;
 
-/** The tools whose calls have typed events: none where there are others, of `toolProviders`, whose names are not known. */
+/** The tools whose calls have typed events: none if `toolProviders` add others, whose names are unknown. */
 export type KnownTools<X extends Tool, P> = P extends undefined ? X : Tool;
 
 /** Options that replace those of an agent in a copy of it; `tools` also replaces a function of dependencies. */
@@ -175,7 +175,7 @@ export interface AgentTurnOptions<C = unknown> extends StartOptions {
 export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
   /** As in `AgentTurnOptions`. */
   readonly context?: C | undefined;
-  /** What the agent's tools depend on, for this turn. */
+  /** The dependencies of the agent's tools, for this turn. */
   readonly dependencies?: Dependencies | undefined;
 }
 
@@ -183,14 +183,14 @@ export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
 export interface AgentRetryOptions<C = unknown> extends RetryTurnOptions {
   /** As in `AgentTurnOptions`. */
   readonly context?: C | undefined;
-  /** What the agent's tools depend on, for this turn. */
+  /** The dependencies of the agent's tools, for this turn. */
   readonly dependencies?: Dependencies | undefined;
 }
 
 /** The input of a turn: a string, a message, or an array of at least one. */
 export type TurnInput = string | Message | readonly Message[];
 
-/** The input of a turn as an array of messages. Errors: `INVALID_INPUT` for an empty array and for anything else that is no `TurnInput`. */
+/** The input of a turn as an array of messages. Errors: `INVALID_INPUT` for an empty array and for anything that is not a `TurnInput`. */
 export function messagesOf(input: TurnInput): readonly Message[] {
   if (typeof input !== 'string' && (typeof input !== 'object' || input === null)) {
     const what = `a turn is given a string, a message or an array of messages, not ${shownValue(input)}`;

@@ -21,15 +21,15 @@ import { Agent } from './agent.ts';
 import type { AgentResumeOptions, TurnInput } from './agent-options.ts';
 import { cancelOfChildren, withCancelOutside } from './turn-controls.ts';
 
-/** Options of `agentTools`: time limit, shared extensions, and what a sub-agent is given. */
+/** Options of `agentTools`: time limit, shared extensions, and the input of sub-agents. */
 export interface AgentToolsOptions {
-  /** Of a call, in milliseconds. Default 0: a sub-agent has the limits of its own. */
+  /** The time limit of a call, in milliseconds. Default 0: a sub-agent has its own limits. */
   readonly timeoutMs?: number | undefined;
-  /** Added to those of each agent: limits and budgets that they share with the agent that calls them. Default none. */
+  /** Added to those of each agent: limits and budgets shared with the calling agent. Default none. */
   readonly extensions?: readonly Extension[] | undefined;
   /**
-   * What an agent is given: `'message'` (default), the message of the call alone; `'conversation'`, the messages that the calling model was
-   * sent, images included, then that message; or what a function makes of both.
+   * The input of an agent: `'message'` (default), only the message of the call; `'conversation'`, the messages of the calling model,
+   * including images, then that message; or the result of a function of both.
    */
   readonly pass?:
     | 'message'
@@ -39,12 +39,12 @@ export interface AgentToolsOptions {
 }
 
 /**
- * Agents as tools of another agent, each by its name, with one argument, the `message`. A call is a child turn, with its own journal in the
- * store of the calling turn and a fresh context; its task id is the call's idempotency key. What it answers is the result; its events are
- * shown as `internal:sub-agent`. Its spans are below the call's, a cancel reaches it, its questions become the call's, its usage counts for
+ * Agents as tools of another agent, each under its name, with one argument, the `message`. A call is a child turn, with its own journal in the
+ * store of the calling turn and a fresh context; its task id is the call's idempotency key. Its answer is the result of the call; its events are
+ * emitted as `internal:sub-agent`. Its spans are below the call's, a cancel reaches it, its questions become the call's, its usage counts for
  * the calling turn and its limits.
  *
- * Whoever resumes the calling turn continues its child turns. Errors: `INVALID_CONFIG`; `DUPLICATE_TOOL` for two agents of one name.
+ * The process that resumes the calling turn resumes its child turns. Errors: `INVALID_CONFIG`; `DUPLICATE_TOOL` for two agents of one name.
  */
 export function agentTools(agents: readonly Agent[], options: AgentToolsOptions = {}): ToolProvider {
   if (!Array.isArray(agents) || !agents.every((each) => each instanceof Agent)) {
@@ -99,7 +99,7 @@ function inputOf(text: string, pass: NonNullable<AgentToolsOptions['pass']>, con
   return pass === 'conversation' ? [...messages, message] : pass(messages, message);
 }
 
-/** What the calling model was sent, without its answer that makes the call. */
+/** The messages of the calling model, without its answer that makes the call. */
 function messagesBefore(context: ToolContext): readonly Message[] {
   const messages = parentTurnOf(context)?.view() ?? [];
   const isCaller = (message: Message) =>
@@ -108,14 +108,14 @@ function messagesBefore(context: ToolContext): readonly Message[] {
   return end < 0 ? messages : messages.slice(0, end);
 }
 
-/** The name of an agent in the letters that tools may have. */
+/** The name of an agent in the characters that tool names allow. */
 export function agentToolName({ name }: Pick<Agent, 'name'>): string {
   return name.replaceAll(/[^a-zA-Z0-9_-]+/g, '_').slice(0, 64);
 }
 
 /**
  * Runs the agent's turn of a tool call, a child turn with a journal in the store of the parent turn and a fresh context; its task id is the
- * call's idempotency key. A call that runs again continues the turn that there is. What the turn asks is asked by the call; answers go to it.
+ * call's idempotency key. A repeated call continues the existing turn. The call asks the turn's questions and passes the answers to it.
  */
 async function runSubAgent(agent: Agent, input: TurnInput, context: ToolContext): Promise<TurnResult> {
   const parent = parentTurnOf(context);
@@ -147,7 +147,7 @@ async function runSubAgent(agent: Agent, input: TurnInput, context: ToolContext)
     } catch (error) {
       if (!refusesAnswer(error) || !parent.store) throw error;
       await AgentLoop.cancel(taskId, { store: parent.store, clock: parent.clock, reason: error.cause.message });
-      // What the turn used is counted before the call fails.
+      // The turn's usage is counted before the call fails.
       await childResult(parent, () => resume({})).catch(() => undefined);
       throw error.cause;
     }
@@ -156,8 +156,8 @@ async function runSubAgent(agent: Agent, input: TurnInput, context: ToolContext)
 }
 
 /**
- * The journal of the parent turn has an answer that the child turn does not accept, as one of a version that did not check it. It cannot be
- * changed, so each resume would be lost with it: the call fails instead, and the model can call again.
+ * The journal of the parent turn has an answer that the child turn refuses, for example one of a version that did not validate it. It cannot be
+ * changed, so each resume would be lost: the call fails instead, and the model can repeat it.
  */
 function refusesAnswer(error: unknown): error is TurnLost & { readonly cause: AgentLoopError } {
   return TurnLost.isInstance(error) && AgentLoopError.isInstance(error.cause) && error.cause.code === 'INVALID_INPUT';
@@ -167,7 +167,7 @@ function sharedWith(context: ToolContext): AgentResumeOptions {
   return { parentContext: context.traceContext, ...givenByCaller(context) };
 }
 
-/** How often the turn has suspended; each time but the last it was answered. */
+/** How often the turn has suspended; all but the last suspension were answered. */
 async function suspensions(agent: Agent, { store }: ParentTurn, taskId: string): Promise<number> {
   if (store) return (await store.read(taskId)).filter(({ type }) => type === 'turn.suspended').length;
   const message = `Agent "${agent.id}" waits for an answer, and no store keeps its turn; give the calling agent a taskStateStore.`;

@@ -49,18 +49,18 @@ import { type CancelOutside, cancelOutside, TurnControls } from './turn-controls
 type Derive = (changes: AgentChanges, internals: AgentInternals) => Agent;
 
 /**
- * Many turns of many contexts: loads what its context remembers, runs the loop, saves what the turn added, also where it failed or was
- * cancelled. A context has one turn at a time, contexts run side by side.
- * `T`: what its turns finish with besides text. `C`: the `context` of its turns. `X`: the tools whose calls have typed events.
+ * Runs turns in many contexts: loads the history of the context, runs the loop, and saves the messages that the turn added, also if it failed or was
+ * cancelled. A context has one turn at a time; contexts run concurrently.
+ * `T`: the value of its turns besides text. `C`: the `context` of its turns. `X`: the tools whose calls have typed events.
  *
- * Memory: the options, the turns that run, and what the `messageStore` keeps.
+ * Memory: the options, the running turns, and the content of an in-memory `messageStore`.
  */
 export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   readonly id: string;
   readonly name: string;
-  /** The context of turns that name none. */
+  /** The context of turns without a `contextId`. */
   readonly contextId: string;
-  /** As they were given, but for tools and what they depend on. */
+  /** As passed, without tools and their dependencies. */
   readonly options: AgentSettings;
   readonly #resolved: ResolvedAgent;
   readonly #derive: Derive;
@@ -69,7 +69,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   readonly #life: Lifecycle;
   readonly #controls: TurnControls;
   readonly #usage: UsageTally;
-  /** Absent where contexts are not compacted. */
+  /** Absent if contexts are not compacted. */
   readonly #between: BetweenTurns | undefined;
   readonly #configs: TurnConfigs;
   #recovery: Recovery | undefined;
@@ -107,24 +107,24 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return new Agent(resolved, internals, derive);
   }
 
-  /** What the agent does in this process: `busy` as long as one of its turns runs here. */
+  /** The state of the agent in this process: `busy` while one of its turns runs here. */
   get state(): AgentState {
     return this.#life.state;
   }
 
-  /** What its turns are offered, unless one overrides what its tools depend on. */
+  /** The tools of its turns, unless a turn overrides dependencies. */
   get toolProviders(): readonly ToolProvider[] {
     return this.#configs.config.toolProviders ?? [];
   }
 
-  /** The events of all turns from now on, and those of the agent. Never errors; completes when the agent is closed. */
+  /** Live events of all turns, and those of the agent. Never errors; completes when the agent is closed. */
   get events$(): Observable<AgentNotice<X>> {
     return this.#notices$();
   }
 
   /**
-   * The usage of the model calls that this agent made, wherever it did: in turns of its own, as a sub-agent, and in turns of a team; counted
-   * when a turn ends here. Of a team's agent (`team.asAgent()`) that of its turns with all their child turns. `undefined` where
+   * The usage of the model calls of this agent in this process: in its own turns, as a sub-agent, and in turns of a team; counted
+   * when a turn ends here. For a team's agent (`team.asAgent()`), that of its turns with all their child turns. `undefined` if
    * `enableUsageTracking` is off.
    */
   get usage(): UsageSummary | undefined {
@@ -137,8 +137,8 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   }
 
   /**
-   * Calls `listener` with each event of that kind, until the function that it gives back is called. What it throws is logged. Errors:
-   * `INVALID_INPUT` for a kind that is not known.
+   * Calls `listener` with each event of that kind, until the returned function is called. Exceptions of the listener are logged. Errors:
+   * `INVALID_INPUT` for an unknown kind.
    */
   on<K extends AgentNotice['kind']>(kind: K, listener: (event: NoticeOf<K, X>) => void): () => void {
     checkListener('agent', { kind, listener });
@@ -146,9 +146,9 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   }
 
   /**
-   * One turn, as `AgentLoop.startTurn` runs it, behind what its context remembers. Errors: `AGENT_BUSY` while another turn of the context
-   * runs and `busy` is `'reject'`, `SHUTDOWN` once the agent is closed, `INVALID_INPUT`; all at once. A turn that runs into one of
-   * another process, or into one that was suspended or abandoned, is lost with `AGENT_BUSY`: nothing of it is recorded.
+   * Runs one turn, as `AgentLoop.startTurn` does, after the history of its context. Throws `AGENT_BUSY` while another turn of the context
+   * runs here and `busy` is `'reject'`, `SHUTDOWN` once the agent is closed, and `INVALID_INPUT`. If the turn ahead runs in another process,
+   * is suspended or was abandoned, this turn errors with `AGENT_BUSY`, and nothing is recorded.
    */
   startTurn(input: TurnInput, options?: AgentTurnOptions<C>): Turn<T, X>;
   startTurn(input: TurnInput, options: AgentTurnOptions<C> = {}): Turn {
@@ -180,16 +180,16 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.startTurn(input, options).result();
   }
 
-  /** The events of one turn; leaving the iteration cancels it. */
+  /** The events of one turn; leaving the iteration cancels the turn. */
   stream(input: TurnInput, options: AgentTurnOptions<C> = {}): AsyncIterable<AgentEvent<X>> {
     return this.startTurn(input, options);
   }
 
   /**
-   * Creates a turn and runs nothing, as `AgentLoop.submit` does: `resume` of this agent begins it, in any process. It has its place in its
-   * context from now on, so turns run in the order in which they were submitted; history, prompt and tools are those at its begin, and
-   * `context`, `authContext` and dependencies those of the resume. `busy: 'reject'` refuses it with `AGENT_BUSY`, and keeps nothing of it, where
-   * another turn of the context is open. With `'queue'` and `'steer'` it waits for those before it; with `'steer'` it is refused while one
+   * Creates a turn and runs nothing, as `AgentLoop.submit` does: `resume` of this agent starts it, in any process. Its place in the
+   * context is reserved now, so turns run in the order of their submission; history, prompt and tools are those at its start, and
+   * `context`, `authContext` and dependencies those of the resume. `busy: 'reject'` refuses it with `AGENT_BUSY`, and deletes it, if
+   * another turn of the context is open. With `'queue'` and `'steer'` it waits for the turns ahead; with `'steer'` it is refused while one
    * of them is suspended. The agent of a team submits turns of the team. Errors: as there, and `SHUTDOWN` once the agent is closed.
    */
   async submit(input: TurnInput, options: SubmitOptions = {}): Promise<SubmittedTask> {
@@ -199,8 +199,8 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   }
 
   /**
-   * Continues a turn in any process, as `AgentLoop.resume` does; without a store a turn that is paused here, as `Turn.resume` does. Errors: as
-   * there, and `SHUTDOWN` once the agent is closed.
+   * Resumes a turn in any process, as `AgentLoop.resume` does; without a store it resumes a turn that is paused here, as `Turn.resume` does. Errors:
+   * as there, and `SHUTDOWN` once the agent is closed.
    */
   resume(taskId: string, options?: AgentResumeOptions<C>): Turn<T, X>;
   resume(taskId: string, options: AgentResumeOptions = {}): Turn {
@@ -227,7 +227,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return turn;
   }
 
-  /** Continues a turn that failed or was cancelled as a new task, as `AgentLoop.retry` does. Errors: as there, and `SHUTDOWN` once the agent is closed. */
+  /** Continues a failed or cancelled turn as a new task, as `AgentLoop.retry` does. Errors: as there, and `SHUTDOWN` once the agent is closed. */
   retry(taskId: string, options?: AgentRetryOptions<C>): Turn<T, X>;
   retry(taskId: string, options: AgentRetryOptions<C> = {}): Turn {
     this.#life.open();
@@ -241,20 +241,20 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   }
 
   /**
-   * Suspends a turn of this agent as soon as nothing of it runs, here or in another process. Errors: `NOT_FOUND` where there is no such
-   * turn, `TERMINAL` where it is over.
+   * Suspends a turn of this agent as soon as nothing of it runs, here or in another process. Errors: `NOT_FOUND` if it does not exist,
+   * `TERMINAL` if it has ended.
    */
   async pause(taskId: string, reason = 'paused'): Promise<void> {
     return this.#controls.pause(taskId, reason);
   }
 
-  /** Adds messages to a turn that runs, here or in another process: before its next model call, also where it would have ended. Errors as `pause`. */
+  /** Adds messages to a running turn, here or in another process, before its next model call; a turn that would have ended continues. Errors as `pause`. */
   async steer(taskId: string, input: TurnInput): Promise<void> {
     return this.#controls.steer(taskId, messagesOf(input));
   }
 
   /**
-   * Cancels a turn, here or in another process, and those of agents that are its tools; resolves once it is over. Errors: `NOT_FOUND`,
+   * Cancels a turn, here or in another process, and its child turns; resolves once it is over. Errors: `NOT_FOUND`,
    * `UNAVAILABLE`.
    */
   async cancel(taskId: string, reason = 'canceled'): Promise<void> {
@@ -262,7 +262,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   }
 
   /**
-   * Watches a turn of this agent in any process, as `AgentLoop.observe` does; with `recover` it also continues one whose owner is gone. Errors:
+   * Watches a turn of this agent in any process, as `AgentLoop.observe` does; with `recover` it also resumes a turn whose owner is gone. Errors:
    * as there, and `INVALID_CONFIG` without a `taskStateStore`.
    */
   observe(taskId: string, options?: AgentObserveOptions<C>): TurnStream<AgentEvent<X>>;
@@ -276,15 +276,15 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   }
 
   /**
-   * Continues turns of this agent that nobody runs, those of one context in the order in which they came, and cancels child turns whose parent
-   * turn has ended. Turns that another process takes first are left to it. Call it at start and periodically. Gives how many turns were taken.
+   * Resumes turns of this agent that have no owner, those of one context in order, and cancels child turns whose parent
+   * turn has ended. Skips turns that another process acquires first. Call it at start and periodically. Returns the number of resumed turns.
    * Errors: `UNAVAILABLE`; `INVALID_CONFIG` without a `taskStateStore`.
    */
   async recover(options: RecoverOptions = {}): Promise<number> {
     return this.recovery.recover(options);
   }
 
-  /** Takes no more turns, cancels those that run here, and resolves once they are over. */
+  /** Refuses new turns, cancels those that run here, and resolves once they are over. */
   async close(): Promise<void> {
     const running = this.#running.all();
     this.#life.close();
@@ -294,8 +294,8 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   }
 
   /**
-   * An agent with other options and what else this one has, its context and what it remembers too; listeners and running turns stay
-   * here. Errors as `agent`.
+   * Creates an agent with changed options, and the same context and stored history; listeners and running turns stay
+   * with this one. Errors as `agent`.
    */
   with<Y extends Tool<unknown, C> = X, P extends readonly ToolProvider[] | undefined = undefined>(
     changes: AgentChanges<never, C, Y> & { readonly toolProviders?: P },
@@ -309,7 +309,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.withInternals(changes, {});
   }
 
-  /** @internal As `with`; its usage is counted here, and the events of its turns are emitted here. */
+  /** @internal As `with`; this agent counts its usage and emits the events of its turns. */
   variant(changes: AgentChanges): Agent<T, C, X>;
   variant(changes: AgentChanges): Agent {
     const relay = (notice: AgentNotice) => {
@@ -323,7 +323,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.#life.events$;
   }
 
-  /** @internal For a resume that is lost with `AGENT_BUSY` where another turn of the context is before it. */
+  /** @internal For a resume that errors with `AGENT_BUSY` if another turn of the context is ahead. */
   get inOrder(): Admission {
     return this.#configs.inOrder;
   }
@@ -354,7 +354,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.#running.all();
   }
 
-  /** @internal Cancels what a turn of this agent that nobody runs has begun elsewhere. */
+  /** @internal Cancels the remote work of a turn of this agent without an owner. */
   get cancelOutside(): CancelOutside {
     return cancelOutside(this.#configs.config);
   }

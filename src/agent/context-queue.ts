@@ -23,32 +23,32 @@ import {
 
 export interface ContextQueueOptions {
   readonly messageStore: MessageStore;
-  /** Where the turns are journaled, if they are. */
+  /** The store of the turns' journals, if any. */
   readonly journal: TaskStateStore | undefined;
   readonly busy: BusyPolicy;
-  /** How long a turn waits for those before it, in milliseconds; 0: no limit. */
+  /** How long a turn waits for those ahead, in milliseconds; 0: no limit. */
   readonly queueTimeoutMs: number;
   readonly running: RunningTurns;
   readonly deadline: Deadline;
-  /** How long another process may be silent before it counts as dead. */
+  /** How long another process may be silent before it counts as crashed. */
   readonly leaseMs: number;
   readonly logger: Logger | undefined;
 }
 
-/** What a turn waits for, and what to do about it. */
+/** The turn that another one waits for. */
 interface Ahead {
   readonly taskId: string;
   readonly why: string;
-  /** Resolves when it is time to look again. */
+  /** Resolves when it is time to check again. */
   readonly over: Promise<void>;
 }
 
-/** One turn of a context at a time, in the order of their places in the message store, whichever process runs them. */
+/** Serializes the turns of a context across processes, in the order of their registration in the message store. */
 export class ContextQueue {
   readonly #options: ContextQueueOptions;
-  /** Tasks that are registered in the store, and are to begin here. */
+  /** Registered tasks that will start here. */
   readonly #registered = new Set<string>();
-  /** Tasks that were resumed here with another before them, and have not waited for it since. */
+  /** Tasks that were resumed here with another ahead, and have not waited for it since. */
   readonly #queued = new Set<string>();
 
   constructor(options: ContextQueueOptions) {
@@ -56,9 +56,9 @@ export class ContextQueue {
   }
 
   /**
-   * Gives a new turn its place in the context before its first event, and before the next one of this process has a journal: what was accepted
-   * runs in the order in which it was sent, whoever resumes it. Refuses the turn of a busy context, as the policy says: its journal is
-   * deleted where it had one, so that its id can be used again.
+   * Registers a new turn in its context before its first event, and before the next turn of this process has a journal: accepted turns
+   * run in the order of their start, whichever process resumes them. Refuses the turn of a busy context, as the policy says, and deletes
+   * its journal, if any, so that its id can be used again.
    */
   admission(contextId: string, taskId: string): Admission {
     const { journal, running, busy } = this.#options;
@@ -88,13 +88,13 @@ export class ContextQueue {
     };
   }
 
-  /** For a turn that is resumed: tells whether it is still queued. */
+  /** For a resumed turn: reports whether it is still queued. */
   get resumption(): Admission {
     const { journal } = this.#options;
     return journal ? { opened: (turn) => this.#resumed(turn, journal) } : {};
   }
 
-  /** For a turn that is resumed where none waits: it is lost with `AGENT_BUSY`, unchanged, while another turn is before it. */
+  /** For a resume that does not wait: the turn errors with `AGENT_BUSY`, unchanged, while another turn is ahead. */
   get inOrder(): Admission {
     const { journal, messageStore } = this.#options;
     if (!journal) return {};
@@ -109,7 +109,7 @@ export class ContextQueue {
     return { opened: (turn) => from(opened(turn)) };
   }
 
-  /** Creates a turn that nobody runs yet, with its place in the context, where the policy does not refuse it: nothing of it is kept then. */
+  /** Creates a turn without running it, and registers it in the context; if the policy refuses it, nothing is kept. */
   async submit(
     { contextId, taskId }: { readonly contextId: string; readonly taskId: string },
     create: () => Promise<SubmittedTask>,
@@ -130,8 +130,8 @@ export class ContextQueue {
   }
 
   /**
-   * Whether another turn is before this one. True once until the turn has waited: one that never gets that far, such as that of an agent that
-   * is gone, is resumed no more than `maxResumes` times. A store that is away is asked again by the turn itself.
+   * Whether another turn is ahead. Returns true once until the turn has waited: a turn that never gets that far, for example because its agent
+   * is missing, is resumed at most `maxResumes` times. If the store is unavailable, the turn itself asks again.
    */
   #resumed({ state, created }: OpenedTurn, journal: TaskStateStore): Observable<Admitted> {
     const { messageStore, deadline } = this.#options;
@@ -145,12 +145,12 @@ export class ContextQueue {
     );
   }
 
-  /** The run of a turn that begins once those that were started before it are registered, or do not run here any more. */
+  /** Starts the run once the turns that were started before it are registered, or no longer run here. */
   #afterEarlierTurns(contextId: string, taskId: string, run$: Observable<Signal>): Observable<Signal> {
     const { running } = this.#options;
     const shown = operate<Signal, Signal>((to) => ({
       next(signal) {
-        // One that another process runs has its place there.
+        // A turn that another process runs is registered there.
         running.register(taskId);
         to.next(signal);
       },
@@ -167,12 +167,12 @@ export class ContextQueue {
     });
   }
 
-  /** Forgets how far a turn got that never begins. */
+  /** Drops the registration state of a turn that never starts. */
   #forgetAtEnd(taskId: string, run$: Observable<Signal>): Observable<Signal> {
     return run$.pipe(finalize(() => this.#registered.delete(taskId)));
   }
 
-  /** A store that is away loses the turn; what else is wrong with it fails the turn once it begins. */
+  /** If the store is unavailable, the turn is lost; any other error fails the turn once it starts. */
   #opened({ state, created }: OpenedTurn, journal: TaskStateStore): Observable<unknown> {
     const { messageStore, deadline, running, busy } = this.#options;
     const { contextId, taskId } = state.turn;
@@ -196,7 +196,7 @@ export class ContextQueue {
     if (open && this.#refuses(open)) throw this.#busy(contextId, open);
   }
 
-  /** None where the store is away: that refuses nothing here, the turn is asked again once it can be resumed. */
+  /** Empty if the store is unavailable: then nothing is refused here, and the turn checks again once it can be resumed. */
   #openTurns(contextId: string): Observable<readonly string[]> {
     const { messageStore, deadline } = this.#options;
     return whenReady(() => messageStore.load(contextId, { limit: 0 }), deadline).pipe(
@@ -205,7 +205,7 @@ export class ContextQueue {
     );
   }
 
-  /** A turn that there is, is attached to. */
+  /** An existing turn is attached to. */
   async #admit(contextId: string, taskId: string, journal: TaskStateStore): Promise<void> {
     const { messageStore } = this.#options;
     const look = async () => {
@@ -216,7 +216,7 @@ export class ContextQueue {
     if (open) throw this.#busy(contextId, open);
   }
 
-  /** Deletes the journal of a turn that did not begin, under its lease: one that another process has taken by now is its own. */
+  /** Deletes the journal of a turn that did not start, under its lease: a turn that another process has acquired is kept. */
   async #forgetUnbegun(journal: TaskStateStore, taskId: string): Promise<void> {
     const { leaseMs } = this.#options;
     try {
@@ -224,13 +224,13 @@ export class ContextQueue {
       if (lease.seq > 1) return await releaseUnused(journal, lease);
       await this.#ask(() => journal.delete(taskId));
     } catch {
-      // Another process runs it, or it is gone.
+      // Another process runs it, or it was deleted.
     }
   }
 
   /**
-   * Resolves once no turn of the context is before this one, with how long it has waited for that since its start, in milliseconds. With an
-   * error where that takes longer than `queueTimeoutMs`; rejects where the policy refuses the turn.
+   * Resolves once no turn of the context is ahead, with the waiting time since the start of this turn, in milliseconds; or with an
+   * error after `queueTimeoutMs`. Rejects if the policy refuses the turn.
    */
   async turn({ contextId, taskId, signal, state, clock }: HookContext): Promise<AgentLoopError | number> {
     const { journal, messageStore } = this.#options;
@@ -273,7 +273,7 @@ export class ContextQueue {
     };
   }
 
-  /** Without a journal all turns of the context run here. */
+  /** Without a journal all turns of the context run in this process. */
   #lookHere(contextId: string, taskId: string) {
     const { running, busy } = this.#options;
     return async (): Promise<Ahead | undefined> => {
@@ -295,7 +295,7 @@ export class ContextQueue {
     return contextBusy(contextId, open.taskId, isHere ? runsHere : reasonOf(open));
   }
 
-  /** Resolves once a turn is over or was suspended, and after `leaseMs` at the latest: it may have died, or its journal may be gone. */
+  /** Resolves once a turn is over or suspended, and at the latest after `leaseMs`: its process may have crashed, or its journal may be deleted. */
   #over({ taskId, seq }: OpenTurn, store: TaskStateStore, signal: AbortSignal): Promise<void> {
     const { deadline, leaseMs } = this.#options;
     return new Promise((resolve) => {
@@ -322,7 +322,7 @@ export class ContextQueue {
   }
 }
 
-/** Runs from the first wait on. */
+/** Starts at the first wait. */
 class WaitLimit {
   readonly #options: Pick<ContextQueueOptions, 'queueTimeoutMs' | 'deadline'>;
   #over: Promise<void> | undefined;
@@ -358,12 +358,12 @@ function tooLong({ contextId, taskId, ahead, ms }: LongWait): AgentLoopError {
   return new AgentLoopError('AGENT_BUSY', message, { retryable: true, taskId });
 }
 
-/** Of a context that has another turn. */
+/** Whether the error means that the context has another turn. */
 export function isBusy(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && error.code === 'AGENT_BUSY';
 }
 
-/** Of a store that can be asked again. */
+/** Whether the error means that the store is unavailable and can be retried. */
 export function isAway(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && error.code === 'UNAVAILABLE' && error.retryable;
 }

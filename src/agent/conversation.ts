@@ -28,36 +28,36 @@ import { ContextQueue, type ContextQueueOptions, isAway, isBusy } from './contex
 import { conversationName, type EndedTurn, endedTurn, historyLength } from './open-turns.ts';
 import type { ResolvedAgent } from './resolve-agent.ts';
 
-/** What a turn of a team begins with. */
+/** The input of routing at the start of a team's turn. */
 export interface OpeningRequest {
-  /** What the context remembers, and what the turn was given. */
+  /** The history of the context, and the turn's input. */
   readonly messages: readonly Message[];
-  /** What the turn was given. */
+  /** The turn's input. */
   readonly added: readonly Message[];
-  /** The agent that answers next, as the message store has it. */
+  /** The agent that answers next, from the message store. */
   readonly current: string | undefined;
   readonly context: HookContext;
 }
 
-/** The agent that answers; none where the team itself does. */
+/** Returns the agent that answers; none if the team itself does. */
 export type Opening = (request: OpeningRequest) => Promise<Pick<TurnBeginning, 'agent'>>;
 
 export interface ConversationOptions extends ContextQueueOptions {
-  /** The context remembers what was asked and answered, without the calls between. */
+  /** The context stores questions and answers only, without the calls in between. */
   readonly endsOnly: boolean;
-  /** Where contexts are compacted, a turn begins with the summary that was made last, in place of what that stands for. */
+  /** If contexts are compacted: a turn starts with the latest summary in place of the summarized messages. */
   readonly between: BetweenTurns | undefined;
-  /** Chooses the agent of a team that answers; absent for one agent, and not asked where the caller named one. */
+  /** Chooses the agent of a team that answers; absent for a single agent, and not called if the caller named one. */
   readonly choose?: Opening | undefined;
-  /** `agentId`: the agent that answers, where one was chosen. */
+  /** `agentId`: the agent that answers, if one was chosen. */
   readonly onSent: (context: HookContext, messages: readonly Message[], agentId?: string) => void;
   readonly onEnd: (end: TurnEnd) => void;
 }
 
 /**
- * Puts the context's history in front of what a turn is given, and saves what the turn added once its end is recorded: an open turn may
- * still add something, also in another process. The last of the extensions that are asked `beforeTurn`, so that others see, and may
- * change, only what the caller gave.
+ * Prepends the context's history to a turn's input, and saves the messages of the turn once its end is recorded: an open turn may
+ * still add some, also in another process. Its `beforeTurn` runs last, so that other extensions see, and may
+ * change, only the caller's input.
  */
 export function conversation(options: ConversationOptions): {
   readonly extension: Extension;
@@ -86,7 +86,7 @@ export function conversation(options: ConversationOptions): {
   };
 }
 
-/** For a child turn: it tells what a conversation tells, chooses an agent as it does, and keeps nothing. */
+/** For a child turn: emits the same events and chooses an agent in the same way, but stores nothing. */
 export function withoutMemory({
   onSent,
   onEnd,
@@ -110,8 +110,8 @@ export function withoutMemory({
 }
 
 /**
- * An error fails the turn with its code. A context that is busy, and a child turn that is lost, as that of a router, lose the turn; with
- * `resumable` so does a store that is away: who resumes the turn asks it again.
+ * Fails the turn with the code of an error. A busy context, and a lost child turn, such as a router's, lose the turn instead; with
+ * `resumable` so does an unavailable store: the process that resumes the turn calls it again.
  */
 async function failingAs(begin: () => Promise<TurnBeginning>, resumable = false): Promise<TurnBeginning> {
   try {
@@ -127,14 +127,14 @@ async function failingAs(begin: () => Promise<TurnBeginning>, resumable = false)
 class Conversation {
   readonly #options: ConversationOptions;
   readonly #queue: ContextQueue;
-  /** By context, what could not be saved and no journal keeps: it is tried again before the next turn. */
+  /** By context: turns without a journal that could not be saved; saved again before the next turn. */
   readonly #unsaved = new Map<string, ReadonlyMap<string, EndedTurn>>();
   constructor(options: ConversationOptions, queue: ContextQueue) {
     this.#options = options;
     this.#queue = queue;
   }
 
-  /** Errors end the turn: without its history it would be another conversation. A turn with a journal outlives a store that is away. */
+  /** An error ends the turn: without its history it would be another conversation. A turn with a journal survives an unavailable store. */
   begin(context: HookContext): Promise<TurnBeginning> {
     return failingAs(() => this.#begin(context), this.#options.journal !== undefined);
   }
@@ -154,7 +154,7 @@ class Conversation {
     await this.#keepSummary(end);
   }
 
-  /** A summary that cannot be kept costs the next turn one of its own. */
+  /** If a summary cannot be stored, the next turn has to create one. */
   async #keepSummary({ contextId, state }: TurnEnd): Promise<void> {
     const { messageStore, between } = this.#options;
     const compaction = between ? compactionOfTurn(state) : undefined;
@@ -210,7 +210,7 @@ interface BetweenTurnsOptions {
   readonly onUsage: (usage: Usage) => void;
 }
 
-/** For an agent; `undefined` where its contexts are not compacted. */
+/** For an agent; `undefined` if its contexts are not compacted. */
 export function betweenTurnsOf(
   { settings, messageStore, loop }: ResolvedAgent,
   onUsage: BetweenTurnsOptions['onUsage'],
@@ -232,7 +232,7 @@ export class BetweenTurns {
     this.#options = options;
   }
 
-  /** Looks whether a context has become too long. What fails is logged: the next turn looks again. */
+  /** Compacts a context if it has become too long. Errors are logged: the next turn checks again. */
   start(contextId: string): void {
     if (this.#leave.signal.aborted || this.#works.has(contextId)) return;
     const work = this.#compact(contextId)
@@ -243,12 +243,12 @@ export class BetweenTurns {
     this.#works.set(contextId, work);
   }
 
-  /** Resolves once nothing is done to a context. */
+  /** Resolves once no compaction of the context is running. */
   async settled(contextId: string): Promise<void> {
     await this.#works.get(contextId);
   }
 
-  /** Leaves what is under way; resolves once it has stopped. */
+  /** Aborts running compactions; resolves once they have stopped. */
   async close(): Promise<void> {
     this.#leave.abort(new Error('the agent is closed'));
     await Promise.all(this.#works.values());

@@ -20,23 +20,23 @@ import { type AgentNotice, type AgentState, isKind, type MessageReceivedEvent, t
 import type { BetweenTurns } from './conversation.ts';
 import type { RunningTurn, RunningTurns } from './open-turns.ts';
 
-/** Why turns of a closed agent are cancelled. */
+/** The reason with which turns of a closed agent are cancelled. */
 export const closed = 'the agent is closed';
 
 interface LifecycleOptions {
   readonly agentId: string;
   readonly running: RunningTurns;
-  /** Starts after the turns that end here. */
+  /** Runs after each turn that ends here. */
   readonly between: BetweenTurns | undefined;
   readonly logger: Logger | undefined;
 }
 
-/** The states of an agent, the turns that take it from one to the next, and the events of both for its listeners. */
+/** The state of an agent and its running turns; emits the events of both to its listeners. */
 export class Lifecycle {
   readonly #options: LifecycleOptions;
   readonly #notices = new Subject<AgentNotice>();
   #state: AgentState = 'created';
-  /** Turns of the agent that run. */
+  /** The number of running turns. */
   #active = 0;
 
   constructor(options: LifecycleOptions) {
@@ -51,7 +51,7 @@ export class Lifecycle {
     return this.#notices.asObservable();
   }
 
-  /** Calls `listener` with each of these events that is of a kind, until the function that it gives back is called. What it throws is logged. */
+  /** Calls `listener` with each event of that kind, until the returned function is called. Exceptions of the listener are logged. */
   on<K extends AgentNotice['kind'], X extends Tool>(
     notices$: Observable<AgentNotice<X>>,
     kind: K,
@@ -73,7 +73,7 @@ export class Lifecycle {
     this.#notices.next(notice);
   }
 
-  /** Keeps a turn among those that run, from its first event to its end, and passes its events on. */
+  /** Tracks a turn as running from its first event to its end, and relays its events. */
   watch(turn: Turn, span: TurnSpanContext): void {
     const { running, between } = this.#options;
     let entry: RunningTurn | undefined;
@@ -83,12 +83,12 @@ export class Lifecycle {
       running.delete(turn);
       if (entry && --this.#active === 0 && this.#state === 'busy') this.#enter('ready');
     };
-    // A detached turn may have begun by now; a subscriber receives a replay of the earlier events.
+    // A detached turn may have started already; a subscriber receives a replay of the earlier events.
     const events$ = turn.state === undefined ? turn.live$ : turn;
     const events = new DirectSubscriber<AgentEvent>({
       next: (event) => {
         if (event.kind === 'task') {
-          // It was given out before the agent was closed, and begins only now.
+          // It was created before the agent was closed, and starts only now.
           if (this.#state === 'closed') turn.cancel(closed).catch(() => {});
           if (!entry) {
             entry = running.add(turn, event.contextId);
@@ -119,12 +119,12 @@ export class Lifecycle {
     if (this.#state === 'created') this.#enter('ready');
   }
 
-  /** Takes no more turns. */
+  /** Refuses new turns. */
   close(): void {
     if (this.#state !== 'closed') this.#enter('closed');
   }
 
-  /** Tells nothing more. */
+  /** Completes the events. */
   complete(): void {
     this.#notices.complete();
   }
@@ -135,7 +135,7 @@ export class Lifecycle {
   }
 }
 
-/** What the agent tells in front of the last event of a turn that completed. */
+/** The event that precedes the last event of a completed turn. */
 function receivedMessage(event: AgentEvent, state: LoopState | undefined): MessageReceivedEvent | undefined {
   if (event.kind !== 'status-update' || !event.final || event.status.state !== 'completed' || !state) return undefined;
   const { message = { role: 'assistant' as const, content: '' }, text, taskId, contextId, agentId } = resultOf(state);
@@ -152,8 +152,8 @@ interface TurnSpanOptions {
 }
 
 /**
- * The context of an `agent.turn` span, which starts when it is first read: the turn it belongs to does nothing before somebody
- * subscribes, and neither does its span.
+ * The context of an `agent.turn` span, which starts on first access: a turn does nothing before its first
+ * subscription, and neither does its span.
  */
 export class TurnSpanContext implements Context {
   readonly #options: TurnSpanOptions;
@@ -177,7 +177,7 @@ export class TurnSpanContext implements Context {
     return this.#context.deleteValue(key);
   }
 
-  /** Writes how the turn went, and ends the span. Without an effect on one that never started. */
+  /** Records the outcome of the turn, and ends the span. No effect if it never started. */
   end(state: LoopState | undefined, lost?: { readonly cause: unknown }): void {
     const span = this.#traced?.span;
     if (!span) return;
@@ -194,9 +194,9 @@ export class TurnSpanContext implements Context {
   }
 }
 
-/** What turns took, added up. */
+/** The usage of turns, added up. */
 export interface UsageSummary {
-  /** Turns that ended, however they did. */
+  /** The number of turns that ended, in any state. */
   readonly turns: number;
   /** Model calls. */
   readonly iterations: number;
@@ -207,12 +207,12 @@ export interface UsageSummary {
 export class UsageTally {
   summary: UsageSummary = { turns: 0, iterations: 0, toolCalls: 0, usage: noUsage };
 
-  /** The usage of model calls that are part of no turn of the agent. */
+  /** Adds the usage of model calls outside the agent's turns. */
   addUsage(usage: Usage): void {
     this.summary = { ...this.summary, usage: addUsage(this.summary.usage, usage) };
   }
 
-  /** A turn that ended, with its own usage, or that of its tree. */
+  /** Adds a turn that ended, with its own usage, or that of its tree. */
   add({ iteration, toolCalls }: Pick<LoopState, 'iteration' | 'toolCalls'>, used: Usage): void {
     const { summary } = this;
     this.summary = {

@@ -26,13 +26,13 @@ export type AgentFactory<C> = <
 ) => Agent<ValueOfTurns<S, V>, C, KnownTools<X, P>>;
 
 /**
- * Makes an agent. Calls no provider, store or tool; what becomes of the options object later changes nothing. Errors: `INVALID_CONFIG`,
- * naming the option and the cure.
+ * Creates an agent. Calls no provider, store or tool; later changes of the options object have no effect. Errors: `INVALID_CONFIG`,
+ * naming the option and the fix.
  *
- * The value of its turns has the type of its output schema, or of the extension that gives one (`ValueExtension`); without either it is `undefined`.
- * Events of tool calls are typed by tool name: of tools that `tool` made, where the agent has no `toolProviders`.
+ * The value of its turns has the type of its output schema, or of an extension with a value (`ValueExtension`); without either it is `undefined`.
+ * Events of tool calls are typed by tool name, for tools created by `tool`, if the agent has no `toolProviders`.
  *
- * `agent<Context>()` gives this function for agents whose turns are given a `context` of that type, which tools made by `tool<Context>()` get.
+ * `agent<Context>()` returns this function for agents whose turns have a `context` of that type, as tools created by `tool<Context>()` receive it.
  */
 export function agent<C>(): AgentFactory<C>;
 export function agent<

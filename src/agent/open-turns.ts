@@ -9,14 +9,14 @@ import { closedMessages, foldRecords, type LoopState } from '../core/journal/ind
 import type { Turn } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
 
-/** What the extension that loads a conversation records of it. */
+/** The name of the extension that loads a conversation, in its records. */
 export const conversationName = 'conversation';
 
-/** A turn of a context that has not ended. */
+/** An open turn of a context. */
 export interface OpenTurn {
   readonly taskId: string;
   readonly status: 'running' | 'suspended' | 'dead';
-  /** Of its last record. */
+  /** The seq of its last record. */
   readonly seq: number;
 }
 
@@ -25,16 +25,16 @@ interface ContextStores {
   readonly journal: TaskStateStore;
 }
 
-/** What is saved of a turn that ended. */
+/** The messages of an ended turn, to be saved. */
 export interface EndedTurn {
   readonly messages: readonly Message[];
-  /** When they came to be. ISO 8601. */
+  /** When they were created. ISO 8601. */
   readonly createdAt?: readonly string[];
-  /** The agent that answers next, where this turn was handed to it. */
+  /** The agent that answers next, if this turn was handed to it. */
   readonly agentId?: string;
 }
 
-/** Who is current changes by a hand-off only: an agent that was named, or chosen for one message, leaves it as it is. */
+/** Only a hand-off changes the current agent: an agent that was named, or chosen for one message, does not. */
 export function endedTurn(state: LoopState): EndedTurn {
   const { agentId, segment } = state;
   const messages = addedMessages(state);
@@ -42,20 +42,20 @@ export function endedTurn(state: LoopState): EndedTurn {
 }
 
 /**
- * What a turn adds to its context: the caller's messages and its own, in a form that the next turn can use. Nothing for one that never
- * got its history.
+ * The messages that a turn adds to its context: the caller's and its own, in a form that the next turn can use. Empty for a turn that never
+ * received its history.
  */
 function addedMessages(state: LoopState): readonly Message[] {
   const length = historyLength(state);
   if (length === undefined || isBlocked(state)) return [];
   const { taskId, retried } = state.turn;
-  // The turn that a retry continues has saved its own, unless it had not begun.
+  // The retried turn has saved its own messages, unless it had not started.
   const saved = dataOf(state)?.taskId === taskId ? undefined : retried?.messages;
   const added = closedMessages(state).slice(saved ?? length);
   return dataOf(state)?.endsOnly === true ? added.filter(isEnd) : added;
 }
 
-/** When messages came, by their records. Results of calls that were open at the end, and what stands for them, came with the end. */
+/** When messages arrived, from their records. Results of calls that were open at the end, and their placeholders, arrived with the end. */
 function timesOf(messages: readonly Message[], { history, updatedAt }: LoopState): readonly string[] {
   const times = new Map<Message, number>();
   for (let index = 0; index < history.length; index++) {
@@ -65,7 +65,7 @@ function timesOf(messages: readonly Message[], { history, updatedAt }: LoopState
   return messages.map((message) => new Date(times.get(message) ?? updatedAt).toISOString());
 }
 
-/** Input that a guardrail or `beforeTurn` refused is not remembered: it would be refused again in every later turn. */
+/** Input that a guardrail or `beforeTurn` refused is not saved: it would be refused again in every later turn. */
 function isBlocked({ error, iteration }: LoopState): boolean {
   return (error?.code === 'GUARDRAIL' || error?.code === 'REJECTED') && iteration === 0;
 }
@@ -74,7 +74,7 @@ function isEnd(message: Message): boolean {
   return message.role !== 'tool' && !(message.role === 'assistant' && message.toolCalls);
 }
 
-/** How many messages of earlier turns a turn began with; `undefined` before it got them. */
+/** The number of messages of earlier turns at the start of a turn; `undefined` before it received them. */
 export function historyLength(state: LoopState): number | undefined {
   return dataOf(state)?.history;
 }
@@ -82,7 +82,7 @@ export function historyLength(state: LoopState): number | undefined {
 interface ConversationData {
   readonly history: number;
   readonly endsOnly?: boolean;
-  /** In a retry: the task that began with this history, where it is not that of the turn that it continues. */
+  /** In a retry: the task that started with this history, if it is not the retried turn. */
   readonly taskId?: string;
 }
 
@@ -96,8 +96,8 @@ function isConversationData(data: unknown): data is ConversationData {
 }
 
 /**
- * Saves the turns of a context that began before this one and ended without being saved: their process died, or another ended them.
- * Gives the first that has not ended. Errors: those of the stores.
+ * Saves the turns of a context that started before this one and ended without being saved: their process crashed, or another process ended them.
+ * Returns the first that has not ended. Errors: those of the stores.
  */
 export async function settleTurnsAhead(
   { messageStore, journal }: ContextStores,
@@ -107,7 +107,7 @@ export async function settleTurnsAhead(
   const { openTurns } = await messageStore.load(contextId, { limit: 0 });
   for (const ahead of openTurns) {
     if (ahead === taskId) return undefined;
-    // In this order: a turn that ends between the two is over, and does not look like one whose process died.
+    // In this order: a turn that ends between the two calls is over, and does not look like one whose process crashed.
     const held = (await journal.describe(ahead))?.held ?? false;
     const state = await stateOf(journal, ahead);
     if (state && !state.isComplete) return { taskId: ahead, status: statusOf(state, held), seq: state.seq };
@@ -117,7 +117,7 @@ export async function settleTurnsAhead(
   return undefined;
 }
 
-/** The turn as its journal tells; `undefined` where there is none any more. */
+/** The state of a turn from its journal; `undefined` if that was deleted. */
 export async function stateOf(journal: TaskStateStore, taskId: string): Promise<LoopState | undefined> {
   try {
     return foldRecords(await journal.read(taskId));
@@ -135,9 +135,9 @@ function statusOf({ outcome }: LoopState, held: boolean): OpenTurn['status'] {
 export interface RunningTurn {
   readonly turn: Turn;
   readonly contextId: string;
-  /** Whether its end is written by this process. */
+  /** Whether this process records its end. */
   endsHere: boolean;
-  /** Resolves once the turn does not run here any more. */
+  /** Resolves once the turn no longer runs here. */
   readonly over: Promise<void>;
 }
 
@@ -145,26 +145,26 @@ interface Entry extends RunningTurn {
   readonly finish: () => void;
 }
 
-/** The place of a turn that has none in the store yet. */
+/** The place of a turn that is not registered in the store yet. */
 interface Place {
   readonly contextId: string;
-  /** Resolves once the turn is registered in the store, or does not run here any more. */
+  /** Resolves once the turn is registered in the store, or no longer runs here. */
   readonly registered: Promise<void>;
   readonly register: () => void;
 }
 
 /** The turns of an agent that run in this process. */
 export class RunningTurns {
-  /** In the order in which they had their first event. */
+  /** In the order of their first events. */
   readonly #entries = new Map<string, Entry>();
-  /** In the order in which they started: a store may answer a later one first. */
+  /** In the order of their starts: a store may answer a later one first. */
   readonly #places = new Map<string, Place>();
 
   get(taskId: string): RunningTurn | undefined {
     return this.#entries.get(taskId);
   }
 
-  /** Of a turn that is attached to twice, the first counts: the others have no entry. */
+  /** If a turn is attached to twice, only the first gets an entry. */
   add(turn: Turn, contextId: string): RunningTurn | undefined {
     if (this.#entries.has(turn.taskId)) return undefined;
     const [over, finish] = signal();
@@ -180,7 +180,7 @@ export class RunningTurns {
     entry.finish();
   }
 
-  /** Gives a turn its place behind those that started before, where it has none. What it returns gives that up. */
+  /** Adds a place for a turn after those that started before, once. Returns a function that removes it. */
   enter(contextId: string, taskId: string): () => void {
     if (this.#places.has(taskId)) return () => {};
     const [registered, register] = signal();
@@ -198,7 +198,7 @@ export class RunningTurns {
     this.#places.delete(taskId);
   }
 
-  /** The first turn of a context that had its first event before this one. */
+  /** The first turn of a context whose first event was before that of this one. */
   ahead(contextId: string, taskId: string): Pick<Entry, 'turn' | 'over'> | undefined {
     return before(this.#entries, contextId, taskId);
   }
@@ -208,7 +208,7 @@ export class RunningTurns {
     return before(this.#places, contextId, taskId);
   }
 
-  /** The turn that takes the messages of one that would start while it runs. One that is about to end takes none. Errors: `AGENT_BUSY`. */
+  /** Adds the messages of a new turn to the running one, and returns it. Errors: `AGENT_BUSY`, also if that one is about to end. */
   steerInstead(
     { contextId, taskId }: { readonly contextId: string; readonly taskId: string },
     messages: readonly Message[],
@@ -243,7 +243,7 @@ function before<T extends { readonly contextId: string }>(
   return undefined;
 }
 
-/** A promise, and what resolves it. */
+/** A promise, and the function that resolves it. */
 function signal(): readonly [Promise<void>, () => void] {
   let resolve = () => {};
   const promise = new Promise<void>((given) => {

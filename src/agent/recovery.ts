@@ -37,18 +37,18 @@ export type GivenValues<C = unknown> = Pick<
   'authContext' | 'context' | 'dependencies' | 'parentContext'
 >;
 
-/** Options of `agent.observe`: from where, with child turns or without, and whether an abandoned turn is resumed. */
+/** Options of `agent.observe`. */
 export interface AgentObserveOptions<C = unknown> extends Pick<ObserveOptions, 'from' | 'descendants'> {
   /**
-   * Resumes the turn here with these values, as long as it is observed, if its owner is gone: asks for the lease when it should have expired, at
-   * least every 2 s. A turn that was resumed continues when its observers leave. Default: nobody is replaced.
+   * Resumes the turn here with these values if its owner is gone, while it is observed: requests the lease when it should have expired, at
+   * least every 2 s. A resumed turn continues when its observers unsubscribe. Default: never resumed.
    */
   readonly recover?: GivenValues<C> | undefined;
 }
 
 /** Options of `agent.recover`. */
 export interface RecoverOptions {
-  /** Which turns of the agent are looked at. Default: all. */
+  /** Filters the turns of the agent. Default: all. */
   readonly accepts?: ((task: TaskSummary) => boolean) | undefined;
 }
 
@@ -68,18 +68,18 @@ interface RecoveryOptions {
   readonly resume: (taskId: string, options: AgentResumeOptions) => Turn;
 }
 
-/** The lease with which a turn is tried: it is released again before the agent resumes the turn. */
+/** The duration of the trial lease: it is released again before the agent resumes the turn. */
 const tryLeaseMs = 2_000;
 const longestPauseMs = 2_000;
-/** How many turns are looked for at first; where there are more, all of them. */
+/** The limit of the first query; it is raised until all turns are found. */
 const firstLook = 1_000;
-/** How many conversations are resumed at the same time, until the turns of each have begun. */
+/** How many conversations are resumed concurrently, until the turns of each have started. */
 const concurrency = 20;
 
-/** Of a turn that somebody else has taken or deleted, and of an agent that closes: nobody has to look at them. */
+/** Errors for turns that another process acquired or deleted, and of a closing agent: skipped without a log entry. */
 const expected: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['BUSY', 'NOT_FOUND', 'TERMINAL', 'SHUTDOWN']);
 
-/** The turns of an agent in its store, of any process: watched, listed, and continued where their owner is gone. */
+/** The turns of an agent in its store, of any process: observes, lists, and resumes them if their owner is gone. */
 export class Recovery {
   readonly #options: RecoveryOptions;
 
@@ -100,7 +100,7 @@ export class Recovery {
   }
 
   /**
-   * Resumes a turn here whose owner is gone, while somebody follows it. Emits what the source does. Unsubscribing ends the asking; a turn
+   * Resumes a turn here if its owner is gone, while it is subscribed to. Emits the source unchanged. Unsubscribing stops the requests; a turn
    * that was taken over continues.
    */
   followed(taskId: string, given: GivenValues): MonoTypeOperatorFunction<Signal> {
@@ -113,7 +113,7 @@ export class Recovery {
           cancelAsk = undefined;
           if (pauseMs !== undefined) askAfter(pauseMs);
         };
-        /** A little later than the lease ends, and not all processes at once. */
+        /** Shortly after the lease expires; jitter spreads the processes. */
         const askAfter = (ms: number) => {
           if (to.closed || cancelAsk) return;
           const pauseMs = Math.min(ms, longestPauseMs) + 10 + Math.random() * 90;
@@ -131,7 +131,7 @@ export class Recovery {
       });
   }
 
-  /** When to ask again, in milliseconds; `undefined` where the turn needs nobody, or cannot be resumed by this agent. */
+  /** Returns when to request the lease again, in milliseconds; `undefined` if the turn needs no owner, or cannot be resumed by this agent. */
   async #tryToTake(taskId: string, given: GivenValues): Promise<number | undefined> {
     const { runsHere, resume, store, logger } = this.#options;
     if (runsHere(taskId)) return longestPauseMs;
@@ -172,7 +172,7 @@ export class Recovery {
     }
   }
 
-  /** Cancels child turns that nobody runs and whose parent turn has ended or was deleted, with their own child turns. */
+  /** Cancels child turns without an owner whose parent turn has ended or was deleted, with their own child turns. */
   async #cancelOrphans(): Promise<void> {
     const { store, clock, logger } = this.#options;
     for (const { taskId, parentTaskId } of await runnableTasks(store)) {
@@ -188,7 +188,7 @@ export class Recovery {
   }
 }
 
-/** Resolves when a turn has emitted its first event. Rejects where it is lost before that, except with these codes. */
+/** Resolves when a turn has emitted its first event. Rejects if it is lost before that, except with these codes. */
 export async function begun(turn: Turn, ...except: readonly ErrorCode[]): Promise<void> {
   turn.settled.catch(() => {});
   try {
@@ -208,11 +208,11 @@ function conversationsOf(tasks: readonly TaskSummary[]): Iterable<readonly TaskS
   return conversations.values();
 }
 
-/** The oldest first where their times are the same. */
+/** The oldest first if their times are equal. */
 async function runnableTasks(store: TaskStateStore): Promise<TaskSummary[]> {
   for (let limit = firstLook; ; limit *= 4) {
     const found = await store.list({ runnable: true, limit });
-    // A store that does not know `runnable` gives all tasks.
+    // A store that does not support `runnable` returns all tasks.
     const runnable = found.filter(({ held, state }) => !held && isRunnable(state));
     if (found.length < limit) return runnable.reverse();
   }

@@ -46,7 +46,7 @@ import type {
   PromptFunction,
 } from './agent-options.ts';
 
-/** The options of an agent, checked, with every default filled in. */
+/** The validated options of an agent, with all defaults. */
 export interface ResolvedAgent {
   readonly id: string;
   readonly name: string;
@@ -55,15 +55,15 @@ export interface ResolvedAgent {
   readonly messageStore: MessageStore;
   readonly busy: BusyPolicy;
   readonly queueTimeoutMs: number;
-  /** For its loops; its tools and its memory come besides. */
+  /** For its loops, without its tools and conversation. */
   readonly loop: AgentLoopConfig;
-  /** The tools of a turn, with what is overridden for it. */
+  /** The tools of a turn, with the turn's overrides of dependencies. */
   readonly toolsWith: (overrides: Dependencies) => readonly ToolProvider[];
-  /** Whether overrides make a difference. */
+  /** Whether overrides affect the tools. */
   readonly toolsDepend: boolean;
 }
 
-/** Checks the options of an agent, as far as they are not its loop's. Errors: `INVALID_CONFIG`, naming the option and the cure. */
+/** Validates the options of an agent that its loop does not validate. Errors: `INVALID_CONFIG`, naming the option and the fix. */
 export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): ResolvedAgent {
   checkAgentNames(options);
   checkAgentOptions(options);
@@ -118,7 +118,7 @@ function checkAgentNames(options: object): void {
   checkNames(options, [...new Set([...Object.keys(ownOptions), ...ofLoops])], 'an agent');
 }
 
-/** What the caller changes of the options later changes nothing here. */
+/** A copy: later changes of the caller's options have no effect. */
 function copyOf<D extends Dependencies>(options: AgentOptions<D>): AgentSettings {
   const { metadata, toolProviders, extensions, tools, dependencies, ...rest } = { dependencies: undefined, ...options };
   return Object.freeze({
@@ -186,7 +186,7 @@ function outputOf(output: AgentSettings['output'], schema: AgentSettings['output
   return [structuredOutput(output)];
 }
 
-/** What an agent brings to a turn of a team: its loop without what is the turn's, and its tools. */
+/** A member's part of a team's turn: its loop options without those of the turn, and its tools. */
 export function setupOf({ loop, name, settings, toolsWith }: ResolvedAgent, dependencies: Dependencies): AgentSetup {
   const { llmProvider, extensions, maxIterations, onLimit, onLength, systemPrompt } = loop;
   const { modelSilenceMs, toolListTimeoutMs, toolConcurrency, toolTimeoutMs, toolFailureMode } = loop;
@@ -202,7 +202,7 @@ export function setupOf({ loop, name, settings, toolsWith }: ResolvedAgent, depe
   return { ...optional, name, llmProvider, toolProviders: toolsWith(dependencies) };
 }
 
-/** Policies do not multiply: a provider that retries already is left as it is. Errors: `INVALID_CONFIG` if the option `retry` is set as well. */
+/** Adds retries, unless the provider has a `retry` policy already. Errors: `INVALID_CONFIG` if the option `retry` is set as well. */
 function retrying(provider: LLMProvider, { retry: given, clock }: AgentSettings): LLMProvider {
   if (given === null || (given === undefined && policyNames(provider).includes('retry'))) return provider;
   return retry({ clock, ...given, maxRetries: given?.maxRetries ?? 4 })(provider);
@@ -232,7 +232,7 @@ function providerOf({ provider, providers = {} }: AgentSettings): LLMProvider {
   throw invalidConfig(`provider ${shownValue(provider)} is not known`, cure);
 }
 
-/** Puts what a function gives in front of the instructions of each model call, unless the turn has a system prompt of its own: that is for the agent that runs it first. */
+/** Prepends the function's prompt to the instructions of each model call, unless the turn has its own system prompt, which is for its first agent. */
 function promptFunction(prompt: PromptFunction): Extension {
   const asked = new WeakMap<TurnIdentity, Promise<string>>();
   return {
@@ -250,7 +250,7 @@ function promptFunction(prompt: PromptFunction): Extension {
   };
 }
 
-/** The options of an agent with changes; tools take the place of tools that depend on something. */
+/** The options of an agent with changes; changed tools replace tools with dependencies. */
 export function changedOptions<D extends Dependencies>(
   options: AgentOptions<D>,
   { tools, ...settings }: AgentChanges,
@@ -259,7 +259,7 @@ export function changedOptions<D extends Dependencies>(
   return tools ? { ...withoutDependencies(before), ...settings, tools } : { ...before, ...settings };
 }
 
-/** An output that changes, by either of its options, leaves nothing of the one before. */
+/** A changed output, by either of its options, replaces the previous one completely. */
 function withoutOutput<D extends Dependencies>(options: AgentOptions<D>, changes: AgentChanges): AgentOptions<D> {
   if (changes.output === undefined && changes.outputSchema === undefined) return options;
   const { output, outputSchema, ...rest } = options;
@@ -309,7 +309,7 @@ const rules: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Optio
   enableUsageTracking: aBoolean,
 };
 
-/** Errors: `INVALID_CONFIG`, naming the first option that is wrong, and the cure. */
+/** Errors: `INVALID_CONFIG`, naming the first invalid option and the fix. */
 function checkAgentOptions(options: AgentSettings): void {
   checkOptions(options, rules);
   if (options.messageStore !== undefined) checkMessageStore('messageStore', options.messageStore);
@@ -322,7 +322,7 @@ const aTool: OptionRule = {
   cure: toolCure,
 };
 
-/** The tools as they are. Errors: `INVALID_CONFIG` where they are none. */
+/** Returns the tools. Errors: `INVALID_CONFIG` if they are invalid. */
 function checkTools(tools: readonly Tool[]): readonly Tool[] {
   if (typeof tools === 'function')
     throw invalidConfig(
@@ -335,17 +335,17 @@ function checkTools(tools: readonly Tool[]): readonly Tool[] {
   return tools;
 }
 
-/** Those that were made because neither a `messageStore` nor a `taskStateStore` was given. */
+/** Stores created because neither `messageStore` nor `taskStateStore` was passed. */
 const ofProcess = new WeakSet<MessageStore>();
 
-/** Whether an agent that is given a `taskStateStore` later keeps its conversations there from then on. */
+/** Whether a `taskStateStore` that the agent gets later replaces this store of conversations. */
 export function givesWay(messageStore: MessageStore): boolean {
   return ofProcess.has(messageStore);
 }
 
 /**
- * Where an agent keeps its conversations that is given no `messageStore`: beside its journals, so that both outlive the process or neither
- * does. Errors: `INVALID_CONFIG` where the journals are in a store that keeps no conversations.
+ * The default `messageStore`: that of the journals' store, so that conversations and journals are equally
+ * durable. Errors: `INVALID_CONFIG` if that store has none.
  */
 export function messagesOf(taskStateStore: TaskStateStore | undefined): MessageStore {
   if (!taskStateStore) {
@@ -366,7 +366,7 @@ export function messagesOf(taskStateStore: TaskStateStore | undefined): MessageS
 
 const methods: readonly (keyof MessageStore)[] = ['begin', 'append', 'load', 'list', 'setMetadata'];
 
-/** Errors: `INVALID_CONFIG`, naming what is missing: stores that were written for 0.1 have no `list`, and their messages no ids. */
+/** Errors: `INVALID_CONFIG`, naming the missing method: stores written for 0.1 have no `list`, and their messages no ids. */
 function checkMessageStore(name: string, store: unknown): void {
   const missing = methods.filter((method) => !hasMethods(store, [method]));
   if (missing.length === 0) return;

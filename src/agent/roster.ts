@@ -24,7 +24,7 @@ import { interceptors, type TeamOptions, teamView, turnOptionsOf } from './team-
 import type { TeamMembers } from './turn-configs.ts';
 import { cancelOfChildren, withCancelOutside } from './turn-controls.ts';
 
-/** What the agents of a team have in common. */
+/** The shared properties of a team's agents. */
 interface SharedConversation {
   readonly id: string;
   readonly contextId: string;
@@ -38,12 +38,12 @@ interface Member {
   readonly member: Agent;
 }
 
-/** The agents of a team as they were registered, and what the team makes of them. */
+/** The registered agents of a team, and the variants that run its turns. */
 export class Roster {
   readonly #team: TeamOptions;
   readonly #shared: SharedConversation;
   readonly #members = new Map<string, Member>();
-  /** Removed while turns ran, which keep them until they end. */
+  /** Agents removed while turns run, which keep them until they end. */
   readonly #leaving = new Set<Member>();
   #setups = new Map<string, AgentSetup>();
 
@@ -57,7 +57,7 @@ export class Roster {
     return [...this.#members.values()].map(({ original }) => original);
   }
 
-  /** For a sentence. */
+  /** For error messages. */
   get known(): string {
     return `the agents are: ${[...this.#members.keys()].join(', ')}`;
   }
@@ -66,7 +66,7 @@ export class Roster {
     return this.#members.has(id);
   }
 
-  /** Errors: `INVALID_CONFIG` where an agent, or the team, has its id. */
+  /** Errors: `INVALID_CONFIG` if an agent, or the team, has the same id. */
   add(added: Agent): void {
     if (!(added instanceof Agent)) throw invalidConfig('a team is made of agents', 'write agent({ … })');
     if (added.isTeam && this.#mayHaveTheTurn(added.id))
@@ -82,8 +82,8 @@ export class Roster {
   }
 
   /**
-   * From now on nobody is routed, and hands a turn, to it. The function that it gives back is called once the turns that run now have ended; until
-   * then they find it. Errors: `INVALID_INPUT` for one that is not of the team, `INVALID_CONFIG` for one that the team cannot work without.
+   * Stops routing and hand-offs to the agent. Call the returned function once the turns that run now have ended; until
+   * then they find it. Errors: `INVALID_INPUT` for an agent outside the team, `INVALID_CONFIG` for one that the team needs.
    */
   remove(id: string, defaultId: string): () => void {
     this.agentOf(id);
@@ -102,7 +102,7 @@ export class Roster {
     };
   }
 
-  /** Also one that is removed, as long as turns of then run. */
+  /** Also finds a removed agent while turns of that time run. */
   #find(id: string): Member | undefined {
     return this.#members.get(id) ?? [...this.#leaving].find(({ original }) => original.id === id);
   }
@@ -112,7 +112,7 @@ export class Roster {
     return { clock, ms };
   }
 
-  /** Others are asked in child turns only. */
+  /** Other agents are called in child turns only. */
   #mayHaveTheTurn(id: string): boolean {
     const { routing, handOff: handsOff = false } = this.#team;
     if (isParallel(routing)) return routing.joiner === id;
@@ -126,7 +126,7 @@ export class Roster {
     throw new AgentLoopError('INVALID_INPUT', `Agent ${shownValue(id)} is not of the team; ${this.known}.`);
   }
 
-  /** Runs the turns of the team: its agents are those that a turn is handed to. */
+  /** The agent that runs the turns of the team, with hand-offs to its members. */
   coordinator(defaultId: string): Agent {
     const { busy = 'reject', interceptors: intercepting, routing } = this.#team;
     const { id, contextId, messageStore } = this.#shared;
@@ -158,7 +158,7 @@ export class Roster {
     return agent(options).withInternals({}, { members, endsOnly: isParallel(routing) });
   }
 
-  /** What the team itself runs a turn with: nothing but for answers in parallel. */
+  /** The team's own provider and tools: empty, except for parallel answers. */
   #ownPart(routing: RoutingStrategy | undefined): Pick<AgentSettings, 'provider'> & Partial<AgentSettings> {
     if (!isParallel(routing)) return { provider: nobody };
     const asked = () => routing.parallel.map((id) => this.#childOf(id));
@@ -204,7 +204,7 @@ export class Roster {
     return setup;
   }
 
-  /** What a member brings to a turn, with what the team and its strategy add. */
+  /** A member's setup for a turn, with the additions of the team and its strategy. */
   #setupOf(id: string, dependencies: Dependencies): AgentSetup | undefined {
     const member = this.#find(id)?.member;
     const own = member && setupOf(member.resolved, dependencies);
@@ -226,7 +226,7 @@ export class Roster {
     return { ...own, extensions: [...extensions, staying], toolProviders, maxIterations: leads.maxRounds };
   }
 
-  /** A turn that runs keeps the tools that it began with: a helper that was removed since is not asked any more. */
+  /** A running turn keeps its tools: calls of a helper that was removed since are refused. */
   #refuseRemoved(helpers: readonly Agent[]): Extension {
     const ids = new Map(helpers.map((each) => [agentToolName(each), each.id]));
     return {
@@ -239,7 +239,7 @@ export class Roster {
     };
   }
 
-  /** A member as it answers in a child turn. */
+  /** The variant of a member for child turns. */
   #childOf(id: string): Agent {
     const { incoming } = this.#team.interceptors ?? {};
     const { original, member } = this.#members.get(id) ?? { original: this.agentOf(id), member: this.agentOf(id) };
@@ -255,7 +255,7 @@ export class Roster {
     };
   }
 
-  /** Errors: `EXTENSION_FAILED` where the routing fails; what carries a code passes as it is. */
+  /** Errors: `EXTENSION_FAILED` if the routing fails; errors with a code are passed on. */
   #opening(defaultId: string): Opening {
     const { routing } = this.#team;
     return async (request) => {
@@ -271,7 +271,7 @@ export class Roster {
     };
   }
 
-  /** The agent that answers next, as the message store has it; the default where it has none, or one that is not of the team any more. */
+  /** The agent that answers next, from the message store; the default if it has none, or one that left the team. */
   currentId(stored: string | undefined, defaultId: string): string {
     return stored !== undefined && this.has(stored) ? stored : defaultId;
   }
@@ -286,11 +286,11 @@ export class Roster {
   }
 }
 
-/** Of answers in parallel. */
+/** For parallel answers. */
 const mostRounds = 100;
 const mostAtATime = 20;
 
-/** A turn of a team makes no model call before it has an agent. */
+/** The provider of a team: a turn makes no model call before it has an agent. */
 const nobody: LLMProvider = {
   call: () => Promise.reject(new AgentLoopError('INTERNAL', 'The team made a model call without an agent.')),
 };
@@ -315,7 +315,7 @@ function isSupervised(routing: RoutingStrategy | undefined) {
   return routing !== undefined && 'supervisor' in routing;
 }
 
-/** The prompt of the team in front of that of the agent. */
+/** The team's prompt, followed by the agent's. */
 function joinedPrompt(
   first: string | PromptFunction,
   second: string | PromptFunction | undefined,

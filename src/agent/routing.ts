@@ -12,11 +12,11 @@ import { childResult, hookParentOf, TurnLost, withParent } from '../core/ownersh
 import { givenByCaller, type Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 
-/** What a choice depends on. */
+/** The input of a choice. */
 export interface RoutingRequest {
   /** The text of the user's last message. */
   readonly text: string;
-  /** What the context remembers, and what the turn was given, with images and files. */
+  /** The history of the context and the turn's input, with images and files. */
   readonly messages: readonly Message[];
   /** The agents of the team. */
   readonly agents: readonly Agent[];
@@ -24,81 +24,81 @@ export interface RoutingRequest {
   readonly current: Agent;
 }
 
-/** What a routing function receives besides the request: the turn that it decides for, and a way to ask agents. */
+/** The context of a routing function: the turn that it decides for, and a function that asks agents. */
 export interface RoutingContext
   extends Pick<HookContext, 'taskId' | 'contextId' | 'traceContext' | 'metadata' | 'authContext' | 'context'> {
-  /** Aborted when the turn is cancelled or left, and when `routingTimeoutMs` is over. */
+  /** Aborted when the turn is cancelled or lost, and after `routingTimeoutMs`. */
   readonly signal: AbortSignal;
   /**
-   * Runs an agent in a child turn: what it uses counts for the turn, a cancel reaches it, and after a crash it continues, or has its result at
-   * once. A child turn that still runs when the choice ends is cancelled. Rejects with a `TurnError` where it does not complete.
+   * Runs an agent in a child turn: its usage counts for the turn, a cancel reaches it, and after a crash it continues, or returns its recorded
+   * result. A child turn that still runs when the choice ends is cancelled. Rejects with a `TurnError` if it does not complete.
    */
   readonly ask: <V>(agent: Agent<V>, messages: readonly Message[]) => Promise<TurnResult<V>>;
 }
 
 /**
- * Chooses one agent for a message; `undefined` leaves it to the current one. It may answer with a promise, and ask a model. Asked once in a turn,
- * before the first model call; the choice is recorded, and a resumed turn keeps it. A process that dies before that record is replaced by one that
- * asks again. Where it fails, or takes longer than the `routingTimeoutMs` of the team, the turn fails with `EXTENSION_FAILED`.
+ * Chooses one agent for a message; `undefined` keeps the current one. May return a promise, and call a model. Called once per turn,
+ * before the first model call; the choice is recorded, and a resumed turn keeps it. If the process crashes before that record, the next owner
+ * calls it again. If it fails, or takes longer than the team's `routingTimeoutMs`, the turn fails with `EXTENSION_FAILED`.
  */
 export interface Choice {
   readonly choose: (
     request: RoutingRequest,
     context: RoutingContext,
   ) => string | undefined | Promise<string | undefined>;
-  /** Ids of agents that it cannot work without: `removeAgent` refuses them. Default none. */
+  /** Ids of agents that it needs: `removeAgent` refuses them. Default none. */
   readonly needs?: readonly string[];
 }
 
 /**
- * A strategy whose turns finish with a value of type `V`, for types only; `unknown` where it does not tell, then it is that of any agent of the team.
+ * A strategy whose turns finish with a value of type `V`, for types only; with `unknown` it is the value of any agent of the team.
  */
 export interface Valued<V> {
   readonly '~value'?: V;
 }
 
-/** An agent of the team, or its id. An agent tells the type of the value that turns finish with. */
+/** An agent of the team, or its id. An agent provides the type of the turns' value. */
 export type AgentRef<V = unknown> = string | Agent<V>;
 
-/** Agents that answer one after another; see `inSequence`. */
+/** Agents that answer in sequence; see `inSequence`. */
 export interface Sequence<V = unknown> extends Valued<V> {
   /** The ids of the agents, in order. */
   readonly sequence: readonly string[];
 }
 
-/** Agents that answer at the same time; see `inParallel`. */
+/** Agents that answer in parallel; see `inParallel`. */
 export interface Parallel<V = unknown> extends Valued<V> {
-  /** The ids of the agents that answer at the same time. */
+  /** The ids of the agents that answer in parallel. */
   readonly parallel: readonly string[];
-  /** Makes one text of their answers. */
+  /** Merges their answers into one text. */
   readonly join: Join;
-  /** Answers in place of `join`. */
+  /** The agent that answers instead of `join`. */
   readonly joiner?: string;
 }
 
-/** An agent that asks the others; see `supervisor`. */
+/** An agent that calls the others; see `supervisor`. */
 export interface Supervised<V = unknown> extends Valued<V> {
-  /** The id of the agent that asks the others. */
+  /** The id of the agent that calls the others. */
   readonly supervisor: string;
-  /** How many model calls it may make in a turn. */
+  /** The maximum number of its model calls per turn. */
   readonly maxRounds: number;
   /** Whether it may hand the turn to another agent. */
   readonly mayHandOff: boolean;
 }
 
-/** How a team chooses who answers: made by `router`, `byRule`, `byRole`, `inSequence`, `inParallel` or `supervisor`. */
+/** How a team chooses the agent that answers: created by `router`, `byRule`, `byRole`, `inSequence`, `inParallel` or `supervisor`. */
 export type RoutingStrategy = Choice | Sequence | Parallel | Supervised;
 
-/** A rule of `byRule`: the agent that answers where `when` matches the text of the last message. */
+/** A rule of `byRule`: the agent that answers if `when` matches the text of the last message. */
 export interface Rule {
-  /** An expression for the text, or a function, which may answer with a promise. */
+  /** A regular expression for the text, or a function, which may return a promise. */
   readonly when:
     | RegExp
     | ((text: string, request: RoutingRequest, context: RoutingContext) => boolean | Promise<boolean>);
   readonly agentId: string;
 }
 
-/** The agent of the first rule that fits. The rules are tried one after another. */
+/** The agent of the first rule that matches. The rules are evaluated in order. */
 export function byRule(rules: readonly Rule[]): Choice {
   const isRule = ({ when, agentId }: Rule) =>
     (when instanceof RegExp || typeof when === 'function') && typeof agentId === 'string';
@@ -112,7 +112,7 @@ export function byRule(rules: readonly Rule[]): Choice {
   };
 }
 
-/** The role of a message, maybe as a promise; `undefined` leaves it to the current agent. */
+/** Returns the role of a message, or a promise of it; `undefined` keeps the current agent. */
 export type RoleOf = (
   text: string,
   request: RoutingRequest,
@@ -132,45 +132,45 @@ export function byRole(roleOf: RoleOf): Choice {
 }
 
 /**
- * Agents answer one after another in one turn. Each sees the conversation and the answers before its own; all of them stream, the last is the
+ * Agents answer in sequence in one turn. Each receives the conversation and the preceding answers; all of them stream, and the last one's is the
  * answer.
  */
 export function inSequence<const A extends readonly AgentRef[]>(agents: A): Sequence<LastValue<A>> {
   return { sequence: idsOf('inSequence', agents) };
 }
 
-/** The type of value of the last agent of a sequence, which is that of the whole sequence. */
+/** The value type of the last agent of a sequence, which is that of the whole sequence. */
 export type LastValue<A> = A extends readonly [...unknown[], infer Last]
   ? Last extends Agent<infer V>
     ? V
     : unknown
   : unknown;
 
-/** What one of several agents answered. */
+/** The answer of one of several agents. */
 export interface Answered {
   readonly agentId: string;
   readonly text: string;
 }
 
 /**
- * Makes one answer of several, maybe as a promise. `signal` is aborted when the turn is cancelled or left, and when `routingTimeoutMs` is over.
- * A process that dies before the answer is recorded is replaced by one that asks again.
+ * Merges several answers into one, also asynchronously. `signal` is aborted when the turn is cancelled or lost, and after `routingTimeoutMs`.
+ * If the process crashes before the answer is recorded, the next owner calls it again.
  */
 export type Join = (
   answers: readonly Answered[],
   context: { readonly signal: AbortSignal },
 ) => string | Promise<string>;
 
-/** Options of `inParallel`: what makes one answer of several. */
+/** Options of `inParallel`: how the answers are merged. */
 export interface ParallelOptions {
-  /** Makes one answer of theirs. Default: a paragraph each. */
+  /** Merges the answers. Default: a paragraph each. */
   readonly join?: Join | undefined;
-  /** The agent that makes one answer of theirs, in the same turn: it sees the conversation and what they answered. */
+  /** The agent that merges the answers, in the same turn: it receives the conversation and the answers. */
   readonly joiner?: AgentRef | undefined;
 }
 
 /**
- * Agents answer at the same time, each in a child turn that sees the conversation, and one answer is made of theirs. The text of each is
+ * Agents answer in parallel, each in a child turn that receives the conversation, and their answers are merged into one. The text of each is
  * streamed as the artifact `answer-<n>.<index>`, whose name is the agent's id.
  */
 export function inParallel<V = undefined>(
@@ -192,16 +192,16 @@ function paragraphs(answers: readonly Answered[]): string {
   return answers.map(({ text }) => text).join('\n\n');
 }
 
-/** Options of `supervisor`: its model calls, and whether it may hand the turn over. */
+/** Options of `supervisor`. */
 export interface SupervisorOptions {
-  /** How many model calls the supervisor may make in a turn. Default 20. */
+  /** The maximum number of the supervisor's model calls per turn. Default 20. */
   readonly maxRounds?: number | undefined;
-  /** Whether it may hand the turn to another agent, which answers in its place. Default true. */
+  /** Whether it may hand the turn to another agent, which then answers. Default true. */
   readonly mayHandOff?: boolean | undefined;
 }
 
 /**
- * An agent that answers with the help of the others: they are its tools, see `agentTools`, and it may ask them as often as it likes. Each sees
+ * An agent that answers with the help of the others: they are its tools, see `agentTools`, and it may call them any number of times. Each receives
  * the conversation, with images, and the message of the call.
  */
 export function supervisor<V>(
@@ -220,8 +220,8 @@ export function supervisor(agent: AgentRef, options: SupervisorOptions = {}): Su
 }
 
 /**
- * A model chooses the agent that answers: the given agent reads the conversation in a child turn and answers with an id, alone or among other
- * words; of several, the first counts. Where it names none, the current one answers.
+ * A model chooses the agent that answers: the passed agent receives the conversation in a child turn and answers with an id, possibly among other
+ * words; the first id counts. If it names none, the current agent answers.
  */
 export function router(agent: AgentRef): Choice {
   const agentId = assertId('router', agent);
@@ -259,7 +259,7 @@ function questionOf(agents: readonly Agent[]): string {
   return ['Which of these agents shall answer the message above? Answer with its id only.', ...list].join('\n');
 }
 
-/** The first that stands as a word of its own; of two at one place the longer, since one id may begin with another. */
+/** The first id that is a separate word; at equal positions the longer one, since one id may begin with another. */
 function namedIn(text: string, agents: readonly Agent[]): Agent | undefined {
   const named = agents.flatMap((agent) => placesOf(agent.id, text).map((place) => ({ agent, place })));
   return named.sort((a, b) => a.place - b.place || b.agent.id.length - a.agent.id.length)[0]?.agent;
@@ -274,14 +274,14 @@ function placesOf(word: string, text: string): readonly number[] {
   return places;
 }
 
-/** A global expression would remember where it was. */
+/** A global regular expression would keep its `lastIndex`. */
 function fits(when: Rule['when'], request: RoutingRequest, context: RoutingContext): boolean | Promise<boolean> {
   const { text } = request;
   if (typeof when === 'function') return when(text, request, context);
   return new RegExp(when.source, when.flags.replace(/[gy]/g, '')).test(text);
 }
 
-/** How long a function of the application may take. */
+/** The time limit of an application's function. */
 export interface RoutingLimit {
   readonly clock: Clock;
   /** Milliseconds; 0 means no limit. */
@@ -289,9 +289,9 @@ export interface RoutingLimit {
 }
 
 /**
- * Asks a choice once. Its child turns end with it, whichever way it ends. Errors: what carries a code as it is; `EXTENSION_FAILED` with the
- * cause for any other error, for a wrong answer and for a choice that takes longer than the limit; `TurnLost` where a child turn is lost:
- * the process that resumes the turn asks again.
+ * Calls a choice once. Its child turns end with it. Errors: an error with a code is passed on; `EXTENSION_FAILED` with the
+ * cause for any other error, for an invalid answer and after the time limit; `TurnLost` if a child turn is lost:
+ * the process that resumes the turn calls it again.
  */
 export async function askRouting(
   { choose }: Choice,
@@ -315,8 +315,8 @@ export async function askRouting(
 }
 
 /**
- * What a function of the application answers, which gets a signal of its own: aborted with `signal`, and when the time is over. Rejects at once
- * then, whether the function stops or not. Errors: `EXTENSION_FAILED` for the limit; the reason of the signal; what the function throws.
+ * Calls a function of the application with its own signal: aborted with `signal`, and after the time limit. Rejects at once
+ * then, even if the function does not stop. Errors: `EXTENSION_FAILED` for the limit; the reason of the signal; those of the function.
  */
 export async function limited<T>(
   who: string,
@@ -348,13 +348,13 @@ export async function limited<T>(
   }
 }
 
-/** The child turns that a choice has begun. */
+/** The child turns that a choice has started. */
 class RoutingChildren {
   readonly #context: HookContext;
   readonly #running = new Set<Turn>();
   #asked = 0;
   #over = false;
-  /** A child turn that this process lost loses the turn, also where the choice handles its error. */
+  /** A lost child turn loses the turn, even if the choice handles its error. */
   lost: TurnLost | undefined;
 
   constructor(context: HookContext) {
@@ -388,7 +388,7 @@ class RoutingChildren {
     }
   };
 
-  /** Cancels those that still run, unless a turn that was lost is asked again elsewhere. Those that are left with their turn are so already, and stay open. */
+  /** Cancels those that still run, unless the turn was lost and the choice is called again elsewhere. Child turns lost with their turn stay open. */
   async end(): Promise<void> {
     this.#over = true;
     if (this.lost) return;

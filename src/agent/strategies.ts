@@ -21,14 +21,14 @@ import { type Answered, type Join, limited, type Parallel, type RoutingLimit, ty
 
 const sequenceName = 'sequence';
 
-/** Gives the turn to the next agent of a sequence where one of them would end it. */
+/** Hands the turn to the next agent of a sequence when one of them would end it. */
 export function takeTurns({ sequence }: Sequence): Extension {
   return {
     name: sequenceName,
     beforeFinish({ data }) {
       const place = typeof data === 'number' ? data : 0;
       const to = sequence[place + 1];
-      // Some models continue an answer that is the last message in place of giving their own.
+      // Some models continue a trailing assistant message instead of answering themselves.
       return to === undefined ? undefined : { agent: { to, reason: 'sequence', note: yourTurn }, data: place + 1 };
     },
   };
@@ -36,7 +36,7 @@ export function takeTurns({ sequence }: Sequence): Extension {
 
 const yourTurn = 'That was my answer. Now it is your turn to answer the user.';
 
-/** Gives the turn to the joiner once all agents have answered. */
+/** Hands the turn to the joiner once all agents have answered. */
 export function joinBy(teamId: string, joiner: string): Extension {
   return {
     name: 'joiner',
@@ -46,8 +46,8 @@ export function joinBy(teamId: string, joiner: string): Extension {
 }
 
 /**
- * In the place of a model: it calls the agents, and joins what they answered. It remembers nothing: what comes next depends on the last message,
- * so that a resumed turn continues where it was.
+ * A provider that calls the agents, and merges their answers. It is stateless: the next step depends on the last message,
+ * so a resumed turn continues correctly.
  */
 export function parallelModel(
   { parallel, join }: Parallel,
@@ -73,7 +73,7 @@ export function parallelModel(
   };
 }
 
-/** Errors: `EXTENSION_FAILED` with the cause; what carries a code as it is. */
+/** Errors: `EXTENSION_FAILED` with the cause; errors with a code are passed on. */
 async function joined(
   join: Join,
   answers: readonly Answered[],
@@ -89,7 +89,7 @@ async function joined(
   }
 }
 
-/** The results of the last batch, in call order; `undefined` where something was said after it. */
+/** The results of the last batch, in call order; `undefined` if a message follows it. */
 function answersOf(messages: readonly Message[]): readonly string[] | undefined {
   if (messages.at(-1)?.role !== 'tool') return undefined;
   const isCaller = (message: Message): message is AssistantMessage => message.role === 'assistant';
@@ -99,12 +99,12 @@ function answersOf(messages: readonly Message[]): readonly string[] | undefined 
   );
 }
 
-/** The conversation without instructions, which are those of the agent that calls. */
+/** The conversation without instructions, which belong to the calling agent. */
 export function conversationOnly(messages: readonly Message[]): readonly Message[] {
   return messages.filter(({ role }) => role !== 'system' && role !== 'developer');
 }
 
-/** Agents as tools that see the conversation; the text of each is shown as an artifact of the turn that calls, too. */
+/** Agents as tools that receive the conversation; the text of each is also emitted as an artifact of the calling turn. */
 export function parallelTools(agents: readonly Agent[]): ToolProvider {
   const tools = agentTools(agents, { pass: (messages) => conversationOnly(messages) });
   return {
@@ -132,8 +132,8 @@ export function parallelTools(agents: readonly Agent[]): ToolProvider {
 const handOffName = 'hand_off';
 
 /**
- * A tool with which an agent hands the turn to another: that one has it from the next model call on, with the same history. `others` are
- * those that a turn can be handed to, when the tool is listed.
+ * A tool with which an agent hands the turn to another, which runs it from the next model call on, with the same history. `others` returns
+ * the possible agents when the tool is listed.
  */
 export function handOff(others: () => readonly Agent[]): Extension {
   const provider: ToolProvider = {
@@ -145,7 +145,7 @@ export function handOff(others: () => readonly Agent[]): Extension {
   return { name: 'hand-off', toolProviders: [provider], afterToolCall: (outcome) => afterHandOff(outcome) };
 }
 
-/** Sequential: of two calls in one response, the second sees that the first was accepted. */
+/** Sequential: of two calls in one response, the second finds that the first was accepted. */
 function handOffTool(others: readonly Agent[]): Tool {
   return engineTool(
     tool({
@@ -168,7 +168,7 @@ function handOffTool(others: readonly Agent[]): Tool {
       onInDoubt: 'retry',
       execute: ({ agentId }) => {
         const ids = others.map(({ id }) => id);
-        // It was of the team when the tool was listed.
+        // It was in the team when the tool was listed.
         if (!ids.some((id) => id === agentId))
           throw new Error(
             `agent "${String(agentId)}" was removed from the team; the others are: ${ids.join(', ') || 'none'}`,

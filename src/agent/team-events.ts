@@ -10,8 +10,8 @@ import {
 import type { AgentNotice } from './agent-events.ts';
 
 /**
- * What happens in a conversation, in the words of chat applications. `streamId` is the task id of the turn, `agentId` the agent that runs it by
- * then; at `stream:start` that is the team.
+ * The events of a conversation, in the terms of chat applications. `streamId` is the task id of the turn, `agentId` the agent that runs it at that
+ * time; at `stream:start` it is the team.
  */
 export type TeamEvent<X extends Tool = Tool> =
   | {
@@ -31,7 +31,7 @@ export type TeamEvent<X extends Tool = Tool> =
       readonly type: 'stream:chunk';
       readonly agentId: string;
       readonly chunk: string;
-      /** `answer-<n>` for the text of an iteration, `answer-<n>.<index>` for that of an agent in parallel, else an artifact of a tool. */
+      /** `answer-<n>` for the text of an iteration, `answer-<n>.<index>` for that of a parallel agent, else an artifact of a tool. */
       readonly artifactId: string;
       readonly streamId: string;
     }
@@ -56,7 +56,7 @@ export const teamEventTypes: Readonly<Record<TeamEvent['type'], true>> = {
   error: true,
 };
 
-/** A call, and its result, of the events of a turn. */
+/** The event of a call or its result, from the events of a turn. */
 type ToolMessage<E extends ToolStartEvent | ToolCompleteEvent> = E extends ToolCompleteEvent
   ? {
       readonly type: 'tool:result';
@@ -76,10 +76,10 @@ type ToolMessage<E extends ToolStartEvent | ToolCompleteEvent> = E extends ToolC
       readonly streamId: string;
     };
 
-/** The artifacts that hold what agents in parallel answer; their names are the ids of the agents. */
+/** The artifacts with the answers of parallel agents; their names are the ids of the agents. */
 const inParallel = /^answer-\d+\.\d+$/;
 
-/** The events of a conversation that an agent's event stands for, in order; most stand for one or none. */
+/** Maps an agent's event to the events of the conversation, in order; usually one or none. */
 export function teamEventsOf<X extends Tool>(notice: AgentNotice<X>): readonly TeamEvent<X>[];
 export function teamEventsOf(notice: AgentNotice): readonly TeamEvent[] {
   switch (notice.kind) {

@@ -23,7 +23,7 @@ import type { Agent } from './agent.ts';
 import type { AgentSettings, BusyPolicy, PromptFunction } from './agent-options.ts';
 import type { RoutingStrategy } from './routing.ts';
 
-/** Options of the turns of a team, whichever agent runs them. */
+/** Options of the turns of a team, which apply to all its agents. */
 const turnOptions = [
   ...(['clock', 'generateId', 'logger', 'shutdown', 'leaseMs', 'storeDeadlineMs', 'queueTimeoutMs'] as const),
   ...([
@@ -41,7 +41,7 @@ const turnOptions = [
 
 type TurnOption = (typeof turnOptions)[number];
 
-/** As far as they are given. */
+/** The options that are set. */
 export function turnOptionsOf(
   options: Partial<Pick<AgentSettings, TurnOption>>,
 ): Partial<Pick<AgentSettings, TurnOption>> {
@@ -50,43 +50,43 @@ export function turnOptionsOf(
   return Object.fromEntries(given);
 }
 
-/** What is not given of the options of turns, such as `shutdown` and `leaseMs`, is that of the first of `agents`. */
+/** Unset options of turns, such as `shutdown` and `leaseMs`, default to those of the first of `agents`. */
 export interface TeamOptions extends Partial<Pick<AgentSettings, Exclude<TurnOption, 'taskStateStore'>>> {
   /** At least one; their ids differ. */
   readonly agents: readonly Agent[];
-  /** Who answers first. Default: the first of `agents`. */
+  /** The first agent to answer. Default: the first of `agents`. */
   readonly defaultAgentId?: string | undefined;
-  /** Of the team, whose turns they are: in records, and in events before an agent has the turn. Default `team`. */
+  /** The team's id in records, and in events before an agent has the turn. Default `team`. */
   readonly id?: string | undefined;
-  /** In front of the system prompt of each agent, with an empty line between. */
+  /** Prepended to the system prompt of each agent, with an empty line in between. */
   readonly systemPrompt?: string | PromptFunction | undefined;
-  /** Who answers a message that names nobody. Default: the current agent. */
+  /** Chooses the agent for a message without an `agentId`. Default: the current agent. */
   readonly routing?: RoutingStrategy | undefined;
   /**
-   * How long functions of the routing may take: `choose` with the turns that it asks for, rules, `join`. In milliseconds; default 120,000; 0 means
-   * no limit. The turn then fails with `EXTENSION_FAILED`.
+   * The time limit of routing functions: `choose` with its child turns, rules, `join`. In milliseconds; default 120,000; 0 means
+   * no limit. After it the turn fails with `EXTENSION_FAILED`.
    */
   readonly routingTimeoutMs?: number | undefined;
-  /** Functions around routing and answers. Default none. */
+  /** Functions that change messages and answers. Default none. */
   readonly interceptors?: Interceptors | undefined;
-  /** Of all turns, whichever agent runs them: limits, budgets, guardrails. They come before those of the agents. Default none. */
+  /** Extensions of all turns: limits, budgets, guardrails. They run before those of the agents. Default none. */
   readonly extensions?: readonly Extension[] | undefined;
   /**
-   * Gives each agent a tool `hand_off`, with which it hands the turn to another, which is the current one from then on. Default false.
+   * Adds a tool `hand_off` to each agent, with which it hands the turn to another; that one becomes the current agent. Default false.
    */
   readonly handOff?: boolean | undefined;
-  /** How often the agents of a turn may hand it over before it fails with `LIMIT`. From 0; default 10. */
+  /** The maximum number of hand-offs per turn; beyond it the turn fails with `LIMIT`. From 0; default 10. */
   readonly maxHandOffs?: number | undefined;
   /**
-   * What an agent that takes a turn over is sent of the messages before that. Default: all of them. `withoutCalls` leaves out the tool calls of the
+   * Which earlier messages an agent receives when it takes a turn over. Default: all. `withoutCalls` removes the tool calls of the
    * others.
    */
   readonly view?: TeamView | undefined;
-  /** Of the conversation; in place of those of the agents. Default: in the memory of this process. */
+  /** The store of the conversation; replaces those of the agents. Default: in the memory of this process. */
   readonly messageStore?: MessageStore | undefined;
-  /** Where turns are journaled; in place of those of the agents. Default: that of the first agent. */
+  /** The store of journals; replaces those of the agents. Default: that of the first agent. */
   readonly taskStateStore?: TaskStateStore | undefined;
-  /** The context of turns that name none. Default: a new one. */
+  /** The context of turns without a `contextId`. Default: a new one. */
   readonly contextId?: string | undefined;
   /** Default `'reject'`. */
   readonly busy?: BusyPolicy | undefined;
@@ -144,14 +144,14 @@ function checkInterceptors(interceptors: unknown): void {
   throw invalidConfig('interceptors must be functions', 'write interceptors: { outgoing, incoming }, or one of them');
 }
 
-/** Changes of messages on their way; what they give back is what models, stores and listeners get. */
+/** Functions that change messages; models, stores and listeners receive the returned ones. */
 export interface Interceptors {
-  /** What the user says, before anything else has it. */
+  /** The user's messages, before any other use. */
   readonly outgoing?: (
     messages: readonly Message[],
     context: HookContext,
   ) => readonly Message[] | Promise<readonly Message[]>;
-  /** An answer without calls, before it is recorded. What was streamed of it has been shown. */
+  /** An answer without calls, before it is recorded. Its streamed text has been emitted by then. */
   readonly incoming?: (message: AssistantMessage, context: HookContext) => AssistantMessage | Promise<AssistantMessage>;
 }
 
@@ -173,15 +173,15 @@ export function interceptors({ outgoing, incoming }: Interceptors): Extension {
 }
 
 /**
- * Changes what an agent is sent of the messages before it had the turn, those of earlier turns included; the history keeps all of them. `from`
- * is the agent that had the turn before, or the team at the start of a turn.
+ * Changes the messages before its turn that an agent receives, including those of earlier turns; the history keeps all of them. `from`
+ * is the previous agent, or the team at the start of a turn.
  */
 export type TeamView = (
   messages: readonly Message[],
   change: { readonly from: string; readonly to: string },
 ) => readonly Message[];
 
-/** A view without tool calls and their results: what was said stays. */
+/** A view without tool calls and their results: text is kept. */
 export function withoutCalls(messages: readonly Message[]): readonly Message[] {
   return messages.flatMap((message) => {
     if (message.role === 'tool') return [];
@@ -191,7 +191,7 @@ export function withoutCalls(messages: readonly Message[]): readonly Message[] {
   });
 }
 
-/** Applies a view of a team to what its agents are sent. */
+/** Applies a view of a team to the messages of its agents. */
 export function teamView(view: TeamView): Extension {
   return {
     name: 'team-view',
@@ -205,7 +205,7 @@ export function teamView(view: TeamView): Extension {
   };
 }
 
-/** Where the agent's own part of a view begins; other extensions may have shortened what is before it. */
+/** Where the agent's own part of a view begins; other extensions may have shortened the part before it. */
 function ownFrom({ messages }: IterationView, { state }: HookContext): number {
   const own = new Set(state.messages.slice(state.segment.messages));
   const start = messages.findIndex((message) => own.has(message));

@@ -13,20 +13,20 @@ import type { RoutingStrategy, Valued } from './routing.ts';
 import { isTeamEvent, type TeamEvent, teamEventsOf, teamEventTypes } from './team-events.ts';
 import { checkTeamOptions, type TeamOptions } from './team-options.ts';
 
-/** What the turns of an agent finish with besides text. */
+/** The value type of an agent's turns. */
 export type ValueOf<A> = A extends Agent<infer T> ? T : never;
 
 /** The tools of agents whose calls have typed events. */
 export type ToolsOf<A> = A extends Agent<infer _, infer __, infer X> ? X : never;
 
-/** What turns that are routed finish with: what the strategy tells, where no hand-off may change it, else what any agent of the team does. */
+/** The value type of routed turns: that of the strategy, unless a hand-off may change it; else that of any agent of the team. */
 export type RoutedValue<R, H, M> = [H] extends [true] ? M : R extends Valued<infer V> ? (unknown extends V ? M : V) : M;
 
 /**
- * Makes a team. Calls no provider, store or tool. Errors: `INVALID_CONFIG`, naming the option and the cure.
+ * Creates a team. Calls no provider, store or tool. Errors: `INVALID_CONFIG`, naming the option and the fix.
  *
- * The value of its turns has the type of what any of its agents ends with; with `inSequence` that of the last one, with `inParallel` that of the
- * `joiner`, with `supervisor(agent, { mayHandOff: false })` that of the agent, where these are given agents, not ids.
+ * The value type of its turns is that of any of its agents; with `inSequence` that of the last one, with `inParallel` that of the
+ * `joiner`, with `supervisor(agent, { mayHandOff: false })` that of the agent, if these are passed as agents, not ids.
  */
 export function team<
   const A extends readonly Agent[],
@@ -43,15 +43,15 @@ type TurnExtras = Omit<AgentTurnOptions, 'agentId'>;
 
 /** Options of a turn of a team. */
 export interface TeamTurnOptions extends TurnExtras {
-  /** Who answers this message; the current agent stays as it is. */
+  /** The agent that answers this message; does not change the current agent. */
   readonly agentId?: string | undefined;
 }
 
 /**
- * Several agents over one conversation. Every turn is the team's: the agent that the message is for runs it, the one that the routing chooses, or
- * the current one; with hand-offs, several agents run it one after another, on the same history. A context has one turn at a time. Who is current
- * is kept with the conversation, in its `messageStore`.
- * `T`: what its turns finish with besides text. `X`: the tools whose calls have typed events. `M`: what turns of any of its agents finish with.
+ * Several agents in one conversation. Every turn belongs to the team: it is run by the agent that the caller names, the one that the routing chooses, or
+ * the current one; with hand-offs, several agents run it in sequence, on the same history. A context has one turn at a time. The current agent
+ * is stored with the conversation, in its `messageStore`.
+ * `T`: the value type of its turns. `X`: the tools whose calls have typed events. `M`: the value type of turns of any of its agents.
  */
 export class Team<T = unknown, X extends Tool = Tool, M = T> {
   readonly id: string;
@@ -87,7 +87,7 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
     return this.#roster.all;
   }
 
-  /** What happens in the conversation, from now on. What a listener throws is logged. */
+  /** Listens to live events of the conversation. Exceptions of a listener are logged. */
   on<E extends TeamEvent['type']>(
     type: E,
     listener: (event: Extract<TeamEvent<X>, { readonly type: E }>) => void,
@@ -99,7 +99,7 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
     return () => subscription.unsubscribe();
   }
 
-  /** The events of all turns of the team, from now on; each names the agent that ran the turn by then. Never errors. */
+  /** Live events of all turns of the team; each names the agent that ran the turn at that time. Never errors. */
   get events$(): Observable<AgentNotice<X>> {
     return this.#notices$();
   }
@@ -109,24 +109,24 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
     return this.#coordinator.events$;
   }
 
-  /** The usage of its turns, with all their child turns; what each agent of the team used is its own `usage`. */
+  /** The usage of its turns, with all their child turns; the `usage` of an agent is its own. */
   get usage(): UsageSummary | undefined {
     return this.#coordinator.usage;
   }
 
   /**
-   * Adds an agent, which can be routed to at once. A process that resumes a turn of it needs it too, see `resume`. Errors: `INVALID_CONFIG` where
-   * one has its id.
+   * Adds an agent, which can be routed to at once. A process that resumes a turn of it needs it too, see `resume`. Errors: `INVALID_CONFIG` if
+   * the id exists.
    */
   registerAgent(added: Agent<M>): void {
     this.#roster.add(added);
   }
 
   /**
-   * Removes an agent: from the call on no turn is routed or handed to it and no supervisor asks it. Turns that it runs here continue to their end;
-   * contexts whose current agent it is have the default agent, until one of its id is registered again. Resolves once the turns of the team that run here at the time of the
-   * call have ended; the agent itself is not closed. Errors: `INVALID_INPUT` for one that is not of the team, `INVALID_CONFIG` for the default agent
-   * and for one that the routing names.
+   * Removes an agent: from now on no turn is routed or handed to it and no supervisor calls it. Turns that it runs here continue to their end;
+   * contexts whose current agent it is use the default agent, until an agent of that id is registered again. Resolves once the turns of the team
+   * that run here at the call have ended; the agent itself is not closed. Errors: `INVALID_INPUT` for an agent outside the team, `INVALID_CONFIG` for
+   * the default agent and for one that the routing names.
    */
   async removeAgent(id: string): Promise<void> {
     const left = this.#roster.remove(id, this.#default);
@@ -135,8 +135,8 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
   }
 
   /**
-   * Who answers the next message of a context that names nobody, as the message store has it. An agent that is not of the team any more
-   * leaves it to the default. Errors: `UNAVAILABLE`.
+   * The agent that answers the next message of a context without an `agentId`, from the message store; the default agent if the stored one
+   * left the team. Errors: `UNAVAILABLE`.
    */
   async currentAgent(contextId: string = this.contextId): Promise<Agent> {
     await this.#saveEnded(contextId);
@@ -144,20 +144,20 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
     return this.#roster.agentOf(this.#roster.currentId(agentId, this.#default));
   }
 
-  /** In one context; the others keep theirs. Errors: `INVALID_INPUT` for one that is not of the team; `UNAVAILABLE`. */
+  /** Sets the current agent of one context. Errors: `INVALID_INPUT` for an agent outside the team; `UNAVAILABLE`. */
   async setAgentById(id: string, contextId: string = this.contextId): Promise<void> {
     const { id: agentId } = this.#roster.agentOf(id);
     await this.#saveEnded(contextId);
     await this.#messageStore.setAgent(contextId, agentId);
   }
 
-  /** As `setAgentById`; an agent that is not of the team is added. */
+  /** As `setAgentById`; an agent outside the team is added. */
   async setAgent(chosen: Agent<M>, contextId: string = this.contextId): Promise<void> {
     if (!this.#roster.has(chosen.id)) this.registerAgent(chosen);
     await this.setAgentById(chosen.id, contextId);
   }
 
-  /** One turn. Errors: `INVALID_INPUT` for an agent that is not of the team, listing those that are; those of `Agent.startTurn`. */
+  /** Runs one turn. Errors: `INVALID_INPUT` for an agent outside the team, listing its agents; those of `Agent.startTurn`. */
   startTurn(input: TurnInput, options?: TeamTurnOptions & { readonly agentId?: undefined }): Turn<T, X>;
   startTurn(input: TurnInput, options: TeamTurnOptions): Turn<T | M, X>;
   startTurn(input: TurnInput, options: TeamTurnOptions = {}): Turn {
@@ -174,7 +174,7 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
   }
 
   /**
-   * Continues a turn of the team in any process, at the agent that had it. The turn is lost with `MISSING_AGENT` where that one is not of the team
+   * Resumes a turn of the team in any process, with the agent that ran it. The turn errors with `MISSING_AGENT` if that one is not in the team
    * here, and can be resumed again after `registerAgent`. Errors: `NOT_FOUND`; those of `Agent.resume`.
    */
   async resume(taskId: string, options?: AgentResumeOptions): Promise<Turn<T | M, X>>;
@@ -189,7 +189,7 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
   }
 
   /**
-   * The team as one agent, for what takes an agent: `a2aServer`, `agentTools`, the command line. Its turns are those of the team, and close with
+   * The team as one agent, for `a2aServer`, `agentTools` and the command line. Its turns are those of the team, and close with
    * it.
    */
   asAgent(): Agent<T | M, unknown, X>;
@@ -197,12 +197,12 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
     return this.#coordinator;
   }
 
-  /** Takes no more turns, cancels those that run here, and resolves once they are over. */
+  /** Refuses new turns, cancels those that run here, and resolves once they are over. */
   async close(): Promise<void> {
     await this.#coordinator.close();
   }
 
-  /** A turn whose process died after its end was recorded is saved first: it says who is current. */
+  /** First saves a turn whose process crashed after its end was recorded: it determines the current agent. */
   async #saveEnded(contextId: string): Promise<void> {
     const { taskStateStore: journal } = this.#coordinator.options;
     if (journal) await settleTurnsAhead({ messageStore: this.#messageStore, journal }, contextId, '');
@@ -217,7 +217,7 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
     );
   }
 
-  /** What a listener throws is logged. */
+  /** Exceptions of a listener are logged. */
   #tell(listen: () => void, type: TeamEvent['type']): void {
     try {
       listen();

@@ -29,16 +29,16 @@ interface TurnConfigParts {
   readonly running: RunningTurns;
   readonly life: Lifecycle;
   readonly usage: UsageTally;
-  /** Absent where contexts are not compacted. */
+  /** Absent if contexts are not compacted. */
   readonly between: BetweenTurns | undefined;
 }
 
-/** What the turns of an agent run with: its own, those of sub-agents, and those with other dependencies. */
+/** The configurations of an agent's turns: its own, as a sub-agent, and with other dependencies. */
 export class TurnConfigs {
   readonly config: AgentLoopConfig;
   readonly admission: ReturnType<typeof conversation>['admission'];
   readonly resumption: ReturnType<typeof conversation>['resumption'];
-  /** For a resume that waits for no other turn. */
+  /** For a resume that does not wait for other turns. */
   readonly inOrder: ReturnType<typeof conversation>['inOrder'];
   readonly #submission: ReturnType<typeof conversation>['submission'];
   readonly #resolved: ResolvedAgent;
@@ -71,7 +71,7 @@ export class TurnConfigs {
     this.#loop = new AgentLoop(this.config);
   }
 
-  /** A child turn has a fresh context, which nobody keeps beyond its journal. */
+  /** A child turn has a fresh context, which is stored in its journal only. */
   get ofChild(): AgentLoopConfig {
     const { loop } = this.#resolved;
     const extensions = [
@@ -115,7 +115,7 @@ export class TurnConfigs {
     });
   }
 
-  /** With what a turn overrides of what the tools depend on. Errors: `INVALID_INPUT`. */
+  /** With a turn's overrides of dependencies. Errors: `INVALID_INPUT`. */
   with(dependencies: Dependencies | undefined): AgentLoopConfig {
     if (dependencies === undefined) return this.config;
     if (typeof dependencies !== 'object' || dependencies === null)
@@ -130,7 +130,7 @@ export class TurnConfigs {
     throw new AgentLoopError('INVALID_INPUT', message);
   }
 
-  /** Creates a turn that nobody runs, with its place in its context. */
+  /** Creates a turn without running it, and registers it in its context. */
   submit(
     messages: readonly Message[],
     options: SubmitOptions & { readonly taskId: string; readonly contextId: string },
@@ -146,27 +146,27 @@ export class TurnConfigs {
   }
 }
 
-/** What agents that work together in this package share, and users do not see. */
+/** Properties that agents of this package share, hidden from users. */
 export interface AgentInternals {
   /** One table for all agents of a conversation, so that it has one turn at a time. */
   readonly running?: RunningTurns;
-  /** The context remembers what was asked and answered, without the calls between. */
+  /** The context stores questions and answers only, without the calls in between. */
   readonly endsOnly?: boolean;
-  /** Where the usage of its turns is counted: that of the agent that it is a variant of. */
+  /** Counts the usage of its turns: the tally of the agent that it is a variant of. */
   readonly usage?: UsageTally;
   /** Receives the events of its turns: the agent that it is a variant of. */
   readonly relay?: (notice: AgentNotice) => void;
-  /** Where the turns are those of a team. */
+  /** Set if the turns are those of a team. */
   readonly members?: TeamMembers;
 }
 
-/** The agents of a team, as its turns need them. */
+/** The agents of a team, for its turns. */
 export interface TeamMembers extends Defined<Pick<AgentLoopConfig, 'maxHandOffs'>> {
-  /** What each of them brings, with what is overridden for a turn. Errors: `INVALID_INPUT` where none of them depends on anything. */
+  /** The setup of each, with a turn's overrides. Errors: `INVALID_INPUT` if none of them has dependencies. */
   readonly agentsWith: (dependencies: Dependencies | undefined) => NonNullable<AgentLoopConfig['agents']>;
-  /** Chooses the one that answers first. */
+  /** Chooses the first agent to answer. */
   readonly choose: Opening;
-  /** Counts the model calls that each of them made in a turn of the team. */
+  /** Counts the model calls of each of them in a turn of the team. */
   readonly count: (used: readonly AgentUsage[]) => void;
   /** Its context management compacts contexts between turns. */
   readonly compactedBy: ResolvedAgent;

@@ -19,8 +19,8 @@ interface TurnControlsOptions {
 }
 
 /**
- * Reaches turns of an agent by their id: those that run here as they are, others through their journal. Errors: `NOT_FOUND` where there is no
- * such turn, `TERMINAL` where it is over, `UNAVAILABLE`.
+ * Controls turns of an agent by their id: those that run here directly, others through their journal. Errors: `NOT_FOUND` if
+ * the turn does not exist, `TERMINAL` if it has ended, `UNAVAILABLE`.
  */
 export class TurnControls {
   readonly #options: TurnControlsOptions;
@@ -47,7 +47,7 @@ export class TurnControls {
     }
   }
 
-  /** And its child turns. Resolves once it is over. */
+  /** Cancels a turn and its child turns. Resolves once it is over. */
   async cancel(taskId: string, reason: string): Promise<void> {
     const running = this.#options.running.get(taskId);
     if (running) return running.turn.cancel(reason);
@@ -75,20 +75,20 @@ export class TurnControls {
 }
 
 /**
- * Cancels what a turn that nobody runs has begun outside of it, by its journal. Called before the end of the turn is written; the function
+ * Cancels the remote work of a turn without an owner, from its journal. Called before the end of the turn is written; the function
  * that it resolves with is called after that.
  */
 export type CancelOutside = (records: readonly JournalRecord[], store: TaskStateStore) => Promise<() => Promise<void>>;
 
 const cancels = new WeakMap<Extension | ToolProvider, CancelOutside>();
 
-/** Marks an extension, or a provider of tools, whose turns work elsewhere, for `Agent.cancel`. */
+/** Marks an extension, or a provider of tools, that starts remote work, for `Agent.cancel`. */
 export function withCancelOutside<T extends Extension | ToolProvider>(by: T, cancel: CancelOutside): T {
   cancels.set(by, cancel);
   return by;
 }
 
-/** Cancels what a turn of this configuration has begun elsewhere, and its open child turns. */
+/** Cancels the remote work of a turn of this configuration, and its open child turns. */
 export function cancelOutside(config: Pick<AgentLoopConfig, 'extensions' | 'toolProviders' | 'agents'>): CancelOutside {
   return async (records, store) => {
     const setup = config.agents?.(foldRecords(records).agentId);
@@ -100,7 +100,7 @@ export function cancelOutside(config: Pick<AgentLoopConfig, 'extensions' | 'tool
   };
 }
 
-/** Cancels what the open child turns of a turn have begun elsewhere; `cancelOf` gives how, by the agent of a child turn. */
+/** Cancels the remote work of a turn's open child turns; `cancelOf` returns the function for an agent of a child turn. */
 export function cancelOfChildren(cancelOf: (agentId: string) => CancelOutside | undefined): CancelOutside {
   return async (records, store) => {
     const { openChildren } = foldRecords(records);

@@ -11,11 +11,11 @@ import {
   saidBy,
 } from '../stores/redis/redis-connection.ts';
 
-/** Where the jobs are: Redis, or, as an experiment, BullMQ's tables in PostgreSQL. */
+/** The server of the jobs: Redis, or, experimentally, BullMQ's tables in PostgreSQL. */
 export type QueueConnection = RedisTarget | { readonly postgres: string };
 
 type Bullmq = typeof bullmq;
-/** What a fleet uses of a queue, on either server. */
+/** The methods of a queue that a fleet uses, on either server. */
 export type JobQueue = Pick<
   bullmq.Queue,
   | 'add'
@@ -44,14 +44,14 @@ interface JobWorkerOptions
   readonly onLocksLost: (jobIds: readonly string[]) => void;
 }
 
-/** What a job says: everything else is in the journal. The schedule alone has its template. */
+/** The data of a job: everything else is in the journal. Only the job of a schedule contains its template. */
 export interface TurnJob {
   readonly taskId: string;
 }
 
 const answerWithinMs = 10_000;
 
-/** Opens the queues of BullMQ and the workers on them, all of one name: their keys share a slot of a cluster. Loads BullMQ when it is made. */
+/** Opens BullMQ's queues and workers of one name: their keys share a hash slot of a cluster. The constructor loads BullMQ. */
 export class QueueConnections {
   readonly bullmq: Bullmq;
   /** Absent in PostgreSQL. */
@@ -60,14 +60,14 @@ export class QueueConnections {
   readonly #postgres: string | undefined;
   readonly #prefix: string;
   readonly #queues = new Map<string, JobQueue>();
-  /** For workers, which wait for Redis as long as it takes. */
+  /** For workers, which wait for Redis without a limit. */
   #patient: Redis | Cluster | undefined;
   readonly #closed = new AbortController();
 
   /** Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
   constructor(connection: QueueConnection, name: string) {
     this.#prefix = `{${name}}`;
-    // Each question that is open listens.
+    // Each pending request adds a listener.
     setMaxListeners(0, this.#closed.signal);
     this.#postgres = postgresOf(connection);
     if (this.#postgres === undefined) {
@@ -91,7 +91,7 @@ export class QueueConnections {
     return this.#queues.keys();
   }
 
-  /** A worker of an agent that does not run yet. */
+  /** Creates a worker for an agent, without running it. */
   workerOf(agentId: string, { process, onError, onLocksLost, ...options }: JobWorkerOptions): JobWorker {
     const { Worker, createPostgresBackend } = this.bullmq;
     const name = queueName(agentId);
@@ -109,12 +109,12 @@ export class QueueConnections {
     return made;
   }
 
-  /** A key of this queue's own, beside those of BullMQ. */
+  /** A key of the fleet, beside BullMQ's. */
   key(...parts: readonly string[]): string {
     return [this.#prefix, 'fleet', ...parts].join(':');
   }
 
-  /** The answer of the queue, in time. Errors: `UNAVAILABLE`. */
+  /** Calls the queue with a time limit. Errors: `UNAVAILABLE`. */
   async ask<T>(ask: () => Promise<T>): Promise<T> {
     let leave = () => {};
     const noAnswer = new Promise<never>((_, reject) => {
@@ -137,7 +137,7 @@ export class QueueConnections {
     }
   }
 
-  /** Whether the server of the queues answers, in time. Never rejects. */
+  /** Whether the server of the queues responds within the time limit. Never rejects. */
   async answers(): Promise<boolean> {
     const [queue] = this.#queues.values();
     if (queue === undefined) return true;
@@ -147,7 +147,7 @@ export class QueueConnections {
     );
   }
 
-  /** Ends what this opened; workers have to be closed before. */
+  /** Closes its connections; close workers before. */
   async close(): Promise<void> {
     await Promise.allSettled([...this.#queues.values()].map((queue) => queue.close()));
     this.#queues.clear();
@@ -162,7 +162,7 @@ export class QueueConnections {
   #newQueue(name: string): JobQueue {
     const { Queue, createPostgresBackend } = this.bullmq;
     const postgres = this.#inPostgres;
-    // What fails reaches who asked; an event that nobody hears would end the process.
+    // Errors reach the callers; an `error` event without a listener would end the process.
     const ignore = () => {};
     if (postgres) {
       const made = new Queue(name, postgres, createPostgresBackend);
@@ -183,7 +183,7 @@ export class QueueConnections {
   }
 }
 
-/** BullMQ's names of queues have no colon. */
+/** BullMQ does not allow a colon in the names of queues. */
 function queueName(agentId: string): string {
   return encodeURIComponent(agentId);
 }
@@ -197,9 +197,9 @@ function postgresOf(connection: QueueConnection): string | undefined {
 
 function patientClient(client: Redis | Cluster | undefined, closed: AbortSignal): Redis | Cluster {
   if (client === undefined) throw new AgentLoopError('INTERNAL', 'A queue on Redis has a client.');
-  // BullMQ makes copies of this client, and forgets one whose server is away when the worker is closed: it would try for ever.
+  // BullMQ duplicates this client, and drops a duplicate whose server is down when the worker is closed: it would retry forever.
   const retryStrategy = (times: number) => (closed.aborted ? null : Math.min(50 * 2 ** (times - 1), 2_000));
-  // A worker waits up to ten seconds for a job: silence is no loss of its connection.
+  // A worker waits up to ten seconds for a job: silence does not mean a lost connection.
   const patient = { maxRetriesPerRequest: null, socketTimeout: 30_000, lazyConnect: false };
   const copy = isCluster(client)
     ? client.duplicate([], { redisOptions: patient, clusterRetryStrategy: retryStrategy })

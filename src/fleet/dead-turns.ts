@@ -10,25 +10,25 @@ import { isRunnable } from '../stores/task-summary.ts';
 import type { QueueConnections, TurnJob } from './connection.ts';
 import { knownAgents, type SharedCounts } from './shared-counts.ts';
 
-/** A turn that nothing runs any more unless somebody sees to it. */
+/** A dead letter: a turn that no worker runs again without intervention. */
 export interface DeadTurn {
   readonly taskId: string;
   readonly contextId: string;
   readonly agentId: string;
-  /** `failed`: the turn is over. `stuck`: it is open, and no worker could run it: a newer journal, a tool that is missing, a store that was away. */
+  /** `failed`: the turn has ended. `stuck`: it is open, and no worker could run it: a newer journal, a missing tool, an unavailable store. */
   readonly state: 'failed' | 'stuck';
-  /** Of a failed turn. */
+  /** For a failed turn. */
   readonly code?: ErrorCode;
   readonly message: string;
-  /** When it changed last. ISO 8601. */
+  /** When it last changed. ISO 8601. */
   readonly at: string;
 }
 
-/** Which dead turns `dead` gives. */
+/** Which dead turns `dead` returns. */
 export interface DeadTurnsQuery {
   /** Default 50. */
   readonly limit?: number | undefined;
-  /** Only those after this task in the order of the list: the last one of the page before. */
+  /** Only those after this task in the order of the list: the last one of the previous page. */
   readonly after?: string | undefined;
 }
 
@@ -39,13 +39,13 @@ interface DeadTurnsOptions {
   readonly clock: Clock;
 }
 
-/** Jobs that failed, which are looked at. */
+/** The maximum number of failed jobs to read. */
 const mostFailedJobs = 1_000;
 const longestId = 128;
-/** What of the dead is looked at. */
+/** The limits for a complete list. */
 const everything = { jobs: mostFailedJobs, turns: Number.POSITIVE_INFINITY };
 
-/** The list is that of the store: jobs that failed are forgotten at some time, and only add why an open turn is not run. */
+/** Lists dead turns from the store: failed jobs are deleted at some time, and only add why an open turn is not run. */
 export class DeadTurns {
   readonly #options: DeadTurnsOptions;
 
@@ -64,14 +64,14 @@ export class DeadTurns {
     return found;
   }
 
-  /** How many there are, up to a number, among the newest: four times as many failed turns as that, and as many failed jobs, are looked at. */
+  /** Counts them, up to `most`, among the newest: reads four times as many failed turns, and `most` failed jobs. */
   async count(most: number): Promise<number> {
     let count = 0;
     for await (const _ of this.#all({ jobs: most, turns: 4 * most })) if (++count >= most) break;
     return count;
   }
 
-  /** Gives the id of the task that is to run. Again: the same. Errors: `NOT_FOUND`, `INVALID_INPUT`. */
+  /** Returns the id of the task that will run; idempotent. Errors: `NOT_FOUND`, `INVALID_INPUT`. */
   async revive(taskId: string): Promise<string> {
     const { store, clock } = this.#options;
     const summary = await store.describe(taskId);
@@ -82,7 +82,7 @@ export class DeadTurns {
     }
     const newTaskId = await revivedId(taskId);
     const retry = () => retryTask(taskId, { store, newTaskId, contextId: undefined, clock });
-    // Of several at once one creates the task, and the others find it when they look again.
+    // Of several concurrent calls one creates the task, and the others find it at their second try.
     await retry().catch((error: unknown) => {
       if (AgentLoopError.isInstance(error) && error.code === 'CONFLICT') return retry();
       throw error;
@@ -149,7 +149,7 @@ export function isTurnJob(data: unknown): data is TurnJob {
   return typeof data === 'object' && data !== null && 'taskId' in data && typeof data.taskId === 'string';
 }
 
-/** Follows from the id of the turn that failed, so that it is revived once, and what was revived is known. */
+/** Derives the new id from the id of the failed turn, so that it is revived once, and revived turns are recognized. */
 async function revivedId(taskId: string): Promise<string> {
   const id = `${taskId}:retry`;
   if (id.length <= longestId) return id;

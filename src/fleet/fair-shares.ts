@@ -1,18 +1,18 @@
 import { command } from '../stores/redis/redis-connection.ts';
 import type { QueueConnections } from './connection.ts';
 
-/** BullMQ takes no larger priority. */
+/** The largest priority that BullMQ accepts. */
 const lastPriority = 2 ** 21 - 1;
-/** Of an agent that gets no turns. */
+/** For an agent without new turns. */
 const forgottenAfterMs = 86_400_000;
 
 /**
- * The number of a tenant's next turn: one more than that of its last turn, or than the virtual time, whichever is later. The virtual time is the number
- * before that of the first job that waits; it never goes back while one waits. Tenants whose last turn is not after it are forgotten: they would get
+ * The number of a tenant's next turn: one more than that of its last turn, or than the virtual time, whichever is larger. The virtual time is one less
+ * than the number of the first waiting job; it never decreases while a job waits. Tenants whose last number is not above it are deleted: they would get
  * the same number as new ones.
  *
- * KEYS: the last number of each tenant, the virtual time, the jobs of the agent that wait with a priority. ARGV: the tenant, the largest priority, how long
- * the keys are kept, the prefix of the hashes of jobs. The scores of BullMQ are priority * 2^32 + a counter.
+ * KEYS: the last number of each tenant, the virtual time, the agent's waiting jobs with a priority. ARGV: the tenant, the largest priority, the
+ * expiry of the keys, the prefix of the hashes of jobs. BullMQ's scores are priority * 2^32 + a counter.
  */
 const nextNumber = `
 local head = redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
@@ -44,8 +44,8 @@ redis.call('SET', KEYS[2], time, 'PX', ARGV[3])
 return number`;
 
 /**
- * Gives turns of tenants their places, so that each tenant with turns that wait gets one in turn (start-time fair queueing), whatever it submitted before and
- * while others run. In the Redis of the queue: a number for each tenant that has turns which wait, and none where there is no Redis.
+ * Assigns priorities to turns of tenants, so that each tenant with waiting turns is served in rotation (start-time fair queueing), whatever it submitted
+ * before. State, in the Redis of the queue: a number per tenant with waiting turns. Without Redis there is no fair queueing.
  */
 export class FairShares {
   readonly #connections: QueueConnections;
@@ -54,7 +54,7 @@ export class FairShares {
     this.#connections = connections;
   }
 
-  /** The priority of a new turn. A turn that is submitted again takes another one. */
+  /** The priority of a new turn. A turn that is submitted again gets another one. */
   async priorityOf(agentId: string, tenant: string): Promise<number> {
     const { redis } = this.#connections;
     if (!redis) return 1;

@@ -4,25 +4,25 @@ import type { QueueConnections } from './connection.ts';
 import type { DeadTurns } from './dead-turns.ts';
 import { knownAgents, type SharedCounts, type WorkerStatus } from './shared-counts.ts';
 
-/** How many jobs of a queue there are, by what they wait for. */
+/** The number of jobs of a queue, by state. */
 export interface QueueCounts {
-  /** Jobs that a worker may take. */
+  /** Jobs that a worker can start. */
   readonly waiting: number;
-  /** Jobs that a worker has taken. */
+  /** Jobs that a worker runs. */
   readonly active: number;
-  /** Jobs that wait for their time: back-off, delays, tenants over their limit. */
+  /** Jobs that wait for a time: backoff, delays, tenants over their limit. */
   readonly delayed: number;
 }
 
-/** What a queue and its workers do now. */
+/** The current state of a queue and its workers. */
 export interface FleetHealth extends QueueCounts {
-  /** Of the job that waits longest, in milliseconds; 0 where none waits. Of a long queue, the longest of its first and last fifty. */
+  /** The age of the oldest waiting job, in milliseconds; 0 if none waits. In a long queue, the maximum of its first and last fifty. */
   readonly oldestWaitingMs: number;
-  /** Turns that failed or that no worker can run; 100 means 100 or more. Of those that failed, the newest 400 are looked at. */
+  /** Turns that failed or that no worker can run; 100 means 100 or more. Only the newest 400 failed turns are read. */
   readonly dead: number;
   /** The same counts, by agent. */
   readonly agents: Readonly<Record<string, QueueCounts>>;
-  /** Empty where the queue is in PostgreSQL. */
+  /** Empty if the queue is in PostgreSQL. */
   readonly workers: readonly WorkerStatus[];
 }
 
@@ -37,7 +37,7 @@ interface HealthDeps {
 const mostDead = 100;
 const atEachEnd = 50;
 
-/** What the queue and the store say now, of the agents that this process or a worker knows, and of those of open turns. */
+/** Queries the queue and the store, for the agents that this process or a worker knows, and for those of open turns. */
 export async function healthOf({ store, connections, counts, deadTurns, clock }: HealthDeps): Promise<FleetHealth> {
   const { agentIds, workers } = await knownAgents({ store, connections, counts });
   const of = async (agentId: string) => {
@@ -70,17 +70,17 @@ export async function healthOf({ store, connections, counts, deadTurns, clock }:
   };
 }
 
-/** What a worker counts since it was made. */
+/** Counters of a worker since its creation. */
 export interface WorkerCounters {
   running: number;
-  /** By how their runs here ended. */
+  /** By outcome of their runs here. */
   readonly outcomes: Map<string, number>;
   /** Turns that the sweep found without a job. */
   woken: number;
   locksLost: number;
 }
 
-/** As Prometheus reads it. */
+/** In the text format of Prometheus. */
 export function prometheusText(health: FleetHealth, counters: WorkerCounters): string {
   const agents = Object.entries(health.agents);
   const perAgent = (name: keyof QueueCounts) =>
@@ -123,16 +123,16 @@ function escaped(label: string): string {
   return label.replace(/[\\"\n]/g, (character) => (character === '\n' ? '\\n' : `\\${character}`));
 }
 
-/** What a health endpoint asks. */
+/** The interface that a health endpoint calls. */
 export interface Probed {
-  /** Whether it takes turns: its queue and its store answer, and it does not drain. */
+  /** Whether it accepts turns: its queue and its store respond, and it does not drain. */
   ready(): Promise<boolean>;
-  /** Figures in the text format of Prometheus. */
+  /** Metrics in the text format of Prometheus. */
   metrics(): Promise<string>;
 }
 
 /**
- * Answers `/healthz` (200 while the process responds), `/readyz` and `/metrics` (Prometheus), for `createServer` of `node:http`. Needs no
+ * Serves `/healthz` (200 while the process responds), `/readyz` and `/metrics` (Prometheus), for `createServer` of `node:http`. Requires no
  * credentials: bind it to an address that only your platform reaches.
  */
 export function healthHandler(worker: Probed): (request: IncomingMessage, response: ServerResponse) => void {

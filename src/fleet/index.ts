@@ -1,4 +1,4 @@
-// Turns on many machines: a queue that carries task ids, workers that run the turns, and what operators see of both.
+// Turns on many machines: a queue of task ids, workers that run the turns, and health and dead letters for operators.
 export type { QueueConnection } from './connection.ts';
 export type { DeadTurn, DeadTurnsQuery } from './dead-turns.ts';
 export { type FleetHealth, healthHandler, type Probed, type QueueCounts } from './health.ts';

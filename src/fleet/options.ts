@@ -10,33 +10,33 @@ import {
 import { anObject, checkNames, checkOption, checkOptions, checkStore, integerFrom } from '../core/options/index.ts';
 import type { QueueConnection } from './connection.ts';
 
-/** What the turns of one agent may do, over all workers. */
+/** Limits on the turns of one agent, over all workers. */
 export interface TurnLimits {
-  /** Turns that run at the same time. Default: any number. */
+  /** The maximum number of concurrent turns. Default: no limit. */
   readonly concurrency?: number | undefined;
-  /** Turns that begin or continue in each window of `perMs` milliseconds. It counts turns, not model calls. Default: any number. */
+  /** The maximum number of turns that start or continue in each window of `perMs` milliseconds. Counts turns, not model calls. Default: no limit. */
   readonly rate?: { readonly turns: number; readonly perMs: number } | undefined;
 }
 
-/** Options of `turnQueue`: where jobs and journals are, and the limits of the queue. */
+/** Options of `turnQueue`: the servers of jobs and journals, and the limits of the queue. */
 export interface TurnQueueOptions {
-  /** The Redis of the jobs; `{ postgres: url }` keeps them in PostgreSQL, which is an experiment: without `maxOutstanding` across processes, tenants, and workers in `health`. */
+  /** The Redis of the jobs; `{ postgres: url }` keeps them in PostgreSQL, experimentally: without `maxOutstanding` across processes, tenants, and workers in `health`. */
   readonly connection: QueueConnection;
-  /** The journals, the same for all producers and workers. */
+  /** The store of the journals, the same for all producers and workers. */
   readonly store: TaskStateStore;
-  /** Default `millrace`. Queues of other names know nothing of each other. */
+  /** Default `millrace`. Queues with different names are independent. */
   readonly name?: string | undefined;
-  /** Jobs of one agent that may wait, run or be delayed; `start` rejects with `FULL` beyond. Default: any number. */
+  /** The maximum number of waiting, running or delayed jobs per agent; beyond it `start` rejects with `FULL`. Default: no limit. */
   readonly maxOutstanding?: number | undefined;
-  /** For the turns of each agent, over all workers. Workers write them into the queue when they start, and with each sweep. Default: none. */
+  /** The limits of each agent, over all workers. Workers write them to the queue when they start, and with each sweep. Default: none. */
   readonly limits?: TurnLimits | undefined;
-  /** Where turns of contexts that the caller names get their places. The same as that of the agents. Default: `messages` of the store. */
+  /** Orders the turns of a context that the caller names. The same store as that of the agents. Default: `messages` of the store. */
   readonly messageStore?: MessageStore | undefined;
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
-/** Errors: `INVALID_CONFIG`, naming the option and the cure. */
+/** Errors: `INVALID_CONFIG`, naming the option and the fix. */
 export function checkQueueOptions(options: TurnQueueOptions): void {
   checkOption('the options of turnQueue', options, { ...anObject, cure: 'write turnQueue({ connection, store })' });
   const known = ['connection', 'store', 'name', 'maxOutstanding', 'limits', 'messageStore', 'clock'];
@@ -54,14 +54,14 @@ export function checkQueueOptions(options: TurnQueueOptions): void {
   checkOptions(limits?.rate ?? {}, { turns: integerFrom(1), perMs: integerFrom(1) }, 'limits.rate');
 }
 
-/** When: every so many milliseconds, or by a cron pattern in a time zone. */
+/** Every `every` milliseconds, or by a cron pattern in a time zone. */
 export type SchedulePlan =
   | { readonly every: number; readonly pattern?: undefined; readonly tz?: undefined }
   | { readonly pattern: string; readonly tz?: string | undefined; readonly every?: undefined };
 
 const longestDelayMs = 10 * 365 * 86_400_000;
 const cronPattern = /^(@\w+|\S+( +\S+){4,5})$/;
-/** A colon and the time in milliseconds follow it in the ids of its turns, which have at most 128 characters. */
+/** The ids of its turns append a colon and the time in milliseconds, and have at most 128 characters. */
 const scheduleId = /^[\w.:-]{1,114}$/;
 
 /** Errors: `INVALID_INPUT`. */
@@ -70,7 +70,7 @@ export function checkDelay(delayMs: number): void {
   throw invalidInput(`delayMs must be an integer from 0 to ${longestDelayMs} (ten years), not ${shownValue(delayMs)}`);
 }
 
-/** What BullMQ would find only when the schedule runs, or report as a queue that fails. Errors: `INVALID_INPUT`. */
+/** Checks what BullMQ would find only when the schedule runs, or report as a failing queue. Errors: `INVALID_INPUT`. */
 export function checkSchedule(id: string, { every, pattern, tz }: SchedulePlan): void {
   if (typeof id !== 'string' || !scheduleId.test(id))
     throw invalidInput(
@@ -94,7 +94,7 @@ function isTimeZone(tz: string): boolean {
   }
 }
 
-/** The options of a worker that are milliseconds, with every default filled in. */
+/** The options of a worker in milliseconds, with all defaults. */
 export interface WorkerTimes {
   readonly lockMs: number;
   readonly leaseMs: number;
@@ -119,7 +119,7 @@ interface CheckedWorker extends Partial<Record<keyof WorkerTimes, number | undef
   readonly clock?: Clock | undefined;
 }
 
-/** Errors: `INVALID_CONFIG`. A job whose worker died comes to another one after the lease of its turn has ended. */
+/** Errors: `INVALID_CONFIG`. The job of a crashed worker must reach another one after the lease of its turn has expired. */
 export function checkWorkerOptions(options: CheckedWorker): WorkerTimes {
   const { agents } = options;
   const agentsAreThere = Array.isArray(agents) && agents.length > 0 && agents.every((each) => each instanceof Agent);

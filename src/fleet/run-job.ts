@@ -11,22 +11,22 @@ import { isTurnJob } from './dead-turns.ts';
 import type { WorkerTimes } from './options.ts';
 import { type FleetQueue, scheduleJob, type TurnTemplate } from './turn-queue.ts';
 
-/** What a worker knows of a turn before it runs it. */
+/** The data of a turn that a worker has before it runs it. */
 export interface QueuedTurn {
   readonly taskId: string;
   readonly contextId: string;
   readonly agentId: string;
-  /** Whose turn it is, where the producer said so. */
+  /** The tenant, if the producer set one. */
   readonly tenant: string | undefined;
   readonly metadata: Readonly<Record<string, unknown>>;
 }
 
-/** What a turn is given that no journal keeps. */
+/** The values of a turn that are never journaled. */
 export type TurnGifts = Pick<AgentResumeOptions, 'authContext' | 'context' | 'dependencies'>;
 
 export interface JobRunnerOptions {
   readonly queue: FleetQueue;
-  /** With the lease, the store and the grace of the worker. */
+  /** With the lease, the store and the `abortGraceMs` of the worker. */
   readonly agent: Agent;
   readonly times: WorkerTimes;
   /** Aborted when the worker drains. */
@@ -37,22 +37,22 @@ export interface JobRunnerOptions {
   readonly onOutcome: (outcome: string) => void;
 }
 
-/** How a run ended here. */
+/** How a run ended in this process. */
 type Outcome =
   | { readonly is: 'over'; readonly state: LoopState | undefined }
-  /** The turn, or its tenant, is to be looked at again at that time. `first`: before turns that have not begun. */
+  /** Retry the job at that time: the turn, or its tenant, has to wait. `first`: ahead of turns that have not started. */
   | { readonly is: 'later'; readonly at: number; readonly first: boolean }
   | { readonly is: 'lost'; readonly error: unknown };
 
 type Later = Extract<Outcome, { is: 'later' }>;
 
-/** A back-off that is shorter is waited out in place. */
+/** A shorter backoff is waited for within the job. */
 const stayMs = 2_000;
 const tenantPauseMs = 1_000;
-/** Timers of two processes differ by so much. */
+/** The tolerance for timers of two processes. */
 const tickMs = 20;
 
-/** Runs the jobs of one agent: asks the journal what is left to do, and tells BullMQ what becomes of the job. */
+/** Runs the jobs of one agent: reads from the journal what is left to do, and settles the job in BullMQ. */
 export class JobRunner {
   readonly #options: JobRunnerOptions;
 
@@ -60,7 +60,7 @@ export class JobRunner {
     this.#options = options;
   }
 
-  /** Resolves where the job is done; errors as BullMQ wants them. */
+  /** Resolves when the job is done; errors as BullMQ requires. */
   async run(job: Job, token: string | undefined): Promise<void> {
     if (this.#options.draining.aborted) return this.#giveBack(job, token);
     if (job.name === scheduleJob) return this.#startScheduled(job);
@@ -68,7 +68,7 @@ export class JobRunner {
     const { taskId } = job.data;
     let outcome = await this.#resume(taskId);
     if (outcome.is === 'lost' && codeOf(outcome.error) === 'BUSY') {
-      // In place, not at the end of the queue: the lease of a dead worker ends soon, and its turns have waited longest.
+      // Waits here, not at the end of the queue: the lease of a crashed worker expires soon, and its turns have waited longest.
       await this.#pause(Math.min(retryAfterOf(outcome.error), this.#options.times.leaseMs) + tickMs);
       if (this.#options.draining.aborted) return this.#giveBack(job, token);
       outcome = await this.#resume(taskId);
@@ -87,9 +87,11 @@ export class JobRunner {
       case 'TERMINAL':
       case 'NOT_FOUND':
         return this.#isOver(taskId, undefined);
-      // Another owner has it; the turn of its context that is before it wakes it; its parent turn runs it.
+      // Another owner runs the turn.
       case 'FENCED':
+      // The turn ahead of it in its context wakes it.
       case 'AGENT_BUSY':
+      // Its parent turn runs it.
       case 'CONFLICT':
         return;
       case 'BUSY':
@@ -130,7 +132,7 @@ export class JobRunner {
         error: () => {},
       });
       try {
-        // What a failed turn failed with is in its journal.
+        // The error of a failed turn is in its journal.
         turn.result().catch(() => {});
         await turn.settled;
       } finally {
@@ -148,7 +150,7 @@ export class JobRunner {
     }
   }
 
-  /** What the caller of the turn, and the application, bring. Asked only where somebody wants it. */
+  /** The caller's trace context and the application's values; reads the task only if they are used. */
   async #given(taskId: string): Promise<TurnGifts & Pick<AgentResumeOptions, 'parentContext'>> {
     const { queue, agent, turnOptions } = this.#options;
     if (!turnOptions && !registeredTracer()) return {};
@@ -164,7 +166,7 @@ export class JobRunner {
     return { ...gifts, parentContext };
   }
 
-  /** Errors: `UNAVAILABLE`, as what the application asks may be away; its message is for the log only, as the queue keeps that of a job. */
+  /** Errors: `UNAVAILABLE`, since the application's services may be down; its message goes to the log only, because the queue stores a job's error. */
   async #gifts(turn: QueuedTurn): Promise<TurnGifts | undefined> {
     const { turnOptions, logger } = this.#options;
     try {
@@ -180,7 +182,7 @@ export class JobRunner {
     }
   }
 
-  /** The turn has ended, or waits: reads once what has become of it since, such as an answer that came while it suspended. */
+  /** The turn has ended, or waits: checks once for later changes, such as an answer that arrived during the suspension. */
   async #isOver(taskId: string, state: LoopState | undefined): Promise<void> {
     const { queue, agent } = this.#options;
     if (state?.outcome) this.#tell(taskId, state.outcome.state);
@@ -199,16 +201,16 @@ export class JobRunner {
     throw new queue.connections.bullmq.DelayedError();
   }
 
-  /** The worker drains: another one takes the job at once. */
+  /** The worker drains: returns the job to the queue, where another worker takes it at once. */
   async #giveBack(job: Job, token: string | undefined): Promise<never> {
     if (isTurnJob(job.data)) this.#tell(job.data.taskId, 'given back');
-    // BullMQ 6.7 tells no idle worker of a job with a priority that comes back.
+    // BullMQ 6.7 does not notify idle workers of a returned job with a priority.
     await putFirst(job);
     await job.moveToWait(token);
     throw new this.#options.queue.connections.bullmq.WaitingError();
   }
 
-  /** How a run ended here. */
+  /** Reports how a run ended here. */
   #tell(taskId: string, outcome: string): void {
     const { onOutcome, logger, agent } = this.#options;
     onOutcome(outcome);
@@ -219,7 +221,7 @@ export class JobRunner {
     return new this.#options.queue.connections.bullmq.UnrecoverableError(message);
   }
 
-  /** The turn's id follows from the schedule and its time: a job that runs twice starts one turn. */
+  /** Derives the turn's id from the schedule and its time: a job that runs twice starts one turn. */
   async #startScheduled(job: Job): Promise<void> {
     const { messages, ...options } = templateOf(job);
     const taskId = String(job.id)
@@ -242,7 +244,7 @@ export class JobRunner {
   }
 }
 
-/** Lets a turn begin once it is due, its tenant has room, and no other turn of its context is before it. Nothing is recorded of one that it refuses. */
+/** Admits a turn once it is due, its tenant has capacity, and no other turn of its context is ahead. Nothing is recorded for a refused turn. */
 class Gate {
   readonly #options: JobRunnerOptions;
   #entered: { readonly tenant: string; readonly taskId: string; readonly stop: () => void } | undefined;
@@ -292,17 +294,17 @@ class Gate {
     if (!this.#entered) return;
     const { tenant, taskId, stop } = this.#entered;
     stop();
-    // Where the queue is away, the entry ends by itself.
+    // If the queue is unavailable, the entry expires.
     await this.#options.queue.counts.leave(tenant, taskId).catch(() => {});
   }
 }
 
-/** Before turns that have not begun. */
+/** Moves the job ahead of turns that have not started. */
 async function putFirst(job: Job): Promise<void> {
   if ((job.opts.priority ?? 0) > 0) await job.changePriority({ priority: 0 });
 }
 
-/** What the queue keeps of an error. Of those of others it is no more than that there was one: they may name what they were given. */
+/** The error text for the queue. For foreign errors only that there was one: their messages may contain input. */
 function reasonOf(error: unknown): string {
   return AgentLoopError.isInstance(error) && error.code !== 'INTERNAL'
     ? `${error.code}: ${error.message}`

@@ -2,29 +2,29 @@ import type { TaskStateStore } from '../core/contracts/index.ts';
 import { command } from '../stores/redis/redis-connection.ts';
 import type { QueueConnections } from './connection.ts';
 
-/** A worker as the others see it. */
+/** The status that a worker publishes. */
 export interface WorkerStatus {
   readonly id: string;
-  /** The version that the worker says it runs. */
+  /** The version that the worker reports. */
   readonly version: string;
   /** The ids of its agents. */
   readonly agents: readonly string[];
-  /** Turns that it runs. */
+  /** The number of its running turns. */
   readonly running: number;
-  /** Whether it takes no more turns. */
+  /** Whether it accepts no more turns. */
   readonly draining: boolean;
-  /** When it said so, in milliseconds since 1970. */
+  /** When it reported this, in milliseconds since 1970. */
   readonly at: number;
 }
 
-/** How long a producer may take between its place and its job. */
+/** How long a producer may take from its reservation to its job. */
 const placeMs = 10_000;
-/** A worker that says nothing for that long is gone. */
+/** A worker without a report for that long is gone. */
 const silentMs = 30_000;
 
 /**
- * KEYS: the places of producers, then the lists and sorted sets of jobs that are not over, of one agent. ARGV: now, the most, the task, until
- * when the place is kept. 1: there is room, and the task has its place.
+ * KEYS: the producers' reservations, then the lists and sorted sets of open jobs, of one agent. ARGV: now, the maximum, the task, the
+ * expiry of the reservation. Returns 1 if the reservation was made.
  */
 const takePlace = `
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1])
@@ -38,7 +38,7 @@ if count >= tonumber(ARGV[2]) and not redis.call('ZSCORE', KEYS[1], ARGV[3]) the
 redis.call('ZADD', KEYS[1], ARGV[4], ARGV[3])
 return 1`;
 
-/** KEYS: the running turns of a tenant. ARGV: now, the most, the task, until when it counts as running. 1: it may run. */
+/** KEYS: the running turns of a tenant. ARGV: now, the maximum, the task, the expiry of its entry. Returns 1 if it may run. */
 const enter = `
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1])
 if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) and not redis.call('ZSCORE', KEYS[1], ARGV[3]) then return 0 end
@@ -46,8 +46,8 @@ redis.call('ZADD', KEYS[1], ARGV[4], ARGV[3])
 return 1`;
 
 /**
- * What the processes of a fleet count together, in the Redis of the queue: places below `maxOutstanding`, running turns of tenants, who sweeps, which
- * workers there are. All of it may be lost, and comes back by itself. Without Redis there is none of it.
+ * Shared counters of a fleet's processes, in the Redis of the queue: reservations below `maxOutstanding`, running turns of tenants, the current
+ * sweeper, the workers. All of it may be lost, and is rebuilt. Without Redis it does not exist.
  */
 export class SharedCounts {
   readonly #connections: QueueConnections;
@@ -62,7 +62,7 @@ export class SharedCounts {
     return this.#connections.redis !== undefined;
   }
 
-  /** Takes a place for a task among the outstanding ones of its agent, until its job has it. False: there is none. */
+  /** Reserves a place for a task among the outstanding ones of its agent, until its job exists. Returns false if there is none. */
   async takePlace(agentId: string, taskId: string, most: number): Promise<boolean> {
     const queue = this.#connections.queueOf(agentId);
     const states = ['wait', 'active', 'prioritized', 'delayed', 'paused'];
@@ -76,13 +76,13 @@ export class SharedCounts {
     if (this.isThere) await this.#send('ZREM', this.#places(agentId), taskId);
   }
 
-  /** Whether one more turn of a tenant may run; it counts until then, unless it is renewed. A turn that counts already may. */
+  /** Whether one more turn of a tenant may run; its entry expires after `forMs` unless it is renewed. A turn with an entry may run. */
   async enter(tenant: string, taskId: string, { most, forMs }: { readonly most: number; readonly forMs: number }) {
     const now = this.#now();
     return (await this.#evaluate(enter, [this.#running(tenant)], [now, most, taskId, now + forMs])) === 1;
   }
 
-  /** Keeps a running turn counted. */
+  /** Renews the entry of a running turn. */
   async stay(tenant: string, taskId: string, forMs: number): Promise<void> {
     await this.#send('ZADD', this.#running(tenant), 'XX', this.#now() + forMs, taskId);
   }
@@ -91,7 +91,7 @@ export class SharedCounts {
     await this.#send('ZREM', this.#running(tenant), taskId);
   }
 
-  /** Whether this process sweeps for an agent now; the others do not for that long. */
+  /** Whether this process sweeps for an agent now; the others do not for `forMs`. */
   async sweeps(agentId: string, forMs: number): Promise<boolean> {
     if (!this.isThere) return true;
     return (
@@ -107,7 +107,7 @@ export class SharedCounts {
     if (this.isThere) await this.#send('HDEL', this.#workers, id);
   }
 
-  /** Those that have said something lately. */
+  /** The workers with a recent report. */
   async workers(): Promise<readonly WorkerStatus[]> {
     if (!this.isThere) return [];
     const found = await this.#send('HVALS', this.#workers);
@@ -153,10 +153,10 @@ interface KnownAgentsDeps {
   readonly counts: SharedCounts;
 }
 
-/** Open turns whose agents are looked at, where no worker has them. */
+/** The number of open turns to read for agents without a worker. */
 const mostOpen = 100;
 
-/** The ids of agents with a queue: those that this process or a worker knows, and those of open turns. And the workers there are. */
+/** The ids of agents with a queue: those that this process or a worker knows, and those of open turns; and the workers. */
 export async function knownAgents({ store, connections, counts }: KnownAgentsDeps): Promise<{
   readonly agentIds: ReadonlySet<string>;
   readonly workers: readonly WorkerStatus[];

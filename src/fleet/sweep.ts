@@ -11,23 +11,23 @@ export interface SweepOptions {
   readonly onWoken: () => void;
 }
 
-/** A producer that is alive has added its job by then. */
+/** A live producer has added its job by then. */
 const graceMs = 5_000;
 const firstLook = 1_000;
 /** A sweep takes at most a twentieth of the time. */
 const restFactor = 20;
-/** A turn that stays where it is, is woken more and more seldom. */
+/** The interval for an unchanged turn grows up to this factor. */
 const longestPause = 16;
 
 interface Seen {
   readonly seq: number;
-  /** When it is woken again, where it stays where it is. */
+  /** When to wake it again if it has not changed. */
   readonly at: number;
   readonly pauseMs: number;
 }
 
 /**
- * Finds turns in the store that anybody may run and that may have no job: the producer died, or the queue was lost. One process of the fleet
+ * Finds runnable turns in the store that may have no job: the producer crashed, or the queue was lost. One process of the fleet
  * sweeps at a time. Waking a turn that has its job changes nothing.
  */
 export class Sweep {
@@ -42,7 +42,7 @@ export class Sweep {
     this.#options = options;
   }
 
-  /** Begins at once, and comes again until it is stopped. */
+  /** Starts at once, and repeats until it is stopped. */
   start(): void {
     const { queue, everyMs, logger } = this.#options;
     const began = performance.now();
@@ -105,7 +105,7 @@ export class Sweep {
     this.#options.onWoken();
   }
 
-  /** Nobody continues a child turn whose parent turn is over. */
+  /** Cancels a child turn whose parent turn has ended, since nothing resumes it. */
   async #cancelOrphan({ taskId }: TaskSummary, parentTaskId: string): Promise<void> {
     const { queue, logger } = this.#options;
     const { store, clock } = queue;
@@ -118,7 +118,7 @@ export class Sweep {
     }
   }
 
-  /** The oldest first. A store that does not know parts of the query gives more. */
+  /** The oldest first. A store that does not support parts of the query returns more. */
   async #runnable(agentId: string, now: number): Promise<readonly TaskSummary[]> {
     for (let limit = firstLook; ; limit *= 4) {
       const found = await this.#options.queue.store.list({ runnable: true, agentId, dueBy: now, limit });

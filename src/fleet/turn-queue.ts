@@ -21,21 +21,21 @@ import { type FleetHealth, healthOf } from './health.ts';
 import { checkDelay, checkQueueOptions, checkSchedule, type SchedulePlan, type TurnQueueOptions } from './options.ts';
 import { SharedCounts } from './shared-counts.ts';
 
-/** Options of `queue.start`: the agent, the ids of the turn, and when it begins. */
+/** Options of `queue.start`: the agent, the ids of the turn, and its start time. */
 export interface StartTurnOptions extends SubmitOptions {
   /** The agent whose workers run the turn. */
   readonly agentId: string;
-  /** The turn begins so much later. Milliseconds; default 0. */
+  /** Delays the start of the turn. Milliseconds; default 0. */
   readonly delayMs?: number | undefined;
 }
 
-/** The ids of a turn that is in the queue. */
+/** The ids of an enqueued turn. */
 export interface StartedTurn {
   readonly taskId: string;
   readonly contextId: string;
 }
 
-/** What a schedule starts each time. The template is kept in the queue, as no journal has it. */
+/** The turn that a schedule starts each time. Stored in the queue, since no journal has it. */
 export interface TurnTemplate
   extends Pick<
     StartTurnOptions,
@@ -45,69 +45,69 @@ export interface TurnTemplate
 }
 
 /**
- * Turns that wait for workers. BullMQ carries task ids; the journals say what a turn is, how far it is, and who may act. Losing every job costs
- * time only: workers find what is runnable in the store.
+ * A job queue of turns. BullMQ stores task ids; the journals store the turns, their progress and their owners. Losing every job costs
+ * time only: workers find runnable turns in the store.
  *
- * Errors of its methods: `UNAVAILABLE` where the store or the queue does not answer, besides those that are named.
+ * Errors of its methods: `UNAVAILABLE` if the store or the queue does not respond, besides those that are named.
  */
 export interface TurnQueue {
   /**
-   * Creates the turn, then its job. Idempotent with a `taskId`, on both sides; where it breaks off in between, the turn begins with the next
-   * sweep of a worker. With a `contextId` the turn waits for those of the context that were started before it. Errors: `INVALID_INPUT`;
-   * `CONFLICT` where the task is another turn; `FULL` above `maxOutstanding`.
+   * Creates the turn, then its job. Idempotent with a `taskId`, on both sides; if it fails in between, the next sweep of a worker starts
+   * the turn. With a `contextId` the turn waits for earlier turns of the context. Errors: `INVALID_INPUT`;
+   * `CONFLICT` if the task is another turn; `FULL` above `maxOutstanding`.
    */
   start(messages: readonly Message[], options: StartTurnOptions): Promise<StartedTurn>;
-  /** Has a worker look at a turn, at once where it is delayed. Any number of times: it does nothing to a turn that has nothing to do. Errors: `NOT_FOUND`. */
+  /** Enqueues the job of a turn, without its delay. Idempotent; no effect on a turn that has nothing to do. Errors: `NOT_FOUND`. */
   wake(taskId: string): Promise<void>;
   /** Records the answers, then wakes the turn. Errors as `AgentLoop.answer`. */
   answer(taskId: string, answers: Answers): Promise<void>;
-  /** Cancels the turn, wherever it is, and lets the next of its context begin. Errors as `AgentLoop.cancel`. */
+  /** Cancels the turn in any process, and starts the next turn of its context. Errors as `AgentLoop.cancel`. */
   cancel(taskId: string, reason?: string): Promise<void>;
   /**
-   * Starts a turn again and again, each under the id `<id>:<time>`, until `unschedule`. The same id replaces its plan. The plan is in the queue:
-   * call it at each deployment, as a queue that is lost has no plans.
+   * Starts a turn periodically, each under the id `<id>:<time>`, until `unschedule`. The same id replaces its plan. The plan is in the queue:
+   * call it at each deployment, because a queue that is lost has no plans.
    */
   schedule(id: string, plan: SchedulePlan, turn: TurnTemplate): Promise<void>;
-  /** Ends a schedule; turns that it started are not touched. A schedule that is not there is no error. */
+  /** Ends a schedule; turns that it started are not affected. No error if it does not exist. */
   unschedule(id: string, agentId: string): Promise<void>;
-  /** Figures of the queue and its workers, counted now. */
+  /** The current state of the queue and its workers. */
   health(): Promise<FleetHealth>;
   /** Turns that failed, and turns that no worker could run, the newest first. */
   dead(query?: DeadTurnsQuery): Promise<readonly DeadTurn[]>;
   /**
-   * Has a dead turn tried again: a failed one as a new task that continues it (`AgentLoop.retry`), any other under its own id. Gives the id of the
-   * task that runs. Errors: `NOT_FOUND`, `INVALID_INPUT` for one that has completed.
+   * Retries a dead turn: a failed one as a new task that continues it (`AgentLoop.retry`), any other under its own id. Returns the id of the
+   * task that runs. Errors: `NOT_FOUND`, `INVALID_INPUT` for a completed turn.
    */
   revive(taskId: string): Promise<{ readonly taskId: string }>;
-  /** Ends its connections. Jobs and turns stay. */
+  /** Closes its connections. Jobs and turns stay. */
   close(): Promise<void>;
 }
 
-/** Makes a queue. Connects when it is first used. Errors: `INVALID_CONFIG`, naming the option and the cure; `MISSING_PACKAGE` without `bullmq`. */
+/** Creates a queue. Connects on first use. Errors: `INVALID_CONFIG`, naming the option and the fix; `MISSING_PACKAGE` without `bullmq`. */
 export function turnQueue(options: TurnQueueOptions): TurnQueue {
   return new FleetQueue(options);
 }
 
 export interface JobOptions {
-  /** 0 comes before all others. */
+  /** 0 is ahead of all others. */
   readonly priority: number;
   readonly delayMs?: number | undefined;
-  /** Takes the place of a job of the turn that is delayed. Default false. */
+  /** Replaces a delayed job of the turn. Default false. */
   readonly atOnce?: boolean | undefined;
 }
 
 const attempts = 10;
 const keptFailures = 10_000;
 
-/** The same in all copies of the package. */
+/** Shared by all copies of the package. */
 const mark = Symbol.for('millrace.FleetQueue');
 
-/** Whether another copy of the package made it, where it is not of this one. */
+/** Whether a queue was created by another copy of the package. */
 export function isOfAnotherCopy(queue: unknown): boolean {
   return typeof queue === 'object' && queue !== null && mark in queue;
 }
 
-/** What workers use of a queue besides. */
+/** The queue with the parts that only workers use. */
 export class FleetQueue implements TurnQueue {
   readonly [mark] = true;
   readonly options: TurnQueueOptions;
@@ -138,7 +138,7 @@ export class FleetQueue implements TurnQueue {
     const { maxOutstanding } = this.options;
     if (maxOutstanding === undefined) return this.startPlaced(messages, { ...options, taskId });
     const isPlaced = await this.counts.takePlace(agentId, taskId, maxOutstanding);
-    // One that is there already is outstanding, or has ended.
+    // An existing turn is outstanding already, or has ended.
     const isThere = async () => options.taskId !== undefined && !!(await this.store.describe(taskId));
     if (!isPlaced && !(await isThere())) throw full(agentId, maxOutstanding);
     try {
@@ -148,7 +148,7 @@ export class FleetQueue implements TurnQueue {
     }
   }
 
-  /** Starts a turn that has its place among the outstanding ones: the job of a schedule counts there before its turn does. */
+  /** Starts a turn with a reservation: the job of a schedule counts as outstanding before its turn does. */
   async startPlaced(
     messages: readonly Message[],
     options: StartTurnOptions & { readonly taskId: string },
@@ -182,7 +182,7 @@ export class FleetQueue implements TurnQueue {
     const summary = await this.store.describe(taskId);
     if (!summary) return;
     await this.wakeNext(summary.contextId, this.#places);
-    // A worker ends its job, also where that is delayed.
+    // A worker ends its job, even a delayed one.
     await this.enqueue(summary, true);
   }
 
@@ -218,12 +218,12 @@ export class FleetQueue implements TurnQueue {
     return this.connections.close();
   }
 
-  /** A job for a turn that is there. One that has begun comes before those that have not. */
+  /** Enqueues the job of an existing turn. A started turn is ahead of those that have not started. */
   enqueue({ agentId, taskId, state, seq }: TaskSummary, atOnce: boolean): Promise<void> {
     return this.add(agentId, taskId, { priority: state === 'submitted' && seq === 1 ? 1 : 0, atOnce });
   }
 
-  /** Adds the job of a turn; where it has one that waits, there is one still, and where that runs, another after it. */
+  /** Enqueues the job; no-op if one waits; queues a follow-up if one is active. */
   async add(agentId: string, taskId: string, { priority, delayMs = 0, atOnce = false }: JobOptions): Promise<void> {
     const queue = this.connections.queueOf(agentId);
     const data: TurnJob = { taskId };
@@ -238,7 +238,7 @@ export class FleetQueue implements TurnQueue {
     );
   }
 
-  /** Wakes the turn of a context that is next, where it waits for nothing else. */
+  /** Wakes the next turn of a context, unless it is suspended. */
   async wakeNext(contextId: string, messageStore: MessageStore | undefined): Promise<void> {
     if (!messageStore) return;
     const next = await settleTurnsAhead({ messageStore, journal: this.store }, contextId, '');
@@ -247,7 +247,7 @@ export class FleetQueue implements TurnQueue {
     if (summary && !isSuspended(summary.state)) await this.enqueue(summary, true);
   }
 
-  /** Writes the limits into the queue, which forgets them when it is lost. */
+  /** Writes the limits to the queue, which loses them with its data. */
   async applyLimits(agentId: string): Promise<void> {
     const { limits } = this.options;
     const queue = this.connections.queueOf(agentId);
@@ -287,7 +287,7 @@ export const turnJob = 'turn';
 /** The name of jobs that start one. */
 export const scheduleJob = 'schedule';
 
-/** Turns that are only submitted call none. */
+/** A producer only submits turns and calls no model. */
 const noModel: LLMProvider = {
   call: () => Promise.reject(new AgentLoopError('INTERNAL', 'A producer runs no turn.')),
 };

@@ -10,32 +10,32 @@ import { JobRunner, type QueuedTurn, type TurnGifts } from './run-job.ts';
 import { Sweep } from './sweep.ts';
 import { FleetQueue, isOfAnotherCopy, type TurnQueue } from './turn-queue.ts';
 
-/** Options of `worker`: its queue, its agents, and how many turns run at the same time. */
+/** Options of `worker`: its queue, its agents, and its limits. */
 export interface WorkerOptions {
-  /** Made by `turnQueue`. Its store keeps the turns of the agents. */
+  /** Created by `turnQueue`. Its store contains the turns of the agents. */
   readonly queue: TurnQueue;
-  /** Each with an id of its own, the same in all processes. A worker takes turns of these only. */
+  /** Each with its own id, the same in all processes. A worker runs turns of these only. */
   readonly agents: readonly Agent[];
-  /** Turns of each agent that run here at the same time. Default 50. */
+  /** The maximum number of concurrent turns per agent in this worker. Default 50. */
   readonly concurrency?: number | undefined;
   /**
-   * How many turns of a tenant may run at the same time, over all workers, which have to answer the same. A turn over the limit looks again after a
-   * second. `undefined` is no limit; where it gives no integer ≥ 0, the turn is not run, and listed by `dead`. Needs a queue on Redis. Default: any number.
+   * The maximum number of concurrent turns of a tenant, over all workers, which must return the same. A turn over the limit retries after a
+   * second. `undefined`: no limit; if it does not return an integer ≥ 0, the turn is not run, and listed by `dead`. Needs a queue on Redis. Default: no limit.
    */
   readonly tenantConcurrency?: ((tenant: string) => number | undefined) | undefined;
-  /** What a turn is given that no journal keeps: who it acts for, values of the application. Asked at each run. Default: nothing. */
+  /** Values of a turn that are never journaled: its identity, values of the application. Called for each run. Default: none. */
   readonly turnOptions?: ((turn: QueuedTurn) => TurnGifts | Promise<TurnGifts>) | undefined;
-  /** How long a job is this worker's without a renewal; longer than `leaseMs + stalledCheckMs`. Milliseconds; default 30,000. */
+  /** How long a job stays locked by this worker without a renewal; longer than `leaseMs + stalledCheckMs`. Milliseconds; default 30,000. */
   readonly lockMs?: number | undefined;
   /** How long the lease of a turn lasts without a renewal. Milliseconds; default 10,000. */
   readonly leaseMs?: number | undefined;
-  /** How often a worker looks for jobs whose worker died. Milliseconds; default 5,000. */
+  /** How often a worker checks for jobs of crashed workers. Milliseconds; default 5,000. */
   readonly stalledCheckMs?: number | undefined;
-  /** What `drain` may take. Tools that run get two fifths of it. Milliseconds; default 20,000. */
+  /** The time limit of `drain`. Running tools get two fifths of it. Milliseconds; default 20,000. */
   readonly drainMs?: number | undefined;
   /** How often the store is searched for turns without a job, by one worker of the fleet. Milliseconds; default 10,000. */
   readonly sweepEveryMs?: number | undefined;
-  /** Of the application, for `health`. Default: empty. */
+  /** The version of the application, for `health`. Default: empty. */
   readonly version?: string | undefined;
   /** Silent by default. */
   readonly logger?: Logger | undefined;
@@ -43,22 +43,22 @@ export interface WorkerOptions {
 
 /** Runs the turns of a queue in this process. */
 export interface TurnWorker {
-  /** Takes turns until it is drained; resolves then. Errors: `UNAVAILABLE` where the queue does not answer at the start. */
+  /** Runs turns until it is drained, then resolves. Errors: `UNAVAILABLE` if the queue does not respond at the start. */
   run(): Promise<void>;
   /**
-   * Takes no more turns and leaves those that run, as `shutdown` does; other workers continue them at once. Resolves within `drainMs`. Again: waits
-   * for the first. The queue, the store and the agents stay the caller's.
+   * Accepts no more turns and releases the running ones, as `shutdown` does; other workers resume them at once. Resolves within `drainMs`. A repeated
+   * call waits for the first. Does not close the queue, the store and the agents.
    */
   drain(): Promise<void>;
-  /** Whether it takes turns: it was started, does not drain, and its queue and store answer. Never rejects. */
+  /** Whether it accepts turns: it was started, does not drain, and its queue and store respond. Never rejects. */
   ready(): Promise<boolean>;
-  /** Of this worker and of the fleet, as Prometheus reads it. */
+  /** Metrics of this worker and of the fleet, in the text format of Prometheus. */
   metrics(): Promise<string>;
-  /** How many turns run here, now and after each change; completes when it is drained. */
+  /** The number of running turns, now and after each change; completes when the worker is drained. */
   readonly running$: Observable<number>;
 }
 
-/** Makes a worker; nothing runs before `run`. Errors: `INVALID_CONFIG`, naming the option and the cure. */
+/** Creates a worker; nothing runs before `run`. Errors: `INVALID_CONFIG`, naming the option and the fix. */
 export function worker(options: WorkerOptions): TurnWorker {
   return new FleetWorker(options);
 }
@@ -80,10 +80,10 @@ const optionNames = [
 
 const defaultConcurrency = 50;
 const tellEveryMs = 5_000;
-/** A drain that used up its time still closes what answers at once. */
+/** The time for closing connections after a drain that used up its limit. */
 const leastCloseMs = 500;
 const sayAgainMs = 60_000;
-/** The journal ends a turn that gets no further; BullMQ does not count. */
+/** The journal ends a turn without progress; BullMQ must not. */
 const maxStalledCount = 1_000;
 
 class FleetWorker implements TurnWorker {
@@ -100,7 +100,7 @@ class FleetWorker implements TurnWorker {
   #run: Promise<void> | undefined;
   #drained: Promise<void> | undefined;
   #telling: NodeJS.Timeout | undefined;
-  /** What was logged last of the queue of each agent. */
+  /** The last logged error of each agent's queue. */
   readonly #said = new Map<string, { readonly error: string; readonly at: number }>();
 
   constructor(options: WorkerOptions) {
@@ -111,7 +111,7 @@ class FleetWorker implements TurnWorker {
     if (tenantConcurrency && !queue.counts.isThere)
       throw invalidConfig('tenantConcurrency needs a queue on Redis', 'leave it out, or keep the jobs in Redis');
     this.#options = options;
-    // Each turn that runs listens.
+    // Each running turn adds a listener.
     setMaxListeners(0, this.#draining.signal);
     this.#queue = queue;
     this.#agents = agents.map((agent) => workingAgent(agent, queue, this.#times));
@@ -164,7 +164,7 @@ class FleetWorker implements TurnWorker {
     this.#sweep.start();
     this.#tell();
     this.#telling = setInterval(() => this.#tell(), tellEveryMs);
-    // BullMQ's loop does not end while its server is away.
+    // BullMQ's loop does not end while its server is down.
     const drained = lastValueFrom(this.#running);
     await Promise.race([Promise.all(this.#workers.map((each) => each.run())), drained]);
     await this.#drained;
@@ -221,12 +221,12 @@ class FleetWorker implements TurnWorker {
     this.#draining.abort();
     clearInterval(this.#telling);
     this.#tell();
-    // Not awaited: it waits for the turns. It ends the connection that waits for jobs, which would take the signal of those given back.
+    // Not awaited: it waits for the turns. It closes the blocking connection, which would otherwise receive the wake-up for returned jobs.
     for (const each of this.#workers) each.pause().catch(() => {});
     const until = this.#queue.clock.now() + this.#times.drainMs;
     const idle = await this.#idleWithin(this.#times.drainMs);
     const { connections, counts } = this.#queue;
-    // A worker that is closed gently waits for its server, also for one that is away.
+    // A graceful close waits for the server, even if it is down.
     const gently = idle && (await this.#within(until, connections.answers()));
     const closed = [this.#sweep.stop(), ...this.#workers.map((each) => each.close(!gently).catch(() => {}))];
     await this.#within(until, Promise.all(closed));
@@ -238,7 +238,7 @@ class FleetWorker implements TurnWorker {
     this.#running.complete();
   }
 
-  /** What comes by then, or in a moment; else nothing, and it ends with the queue's connections. */
+  /** Resolves with the result of `work` by `until`, or within a short minimum; else with `undefined`, and `work` ends with the queue's connections. */
   async #within<T>(until: number, work: Promise<T>): Promise<T | undefined> {
     const { clock } = this.#queue;
     let cancel = () => {};
@@ -248,7 +248,7 @@ class FleetWorker implements TurnWorker {
     return Promise.race([work, late]).finally(() => cancel());
   }
 
-  /** A server that is away says the same twice a second; it is logged once a minute. */
+  /** A server that is down reports the same error twice a second; it is logged once a minute. */
   #queueFailed(agentId: string, error: string): void {
     const now = this.#queue.clock.now();
     const said = this.#said.get(agentId);
@@ -257,7 +257,7 @@ class FleetWorker implements TurnWorker {
     this.#options.logger?.warn('queue failed', { agentId, error });
   }
 
-  /** False where turns still run then. */
+  /** Resolves with false if turns still run after `ms`. */
   #idleWithin(ms: number): Promise<boolean> {
     if (this.#counters.running === 0) return Promise.resolve(true);
     return new Promise((resolve) => {
@@ -288,7 +288,7 @@ class FleetWorker implements TurnWorker {
   }
 }
 
-/** A worker and its queue share what no public method gives; the copies of a package do not. */
+/** A worker uses internal parts of its queue, which copies of the package do not share. */
 function notOurs(queue: unknown): Error {
   return isOfAnotherCopy(queue)
     ? invalidConfig(
@@ -298,7 +298,7 @@ function notOurs(queue: unknown): Error {
     : invalidConfig(`queue is ${shownValue(queue)}`, 'give turnQueue({ connection, store })');
 }
 
-/** The agent with what the worker decides: where its turns are, how long they are held, and what tools get when it drains. */
+/** The agent with the worker's settings: the store and the lease of its turns, and the time that tools get when it drains. */
 function workingAgent(agent: Agent, queue: FleetQueue, { leaseMs, drainMs }: WorkerTimes): Agent {
   const { taskStateStore, abortGraceMs = 5_000 } = agent.options;
   if (taskStateStore !== undefined && taskStateStore !== queue.store)
