@@ -12,20 +12,20 @@ import { givenByCaller, type Turn } from '../core/turn/index.ts';
 
 /** Runs turns: an `Agent` or an `AgentLoop`. */
 export interface TurnStarter {
-  /** Makes a turn; nothing runs until it is subscribed. */
+  /** Creates a turn; nothing runs until it is subscribed to. */
   startTurn(messages: readonly Message[], options: StartOptions): Turn;
 }
 
-/** What every branch has. */
+/** Options of every branch. */
 export interface BranchBase {
-  /** Appended to the parent's messages: what the child turn is asked. */
+  /** The input of the child turn, appended to the parent's messages. */
   readonly messages: readonly Message[];
   /**
-   * The parent's messages that the child turn is sent: `'current'` (default), those of the parent's last model call, compacted as they were,
-   * and what was added since; or `'log'`, the whole history.
+   * Which messages of the parent the child turn receives: `'current'` (default), those of the parent's last model call, as compacted,
+   * and those added since; or `'log'`, the whole history.
    */
   readonly view?: 'current' | 'log' | undefined;
-  /** Tells the branches of one iteration apart: the child's task is `<taskId>.<iteration>.<name>`. Default `branch`. */
+  /** Distinguishes the branches of one iteration: the child's task is `<taskId>.<iteration>.<name>`. Default `branch`. */
   readonly name?: string | undefined;
 }
 
@@ -37,13 +37,13 @@ export type BranchOptions = BranchBase &
   );
 
 /**
- * Runs a child turn from within a hook, on the parent's messages so far, and resolves with its result; nothing of it enters the parent but
- * what the hook makes of that. What it used is added to the parent's usage by itself, except in `shouldPause`, `afterTurn` and `afterEnd`:
- * with what the hook changes, or, in `beforeLLMCall`, `beforeToolCall` and `approveToolCall`, before the call is made. After a crash the hook is called again and finds the child turn: it continues, or has
- * its result at once.
+ * Runs a child turn from a hook, on the parent's messages so far, and resolves with its result. The parent's history does not change
+ * unless the hook returns changes. The child's usage is added to the parent's automatically, except in `shouldPause`, `afterTurn` and `afterEnd`:
+ * with the hook's changes, or, in `beforeLLMCall`, `beforeToolCall` and `approveToolCall`, before the call is made. After a crash the hook is called
+ * again and finds the child turn, which continues, or returns its recorded result.
  *
- * The parent's cancel and the hook's time limit cancel the child turn; a parent that is lost to this process leaves it open. Its spans are
- * below the hook's. Rejects with a `TurnError` where the child turn does not complete.
+ * The parent's cancel and the hook's time limit cancel the child turn; if the parent is lost to this process, the child turn stays open. Its spans are
+ * below the hook's. Rejects with a `TurnError` if the child turn does not complete.
  */
 export function branch(context: HookContext, options: BranchOptions): Promise<TurnResult> {
   const { messages, view = 'current', name = 'branch' } = options;

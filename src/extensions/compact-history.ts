@@ -39,14 +39,14 @@ import { headAndTail } from './context/trim-tool-outputs.ts';
 import { messageTokens, requestOverhead, TurnTokens } from './context/turn-tokens.ts';
 
 /**
- * Keeps a long turn below its model's context window: once a request would take more than `threshold` of it, a model call of its own sums
- * the older messages up, and the model sees the summary in their place. It is checked behind each batch of tools, and before the first call
- * of a turn that begins with a long history; never after the last answer. The history and the journal keep every message.
+ * Keeps a long turn within its model's context window: once a request would exceed `threshold` of it, a separate model call summarizes
+ * the older messages, and the model receives the summary in their place. Checked after each batch of tools, and before the first call
+ * of a turn that starts with a long history; never after the last answer. The history and the journal keep every message.
  *
- * A request is as large as the provider reports, else as it is counted. No call is torn from its results. What the summariser says is not
- * streamed; its usage is added to the turn's; a `CompactionEvent` shows the summary. It is journaled, so a resumed turn sees
- * the same. A compaction that fails is shown as `internal:extension-error`, the turn continues, what it took is counted at the next hook,
- * and it is tried again 2, 4, 8, at most 16 iterations later. Between the turns of a context: `compactConversation` and `carryOver`.
+ * The size of a request is the provider's report, else a count. A call and its results are never separated. The summary is not
+ * streamed; its usage is added to the turn's; a `CompactionEvent` contains the summary. It is journaled, so a resumed turn uses
+ * the same. A failed compaction emits `internal:extension-error`, the turn continues, its usage is counted at the next hook,
+ * and it is retried 2, 4, 8, at most 16 iterations later. Between the turns of a context: `compactConversation` and `carryOver`.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function compactHistory(options: CompactionOptions = {}): Extension {
@@ -62,12 +62,12 @@ export function compactHistory(options: CompactionOptions = {}): Extension {
   };
 }
 
-/** Older messages were replaced by a summary in what the model sees; the history keeps them. */
+/** A summary replaced older messages in the model's requests; the history keeps them. */
 export interface CompactionEvent extends ExtensionEvent<`internal:x.${typeof compactionName}`> {
   readonly payload: {
-    /** How many messages of the history the summary stands for. */
+    /** The number of messages of the history that the summary replaces. */
     readonly replaced: number;
-    /** Of a summary of more than 40,000 characters its beginning and its end. */
+    /** A summary of more than 40,000 characters is truncated to its beginning and its end. */
     readonly summary: string;
     readonly tokensBefore: number;
     readonly tokensAfter: number;
@@ -79,22 +79,22 @@ export function isCompactionEvent(event: AgentEvent): event is CompactionEvent {
   return event.kind === `internal:x.${compactionName}`;
 }
 
-/** As many as fit into the event of an extension, whatever they are in UTF-8. */
+/** Fits into the event of an extension in any UTF-8 encoding. */
 const shownCharacters = 40_000;
 
-/** What this process knows of a turn besides its journal: how well counts fit, and when a compaction failed. */
+/** State of a turn in this process, beside its journal: the calibration of counts, and failures of compactions. */
 interface TurnMemory {
   readonly tokens: TurnTokens;
   failures: number;
-  /** What calls took of which no compaction came, as long as no record says it. */
+  /** Usage of calls of failed compactions, until a record contains it. */
   lost: Usage | undefined;
-  /** The iteration from which on it may be tried. */
+  /** The iteration from which a compaction may be retried. */
   notBefore: number;
 }
 
 interface Occasion {
   readonly inUse: ModelInUse;
-  /** Of the next request, as it would be. */
+  /** The size of the next request before the compaction. */
   readonly tokens: number;
 }
 
@@ -143,7 +143,7 @@ class Compactor {
     return compacted.then((change) => change && { ...change, ...compactedView(view, state, change.data) });
   }
 
-  /** What a hook answers, with what calls took before of which no compaction came. */
+  /** Adds the usage of failed compactions to the answer of a hook. */
   counted<C extends Counted>({ state }: HookContext, answer: Answer<C>): Answer<C | Counted> {
     const memory = this.of(state);
     return answer instanceof Promise ? answer.then((change) => withLost(memory, change)) : withLost(memory, answer);
@@ -196,15 +196,15 @@ function visibleIn({ state, data }: HookContext): VisibleHistory {
   return new VisibleHistory(state.messages, isCompaction(data) ? data : undefined);
 }
 
-/** The view with the summary in front. A view of another extension that lacks the messages after the summary is kept. */
+/** The view with the summary prepended. A view of another extension without the messages after the summary is not changed. */
 function compactedView({ messages }: IterationView, { history }: LoopState, compaction: Compaction): IterationChange {
   const at = indexAfterCompaction(messages, history, compaction);
   return at < 0 ? {} : { view: { messages: [summaryMessage(compaction), ...messages.slice(at)] } };
 }
 
 /**
- * What the next turn of a context begins with: the summary, and the messages behind what it stands for; instructions among the
- * others stay, in front. Without a compaction: the messages as they are. `messages` are all those of the context.
+ * The initial history of a context's next turn: the summary, and the messages after the summarized ones; instructions among the
+ * summarized ones stay, at the front. Without a compaction: the messages unchanged. `messages`: all messages of the context.
  */
 export function carryOver(messages: readonly Message[], compaction: Compaction | undefined): readonly Message[] {
   if (!compaction) return messages;
@@ -213,9 +213,9 @@ export function carryOver(messages: readonly Message[], compaction: Compaction |
 }
 
 /**
- * The compaction that a turn made last, in positions of its context: of one that began with what {@link carryOver} gave, or with all
- * messages of the context, and whose messages stand behind those there. `undefined`: it made none, and the one before holds.
- * From the folded journal, so also of a turn that another process ran.
+ * The last compaction of a turn, in positions of its context: for a turn that started with the result of {@link carryOver}, or with all
+ * messages of the context, and whose messages are appended to them. `undefined` if it made none: the previous one stays valid.
+ * Reads the folded journal, so it also works for a turn that another process ran.
  */
 export function compactionOfTurn({ changes, history }: LoopState): Compaction | undefined {
   const compaction = changes.data[compactionName];
@@ -227,13 +227,13 @@ export function compactionOfTurn({ changes, history }: LoopState): Compaction | 
   return { ...compaction, upTo: compaction.upTo + carried - (carriedAt + 1) };
 }
 
-/** The compaction that is kept in a context's metadata under `compaction`. */
+/** The compaction in a context's metadata, under `compaction`. */
 export function compactionOf(metadata: Readonly<Record<string, unknown>>): Compaction | undefined {
   const compaction = metadata[compactionName];
   return isCompaction(compaction) ? compaction : undefined;
 }
 
-/** The metadata of a context with a compaction to be found by {@link compactionOf}. */
+/** Adds a compaction to the metadata of a context, for {@link compactionOf}. */
 export function withCompaction(
   metadata: Readonly<Record<string, unknown>>,
   compaction: Compaction,
@@ -241,9 +241,9 @@ export function withCompaction(
   return { ...metadata, [compactionName]: { upTo: compaction.upTo, summary: compaction.summary } };
 }
 
-/** The turns of a context, and what is known of it. */
+/** The model and the state of a context. */
 export interface ContextTurns {
-  /** Its context window counts, and it makes the summarising call where the options name no other. */
+  /** Its context window counts, and it makes the summarizing call unless the options name another. */
   readonly provider: LLMProvider;
   /** Default: the provider's own. */
   readonly model?: string;
@@ -251,16 +251,16 @@ export interface ContextTurns {
   readonly compaction?: Compaction | undefined;
   /** Aborting it stops the call. */
   readonly signal?: AbortSignal;
-  /** The parent of what the summarising call traces. */
+  /** The parent of the summarizing call's spans. */
   readonly traceContext?: Context;
-  /** Told what the summarising calls took where no compaction comes of them. */
+  /** Receives the usage of summarizing calls without a compaction. */
   readonly noteUsage?: (usage: Usage) => void;
 }
 
 /**
- * Compacts a context between its turns, after the end of one, so that the next begins with a short history: all its messages are given,
- * as a turn would begin with them. Resolves with the new compaction and what it took; with nothing where the context is short enough, or too
- * little of it is old. Rejects with what the provider says; nothing is lost then, as the next turn checks at its beginning.
+ * Compacts a context between its turns, after the end of one, so that the next starts with a short history. `messages`: all messages of the
+ * context. Resolves with the new compaction and its usage; with `undefined` if the context is short enough, or too
+ * few messages are old. Rejects with the provider's error; nothing is lost then, as the next turn checks at its start.
  */
 export async function compactConversation(
   messages: readonly Message[],
@@ -282,25 +282,25 @@ export async function compactConversation(
 interface CompactionWork extends SummaryRequest {
   readonly options: CompactionOptions;
   readonly inUse: ModelInUse;
-  /** Of the next request, as it would be. */
+  /** The size of the next request before the compaction. */
   readonly tokens: number;
   readonly countTokens: TokenCounter;
 }
 
 interface Compacted {
   readonly compaction: Compaction;
-  /** Of the summarising calls. */
+  /** Usage of the summarizing calls. */
   readonly usage: Usage;
-  /** Of the next request, as it is now. */
+  /** The size of the next request after the compaction. */
   readonly tokensAfter: number;
 }
 
-/** Fewer are not worth a model call. */
+/** Fewer messages are not worth a model call. */
 const leastMessages = 2;
 
 /**
- * Sums up what is older than the newest `keepLast` messages, and of these what takes more than half of the limit. Resolves with nothing where
- * too little is older. Rejects as `summarize`.
+ * Summarizes the messages before the newest `keepLast`, and those of the newest that exceed half of the limit. Resolves with `undefined` if
+ * too few are older. Rejects as `summarize`.
  */
 async function compactVisible(visible: VisibleHistory, work: CompactionWork): Promise<Compacted | undefined> {
   const { options, inUse, tokens, countTokens, signal, traceContext, noteUsage } = work;

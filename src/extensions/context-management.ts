@@ -8,7 +8,7 @@ import { cutHistory } from './context/cut-history.ts';
 import { requestOverhead } from './context/turn-tokens.ts';
 import { type ToolOutputCacheOptions, toolOutputCache } from './tool-output-cache.ts';
 
-/** Options of `contextManagement`: which of its three parts are on. */
+/** Options of `contextManagement`: its three parts. */
 export interface ContextManagementOptions {
   /** Default: on, with its defaults. `null`: tool outputs are sent whole. */
   readonly toolOutputCache?: ToolOutputCacheOptions | null | undefined;
@@ -21,8 +21,8 @@ export interface ContextManagementOptions {
 const settings: OptionRule = { fits: (value) => typeof value === 'object', must: 'be an object of options, or null' };
 
 /**
- * What keeps requests small, in the one order in which it works: old tool outputs are shortened, then the history is compacted, then it is
- * cut; each sees what the one before it left. Other extensions go before or behind all of them.
+ * The extensions that keep requests small, in the required order: truncate old tool outputs, then compact the history, then cut
+ * it; each receives the result of the previous one. Put other extensions before or after all of them.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function contextManagement(options: ContextManagementOptions = {}): readonly Extension[] {
@@ -35,20 +35,20 @@ export function contextManagement(options: ContextManagementOptions = {}): reado
   ];
 }
 
-/** Options of `windowHistory`: how much of the history a request has. */
+/** Options of `windowHistory`: the size of the window. */
 export interface WindowOptions {
-  /** The most messages of a request, its system message not counted. Default 50. */
+  /** The maximum number of messages of a request, without its system message. Default 50. */
   readonly maxMessages?: number | undefined;
-  /** The most tokens of a request: its system message, its tools and its messages. Default: any number. */
+  /** The maximum number of tokens of a request: its system message, its tools and its messages. Default: no limit. */
   readonly maxTokens?: number | undefined;
   /** Default: an estimate by characters. */
   readonly countTokens?: TokenCounter | undefined;
 }
 
 /**
- * Each model call sees the end of the history only: the longest one within both limits that a model accepts, as calls and their results
- * are never torn apart. The history stays whole. The newest message is seen in any case, with the call and the results that belong
- * to it; a summary that compaction put in front counts, and is the last to go. Linear in the history.
+ * Each model call receives the end of the history only: the longest one within both limits that a model accepts; calls and their results
+ * are never separated. The history stays whole. The newest message is always included, with its call and
+ * results; a summary of a compaction counts, and is removed last. Linear in the history.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function windowHistory(options: WindowOptions = {}): Extension {

@@ -17,24 +17,24 @@ import { engineDefinition } from '../tools/tool.ts';
 import { compactionName, indexAfterCompaction, isCompaction } from './context/compaction.ts';
 import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimBetween } from './context/trim-tool-outputs.ts';
 
-/** Options of `toolOutputCache`: which tool outputs are sent shortened. */
+/** Options of `toolOutputCache`: which tool outputs are truncated. */
 export interface ToolOutputCacheOptions {
-  /** How many of the newest tool outputs stay whole; those that the model has not answered yet do in any case. Default 5. */
+  /** How many of the newest tool outputs stay whole; unanswered ones always do. Default 5. */
   readonly keepLast?: number | undefined;
-  /** An older output of more characters than this is sent as its beginning and its end, about as long as this. Default 2,000. */
+  /** An older output of more characters is truncated to its beginning and its end, about this long in total. Default 2,000. */
   readonly maxChars?: number | undefined;
 }
 
 /**
- * Old large tool outputs are short in what the model sees, and it can read them again: from the first one on it is offered the tool
- * `read_tool_output`, which gives any part of an output, in pages. History and journal keep all of them whole; nothing is
- * stored twice, and what is not in the turn's history cannot be read. Time is linear in what follows the last compaction; memory: its
- * short forms, and an id for each output, for as long as the turn runs. Errors: `INVALID_CONFIG`, naming the option.
+ * Truncates old large tool outputs in the model's requests. From the first one on the model is offered the tool
+ * `read_tool_output`, which returns any part of an output, in pages. History and journal keep all of them whole; nothing is
+ * stored twice, and only outputs in the turn's history can be read. Time is linear in the messages after the last compaction; memory: the
+ * truncated forms, and an id per output, while the turn runs. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function toolOutputCache(options: ToolOutputCacheOptions = {}): Extension {
   assertOptions('toolOutputCache', options, { keepLast: wholeNumber(0), maxChars: wholeNumber(1) });
   const { keepLast = 5, maxChars = 2_000 } = options;
-  // A note names its output by its place among those of the turn, so turns that share messages do not share short forms.
+  // A note names its output by its position in the turn, so turns that share messages do not share truncated forms.
   const turns = new WeakMap<TurnIdentity, TurnOutputs>();
   const outputsOf = (turn: TurnIdentity): TurnOutputs => {
     const outputs = turns.get(turn) ?? new TurnOutputs({ keepLast, maxChars });
@@ -50,16 +50,16 @@ export function toolOutputCache(options: ToolOutputCacheOptions = {}): Extension
   };
 }
 
-/** The outputs of one turn. Those that a compaction stands for are not looked at again, and their short forms are let go. */
+/** The outputs of one turn. Those that a compaction has replaced are not scanned again, and their truncated forms are freed. */
 class TurnOutputs {
   readonly #limits: Pick<TrimOptions, 'keepLast' | 'maxChars'>;
   readonly #ids = new OutputIds();
   #history = History.of([]);
   #compaction: unknown;
   #options: TrimOptions;
-  /** Where the first large one stands among those that the compaction stands for; -1: there is none. */
+  /** The index of the first large one among those that the compaction replaced; -1: there is none. */
   #firstCompacted = -1;
-  /** The view before, and how many of its first messages were sent as they are. */
+  /** The previous view, and how many of its first messages were sent unchanged. */
   #seen: readonly Message[] = [];
   #whole = 0;
 
@@ -81,7 +81,7 @@ class TurnOutputs {
     const end = oldResultsEnd(messages, this.#limits.keepLast);
     const short = trimBetween(messages, this.#options, { from: Math.max(from, this.#firstToLookAt(messages)), end });
     this.#noteWhole(messages, short, end);
-    // The model may know of an output that it does not see any more.
+    // The model may know of an output that it no longer receives.
     const shortenedBefore = this.#firstCompacted >= 0 && this.#firstCompacted < end;
     if (short === messages && !shortenedBefore) return undefined;
     return { view: { messages: short, tools: namesWithReader(view) } };
@@ -96,7 +96,7 @@ class TurnOutputs {
     return id === undefined ? undefined : `given by ${readToolOutputName}({"id":${JSON.stringify(id)}})`;
   }
 
-  /** After the messages that the view before has too, all of them whole; never between a call and its results. */
+  /** The index after the unchanged messages shared with the previous view; never between a call and its results. */
   #firstToLookAt(messages: readonly Message[]): number {
     let index = 0;
     while (index < this.#whole && messages[index] === this.#seen[index]) index++;
@@ -125,7 +125,7 @@ function answerTo({ state, arguments: given }: ToolCallRequest): ToolAnswer {
   return error(`there is no output "${part.id}" in this conversation; take the id from the note of the shortened one`);
 }
 
-/** The ids of the outputs of a growing history: that of the call; repeated ids get a number. Each message is read once. */
+/** The ids of the outputs in a growing history: the id of the call; repeated ids get a number. Each message is read once. */
 class OutputIds {
   #read = 0;
   #seen = new Map<string, number>();
@@ -144,7 +144,7 @@ class OutputIds {
     }
   }
 
-  /** Extensions may put another message in the place of one that was read. */
+  /** Starts over: extensions may replace a message that was read. */
   #readAgain(history: History): void {
     this.#read = 0;
     this.#seen = new Map();
@@ -158,7 +158,7 @@ class OutputIds {
   }
 }
 
-/** The output of a history that has this id. */
+/** The output in a history with this id. */
 function outputOf(history: History, id: string): ToolMessage | undefined {
   const ids = new OutputIds();
   for (const message of history) if (message.role === 'tool' && ids.idOf(history, message) === id) return message;
@@ -170,15 +170,15 @@ const readToolOutputName = 'read_tool_output';
 /** Characters of a page. */
 const pageLength = { default: 4_000, most: 16_000 };
 
-/** A part of an output that was shortened. */
+/** A part of a truncated output. */
 interface OutputPart {
   readonly id: string;
-  /** Where it begins. Characters, from 0. */
+  /** Its start. Characters, from 0. */
   readonly offset: number;
   readonly length: number;
 }
 
-/** A page of an output, and where the next one begins. Parts other than text come with the first page. */
+/** A page of an output, and the offset of the next one. Parts other than text are on the first page. */
 function pageOf(content: Content, { offset, length }: Omit<OutputPart, 'id'>): Content {
   const text = textOf(content);
   const page = text.slice(offset, offset + length);
@@ -190,7 +190,7 @@ function pageOf(content: Content, { offset, length }: Omit<OutputPart, 'id'>): C
   return attachments.length === 0 ? noted : [{ type: 'text', text: noted }, ...attachments];
 }
 
-/** Reads arguments of the tool. Words for the model where they are wrong. */
+/** Parses the tool's arguments. Returns an error message for the model if they are invalid. */
 function outputPart(value: unknown): OutputPart | string {
   if (typeof value !== 'object' || value === null || !('id' in value) || typeof value.id !== 'string') {
     return 'id must be the text that stands in the note of the shortened output';
@@ -239,7 +239,7 @@ const definition = engineDefinition({
   },
 });
 
-/** Offers the tool; its extension gives the answers, as it knows the history. */
+/** Offers the tool; its extension answers the calls, since it has the history. */
 const toolOutputReader: ToolProvider = {
   name: 'toolOutputCache',
   getTools: () => [definition],

@@ -13,17 +13,17 @@ import {
 import { ModelRegistry } from '../../providers/models/model-registry.ts';
 import { defaultPrompt, type Summarizer } from './summarize.ts';
 
-/** Options of compaction: when a history is summarized, by which model, and what stays as it is. */
+/** Options of compaction: when a history is summarized, by which model, and which messages are kept. */
 export interface CompactionOptions extends ContextLimitOptions {
-  /** How many of the newest messages stay as they are, as far as they take no more than half of the threshold. Default 10. */
+  /** How many of the newest messages are kept, if they take no more than half of the threshold. Default 10. */
   readonly keepLast?: number | undefined;
-  /** Makes the summarising calls. Default: the turn's provider. */
+  /** Makes the summarizing calls. Default: the turn's provider. */
   readonly provider?: LLMProvider | undefined;
-  /** The model of the summarising calls. Default: that of the turn's calls; that of `provider` where one is given. */
+  /** The model of the summarizing calls. Default: that of the turn's calls; that of `provider` if it is set. */
   readonly model?: string | undefined;
-  /** The instructions of the summarizer. Default: to keep what is wanted, done, decided and open. */
+  /** The instructions of the summarizer. Default: to keep goals, results, decisions and open points. */
   readonly prompt?: string | undefined;
-  /** Default: an estimate by characters. Either is corrected by the usage that the provider reports. */
+  /** Default: an estimate by characters. Both are calibrated by the provider's reported usage. */
   readonly countTokens?: TokenCounter | undefined;
   /** How long a compaction may take. Milliseconds; default 120,000; 0 means no limit. */
   readonly timeoutMs?: number | undefined;
@@ -56,7 +56,7 @@ export function assertCompactionOptions(user: string, options: CompactionOptions
   assertOptions(user, options, kinds);
 }
 
-/** Who sums up for a model whose history is compacted beyond `limit` tokens. */
+/** The summarizer for a model whose history is compacted beyond `limit` tokens. */
 export function summarizerOf(
   options: CompactionOptions,
   inUse: ModelInUse,
@@ -70,17 +70,17 @@ export function summarizerOf(
 }
 
 interface ContextLimitOptions {
-  /** The share of the model's context window from which on the history is compacted. Default 0.8. */
+  /** The share of the model's context window above which the history is compacted. Default 0.8. */
   readonly threshold?: number | undefined;
-  /** The model's context window in tokens. Default: what `models` knows of the model; 128,000 where it does not. */
+  /** The model's context window in tokens. Default: from `models`; 128,000 for an unknown model. */
   readonly contextWindow?: number | undefined;
-  /** Where models are looked up. Default: a `ModelRegistry` of the well-known ones. */
+  /** The registry of models. Default: a `ModelRegistry` of the well-known ones. */
   readonly models?: ModelRegistry | undefined;
 }
 
 export interface ModelInUse {
   readonly provider: LLMProvider;
-  /** Where it is not the provider's own. */
+  /** Set if it is not the provider's default. */
   readonly model: string | undefined;
 }
 
@@ -88,12 +88,12 @@ const unknownWindow = 128_000;
 
 let wellKnown: ModelRegistry | undefined;
 
-/** How many tokens a request to the model of the turns may have. */
+/** The context window of the turns' model, in tokens. */
 function contextWindowOf(options: ContextLimitOptions, inUse: ModelInUse): number {
   return options.contextWindow ?? knownWindow(options, inUse) ?? unknownWindow;
 }
 
-/** The context window of a model as far as it is known. */
+/** The context window of a model, if known. */
 function knownWindow({ models }: ContextLimitOptions, { provider, model }: ModelInUse): number | undefined {
   const name = model ?? provider.info?.model;
   if (name === undefined) return undefined;
@@ -101,7 +101,7 @@ function knownWindow({ models }: ContextLimitOptions, { provider, model }: Model
   return (models ?? wellKnown).find(name)?.maxInputTokens;
 }
 
-/** How many tokens a request may have before the history is compacted. */
+/** The number of tokens of a request above which the history is compacted. */
 export function tokenLimit(options: ContextLimitOptions, inUse: ModelInUse): number {
   return Math.floor(contextWindowOf(options, inUse) * (options.threshold ?? 0.8));
 }

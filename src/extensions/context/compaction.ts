@@ -3,15 +3,15 @@ import { type History, isInstruction } from '../../core/journal/index.ts';
 import type { TokenCounter } from '../../core/model-call/index.ts';
 import { cutHistory } from './cut-history.ts';
 
-/** A summary, and what of a history it stands for. Plain JSON. */
+/** A summary, and the part of a history that it replaces. Plain JSON. */
 export interface Compaction {
-  /** How many messages it stands for, counted from the start of the history, instructions among them included. */
+  /** The number of replaced messages, from the start of the history, including instructions. */
   readonly upTo: number;
-  /** What takes the place of the messages that it sums up. */
+  /** Replaces the summarized messages. */
   readonly summary: string;
 }
 
-/** The member of a turn's `data`, and of a context's metadata, that holds the compaction. */
+/** The member of a turn's `data`, and of a context's metadata, with the compaction. */
 export const compactionName = 'compaction';
 
 export function isCompaction(value: unknown): value is Compaction {
@@ -19,23 +19,23 @@ export function isCompaction(value: unknown): value is Compaction {
   return Number.isSafeInteger(value.upTo) && typeof value.summary === 'string';
 }
 
-/** Where the messages behind what a compaction stands for begin in a view of the history; -1 where it has not the first of them. */
+/** The index of the first message after a compaction in a view of the history; -1 if the view does not contain it. */
 export function indexAfterCompaction(view: readonly Message[], history: History, { upTo }: Compaction): number {
   const first = history.at(upTo);
   if (!first) return -1;
   const at = view.lastIndexOf(first, upTo);
-  // Results that the history lacks make the view longer.
+  // A repair may add results that the history lacks, and so make the view longer.
   return at < 0 ? view.indexOf(first, upTo) : at;
 }
 
-/** The member of `metadata` that marks a summary: the number of messages that it stands for. */
+/** The member of `metadata` that marks a summary: the number of replaced messages. */
 const compactedUpTo = 'compactedUpTo';
 
 const preface = 'Summary of the conversation so far; the messages themselves are left out here:';
 
 const made = new WeakMap<Compaction, UserMessage>();
 
-/** What the model reads in place of the messages. The same object for the same compaction. */
+/** The message with the summary. The same object for the same compaction. */
 export function summaryMessage(compaction: Compaction): UserMessage {
   const { upTo, summary } = compaction;
   const message = made.get(compaction) ?? {
@@ -47,7 +47,7 @@ export function summaryMessage(compaction: Compaction): UserMessage {
   return message;
 }
 
-/** How many messages a summary stands for; undefined where the message is none. */
+/** The number of messages that a summary replaces; `undefined` if the message is not a summary. */
 export function summarizedUpTo(message: Message | undefined): number | undefined {
   const upTo = message?.role === 'user' ? message.metadata?.[compactedUpTo] : undefined;
   return typeof upTo === 'number' ? upTo : undefined;
@@ -57,13 +57,13 @@ export function isSummary(message: Message | undefined): message is UserMessage 
   return summarizedUpTo(message) !== undefined;
 }
 
-/** The text of a summary, without what stands in front of it for the model. */
+/** The text of a summary, without its preface. */
 export function summaryOf(message: UserMessage): string {
   const text = textOf(message.content);
   return text.startsWith(preface) ? text.slice(preface.length).trim() : text;
 }
 
-/** What a model sees of a history without its instructions: the summary, and the messages behind what it stands for. */
+/** The part of a history that a model receives, without its instructions: the summary, and the messages after the replaced ones. */
 export class VisibleHistory {
   readonly messages: readonly Message[];
   /** The index in the history of each message after the summary. */
@@ -82,7 +82,7 @@ export class VisibleHistory {
     this.messages = compaction ? [summaryMessage(compaction), ...rest] : rest;
   }
 
-  /** How many messages of the history stand in front of the one at that index here. */
+  /** The number of messages of the history before the one at that index here. */
   countBefore(index: number): number {
     return this.#places[index - (this.messages.length - this.#places.length)] ?? 0;
   }
@@ -94,10 +94,10 @@ interface KeptPart {
   readonly countTokens: TokenCounter;
 }
 
-/** Where the newest messages begin that are not summed up. No call is torn from its results there. */
+/** The index of the first kept message. A call and its results are never separated there. */
 export function keptFrom(messages: readonly Message[], limits: KeptPart): number {
   const kept = cutHistory(messages, limits).messages;
-  // A repair of the cutter adds and drops results only, so what is no result tells where the part begins.
+  // A repair adds and drops results only, so the number of other messages determines the index.
   let left = kept.filter(({ role }) => role !== 'tool').length;
   let from = messages.length;
   while (left > 0 && from > 0) {

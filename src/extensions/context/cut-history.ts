@@ -3,30 +3,30 @@ import { isInstruction } from '../../core/journal/index.ts';
 import { estimateTokens, type TokenCounter } from '../../core/model-call/index.ts';
 
 export interface HistoryLimits {
-  /** The most messages, the first instruction not counted. Absent: any number. */
+  /** The maximum number of messages, without the first instruction. Absent: no limit. */
   readonly maxMessages?: number;
-  /** The most tokens, the first instruction counted. Absent: any number. */
+  /** The maximum number of tokens, including the first instruction. Absent: no limit. */
   readonly maxTokens?: number;
-  /** Default {@link estimateTokens}. Asked only where `maxTokens` is given, and only of messages that may be kept. */
+  /** Default {@link estimateTokens}. Called only if `maxTokens` is set, and only for messages that may be kept. */
   readonly countTokens?: TokenCounter;
 }
 
 export interface HistoryCut {
-  /** What is left, in order: the first instruction, and the end of the history. */
+  /** The kept messages, in order: the first instruction, and the end of the history. */
   readonly messages: readonly Message[];
-  /** What was cut away, in order. With `messages` it makes up the whole repaired history. */
+  /** The removed messages, in order. With `messages` they are the whole repaired history. */
   readonly removed: readonly Message[];
-  /** False where even the least that can be sent is over a limit. */
+  /** False if even the minimum exceeds a limit. */
   readonly fits: boolean;
 }
 
 /**
  * The longest end of a history within the limits that a model accepts: a call and its results are kept or cut together.
- * Calls at the very end whose results are still to come are kept as they are. The first system or developer message stays.
+ * Pending calls at the very end are kept unchanged. The first system or developer message is kept.
  *
- * The history is repaired first (see `repairHistory`): a result that nobody asked for is dropped, a call without a
- * result is given one. All other messages are the same objects. The newest message is always kept, with the call and the
- * other results that belong to it; `fits` tells where that is too much. Time and memory are linear in the history.
+ * The history is repaired first (see `repairHistory`): a result without a call is dropped, a call without a
+ * result gets one. All other messages are the same objects. The newest message is always kept, with its call and the
+ * call's other results; `fits` is false if that exceeds a limit. Time and memory are linear in the history.
  */
 export function cutHistory(messages: readonly Message[], limits: HistoryLimits): HistoryCut {
   const whole = repairedButPending(messages);
@@ -38,7 +38,7 @@ export function cutHistory(messages: readonly Message[], limits: HistoryLimits):
   return { messages: kept, removed, fits };
 }
 
-/** Where the longest end within the limits begins. After a repair, any message but a result can be the first. */
+/** The index of the longest end within the limits. After a repair, any message except a result can be the first. */
 function lastPart(whole: readonly Message[], instructionAt: number, limits: HistoryLimits) {
   const { maxMessages = Number.POSITIVE_INFINITY, maxTokens, countTokens = estimateTokens } = limits;
   const tokensOf = (message: Message | undefined) => (maxTokens !== undefined && message ? countTokens(message) : 0);
@@ -63,7 +63,7 @@ function* backwards(messages: readonly Message[]): Generator<readonly [number, M
   }
 }
 
-/** As `repairHistory`, but calls at the very end that still wait for results are given none. */
+/** As `repairHistory`, but keeps pending calls at the very end. */
 function repairedButPending(messages: readonly Message[]): readonly Message[] {
   const at = messages.findLastIndex(({ role }) => role !== 'tool');
   const last = messages[at];
@@ -73,7 +73,7 @@ function repairedButPending(messages: readonly Message[]): readonly Message[] {
   return [...repairHistory(messages.slice(0, at)), last, ...results];
 }
 
-/** The results that calls of the message asked for, one for each. */
+/** The results of the message's calls, one per call. */
 function resultsOf({ toolCalls = [] }: AssistantMessage, results: readonly Message[]): readonly Message[] {
   const open = new Map<string, number>();
   for (const { id } of toolCalls) open.set(id, (open.get(id) ?? 0) + 1);

@@ -3,23 +3,23 @@ import { type TokenCounter, tokenCounter } from '../../core/model-call/index.ts'
 
 /** Options of `gptTokenizer`. */
 export interface GptTokenizerOptions {
-  /** Default `o200k_base`, that of GPT-4o and all later models; GPT-4 and GPT-3.5 use `cl100k_base`. */
+  /** Default `o200k_base`, of GPT-4o and all later models; GPT-4 and GPT-3.5 use `cl100k_base`. */
   readonly encoding?: 'o200k_base' | 'cl100k_base' | undefined;
 }
 
-/** The encoder's time is quadratic in a run of letters, so no more than this many characters are encoded at once. */
+/** The encoder's time is quadratic in a run of letters, so at most this many characters are encoded at once. */
 const pieceLength = 1_000;
 
-/** Text that looks like a special token is counted as the plain text it is. */
+/** Text that looks like a special token is counted as plain text. */
 const asPlainText = { disallowedSpecial: new Set<string>() };
 
 /**
  * Counts with OpenAI's own encoding, through the optional package `gpt-tokenizer`: exact for the text of OpenAI's models,
- * near for those of others. What a message adds to its text stands at {@link estimateTokens}.
+ * approximate for others. For the overhead of messages see {@link estimateTokens}.
  *
- * The package and its table (some 20 MB of memory, a third of a second) are loaded by the first call of a process. Texts
- * of more than 1,000 characters are counted piece by piece, cut at blanks; one without blanks may count a token more for
- * each 1,000. Rejects with `MISSING_PACKAGE` where the package is not installed.
+ * The first call of a process loads the package and its table (about 20 MB of memory, a third of a second). Texts
+ * of more than 1,000 characters are counted in pieces, cut at spaces; a text without spaces may count a token more per
+ * 1,000. Rejects with `MISSING_PACKAGE` if the package is not installed.
  */
 export async function gptTokenizer({ encoding = 'o200k_base' }: GptTokenizerOptions = {}): Promise<TokenCounter> {
   const { countTokens } = await load(encoding);
@@ -39,7 +39,7 @@ async function load(encoding: 'o200k_base' | 'cl100k_base') {
   }
 }
 
-/** Cuts before a blank where there is one, as tokens begin with it; never within a surrogate pair. */
+/** Cuts before a space if there is one, as tokens begin with it; never within a surrogate pair. */
 function* piecesOf(text: string): Generator<string> {
   let from = 0;
   while (text.length - from > pieceLength) {

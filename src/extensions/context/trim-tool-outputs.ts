@@ -9,32 +9,32 @@ import {
 } from '../../core/contracts/index.ts';
 
 export interface TrimOptions {
-  /** How many of the newest results stay whole. Those that the model has not answered yet stay in any case. */
+  /** How many of the newest results stay whole. Unanswered ones always do. */
   readonly keepLast: number;
-  /** A result of more characters than this is shortened to about as many, the note in it included. */
+  /** A longer result is truncated to about this many characters, including the note. */
   readonly maxChars: number;
-  /** By what the whole output can be read again; it is named in the note. Asked once for each shortened result. */
+  /** Returns the reference for reading the whole output again; the note contains it. Called once per truncated result. */
   readonly reference?: (call: ToolCall, result: ToolMessage) => string | undefined;
 }
 
-/** The member of `metadata` that marks a shortened result: the number of characters it had. */
+/** The member of `metadata` that marks a truncated result: its original number of characters. */
 const trimmedFrom = 'trimmedFrom';
 
 const shortForms = new WeakMap<TrimOptions, WeakMap<ToolMessage, ToolMessage>>();
 
 /**
- * A view of the messages in which old large tool outputs are short: their beginning and end, and between them a note of
- * how much is left out and by which reference it can be read again. Images and files are left out of what is shortened.
- * Messages in front of `from` are not looked at.
+ * A view of the messages in which old large tool outputs are truncated to their beginning and end, with a note in between of
+ * the number of omitted characters and the reference to read them. Images and files of truncated outputs are omitted.
+ * Messages before `from` are not scanned.
  *
- * All other messages are the same objects; where nothing is shortened, so is the array. Under the same options object a
- * result always has the same short form, for as long as both live, and a short form is not shortened again. Linear in what is looked at.
+ * All other messages are the same objects; if nothing is truncated, so is the array. With the same options object a
+ * result always has the same truncated form, while both live, and a truncated form is not truncated again. Linear in the scanned messages.
  */
 export function trimToolOutputs(messages: readonly Message[], options: TrimOptions, from = 0): readonly Message[] {
   return trimBetween(messages, options, { from, end: oldResultsEnd(messages, options.keepLast) });
 }
 
-/** As `trimToolOutputs`, for results from one place to another, neither of which stands between a call and its results. */
+/** As `trimToolOutputs`, for results between two indexes, neither of which is between a call and its results. */
 export function trimBetween(
   messages: readonly Message[],
   options: TrimOptions,
@@ -54,12 +54,12 @@ export function trimBetween(
   return view ?? messages;
 }
 
-/** Where the first result stands that `trimToolOutputs` shortens once it is old; -1: there is none. */
+/** The index of the first result that `trimToolOutputs` truncates once it is old; -1: there is none. */
 export function firstLargeOutput(messages: readonly Message[], { maxChars }: Pick<TrimOptions, 'maxChars'>): number {
   return messages.findIndex((message) => message.role === 'tool' && isLarge(message, maxChars));
 }
 
-/** Results before this index may be shortened: they are answered, and not among the newest. */
+/** Results before this index may be truncated: they are answered, and not among the newest. */
 export function oldResultsEnd(messages: readonly Message[], keepLast: number): number {
   let end = messages.findLastIndex(({ role }) => role === 'assistant');
   let left = keepLast - messages.slice(end + 1).filter(({ role }) => role === 'tool').length;
@@ -113,8 +113,8 @@ function isAttachment(part: ContentPart): boolean {
 }
 
 /**
- * Truncates a string to its beginning and its end, with a note between them on lines of its own; `noteOf` receives how many
- * characters are left out. The whole is at most `maxChars` characters, or the note alone where that is more. Surrogate
+ * Truncates a string to its beginning and its end, with a note between them on separate lines; `noteOf` receives the number of
+ * omitted characters. The result has at most `maxChars` characters, or is the note alone if that is longer. Surrogate
  * pairs stay whole. A string that fits beside the note is kept, followed by the note.
  */
 export function headAndTail(text: string, maxChars: number, noteOf: (leftOut: number) => string): string {

@@ -2,7 +2,7 @@ import type { IterationView, LLMCallParams, Message, ToolDefinition, Usage } fro
 import type { LoopState } from '../../core/journal/index.ts';
 import { estimateTokens, type TokenCounter } from '../../core/model-call/index.ts';
 
-/** How large the requests of one turn are: what the vendor reported where it did, else counted. Each message is counted once. */
+/** The size of one turn's requests: as the vendor reported it, else counted. Each message is counted once. */
 export class TurnTokens {
   readonly #counter: TokenCounter;
   readonly #calibrated: CalibratedCounter;
@@ -18,7 +18,7 @@ export class TurnTokens {
     this.#sum = new MessageSum(this.#counter);
   }
 
-  /** Counts in the vendor's tokens, as far as its reports tell. */
+  /** Counts calibrated by the vendor's reports. */
   get countTokens(): TokenCounter {
     return this.#calibrated.countTokens;
   }
@@ -27,7 +27,7 @@ export class TurnTokens {
     this.#request = { iteration, params };
   }
 
-  /** About what a request of the history as it is now would take, made like the last one. */
+  /** The approximate size of a request with the current history, if it is built like the last one. */
   nextRequest({ lastResponse, history }: LoopState, visible: () => readonly Message[]): number {
     if (!lastResponse) return messageTokens(visible(), this.countTokens);
     const { iteration, usage, message } = lastResponse;
@@ -49,7 +49,7 @@ export class TurnTokens {
   }
 }
 
-/** The tokens of arrays that have most of their messages in common, as the requests of a turn: counts only where one differs from the one before. */
+/** Sums the tokens of arrays that share most messages, as the requests of a turn: counts only the messages that differ from the previous array. */
 class MessageSum {
   readonly #counter: TokenCounter;
   #messages: readonly Message[] = [];
@@ -74,7 +74,7 @@ class MessageSum {
   }
 }
 
-/** A counter of the caller's own may remember nothing. */
+/** A caller's counter may have no cache. */
 function oncePerMessage(counter: TokenCounter): TokenCounter {
   if (counter === estimateTokens) return counter;
   const counted = new WeakMap<Message, number>();
@@ -95,7 +95,7 @@ function answerTokens({ completionTokens, reasoningTokens = 0 }: Usage): number 
   return Math.max(completionTokens - reasoningTokens, 0);
 }
 
-/** What came after the last answer. */
+/** The messages after the last answer. */
 function messagesAfter(history: LoopState['history'], answer: Message): readonly Message[] {
   const newer: Message[] = [];
   for (let place = history.length - 1; place >= 0; place--) {
@@ -106,27 +106,27 @@ function messagesAfter(history: LoopState['history'], answer: Message): readonly
   return newer;
 }
 
-/** A counter that learns from what the vendor charges. */
+/** A counter that is calibrated by the vendor's reports. */
 interface CalibratedCounter {
-  /** The counts of the counter below, times the factor, rounded up. */
+  /** The counts of the wrapped counter, times the factor, rounded up. */
   readonly countTokens: TokenCounter;
-  /** Reported tokens for each counted one; 1 before anything was learned. Between 1/4 and 4. */
+  /** Reported tokens per counted token; 1 before the first report. Between 1/4 and 4. */
   readonly factor: number;
   /**
-   * Takes in one model call: what the counter *below* made of its whole request (messages and tools), and the usage that
-   * the vendor reported. A usage that is itself a guess, or a count of 0, teaches nothing.
+   * Learns from one model call: the *wrapped* counter's count of its whole request (messages and tools), and the
+   * reported usage. Ignores an estimated usage, and a count of 0.
    */
   learn(counted: number, usage: Pick<Usage, 'promptTokens' | 'estimated'>): void;
 }
 
-/** Each call counts twice as much as the one before it. */
+/** Each call weighs twice as much as the previous one. */
 const decay = 0.5;
 const largestFactor = 4;
 
 /**
- * Corrects a counter by the usage that the provider reports. The factor is the reported tokens by the counted ones, the
- * latest calls weighing most, so that it follows the language and the model of the conversation. Holds two numbers;
- * counts that were remembered below stay valid, as the factor is applied when they are read.
+ * Calibrates a counter by the provider's reported usage. The factor is reported by counted tokens, with the
+ * most weight on the latest calls, so it adapts to the language and the model of the conversation. Stores two numbers;
+ * cached counts of the wrapped counter stay valid, because the factor is applied on read.
  */
 export function calibrate(counter: TokenCounter = estimateTokens): CalibratedCounter {
   let counted = 0;
@@ -145,16 +145,16 @@ export function calibrate(counter: TokenCounter = estimateTokens): CalibratedCou
   };
 }
 
-/** What a request holds beside its messages. */
+/** The parts of a request beside its messages. */
 type RequestFrame = Pick<IterationView, 'systemPrompt' | 'tools'>;
 
-/** What a system message and each tool cost beside their text. */
+/** The tokens of a system message and of each tool beside their text. */
 const overhead = 4;
 
 const texts = new WeakMap<ToolDefinition['function'], string>();
 const counts = new WeakMap<TokenCounter, Map<string, number>>();
 
-/** The tokens of a request beside its messages: the system prompt and the tools that it offers. */
+/** The tokens of a request beside its messages: the system prompt and the offered tools. */
 export function requestOverhead({ systemPrompt, tools }: RequestFrame, countTokens: TokenCounter): number {
   const system = systemPrompt === undefined ? 0 : overhead + remembered(systemPrompt, countTokens);
   return tools.reduce((sum, tool) => sum + overhead + remembered(textOfTool(tool), countTokens), system);
@@ -170,7 +170,7 @@ function textOfTool(tool: ToolDefinition): string {
   return known;
 }
 
-/** The counts of the newest few texts: a turn asks for the same ones at each of its iterations. */
+/** Caches the counts of the newest few texts: a turn uses the same ones in each of its iterations. */
 function remembered(text: string, countTokens: TokenCounter): number {
   const known = counts.get(countTokens) ?? new Map<string, number>();
   counts.set(countTokens, known);

@@ -28,12 +28,12 @@ export interface EagerTools {
 }
 
 /**
- * Starts the `readOnly` tools of a provider as soon as the model has streamed all arguments of a call, while it continues its answer. The
- * call has no record and no event until its intent is durable, as any other; then it is given what the early run gives, if the arguments
- * are still the same. An attempt that is void, or left, aborts what it started. An early run that fails is void, and the call runs as usual.
+ * Starts the `readOnly` tools of a provider as soon as the model has streamed all arguments of a call, while the answer continues. The
+ * call has no record and no event until its intent is durable, as any other; then it receives the result of the early run, if the arguments
+ * are still the same. A discarded or aborted attempt aborts its early runs. If an early run fails, its result is dropped, and the call runs as usual.
  *
- * An early run asks nobody: neither approval, for tools with `needsApproval` do not start early, nor the hooks of other extensions. Give it no
- * tool that some of them deny. Early runs show no progress and cannot `ask`. Each provider needs a call of its own.
+ * An early run bypasses approval, so tools with `needsApproval` do not start early, and the hooks of other extensions: do not pass
+ * tools that those deny. Early runs emit no progress and cannot `ask`. Call this once per provider.
  */
 export function eagerTools(provider: ToolProvider): EagerTools {
   const early = new EarlyRuns(provider);
@@ -56,7 +56,7 @@ export function eagerTools(provider: ToolProvider): EagerTools {
   };
 }
 
-/** Starts what is complete, and aborts what was started for an attempt that is void or for a call that is left. */
+/** Starts complete calls, and aborts early runs of a discarded attempt or an aborted call. */
 function startingEarly(early: EarlyRuns, context: HookContext): AroundCall {
   const { taskId } = context;
   return (chunks, params) =>
@@ -87,15 +87,15 @@ function startingEarly(early: EarlyRuns, context: HookContext): AroundCall {
 
 interface EarlyRun {
   readonly name: string;
-  /** What it runs with; undefined until they are checked. */
+  /** Its arguments; `undefined` until they are validated. */
   arguments: string | undefined;
   readonly controller: AbortController;
   readonly result: Promise<ToolResult | undefined>;
-  /** What its own model calls took. */
+  /** Usage of its own model calls. */
   readonly usages: Usage[];
 }
 
-/** What was started before its time, by turn and call. */
+/** The early runs, by turn and call. */
 class EarlyRuns {
   readonly #provider: ToolProvider;
   readonly #definitions = new Map<string, ToolDefinition>();
@@ -132,13 +132,13 @@ class EarlyRuns {
     this.#runs.set(taskId, runs.set(callId, run));
   }
 
-  /** As the loop checks the call. */
+  /** The same check as that of the loop. */
   #checkOf({ checkArguments, function: { name, parameters } }: ToolDefinition): ArgumentChecker {
     const provider = this.#provider.name ?? this.#provider.constructor.name;
     return checkArguments ?? jsonSchemaChecks(parameters, `tool "${name}" of ${provider}`);
   }
 
-  /** The result of a call that was started early, or of running it where that gave none. Undefined where it was not. */
+  /** The result of a call's early run, or of a normal run if that failed. `undefined` if the call was not started early. */
   take(call: ToolCall, context: ToolContext): Promise<ToolResult> | undefined {
     const run = this.#runs.get(context.taskId)?.get(context.callId);
     if (!run || run.name !== call.function.name || context.attempt > 1) return undefined;
@@ -159,7 +159,7 @@ class EarlyRuns {
     return this.#provider.executeTool(call, context);
   }
 
-  /** Aborts what no call of the turn has taken. */
+  /** Aborts the early runs that no call of the turn has used. */
   drop(taskId: string): undefined {
     for (const { controller } of this.#runs.get(taskId)?.values() ?? []) {
       controller.abort(new AgentLoopError('CANCELED', 'The call that this was started for is not made.'));
@@ -168,7 +168,7 @@ class EarlyRuns {
   }
 }
 
-/** The context of an early run: that of the call, except what needs its record. */
+/** The context of an early run: that of the call, without the parts that need its record. */
 function earlyContext(
   hook: HookContext,
   { traceContext = ROOT_CONTEXT }: LLMCallParams,
@@ -177,7 +177,7 @@ function earlyContext(
   const { taskId, agentId, contextId, metadata, authContext, context, iteration } = hook;
   return {
     ...{ taskId, agentId, contextId, metadata, authContext, context, iteration, traceContext },
-    /** Without the response, which is still being written. */
+    /** Without the response, which is still streaming. */
     get messages() {
       return hook.state.messages;
     },
@@ -191,7 +191,7 @@ function earlyContext(
   };
 }
 
-/** A call of a response that is still being streamed, its arguments complete. */
+/** A call with complete arguments in a response that is still streaming. */
 interface StreamedCall {
   /** Position in the response, from 0. */
   readonly index: number;
@@ -206,11 +206,11 @@ interface GrowingCall {
   complete: boolean;
 }
 
-/** Puts the calls of one attempt together from their fragments. */
+/** Assembles the calls of one attempt from their fragments. */
 class StreamedCalls {
   readonly #calls = new Map<number, GrowingCall>();
 
-  /** The call that a fragment completes, the first time that it does: its arguments are a whole JSON object. */
+  /** Returns the call that a fragment completes, once: its arguments are then a whole JSON object. */
   add(chunk: Extract<LLMChunk, { type: 'tool-call' }>): StreamedCall | undefined {
     const { index } = chunk;
     const growing = this.#calls.get(index) ?? { id: '', name: '', text: '', complete: false };

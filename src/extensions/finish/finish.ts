@@ -15,16 +15,16 @@ export interface DoneToolOptions {
   readonly required?: boolean | undefined;
   /** Default `done`. */
   readonly name?: string | undefined;
-  /** In words for the model. Default: to call it once the task is complete. */
+  /** The description for the model. Default: to call it once the task is complete. */
   readonly description?: string | undefined;
   /** The message after a response without calls, with `required`. Default: asks the model to continue, or to call the tool. */
   readonly nudge?: string | undefined;
 }
 
 /**
- * A tool by which the model ends the turn, perhaps with a final message; any other tool of the turn ends it as well by throwing a
+ * A tool with which the model ends the turn, optionally with a final message; any other tool can also end it by throwing a
  * `TaskComplete` or returning a `DoneSignal`. The turn completes with the reason `done` and that message, else with the text of the
- * response that made the call. Calls of the same batch that have not started are skipped; of several that end the turn the first to do so
+ * response that made the call. Calls of the same batch that have not started are skipped; if several end the turn, the first
  * counts. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function doneTool(options: DoneToolOptions = {}): Extension {
@@ -74,15 +74,15 @@ function doneCall(
 
 /** Options of `requireFinishedWork`. */
 export interface FinishedWorkOptions {
-  /** What the model shall read where work is left, such as the open points of a list; nothing where all is done. */
+  /** Returns the message for the model if work is left, such as the open points of a list; `undefined` if all is done. */
   readonly prompt: (finish: TurnFinish) => string | undefined | Promise<string | undefined>;
   /** How often a turn is continued. Default 3. */
   readonly maxReminders?: number | undefined;
 }
 
 /**
- * Asks before a turn completes whether work is left, and if so continues it with a message to the model, `maxReminders` times at
- * most; then it completes all the same. A turn that something else ends, such as a limit or the done tool, is asked about as well.
+ * Checks before a turn completes whether work is left, and if so continues it with a message to the model, at most `maxReminders`
+ * times; then the turn completes anyway. Also called for a turn that something else ends, such as a limit or the done tool.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function requireFinishedWork(options: FinishedWorkOptions): Extension {
@@ -101,8 +101,8 @@ export function requireFinishedWork(options: FinishedWorkOptions): Extension {
 }
 
 /**
- * The outcome of a call that would end the turn, where a call before it in the same response handed the turn to another agent: the first
- * counts, and the model of the taker reads so. `undefined` where no agent was chosen.
+ * The outcome of a call that would end the turn after an earlier call of the same response handed it to another agent: the first
+ * counts, and the result tells the next agent's model so. `undefined` if no agent was chosen.
  */
 export function handedOver({ state }: HookContext): ToolOutcomeChange | undefined {
   const { agent } = state.changes;

@@ -13,68 +13,68 @@ import type {
 import type { TurnIdentity } from '../../core/journal/index.ts';
 import { assertOptions, type OptionRule, wholeNumber, wrongOption } from '../../core/options/index.ts';
 
-/** What a guardrail says of something: nothing where it may pass. */
+/** The verdict of a guardrail; `undefined` to pass. */
 export type Verdict<T> = T | undefined | Promise<T | undefined>;
 
 /** Fails the turn with `GUARDRAIL`. */
 export interface Block {
-  /** Why, for the caller or the model. */
+  /** The reason, for the caller or the model. */
   readonly block: string;
 }
 
-/** Puts something else in its place. */
+/** Replaces the checked value. */
 export interface Replacement<T> {
-  /** What takes its place. */
+  /** The replacement. */
   readonly replace: T;
 }
 
-/** Looks at the messages that a turn is started with, before the model does; not at those by which it is steered. */
+/** Checks the messages that start a turn, before the first model call; not steering messages. */
 export interface InputGuardrail {
   readonly name: string;
-  /** Asked about the messages of the caller before the first model call. */
+  /** Called with the caller's messages before the first model call. */
   readonly check: (
     messages: readonly Message[],
     context: HookContext,
   ) => Verdict<Block | Replacement<readonly Message[]>>;
 }
 
-/** A turn that is about to end. `value` is what it ends with besides the text, such as structured output; `undefined` where there is none. */
+/** A turn that is about to end. `value` is its final value, such as structured output; `undefined` if there is none. */
 export type OutputContext = HookContext & Pick<TurnEnd, 'value'>;
 
-/** Looks at what a turn is about to end with, its text and its value. `retry` tells the model to answer anew; `replace` is another text. */
+/** Checks the final text and value of a turn. `retry` asks the model for another answer; `replace` is another text. */
 export interface OutputGuardrail {
   readonly name: string;
-  /** Asked about the final answer. */
+  /** Called with the final answer. */
   readonly check: (
     text: string,
     context: OutputContext,
   ) => Verdict<Block | Replacement<string> | { readonly retry: string }>;
 }
 
-/** Looks at a tool call before it runs. `deny` tells the model why it does not; `replace` gives other arguments. */
+/** Checks a tool call before it runs. `deny` is the reason for the model; `replace` is other arguments. */
 export interface ToolCallGuardrail {
   readonly name: string;
-  /** Asked about each call before it runs. */
+  /** Called with each call before it runs. */
   readonly check: (request: ToolCallRequest) => Verdict<Block | Replacement<unknown> | { readonly deny: string }>;
 }
 
-/** Options of `guardrails`: what checks messages, answers and calls. Those of one kind run at the same time. */
+/** Options of `guardrails`. The guardrails of one kind run in order. */
 export interface GuardrailsOptions {
-  /** Asked about the messages of the caller. Default none. */
+  /** Check the caller's messages. Default none. */
   readonly input?: readonly InputGuardrail[] | undefined;
-  /** Asked about the final answer. Default none. */
+  /** Check the final answer. Default none. */
   readonly output?: readonly OutputGuardrail[] | undefined;
-  /** Asked about each call. Default none. */
+  /** Check each call. Default none. */
   readonly toolCalls?: readonly ToolCallGuardrail[] | undefined;
-  /** How often in a turn the model is asked for another answer before the turn fails. Default 2. */
+  /** How often per turn the model is asked for another answer before the turn fails. Default 2. */
   readonly maxRetries?: number | undefined;
 }
 
 /**
- * Checks what goes into a turn, what comes out of it, and what it does. Guardrails are asked in their order, each with what the ones before
- * it put in place; the first that blocks, denies or asks for another answer is the last. Whatever makes a turn complete, its text is
- * checked, and its value with it; what was streamed before that has been shown, so show no text before the end where that matters. What the caller gave stays in
- * the journal as it was. A guardrail that throws, or gives no verdict, fails the turn. Errors: `INVALID_CONFIG`, naming the option.
+ * Checks the input, the tool calls and the output of a turn. Guardrails run in order, each with the replacements of the
+ * previous ones; the first that blocks, denies or asks for another answer is the last. Text and value are checked whatever completes the turn;
+ * streamed text was emitted before, so do not display text before the end if that matters. The caller's input stays unchanged in
+ * the journal. A guardrail that throws, or returns an invalid verdict, fails the turn. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function guardrails(options: GuardrailsOptions): Extension {
   const kinds = {
@@ -139,7 +139,7 @@ async function checkCall(
   return change;
 }
 
-/** The members of a request are getters of its class. */
+/** A proxy, because the members of a request are getters of its class. */
 function withArguments(request: ToolCallRequest, args: unknown): ToolCallRequest {
   return new Proxy(request, {
     get: (target, member) => (member === 'arguments' ? args : Reflect.get(target, member, target)),
@@ -161,7 +161,7 @@ interface Checked {
 class OutputGuards {
   readonly #guards: readonly OutputGuardrail[];
   readonly #maxRetries: number;
-  /** The last text and value of each turn: it is asked about again at the end. */
+  /** The last checked text and value of each turn: they are checked again at the end. */
   readonly #checked = new WeakMap<TurnIdentity, Checked>();
 
   constructor(guards: readonly OutputGuardrail[], maxRetries: number) {
@@ -206,8 +206,8 @@ class OutputGuards {
 }
 
 /**
- * Throws where a guardrail gave what is no verdict, so that nothing passes by a mistake. `words` are the members that say something to
- * somebody: one of them, or `replace`.
+ * Throws if a guardrail returns an invalid verdict, so that nothing passes by mistake. `words`: the allowed members with a text;
+ * a verdict has one of them, or `replace`.
  */
 function assertVerdict(name: string, verdict: unknown, words: readonly string[]): void {
   if (verdict === undefined || verdict === null) return;

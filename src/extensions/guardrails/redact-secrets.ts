@@ -2,11 +2,11 @@ import type { AssistantMessage, Content, ContentPart, Extension, Message } from 
 import { assertOptions, type OptionRule, someStrings } from '../../core/options/index.ts';
 import { withoutSecrets } from '../../redaction.ts';
 
-/** Options of `redactSecrets` and `secretRedactor`: which secrets are taken out besides those of known form. */
+/** Options of `redactSecrets` and `secretRedactor`: secrets to remove besides those of known forms. */
 export interface RedactSecretsOptions {
-  /** What a secret of your own looks like, wherever it stands. Default: none besides what is known of keys, tokens and passwords. */
+  /** Patterns of your own secrets. Default: only the known forms of keys, tokens and passwords. */
   readonly patterns?: readonly RegExp[] | undefined;
-  /** Secrets that are known, word for word, such as the keys of the process's environment. Empty ones are passed by. */
+  /** Literal secrets, such as the keys in the process's environment. Empty strings are ignored. */
   readonly values?: readonly string[] | undefined;
 }
 
@@ -17,8 +17,8 @@ const somePatterns: OptionRule = {
 };
 
 /**
- * A function that removes secrets from a string: for `redactSecrets`, for the option `redact` of `AgentLoop`, and for messages before a turn is
- * started with them. Finds what looks like a key, a token or a password, also in a string that is JSON. Errors: `INVALID_CONFIG`.
+ * Returns a function that removes secrets from a string: for `redactSecrets`, for the option `redact` of `AgentLoop`, and for messages before they
+ * start a turn. Finds text that looks like a key, a token or a password, also in JSON. Errors: `INVALID_CONFIG`.
  */
 export function secretRedactor(options: RedactSecretsOptions = {}): (text: string) => string {
   assertOptions('redactSecrets', options, { patterns: somePatterns, values: { ...someStrings, secret: true } });
@@ -33,13 +33,13 @@ export function secretRedactor(options: RedactSecretsOptions = {}): (text: strin
 }
 
 /**
- * Takes secrets out of a turn where they come in, so that model, journal, events and spans have the same, and a resumed turn continues with
- * what the first one had: from the caller's messages, also those by which a turn is steered, from results of tools before they are recorded,
- * and from the answers of the model and its reasoning. Put it in front of what else changes results.
+ * Removes secrets from the input of a turn, so that model, journal, events and spans have the same text, and a resumed turn continues with
+ * it: from the caller's messages, including steering messages, from results of tools before they are recorded,
+ * and from the model's answers and reasoning. Put it before other extensions that change results.
  *
- * Not changed are the arguments of calls and the answers to questions, which tools need as they are; text and reasoning while they are
- * streamed, which have been shown by then, and progress of tools; in the journal, the messages of a turn that was started where the
- * extension was not there (the model reads them without secrets); for these see `secretRedactor`. Errors: `INVALID_CONFIG`, naming the option.
+ * Not changed: the arguments of calls and the answers to questions, which tools need unchanged; streamed text and reasoning,
+ * which were emitted before, and progress of tools; in the journal, the messages of a turn that was started without this
+ * extension (the model receives them without secrets); for these see `secretRedactor`. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function redactSecrets(options: RedactSecretsOptions = {}): Extension {
   const redact = secretRedactor(options);
@@ -66,7 +66,7 @@ export function redactSecrets(options: RedactSecretsOptions = {}): Extension {
 
 type Redact = (text: string) => string;
 
-/** The message itself where it has no secret. */
+/** Returns the message itself if it contains no secret. */
 function cleanMessage(message: Message, redact: Redact): Message {
   if (message.role === 'assistant') return cleanAnswer(message, redact);
   const content = cleanContent(message.content, redact);

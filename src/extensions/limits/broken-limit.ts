@@ -3,7 +3,7 @@ import type { History, LoopState } from '../../core/journal/index.ts';
 import { estimateTokens } from '../../core/model-call/index.ts';
 import { hasMethods, type OptionRule, oneOf } from '../../core/options/index.ts';
 
-/** Which limit a turn has run into. */
+/** The limit that a turn reached. */
 export type LimitReason =
   | 'max_wall_time'
   | 'max_tool_calls'
@@ -14,7 +14,7 @@ export type LimitReason =
   | 'repeated_call';
 
 export interface LimitValues {
-  /** From the start of the turn, without the time that it was suspended. Milliseconds. */
+  /** Since the start of the turn, without suspended time. Milliseconds. */
   readonly maxWallTimeMs?: number | undefined;
   /** Tool calls of the whole turn. */
   readonly maxToolCalls?: number | undefined;
@@ -24,9 +24,9 @@ export interface LimitValues {
   readonly maxContextTokens?: number | undefined;
   /** Of all model calls of the turn. US dollars. */
   readonly maxCost?: number | undefined;
-  /** Tool calls that fail one after another. */
+  /** Consecutive failed tool calls. */
   readonly maxConsecutiveFailures?: number | undefined;
-  /** How often the model may make the same calls one after another, or the same round of up to four different ones. */
+  /** How often the model may repeat the same calls, or the same cycle of up to four different ones. */
   readonly maxRepeatedCalls?: number | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface LimitValues {
 export interface BrokenLimit {
   readonly reason: LimitReason;
   readonly message: string;
-  /** The option, and its value. */
+  /** The option and its value. */
   readonly details: { readonly option: keyof LimitValues; readonly limit: number | undefined };
 }
 
@@ -47,7 +47,7 @@ interface LimitedTurn {
   readonly cost: number;
 }
 
-/** The first limit that does not allow another model call. */
+/** Returns the first limit that forbids another model call. */
 export function brokenLimit(limits: LimitValues, turn: LimitedTurn): BrokenLimit | undefined {
   const { state, now, cost } = turn;
   const { maxConsecutiveFailures, maxRepeatedCalls } = limits;
@@ -72,7 +72,7 @@ export function brokenLimit(limits: LimitValues, turn: LimitedTurn): BrokenLimit
   return brokenContext(limits, turn);
 }
 
-/** The limit on tokens or cost that this usage reaches; `cost` in US dollars. */
+/** Returns the limit on tokens or cost that this usage reaches; `cost` in US dollars. */
 export function brokenUsage(limits: LimitValues, { totalTokens }: Usage, cost: number): BrokenLimit | undefined {
   const { maxTokens, maxCost } = limits;
   if (maxTokens !== undefined && totalTokens >= maxTokens)
@@ -125,7 +125,7 @@ function broken(
   return { reason, message, details: { option, limit: limits[option] } };
 }
 
-/** How many of the last tool calls failed, one after another, in call order. Messages in front of `from` are not looked at. */
+/** The number of consecutive failures among the last tool calls, in call order. Ignores messages before `from`. */
 function failuresInARow(history: History, from: number): number {
   let failures = 0;
   for (let index = history.length - 1; index >= from; index--) {
@@ -137,12 +137,12 @@ function failuresInARow(history: History, from: number): number {
   return failures;
 }
 
-/** The longest round that is looked for: A, B, C, D, A, B, C, D, … */
+/** The longest detected cycle: A, B, C, D, A, B, C, D, … */
 const longestRound = 4;
 
 /**
- * How often the model has made the same calls by now: those of its last response, or the last few responses as a round that comes
- * again and again. Calls are the same with the same tool and equal arguments; messages in front of `from` are not looked at.
+ * How often the model has repeated the same calls: those of its last response, or the last few responses as a
+ * cycle. Calls are equal if tool and arguments are; ignores messages before `from`.
  */
 function repeatedCalls(history: History, from: number): number {
   const steps = callsBackwards(history, from);
@@ -151,7 +151,7 @@ function repeatedCalls(history: History, from: number): number {
   return most;
 }
 
-/** How often the first `length` steps come again right behind themselves. */
+/** How often the first `length` steps repeat consecutively. */
 function roundsOf(steps: readonly string[], length: number): number {
   if (steps.length < length) return 0;
   let same = length;
@@ -159,7 +159,7 @@ function roundsOf(steps: readonly string[], length: number): number {
   return Math.floor(same / length);
 }
 
-/** The calls of each response that has any, as one text each, the last first. */
+/** The calls of each response with calls, as one string each, the last first. */
 function callsBackwards(history: History, from: number): readonly string[] {
   const steps: string[] = [];
   for (let index = history.length - 1; index >= from; index--) {

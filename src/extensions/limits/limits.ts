@@ -34,26 +34,26 @@ import {
   tooManyCalls,
 } from './broken-limit.ts';
 
-/** Options of `limits`: the limits, and what happens when one is reached. */
+/** Options of `limits`: the limits, and the reaction to reaching one. */
 export interface LimitsOptions extends LimitValues {
-  /** `'fail'` (default): the turn fails with `LIMIT`. `'stop'`: it completes with the text that there is. The reason names the limit. */
+  /** `'fail'` (default): the turn fails with `LIMIT`. `'stop'`: it completes with the text so far. The reason names the limit. */
   readonly onLimit?: 'fail' | 'stop' | undefined;
-  /** What models cost, for `maxCost`, where the provider does not say what a call cost. Such as a `ModelRegistry`. */
+  /** Prices of models, for `maxCost`, if the provider does not report the cost of a call. Such as a `ModelRegistry`. */
   readonly prices?: PriceList | undefined;
 }
 
 const limitsName = 'limits';
 
 /**
- * Limits on what a turn may take, looked at before each model call and each tool call; what was begun inside of a limit on tokens or
- * cost may exceed it. Each has its own reason: `max_wall_time`, `max_tool_calls`, `max_tokens`, `max_cost`, `max_context`,
+ * Limits the usage of a turn, checked before each model call and each tool call; a call that started within a limit on tokens or
+ * cost may exceed it. Each limit has its own reason: `max_wall_time`, `max_tool_calls`, `max_tokens`, `max_cost`, `max_context`,
  * `max_failures`, `repeated_call`.
  *
- * At the end of the wall time a running model call is left and running tools are aborted: their results are `TOOL_TIMEOUT`. The
- * limits hold for the whole turn, resumed or not: they count what the journal says. Tokens and cost are those of the turn and its child turns:
- * where these reach a limit, they are cancelled, and the turn fails. Put it behind extensions that change what the model
- * reads or who is asked. Errors: `INVALID_CONFIG`, naming the option; a turn with `maxCost` fails with it where a call costs nobody
- * knows what.
+ * At the end of the wall time a running model call and running tools are aborted: the results are `TOOL_TIMEOUT`. The
+ * limits apply to the whole turn, resumed or not: they count the journal. Tokens and cost are those of the turn and its child turns:
+ * if these reach a limit, they are cancelled, and the turn fails. Put it after extensions that change the model's
+ * input or provider. Errors: `INVALID_CONFIG`, naming the option; a turn with `maxCost` fails with it if the cost of a call is
+ * unknown.
  */
 export function limits(options: LimitsOptions): Extension {
   checkOptions(options);
@@ -113,7 +113,7 @@ function reaction({ onLimit = 'fail' }: LimitsOptions, broken: BrokenLimit): Ite
   return onLimit === 'stop' ? { finish: { reason: broken.reason } } : { fail: { code: 'LIMIT', ...broken } };
 }
 
-/** What the last call of each turn was made with, in the process that prices its answer. */
+/** The model of each turn's last call, in the process that prices its answer. */
 type AskedModels = WeakMap<TurnIdentity, string | undefined>;
 
 function limitedCall(options: LimitsOptions, { provider, clock, state }: HookContext, asked: AskedModels): CallChange {
@@ -129,7 +129,7 @@ function limitedCall(options: LimitsOptions, { provider, clock, state }: HookCon
   return { provider: aroundCalls(counted, untilDeadline(deadline)) };
 }
 
-/** Answers of a vendor that does not tell what they took say a guess, which counts for the turn: else no limit on tokens is reached. */
+/** If a vendor reports no usage, adds an estimate to the answer: otherwise no limit on tokens would be reached. */
 const sayingUsage: AroundCall = (chunks, params) =>
   chunks.pipe(
     map((chunk) => {
@@ -195,7 +195,7 @@ function costOf(options: LimitsOptions, { usageBy, state }: TreeUsage): number {
   return dollars(costIn(state.changes.data[limitsName]) + costBelow(options, below));
 }
 
-/** US dollars of child turns, where their providers say them or the prices of their models are known. */
+/** US dollars of child turns, as reported by their providers, or if the prices of their models are known. */
 function costBelow({ maxCost, prices }: LimitsOptions, below: readonly AgentUsage[]): number {
   if (maxCost === undefined) return 0;
   return below.reduce((sum, { usage, model }) => sum + (callCost(usage, { model, prices }) ?? 0), 0);
@@ -215,8 +215,8 @@ interface Deadline {
 }
 
 /**
- * Leaves a model call at a deadline: it errors with `LIMIT`, or what was said so far is taken as the answer, marked with the reason as
- * `cutShort` in the message's metadata, its usage estimated, and `discarded` what requests before it took.
+ * Aborts a model call at a deadline: it errors with `LIMIT`, or its text so far becomes the answer, marked with the reason as
+ * `cutShort` in the message's metadata, with estimated usage, and earlier requests as `discarded`.
  */
 function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundCall {
   return (chunks, params, reported) =>

@@ -11,26 +11,26 @@ import type { Approval, GivenAnswer, LoopState, Question } from '../../core/jour
 import { aFunction, assertOptions, type OptionRule, oneOf, someStrings } from '../../core/options/index.ts';
 import { matchesName } from './tool-permissions.ts';
 
-/** Options of `approvals`: which calls have to be approved, how often, and how. */
+/** Options of `approvals`: which calls need approval, how often, and how it is verified. */
 export interface ApprovalsOptions {
-  /** Whose calls have to be approved: names, in which `*` stands for any characters. Default: of all tools that are not `readOnly`. */
+  /** Names of tools whose calls need approval; `*` matches any characters. Default: all tools that are not `readOnly`. */
   readonly tools?: readonly string[] | undefined;
   /**
-   * How often somebody is asked in a turn: `'always'` (default) about each call; `'once'` until a call of the tool was approved;
-   * `'same-arguments'` until a call of it with equal arguments was.
+   * When the turn asks: `'always'` (default), for each call; `'once'`, until a call of the tool was approved;
+   * `'same-arguments'`, until a call of it with equal arguments was.
    */
   readonly policy?: 'always' | 'once' | 'same-arguments' | undefined;
-  /** What is asked. Default: whether the tool may run with these arguments. */
+  /** The question. Default: whether the tool may run with these arguments. */
   readonly prompt?: ((request: ApprovalRequest) => string) | undefined;
-  /** Only answers count that `signApproval` made with this key, on questions of any tool. Keep it out of the code. */
+  /** Accepts only answers signed by `signApproval` with this key, for questions of any tool. Keep it out of the code. */
   readonly signingKey?: string | Uint8Array | undefined;
 }
 
 /**
- * Asks for approval of tool calls, as `needsApproval` of a tool does, by rules for the whole turn. What was approved stands in the
- * journal, so a resumed turn remembers it. Calls of one batch are asked about at the same time, so `'once'` may ask about several.
+ * Asks for approval of tool calls, as a tool's `needsApproval`, by rules for the whole turn. Approvals are
+ * journaled, so a resumed turn keeps them. Calls of one batch ask at the same time, so `'once'` may ask several times.
  *
- * With a `signingKey` a call with an answer that is not signed, or signed for something else, is denied, whatever the answer says.
+ * With a `signingKey` a call whose answer is unsigned, or signed for something else, is denied, whatever the answer.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function approvals(options: ApprovalsOptions = {}): Extension {
@@ -84,7 +84,7 @@ interface Precedent {
   readonly state: LoopState;
 }
 
-/** Whether an answer that was given before is enough for a call. */
+/** Whether an earlier answer approves a call. */
 function isPrecedent(options: ApprovalsOptions, { given, name, request, state }: Precedent): boolean {
   const { policy = 'always' } = options;
   const { question, answer } = given;
@@ -101,28 +101,28 @@ function isYes(answer: unknown): boolean {
   return typeof answer === 'object' && answer !== null && 'approved' in answer && answer.approved === true;
 }
 
-/** An approval that says who gave it. */
+/** An approval with a signature. */
 export interface SignedApproval extends Approval {
   /** HMAC-SHA256 in hexadecimal. */
   readonly signature: string;
 }
 
-/** What is signed: the decision, and on what. */
+/** The signed data: the decision and its question. */
 export interface DecisionOn extends Approval {
   readonly taskId: string;
   readonly question: Pick<Question, 'id' | 'toolName' | 'data'>;
 }
 
 /**
- * The answer to an `approval` question with the signature that `approvals({ signingKey })` asks for. It counts for this question of this
- * task alone, with the tool, the arguments and the decision that it was made for.
+ * The answer to an `approval` question with the signature that `approvals({ signingKey })` requires. It is valid only for this question of this
+ * task, with the same tool, arguments and decision.
  */
 export function signApproval(key: string | Uint8Array, decision: DecisionOn): SignedApproval {
   const { approved, reason } = decision;
   return { approved, ...(reason !== undefined && { reason }), signature: signatureOf(key, decision) };
 }
 
-/** Whether an answer carries the signature of its decision on this question. */
+/** Whether an answer has a valid signature for its decision on this question. */
 export function isSignedApproval(
   key: string | Uint8Array,
   { taskId, question, answer }: { readonly answer: unknown } & Pick<DecisionOn, 'taskId' | 'question'>,

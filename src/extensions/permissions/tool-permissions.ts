@@ -2,34 +2,34 @@ import type { Extension, ToolCallRequest } from '../../core/contracts/index.ts';
 import { aFunction, assertOptions, type OptionRule, oneOf, wrongOption } from '../../core/options/index.ts';
 import { isEngineTool } from '../../tools/tool.ts';
 
-/** What holds for the calls of some tools. */
+/** Allows or denies calls of some tools. */
 export interface PermissionRule {
-  /** Names of tools; `*` stands for any characters, in names of tools of yours. */
+  /** Names of tools; `*` matches any characters, in names of your own tools. */
   readonly tools: readonly string[];
-  /** Whether calls that it fits may run. */
+  /** Whether matching calls may run. */
   readonly allow: boolean;
-  /** For which calls, by arguments, caller, or turn. Default all. */
+  /** Restricts the rule, by arguments, caller, or turn. Default: all calls. */
   readonly when?: (request: ToolCallRequest) => boolean | Promise<boolean>;
-  /** Told to the model where the call is denied. */
+  /** The reason of a denial, for the model. */
   readonly reason?: string;
 }
 
-/** Options of `toolPermissions`: rules, then a function, then a default decide whether a call may run. */
+/** Options of `toolPermissions`: rules, then a function, then a default. */
 export interface ToolPermissionsOptions {
-  /** The first that fits a call decides. Default none. */
+  /** The first matching rule decides. Default none. */
   readonly rules?: readonly PermissionRule[] | undefined;
-  /** Asked where no rule fits: true, or why the call is denied, for the model; false denies it without a reason. */
+  /** Called if no rule matches: true, or the reason of the denial, for the model; false denies without a reason. */
   readonly canExecute?: ((request: ToolCallRequest) => boolean | string | Promise<boolean | string>) | undefined;
-  /** What holds where neither says anything. Default `'allow'`. */
+  /** The default decision. Default `'allow'`. */
   readonly otherwise?: 'allow' | 'deny' | undefined;
 }
 
 /**
- * Says which tool calls may run. One that may not is answered with an error result, so that the model can do something else; the turn
- * continues. Decided on the checked arguments, before approval is asked. A rule or function that throws fails the turn, and nothing runs.
+ * Decides which tool calls may run. A denied call gets an error result, so that the model can do something else; the turn
+ * continues. Decides on the validated arguments, before approval. A rule or function that throws fails the turn, and nothing runs.
  *
- * The tools by which the engine itself works, the finish tool of an output schema, those of `doneTool`, of a team's `handOff` and of
- * `toolOutputCache`, may be called unless a rule gives their very name: neither `*` nor `canExecute` nor `otherwise` counts for them.
+ * The engine's own tools (the finish tool of an output schema, those of `doneTool`, of a team's `handOff` and of
+ * `toolOutputCache`) are allowed unless a rule contains their exact name: `*`, `canExecute` and `otherwise` do not apply to them.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function toolPermissions(options: ToolPermissionsOptions): Extension {
@@ -61,7 +61,7 @@ function isRule(value: unknown): boolean {
   return areNames && typeof allow === 'boolean' && fits(when, 'function') && fits(reason, 'string');
 }
 
-/** True, or false or the reason where the call is denied. */
+/** Returns true, or false or the reason of a denial. */
 async function verdictOn(
   { rules = [], canExecute, otherwise = 'allow' }: ToolPermissionsOptions,
   request: ToolCallRequest,
@@ -80,7 +80,7 @@ async function verdictOn(
   throw new TypeError('canExecute answered neither true nor false nor a reason');
 }
 
-/** Whether a name is one of these; in each `*` stands for any characters: `write_*`. */
+/** Whether a name matches one of these patterns; `*` matches any characters: `write_*`. */
 export function matchesName(patterns: readonly string[], name: string): boolean {
   return patterns.some((pattern) => expressionOf(pattern).test(name));
 }

@@ -19,24 +19,24 @@ import { xmlTemplate } from './xml/write-xml.ts';
 /** Describes an output: a Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of anything that is JSON. */
 export type OutputSchema = StandardSchemaV1 | JSONSchema;
 
-/** Options of `structuredOutput`, and of `output` of an agent: the schema of the value, and how the model gives it. */
+/** Options of `structuredOutput`, and of `output` of an agent: the schema of the value, and how the model returns it. */
 export interface StructuredOutputOptions<S extends OutputSchema> {
   /**
-   * A Standard Schema or a JSON Schema, of an object or of anything else: arrays, unions, strings and numbers travel as the member `value` of
-   * an object. What it gives has to be JSON.
+   * A Standard Schema or a JSON Schema, of an object or of anything else: arrays, unions, strings and numbers are wrapped as the member `value` of
+   * an object. Its output must be JSON.
    */
   readonly schema: S;
-  /** What the model reads as schema, for a Standard Schema that cannot tell its JSON Schema. */
+  /** The schema for the model, if a Standard Schema cannot be converted to JSON Schema. */
   readonly jsonSchema?: JSONSchema | undefined;
-  /** Of the finish tool. Default `__finish__`. */
+  /** The name of the finish tool. Default `__finish__`. */
   readonly name?: string | undefined;
-  /** How often the model is asked again after an output that does not fit, or none. Default 2. */
+  /** How often the model is asked again after an invalid or missing output. Default 2. */
   readonly parseRetries?: number | undefined;
-  /** Whether a model that has used its iterations up gets one more, for the output alone. Default true. */
+  /** Whether a model without remaining iterations gets one more, for the output alone. Default true. */
   readonly forceFinish?: boolean | undefined;
   /**
-   * `'tool'`: by a finish tool, or as XML where the provider cannot be made to call it. `'native'`: as text in a `responseFormat`.
-   * `'auto'` (default): as `'tool'`, with the `responseFormat` in place of XML where the provider has it.
+   * `'tool'`: by a finish tool, or as XML if the provider cannot be forced to call it. `'native'`: as text in a `responseFormat`.
+   * `'auto'` (default): as `'tool'`, with the `responseFormat` instead of XML if the provider supports it.
    */
   readonly mode?: OutputMode | undefined;
 }
@@ -44,7 +44,7 @@ export interface StructuredOutputOptions<S extends OutputSchema> {
 const modes: ReadonlySet<unknown> = new Set<OutputMode>(['auto', 'tool', 'native']);
 const optionNames = ['schema', 'jsonSchema', 'name', 'parseRetries', 'forceFinish', 'mode'];
 
-/** Throws `INVALID_CONFIG`, naming the option and the cure. The schema and the name are for the tool to check. */
+/** Throws `INVALID_CONFIG`, naming the option and the fix. The tool checks the schema and the name. */
 export function checkOutputOptions(options: StructuredOutputOptions<OutputSchema>): void {
   const { parseRetries = 2, forceFinish = true, mode = 'auto' } = options;
   if (!(Number.isSafeInteger(parseRetries) && parseRetries >= 0)) {
@@ -69,13 +69,13 @@ function invalid(option: string, value: unknown, cure: string): AgentLoopError {
   return new AgentLoopError('INVALID_CONFIG', `structuredOutput: ${option} is ${shownValue(value)}; ${cure}.`);
 }
 
-/** How the model is asked for the output: `auto` takes the first way that its provider has. */
+/** How the output is requested: `auto` uses the first way that the provider supports. */
 export type OutputMode = 'auto' | 'tool' | 'native';
 
-/** How the output of one model call comes: as the arguments of the finish tool, as text in a guaranteed form, or as XML. */
+/** How a model call returns the output: as the arguments of the finish tool, as text in a guaranteed form, or as XML. */
 export type OutputWay = 'tool' | 'native' | 'xml';
 
-/** The way of a call. `forced`: the model shall give the output now. */
+/** The way of a call. `forced`: the model must return the output now. */
 export function wayOf(mode: OutputMode, capabilities: LLMCapabilities | undefined, forced: boolean): OutputWay {
   if (mode === 'native') return 'native';
   const { tools = true, toolChoice = true, responseFormat = false } = capabilities ?? {};
@@ -83,16 +83,16 @@ export function wayOf(mode: OutputMode, capabilities: LLMCapabilities | undefine
   return mode === 'auto' && responseFormat ? 'native' : 'xml';
 }
 
-/** The form in which the model gives an output. Vendors take objects only, so anything else is the member `value` of one. */
+/** The form in which the model returns an output. Vendors accept objects only, so anything else is wrapped as the member `value`. */
 export interface OutputWire {
   readonly parameters: ToolParameters;
   readonly jsonSchema: JSONSchema | undefined;
   readonly wrap: (value: unknown) => unknown;
-  /** `undefined` where the member is not there yet. */
+  /** `undefined` if the member does not exist yet. */
   readonly unwrap: (wrapped: unknown) => unknown;
 }
 
-/** Errors: `INVALID_CONFIG` where a Standard Schema cannot tell its JSON Schema. */
+/** Errors: `INVALID_CONFIG` if a Standard Schema cannot be converted to JSON Schema. */
 export function outputWire(schema: OutputSchema, given: JSONSchema | undefined, toolName: string): OutputWire {
   const same = (value: unknown) => value;
   if (!isStandardSchema(schema)) {
@@ -106,7 +106,7 @@ export function outputWire(schema: OutputSchema, given: JSONSchema | undefined, 
     : { parameters: checkingObject(schema), jsonSchema: described, wrap: same, unwrap: same };
 }
 
-/** A schema with `properties` and no type is left to the tool, which says what it lacks. */
+/** A schema with `properties` and without a type is left to the tool, which reports what is missing. */
 function needsWrap(schema: unknown): schema is JSONSchema {
   if (!isObject(schema)) return false;
   return Reflect.get(schema, 'type') !== 'object' && !('properties' in schema);
@@ -120,7 +120,7 @@ function unwrap(wrapped: unknown): unknown {
   return typeof wrapped === 'object' && wrapped !== null ? Reflect.get(wrapped, 'value') : undefined;
 }
 
-/** Definitions move to the root, where references expect them; references to the root follow it into the member. */
+/** Moves definitions to the root, where references expect them; references to the root are rewritten to the member. */
 function wrapped({ $schema: _, ...schema }: JSONSchema): JSONSchema {
   const outer = { type: 'object', required: ['value'], additionalProperties: false };
   if ('$id' in schema) return { ...outer, properties: { value: schema } };
@@ -172,7 +172,7 @@ function checkingValue({ '~standard': standard }: StandardSchemaV1): StandardSch
 
 type ViewChange = NonNullable<IterationChange['view']>;
 
-/** Asks for an answer in the form of the schema. One that is forced to answer is offered no tools. */
+/** Requests an answer in the form of the schema. A forced answer is offered no tools. */
 export function nativeView(
   { tools }: IterationView,
   { name, schema, forced }: { readonly name: string; readonly schema: JSONSchema; readonly forced: boolean },
@@ -181,7 +181,7 @@ export function nativeView(
   return { tools: names, settings: { responseFormat: { type: 'json_schema', name: 'output', schema } } };
 }
 
-/** Asks for the output as XML, after the history. A model that cannot call tools is shown none of their calls. */
+/** Requests the output as XML, after the history. For a model without tool support, tool calls are removed from the history. */
 export function xmlView(
   { messages, tools }: IterationView,
   { schema, canCallTools }: { readonly schema: JSONSchema; readonly canCallTools: boolean },
@@ -200,15 +200,15 @@ function withoutCalls(message: Message): Message {
 
 /** The extension's state of a turn; it is journaled, so that it survives a crash. */
 interface OutputMemory {
-  /** Whose output it is: where the agent changes, the next one has retries of its own. */
+  /** The agent of the output: after a hand-off, the next agent has its own retries. */
   readonly agentId: string;
   /** The task that counted the retries: one that continues it, as `retry` does, has retries of its own. */
   readonly taskId: string;
   /** How often the model was asked again. */
   readonly retries: number;
-  /** Whether it has to give the output now. */
+  /** Whether it must return the output now. */
   readonly forced: boolean;
-  /** The fingerprint of the output that was accepted: what others make of it is checked anew. */
+  /** The fingerprint of the accepted output: changes by others are validated again. */
   readonly accepted?: string;
 }
 

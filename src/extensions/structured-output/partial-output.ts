@@ -4,15 +4,15 @@ import { type AgentEvent, type Partially, partsText } from '../../core/contracts
 import { GrowingText } from '../../core/journal/index.ts';
 
 interface PartialsOptions {
-  /** Of the finish tool. */
+  /** The name of the finish tool. */
   readonly name: string;
   /** Whether the output is the text of the answer. */
   readonly inText: boolean;
-  /** Gives the output of what the model writes; `undefined` where nothing of it is there. */
+  /** Extracts the output from the model's JSON; `undefined` if it contains none yet. */
   readonly unwrap: (wrapped: unknown) => unknown;
 }
 
-/** The output of a turn while it is written: see `StructuredOutput.partials`. */
+/** Implements `StructuredOutput.partials`. */
 export function partialsOf<T>(turn: Observable<AgentEvent>, options: PartialsOptions): Observable<Partially<T>> {
   return new Observable((subscriber) => {
     const reader = new OutputReader<T>(subscriber, options);
@@ -95,31 +95,31 @@ class OutputReader<T> {
   }
 }
 
-/** What the model writes is claimed to fit; the arguments of a call that runs have passed the check of the schema. */
+/** Not validated: only the arguments of a call that runs have passed the schema. */
 function isOutput<T>(value: unknown): value is Partially<T> {
   return value !== undefined;
 }
 
 interface PartialJson<T> {
-  /** Takes in the next fragment of the text, cut anywhere. Time in proportion to the fragment. */
+  /** Appends the next fragment of the text, cut anywhere. Linear in the fragment. */
   push(fragment: string): void;
   /**
-   * What the text so far says, a new value where it says more than before; `undefined` before the first bracket. Made
-   * when it is read, in time in proportion to the whole text: read it as often as it is shown, not for each fragment.
+   * The value of the text so far, a new object whenever it has grown; `undefined` before the first bracket. Parsed
+   * on access, in time linear in the whole text: read it as often as it is displayed, not for each fragment.
    */
   readonly value: Partially<T> | undefined;
-  /** Whether the outermost bracket is closed: `value` is then what `JSON.parse` makes of the text up to there. */
+  /** Whether the outermost bracket is closed: `value` then equals `JSON.parse` of the text up to there. */
   readonly complete: boolean;
 }
 
 /**
- * Reads a JSON object or array while it is being written, such as the arguments of a tool call. From one value to the
- * next, things are only added: strings and arrays grow, properties appear, none is removed or changed. A string appears with its
+ * Parses a JSON object or array while it is streamed, such as the arguments of a tool call. Values only grow:
+ * strings and arrays grow, properties appear, none is removed or changed. A string appears with its
  * first quote, half an escape or half a surrogate pair is held back; a number, `true`, `false` or `null` appears once
- * the character after it has arrived. A name that stands twice in one object is the exception: its last value counts.
+ * the character after it has arrived. Exception: of a name that is repeated in one object, the last value counts.
  *
- * Nothing is checked against a schema, so that `T` is a claim of the caller. Invalid JSON does not throw: the
- * value stays as it last was. Holds the text.
+ * Nothing is validated against a schema: `T` is the caller's assertion. Invalid JSON does not throw: the
+ * value stays unchanged. Memory: the text.
  */
 export function partialJson<T>(): PartialJson<T> {
   const prefix = new JsonPrefix();
@@ -153,21 +153,21 @@ const opening: Readonly<Record<string, string>> = { '{': '}', '[': ']' };
 type Within = 'structure' | 'string' | 'escape' | 'word';
 
 /**
- * A growing JSON text, and how to close it: it knows after each character up to where the text is whole values, and which
- * brackets are open. One pass, linear, whatever the fragments.
+ * A growing JSON text, and how to close it: after each character it knows up to where the text is whole values, and which
+ * brackets are open. One pass, linear, for any fragments.
  */
 class JsonPrefix {
   readonly #text = new GrowingText();
   #within: Within = 'structure';
-  /** The brackets to come, the outermost first. */
+  /** The missing closing brackets, the outermost first. */
   readonly #open: string[] = [];
   /** Whether the next string of the innermost object is a name. */
   #nameNext = false;
   #inName = false;
-  /** The four digits of a `\u` escape, as far as they are there. */
+  /** The digits of an incomplete `\u` escape. */
   #digits: string | undefined;
   #wholeTo = 0;
-  /** Whether the text is whole up to a place within a string. */
+  /** Whether the text is whole up to a position within a string. */
   #wholeInString = false;
   #complete = false;
 
@@ -184,7 +184,7 @@ class JsonPrefix {
     }
   }
 
-  /** The text up to its last whole value or character, with all that is open closed. `undefined` where there is none. */
+  /** The text up to its last whole value or character, with all brackets closed. `undefined` if there is none. */
   closed(): string | undefined {
     if (this.#wholeTo === 0) return undefined;
     const quote = this.#wholeInString ? '"' : '';

@@ -49,15 +49,15 @@ import { partialsOf } from './partial-output.ts';
 import { parseXml } from './xml/parse-xml.ts';
 
 /**
- * Makes turns end with a value of a schema: `result().value`, typed by `outputOf(result)`. The model gets a finish tool whose parameters
+ * Ends turns with a value of a schema: `result().value`, typed by `outputOf(result)`. The model gets a finish tool whose parameters
  * are the schema; its first valid call ends the turn, without another model call, and later calls of the same response are skipped.
  *
- * A plain answer is not the end. For it, and for an invalid output, the model receives the reason and is asked again: at most
- * `parseRetries` times in a turn, none of them counted as an iteration; then the turn fails with `PARSE_ERROR`. A turn that has used its
- * iterations up gets one more in which the finish tool has to be called, unless `forceFinish` is false; with that and `maxIterations: 1`
+ * A plain answer does not end the turn. After it, and after an invalid output, the model receives the reason and is asked again: at most
+ * `parseRetries` times per turn, none of them counted as an iteration; then the turn fails with `PARSE_ERROR`. A turn without remaining
+ * iterations gets one more in which the finish tool must be called, unless `forceFinish` is false; with that and `maxIterations: 1`
  * a turn without output completes with the reason `unfinished`.
  *
- * A value with which another extension finishes the turn is checked as well. Errors: `INVALID_CONFIG` for a wrong option or schema; for
+ * A value with which another extension finishes the turn is validated as well. Errors: `INVALID_CONFIG` for an invalid option or schema; for
  * `mode: 'native'` on a provider without `capabilities.responseFormat` the turn fails with it.
  */
 export function structuredOutput<const S extends OutputSchema>(
@@ -66,7 +66,7 @@ export function structuredOutput<const S extends OutputSchema>(
   return StructuredOutput.of(options);
 }
 
-/** An extension, as `structuredOutput` makes it. Its hooks are methods: use it as it is, a copy by spread lacks them. */
+/** The extension that `structuredOutput` creates. Its hooks are methods: use it as it is, a spread copy lacks them. */
 export class StructuredOutput<T> implements ValueExtension<T> {
   declare readonly '~value'?: T;
   readonly name = 'structured-output';
@@ -90,7 +90,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
     return new StructuredOutput(options);
   }
 
-  /** The value of a completed turn. Errors: `INVALID_INPUT` where it has none. */
+  /** The value of a completed turn. Errors: `INVALID_INPUT` if it has none. */
   outputOf(result: Pick<TurnResult, 'value' | 'taskId' | 'reason'>): T {
     if (isOutput<T>(result.value)) return result.value;
     const message = `Turn "${result.taskId}" has no output (${result.reason}); look at result.reason before.`;
@@ -98,10 +98,10 @@ export class StructuredOutput<T> implements ValueExtension<T> {
   }
 
   /**
-   * What is there of the output while the model writes it: with each snapshot texts and lists grow and members appear, the last one is
-   * the value. After an attempt that came to nothing they start anew. Unchecked but for the last, which for a way without fragments,
-   * such as XML, is the only one. A subscriber reads the turn: it starts it, and leaving may cancel it. Errors as the turn does. Holds
-   * the text of one output; each snapshot takes time in proportion to it.
+   * The partial output while the model generates it: with each snapshot strings and arrays grow and members appear, the last one is
+   * the value. After a discarded attempt they start anew. Only the last snapshot is validated; without fragments, as
+   * with XML, it is the only one. Subscribing subscribes to the turn: it starts it, and unsubscribing may cancel it. Errors as the turn does. Memory:
+   * the text of one output; each snapshot takes time linear in it.
    */
   partials(turn: Observable<AgentEvent>): Observable<Partially<T>> {
     const inText = this.#options.mode === 'native';
@@ -130,7 +130,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
     }
   }
 
-  /** Makes a call of the finish tool of an answer in XML. */
+  /** Converts an answer in XML to a call of the finish tool. */
   afterLLMCall(response: LLMResponse, context: HookContext): ResponseChange | undefined {
     if (this.#way(context) !== 'xml' || hasCalls(response) || !isWhole(response)) return undefined;
     const { name, parameters } = this.#tool.definition.function;
@@ -163,7 +163,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
     return this.#isSingleTurn(step) ? { finish: { reason: unfinished } } : undefined;
   }
 
-  /** A value that is not as it was accepted is checked. */
+  /** Validates a value that differs from the accepted one. */
   afterTurn(end: TurnEnd): EndChange | Promise<EndChange> | undefined {
     const { outcome, value } = end;
     if (outcome.state !== 'completed') return undefined;
@@ -177,7 +177,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
     });
   }
 
-  /** Where another extension ended the turn. Only `forceFinish: false` lets a turn complete without an output. */
+  /** Another extension ended the turn. Only `forceFinish: false` lets a turn complete without an output. */
   #withoutValue({ outcome }: TurnEnd): EndChange | undefined {
     if (!this.#options.forceFinish) return undefined;
     return { fail: parseError(`The turn was finished (${outcome.reason}) without an output; finish it with a value.`) };
@@ -216,7 +216,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
     return parsed.ok ? 'The answer could not be taken; give it again.' : parsed.flaw;
   }
 
-  /** Why an iteration that should have given the output has not. */
+  /** Why an iteration did not return the required output. */
   #problemOf(step: IterationStep): string | undefined {
     const { calls, results } = step;
     const own = calls.filter(({ call }) => call.function.name === this.#name).map(({ callId }) => callId);
@@ -225,7 +225,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
     return memoryOf(step).forced && calls.length > 0 ? `${this.#name} was not called` : undefined;
   }
 
-  /** Another iteration, as long as there are retries. */
+  /** Starts another iteration while retries remain. */
   #askAgain(context: HookContext, problem: string): FinishChange {
     const { retries, ...memory } = memoryOf(context);
     const { maxIterations, iteration, state } = context;
@@ -260,7 +260,7 @@ function accepted(value: unknown, context: HookContext): Pick<FinishChange, 'fin
   return fail ? { fail } : { finish: { value }, data: { ...memoryOf(context), accepted: fingerprint(value) } };
 }
 
-/** A value that a schema has made, which the journal would not give back as it was: a turn that is resumed would end with another. */
+/** The failure for a schema's output that JSON would change: a resumed turn would end with a different value. */
 function notJson(value: unknown): Failure | undefined {
   const flaw = jsonFlaw(value, 'the output');
   if (flaw === undefined) return undefined;
@@ -270,7 +270,7 @@ function notJson(value: unknown): Failure | undefined {
 
 const unfinished = 'unfinished';
 
-/** With `onLength: 'complete'`: asking again with the same limit is not likely to give more. */
+/** With `onLength: 'complete'`: a retry with the same limit is unlikely to return more. */
 const noWholeOutput: Failure = { code: 'LENGTH', message: cutShort };
 
 function finishTool(name: string, { parameters, jsonSchema }: OutputWire): Tool {
@@ -288,7 +288,7 @@ function finishTool(name: string, { parameters, jsonSchema }: OutputWire): Tool 
   );
 }
 
-/** What is wrong stands in the error result of the call. */
+/** The error result of the call contains the reason. */
 function withoutMessages({ messages: _, ...change }: FinishChange): StepChange {
   return change;
 }

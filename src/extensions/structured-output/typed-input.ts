@@ -5,31 +5,31 @@ import { jsonSchemaChecker } from '../../tools/schema-checks.ts';
 import { type FromJsonSchema, isStandardSchema, standardChecker } from '../../tools/tool-options.ts';
 import { toXml } from './xml/write-xml.ts';
 
-/** The schema of an input, which need not be an object. */
+/** The schema of an input of any type. */
 export type InputSchema = StandardSchemaV1 | JSONSchema;
 
 /** Options of `typedInput`. */
 export interface TypedInputOptions<S extends InputSchema> {
   /** A Standard Schema or a JSON Schema. */
   readonly schema: S;
-  /** Of the XML element around the input. Default `input`. */
+  /** The name of the XML element around the input. Default `input`. */
   readonly name?: string | undefined;
 }
 
-/** What a schema takes in. */
+/** The input type of a schema. */
 export type InputOf<S> = S extends StandardSchemaV1 ? StandardSchemaV1.InferInput<S> : FromJsonSchema<S>;
 
-/** Makes messages of typed input. */
+/** Converts typed input to messages. */
 export interface TypedInput<T> {
   /**
-   * The messages of a turn with this input: one user message with the input as XML, as the schema converts it. Rejects with
-   * `INVALID_INPUT`, naming the field, before anything is asked of a model.
+   * The messages of a turn with this input: one user message with the validated input as XML. Rejects with
+   * `INVALID_INPUT`, naming the field, before any model call.
    */
   readonly messages: (input: T) => Promise<readonly [UserMessage]>;
 }
 
 /**
- * Checks the input of turns by a schema and writes it as XML for the model to read; the system prompt is the configuration's. Errors:
+ * Validates the input of turns by a schema and writes it as XML for the model; the system prompt is the configuration's. Errors:
  * `INVALID_CONFIG`, naming the option.
  */
 export function typedInput<const S extends InputSchema>(options: TypedInputOptions<S>): TypedInput<InputOf<S>>;

@@ -12,8 +12,8 @@ import type { PriceList } from '../../providers/models/model-info.ts';
 import { responseOf, sourceOf } from '../../providers/policies/attempt-stream.ts';
 
 /**
- * What stands around the chunks of one model call; asked when the call is made. What it throws is the error of the call. `reported` gives what
- * the provider said by then of requests without an answer; nothing where it leaves that to a guess.
+ * Wraps the chunks of one model call; called when the call is made. An exception becomes the error of the call. `reported` returns the
+ * usage that the provider has reported for requests without an answer; `undefined` if it is to be estimated.
  */
 export type AroundCall = (
   chunks: Observable<LLMChunk>,
@@ -22,8 +22,8 @@ export type AroundCall = (
 ) => Observable<LLMChunk>;
 
 /**
- * A provider with something around each of its calls, for a hook that chooses who makes one. It is asked as before, traces as before,
- * and streams also where the provider does not: then its answer in one piece.
+ * Wraps the calls of a provider, for a hook that chooses the provider. Parameters and spans are unchanged;
+ * it streams even if the provider does not: then the answer is one chunk.
  */
 export function aroundCalls(provider: LLMProvider, around: AroundCall): LLMProvider {
   const { info, capabilities = {}, tracesAttempts } = provider;
@@ -49,13 +49,13 @@ export function aroundCalls(provider: LLMProvider, around: AroundCall): LLMProvi
   };
 }
 
-/** How a model call ended, and what it took: as the vendor says, else a guess. */
+/** How a model call ended, and its usage: as the vendor reported it, else an estimate. */
 export type CallEnd =
   | { readonly type: 'done'; readonly response: LLMResponse; readonly usage: Usage }
   | { readonly type: 'failed'; readonly error: unknown; readonly usage: Usage }
   | { readonly type: 'left'; readonly usage: Usage };
 
-/** Tells once how each call ended: with its answer, its error, or because it was left before. */
+/** Reports once how each call ended: with its answer, its error, or aborted. */
 export function watchCall(onEnd: (end: CallEnd) => void): AroundCall {
   return (chunks, params, reported) =>
     new Observable((to) => {
@@ -89,7 +89,7 @@ export function watchCall(onEnd: (end: CallEnd) => void): AroundCall {
     });
 }
 
-/** What a model call has given so far. Memory: the text of the current attempt. */
+/** The output of a model call so far. Memory: the text of the current attempt. */
 export class SaidSoFar {
   readonly #text = new GrowingText();
   readonly #output = new StreamedTokens();
@@ -126,7 +126,7 @@ export class SaidSoFar {
   }
 }
 
-/** The model that answered where its price is known, else the one that was asked, whose price may be. */
+/** The model that answered if its price is known, else the requested one. */
 export function pricedModel(
   { answered, asked }: { readonly answered: string | undefined; readonly asked: string | undefined },
   prices: PriceList | undefined,

@@ -12,21 +12,21 @@ import { callCost, dollars, type PriceList } from '../../providers/models/model-
 import { aPriceList, aReaction, someDollars } from '../limits/broken-limit.ts';
 import { type AroundCall, aroundCalls, pricedModel, watchCall } from './around-calls.ts';
 
-/** Options of `budget`: what all turns that share it may use together. */
+/** Options of `budget`: the shared limits. */
 export interface BudgetOptions {
   /** Prompts and answers of all calls. */
   readonly maxTokens?: number | undefined;
   /** US dollars. */
   readonly maxCost?: number | undefined;
-  /** What models cost, for `maxCost`. Such as a `ModelRegistry`. */
+  /** Prices of models, for `maxCost`. Such as a `ModelRegistry`. */
   readonly prices?: PriceList | undefined;
-  /** What is set aside for an answer where a call has no `maxTokens` of its own. Default 1,000. */
+  /** Tokens reserved for the answer of a call without `maxTokens`. Default 1,000. */
   readonly answerTokens?: number | undefined;
 }
 
 /** Options of `budget.extension()`. */
 export interface BudgetExtensionOptions {
-  /** `'fail'` (default): a turn whose next call does not fit fails with `LIMIT`. `'stop'`: it completes with the text that there is. */
+  /** `'fail'` (default): a turn whose next call exceeds the budget fails with `LIMIT`. `'stop'`: it completes with the text so far. */
   readonly onLimit?: 'fail' | 'stop' | undefined;
 }
 
@@ -35,7 +35,7 @@ interface Amount {
   readonly cost: number;
 }
 
-/** What is left for all turns that share it. */
+/** A budget that several turns share. */
 export class Budget {
   readonly #options: BudgetOptions;
   #used: Usage = { promptTokens: 0, completionTokens: 0, totalTokens: 0 };
@@ -46,19 +46,19 @@ export class Budget {
     this.#options = options;
   }
 
-  /** What all calls took by now, those that failed or were left with an estimate. */
+  /** The usage of all calls so far; failed and aborted ones are estimated. */
   get used(): Usage {
     return this.#options.maxCost === undefined ? this.#used : { ...this.#used, cost: this.#cost };
   }
 
-  /** What neither was taken nor is set aside; `Infinity` where there is no limit. */
+  /** The budget that is neither used nor reserved; `Infinity` without a limit. */
   get left(): { readonly tokens: number; readonly cost: number } {
     const { maxTokens = Number.POSITIVE_INFINITY, maxCost = Number.POSITIVE_INFINITY } = this.#options;
     const { tokens, cost } = this.#reserved;
     return { tokens: maxTokens - this.#used.totalTokens - tokens, cost: dollars(maxCost - this.#cost - cost) };
   }
 
-  /** Makes the turns of a loop draw on it; a sub-agent's loop gets one of its own of the same budget. */
+  /** Creates the extension that charges a loop's turns to this budget; each loop needs its own extension. */
   extension(options: BudgetExtensionOptions = {}): Extension {
     assertOptions('budget.extension', options, { onLimit: aReaction });
     return {
@@ -75,12 +75,12 @@ export class Budget {
     };
   }
 
-  /** A provider whose calls draw on it as those of a turn do, for calls that a tool makes: the sampling of an MCP server, for one. */
+  /** Wraps a provider so that its calls are charged as those of a turn, for calls that a tool makes, such as the sampling of an MCP server. */
   provider(provider: LLMProvider): LLMProvider {
     return aroundCalls(provider, this.#around(provider));
   }
 
-  /** Sets aside what a call may take when it is made, and counts what it took when it ends. */
+  /** Reserves the estimated usage of a call at its start, and charges its actual usage at its end. */
   #around(provider: LLMProvider): AroundCall {
     return (chunks, params, reported) => {
       const estimate = this.#estimate(params, provider);
@@ -134,9 +134,9 @@ export class Budget {
 }
 
 /**
- * A budget that several loops, agents and sub-agents of a process share: an extension of each draws on it. Before a call is made, the
- * tokens of its prompt, estimated, and of its answer are set aside; a call that does not fit is not made. What it took counts when it
- * ends. It knows what this process spends, not what a turn that is resumed here took before. Errors: `INVALID_CONFIG`, naming the option.
+ * A budget that several loops, agents and sub-agents of a process share, each with its own extension. Before a call is made, the
+ * estimated tokens of its prompt and of its answer are reserved; a call that exceeds the budget is not made. Its actual usage is charged when it
+ * ends. Counts the usage of this process, not what a resumed turn used before. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function budget(options: BudgetOptions): Budget {
   assertOptions('budget', options, {

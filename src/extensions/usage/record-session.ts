@@ -11,7 +11,7 @@ import { aFunction, assertGiven, assertOptions } from '../../core/options/index.
 import { redactMembers } from '../../redaction.ts';
 import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';
 
-/** What every entry of a session has: the turn, and the time. */
+/** Members of every session entry: the turn, and the time. */
 export interface SessionEntryOf {
   readonly taskId: string;
   readonly contextId: string;
@@ -22,7 +22,7 @@ export interface SessionEntryOf {
   readonly at: number;
 }
 
-/** One line of the log of a session: a request to a model, its answer, or why there is none. */
+/** One line of a session log: a request to a model, its answer, or its error. */
 export type SessionEntry = SessionEntryOf &
   (
     | /** `request`: messages, tools, and settings of the call. */
@@ -33,15 +33,15 @@ export type SessionEntry = SessionEntryOf &
 
 /** Options of `recordSession`. */
 export interface RecordSessionOptions {
-  /** Takes each entry, plain JSON, in order. Nobody waits for it; what it throws or rejects with is passed by. */
+  /** Receives each entry, plain JSON, in order. Not awaited; exceptions and rejections are ignored. */
   readonly write: (entry: SessionEntry) => void | Promise<void>;
-  /** Applied to each text, behind what takes known forms of secrets out. Default: the text as it is. */
+  /** Applied to each string after the known forms of secrets are removed. Default: unchanged. */
   readonly redact?: ((text: string) => string) | undefined;
 }
 
 /**
- * Logs each request to a model and its answer, also those of calls that fail (`llm.error`) or are left (`llm.error` with `CANCELED`). To play
- * answers again, see `recordResponses`. Put it behind extensions that change requests. Errors: `INVALID_CONFIG`, naming the option.
+ * Logs each request to a model and its answer, including failed calls (`llm.error`) and aborted ones (`llm.error` with `CANCELED`). To replay
+ * answers, see `recordResponses`. Put it after extensions that change requests. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function recordSession(options: RecordSessionOptions): Extension {
   assertOptions('recordSession', options, { write: aFunction, redact: aFunction });

@@ -13,31 +13,31 @@ import { callCost, type PriceList } from '../../providers/models/model-info.ts';
 import { aPriceList } from '../limits/broken-limit.ts';
 import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';
 
-/** What the calls of one model took. */
+/** The usage of the calls of one model. */
 export interface ModelUsage extends Usage {
-  /** Also those that failed or were left. */
+  /** Including failed and aborted calls. */
   readonly calls: number;
 }
 
-/** What the model calls of a turn took, by the name of the model; `unknown` where nobody says it. */
+/** The usage of a turn's model calls, by the name of the model; `unknown` if it is not reported. */
 export type UsageByModel = Readonly<Record<string, ModelUsage>>;
 
 /** Options of `trackUsage`. */
 export interface TrackUsageOptions {
-  /** Told behind each answer, and once at the end of the turn. Default: nobody is. */
+  /** Called after each answer, and once at the end of the turn. Default: none. */
   readonly onUsage?:
     | ((usage: UsageByModel, turn: Pick<TurnIdentity, 'taskId' | 'contextId' | 'agentId'>) => void)
     | undefined;
-  /** What models cost, for calls of which the provider does not say it. Such as a `ModelRegistry`. Default: no `cost` for them. */
+  /** Prices of models, for calls whose cost the provider does not report. Such as a `ModelRegistry`. Default: no `cost` for them. */
   readonly prices?: PriceList | undefined;
 }
 
 const name = 'usage';
 
 /**
- * Sums up what the model calls of a turn took, by model, and keeps it in the journal: see `usageByModel`. Calls that failed or were left are
- * counted with an estimate, and `estimated` says so; those of a process that died are not known. The one that a turn failed or was cancelled
- * in is passed to `onUsage`; in the journal it is only in the turn's usage, as is the one that a shutdown interrupted. Errors: `INVALID_CONFIG`, naming the option.
+ * Sums up the usage of a turn's model calls, by model, and journals it: see `usageByModel`. Failed and aborted calls
+ * count with an estimate, marked by `estimated`; those of a crashed process are unknown. The call in which a turn failed or was cancelled
+ * is passed to `onUsage`; in the journal it is only in the turn's usage, as is a call that a shutdown interrupted. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function trackUsage(options: TrackUsageOptions = {}): Extension {
   assertOptions('trackUsage', options, { onUsage: aFunction, prices: aPriceList });
@@ -64,7 +64,7 @@ export function trackUsage(options: TrackUsageOptions = {}): Extension {
   };
 }
 
-/** What the journal says that the calls of a turn took, where `trackUsage` is there. */
+/** The journaled usage of a turn's calls, if `trackUsage` was active. */
 export function usageByModel(state: {
   readonly changes: { readonly data: Readonly<Record<string, unknown>> };
 }): UsageByModel {
@@ -103,7 +103,7 @@ function isUsageByModel(data: unknown): data is UsageByModel {
   return isObject(data);
 }
 
-/** The calls of each turn that no record tells of yet. */
+/** The calls of each turn that no record contains yet. */
 class UncountedCalls {
   readonly #calls = new WeakMap<TurnIdentity, readonly CountedCall[]>();
 
