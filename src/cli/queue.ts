@@ -3,7 +3,7 @@ import type { Agent } from '../agent/agent.ts';
 import type { MessageStore, TaskStateStore } from '../core/contracts/index.ts';
 import type { TurnQueue } from '../fleet/index.ts';
 import { invalidConfig } from './arguments.ts';
-import { isUrl, type StoreSettings, shownUrl } from './store.ts';
+import { anyLastingStore, isUrl, type StoreSettings, shownUrl } from './store.ts';
 
 /** What the command line says about the queue of turns that wait for workers. */
 export interface QueueFlags {
@@ -32,9 +32,7 @@ export function addQueueFlags(command: Command, use: string): Command {
  */
 export function checkedQueue({ queue, name }: QueueFlags, store: StoreSettings): QueueSettings {
   if (store.kind === 'memory')
-    throw invalidConfig(
-      'a queue needs a store that other processes read, too; add --store redis://HOST:PORT, postgres://HOST/DATABASE or lmdb:FOLDER',
-    );
+    throw invalidConfig(`a queue needs a store that other processes read, too; add --store ${anyLastingStore}`);
   const url = queue?.trim() ?? (store.kind === 'redis' ? store.url : undefined);
   if (url === undefined)
     throw invalidConfig('--queue is missing; add --queue redis://HOST:PORT, where turns wait for workers');

@@ -8,6 +8,7 @@ import { openMcp } from './mcp-servers.ts';
 import { connectModel, type ModelSettings, modelSettings } from './model.ts';
 import { type TaskPlace, whyOpen } from './next-commands.ts';
 import {
+  anyLastingStore,
   lastingStore,
   type OpenStore,
   openStore,
@@ -215,9 +216,7 @@ export async function lengthOf(store: TaskStateStore, contextId: string): Promis
 
 function messagesIn({ messages }: TaskStateStore): NonNullable<TaskStateStore['messages']> {
   if (messages) return messages;
-  throw invalidConfig(
-    'this store does not keep conversations; use --store lmdb, redis://HOST:PORT or postgres://HOST/DATABASE',
-  );
+  throw invalidConfig(`this store does not keep conversations; use --store ${anyLastingStore}`);
 }
 
 /** Tells, while a turn is queued, that the turn before it waits for somebody now, or was abandoned by its process. */

@@ -17,6 +17,25 @@ export type StoreSettings =
   | { readonly kind: 'lmdb'; readonly path: string; readonly place: string }
   | { readonly kind: 'redis' | 'postgres'; readonly url: string; readonly place: string };
 
+/** How a store of each kind is named on the command line. */
+const forms: Readonly<Record<StoreSettings['kind'], string>> = {
+  memory: 'memory',
+  lmdb: 'lmdb[:FOLDER]',
+  redis: 'redis://HOST:PORT',
+  postgres: 'postgres://HOST/DATABASE',
+};
+const { memory: _, ...lastingForms } = forms;
+
+/** What `--store` takes. */
+export const anyStore = alternatives(Object.values(forms));
+
+/** What `--store` takes where turns have to outlive the process. */
+export const anyLastingStore = alternatives(Object.values(lastingForms));
+
+function alternatives(words: readonly string[]): string {
+  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+}
+
 const defaultFolder = '.millrace';
 const variable = 'MILLRACE_STORE';
 const memoryPlace = 'the memory of this process';
@@ -59,7 +78,7 @@ export function lastingStore(flags: StoreFlags, env: Environment): Exclude<Store
   const settings = storeSettings(flags, env);
   if (settings.kind === 'memory') {
     throw invalidConfig(
-      'the memory of another process cannot be read; name the store of the turn: --store lmdb[:FOLDER], redis://HOST:PORT or postgres://HOST/DATABASE',
+      `the memory of another process cannot be read; name the store of the turn: --store ${anyLastingStore}`,
     );
   }
   if (settings.kind === 'lmdb' && !existsSync(settings.path)) {
@@ -79,9 +98,7 @@ function settingsOf(text: string, source: string): StoreSettings {
   if (isUrl(text, ['postgres:', 'postgresql:'])) {
     return { kind: 'postgres', url: text, place: `PostgreSQL at ${shownUrl(text)}` };
   }
-  throw invalidConfig(
-    `${source} must be memory, lmdb, lmdb:FOLDER, redis://HOST:PORT (rediss:// for TLS), or postgres://HOST/DATABASE`,
-  );
+  throw invalidConfig(`${source} must be ${anyStore}; with TLS, an address begins with rediss://`);
 }
 
 function lmdbIn(folder: string): StoreSettings {

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { collect, httpUrl, idArgument, wholeNumber } from './arguments.ts';
 import { type ModelFlags, vendorModels } from './model.ts';
-import type { StoreFlags } from './store.ts';
+import { anyStore, type StoreFlags } from './store.ts';
 import type { TraceFlags } from './trace-view.ts';
 
 /** What the command line says about turns, new and resumed ones. */
@@ -108,6 +108,6 @@ export function addContextFlag(command: Command): Command {
 export function addStoreFlag(command: Command): Command {
   return command.option(
     '--store <where>',
-    'where journals are kept: memory, lmdb[:FOLDER], redis://HOST:PORT or postgres://HOST/DATABASE (or MILLRACE_STORE; default: lmdb in .millrace)',
+    `where journals are kept: ${anyStore} (or MILLRACE_STORE; default: lmdb in .millrace)`,
   );
 }

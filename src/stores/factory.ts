@@ -1,35 +1,18 @@
-import {
-  AgentLoopError,
-  type ArtifactStore,
-  invalidConfig,
-  type MessageStore,
-  shownValue,
-  type TaskStateStore,
-} from '../core/contracts/index.ts';
+import { AgentLoopError, invalidConfig, shownValue } from '../core/contracts/index.ts';
 import { type FolderArtifactStoreOptions, folderArtifactStore } from './artifacts/folder-artifact-store.ts';
 import { InMemoryArtifactStore, type InMemoryArtifactStoreOptions } from './artifacts/in-memory-artifact-store.ts';
-import { type CacheStore, InMemoryCacheStore, type InMemoryCacheStoreOptions } from './cache/cache-store.ts';
-import type {
-  LmdbCacheStore,
-  LmdbCacheStoreOptions,
-  LmdbMessageStore,
-  LmdbMessageStoreOptions,
-} from './lmdb/lmdb-side-stores.ts';
-import type { LmdbStateStore, LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
+import { InMemoryCacheStore, type InMemoryCacheStoreOptions } from './cache/cache-store.ts';
+import type { LmdbCacheStoreOptions, LmdbMessageStoreOptions } from './lmdb/lmdb-side-stores.ts';
+import type { LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
 import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/table-message-store.ts';
 import { ownStores } from './own-stores.ts';
-import type {
-  PostgresCacheStore,
-  PostgresCacheStoreOptions,
-  PostgresMessageStore,
-  PostgresMessageStoreOptions,
-} from './postgres/postgres-side-stores.ts';
-import type { PostgresStateStore, PostgresStateStoreOptions } from './postgres/postgres-state-store.ts';
-import type { RedisArtifactStore, RedisArtifactStoreOptions } from './redis/redis-artifact-store.ts';
-import type { RedisMessageStore, RedisMessageStoreOptions } from './redis/redis-message-store.ts';
-import type { RedisCacheStore, RedisCacheStoreOptions } from './redis/redis-side-stores.ts';
-import type { RedisStateStore, RedisStateStoreOptions } from './redis/redis-state-store.ts';
+import type { PostgresCacheStoreOptions, PostgresMessageStoreOptions } from './postgres/postgres-side-stores.ts';
+import type { PostgresStateStoreOptions } from './postgres/postgres-state-store.ts';
+import type { RedisArtifactStoreOptions } from './redis/redis-artifact-store.ts';
+import type { RedisMessageStoreOptions } from './redis/redis-message-store.ts';
+import type { RedisCacheStoreOptions } from './redis/redis-side-stores.ts';
+import type { RedisStateStoreOptions } from './redis/redis-state-store.ts';
 
 /** `type` says which store; the rest are the options of that store. */
 export type StateStoreOptions =
@@ -59,6 +42,15 @@ export type CacheStoreOptions =
   | ({ readonly type: 'postgres' } & PostgresCacheStoreOptions)
   | ({ readonly type: 'redis' } & RedisCacheStoreOptions);
 
+interface Typed {
+  readonly type: string;
+}
+
+/** Makes the store of each type. The compiler names a type that it lacks. */
+type Makers<Options extends Typed> = {
+  readonly [Type in Options['type']]: (options: Extract<Options, { readonly type: Type }>) => object;
+};
+
 /**
  * Makes stores from plain configuration, synchronously. Where the type is known when the program is compiled, so is the class of the store, and its
  * `close`. The first store of `lmdb`, `postgres` or `redis` loads that entry of this package. Errors: `INVALID_CONFIG` for a type or an option that is not
@@ -66,113 +58,80 @@ export type CacheStoreOptions =
  */
 export const StoreFactory = { createStateStore, createMessageStore, createArtifactStore, createCacheStore };
 
-function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'memory' }>): InMemoryStateStore;
-function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'lmdb' }>): LmdbStateStore;
-function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'postgres' }>): PostgresStateStore;
-function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'redis' }>): RedisStateStore;
-function createStateStore(
-  options: StateStoreOptions,
-): InMemoryStateStore | LmdbStateStore | PostgresStateStore | RedisStateStore;
-function createStateStore(options: StateStoreOptions): TaskStateStore {
-  const type = typeOf('createStateStore', options);
-  switch (options.type) {
-    case 'memory':
-      return new InMemoryStateStore(withoutType(options));
-    case 'lmdb':
-      return new (ownStores.lmdb().LmdbStateStore)(withoutType(options));
-    case 'postgres':
-      return new (ownStores.postgres().PostgresStateStore)(withoutType(options));
-    case 'redis':
-      return new (ownStores.redis().RedisStateStore)(withoutType(options));
-    default:
-      throw unknownType(type, options, ['memory', 'lmdb', 'postgres', 'redis']);
-  }
+const stateStores = {
+  memory: (options) => new InMemoryStateStore(withoutType(options)),
+  lmdb: (options) => new (ownStores.lmdb().LmdbStateStore)(withoutType(options)),
+  postgres: (options) => new (ownStores.postgres().PostgresStateStore)(withoutType(options)),
+  redis: (options) => new (ownStores.redis().RedisStateStore)(withoutType(options)),
+} satisfies Makers<StateStoreOptions>;
+
+const messageStores = {
+  memory: (options) => new InMemoryMessageStore(withoutType(options)),
+  lmdb: (options) => new (ownStores.lmdb().LmdbMessageStore)(withoutType(options)),
+  postgres: (options) => new (ownStores.postgres().PostgresMessageStore)(withoutType(options)),
+  redis: (options) => new (ownStores.redis().RedisMessageStore)(withoutType(options)),
+} satisfies Makers<MessageStoreOptions>;
+
+const artifactStores = {
+  memory: (options) => new InMemoryArtifactStore(withoutType(options)),
+  folder: ({ type: _, path, ...options }) => folderArtifactStore(path, options),
+  redis: (options) => new (ownStores.redis().RedisArtifactStore)(withoutType(options)),
+} satisfies Makers<ArtifactStoreOptions>;
+
+const cacheStores = {
+  memory: (options) => new InMemoryCacheStore(withoutType(options)),
+  lmdb: (options) => new (ownStores.lmdb().LmdbCacheStore)(withoutType(options)),
+  postgres: (options) => new (ownStores.postgres().PostgresCacheStore)(withoutType(options)),
+  redis: (options) => new (ownStores.redis().RedisCacheStore)(withoutType(options)),
+} satisfies Makers<CacheStoreOptions>;
+
+function createStateStore<Type extends StateStoreOptions['type']>(
+  options: StateStoreOptions & { readonly type: Type },
+): ReturnType<(typeof stateStores)[Type]>;
+function createStateStore(options: StateStoreOptions): object {
+  return made<StateStoreOptions>('createStateStore', stateStores, options);
 }
 
-function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'memory' }>): InMemoryMessageStore;
-function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'lmdb' }>): LmdbMessageStore;
-function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'postgres' }>): PostgresMessageStore;
-function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'redis' }>): RedisMessageStore;
-function createMessageStore(
-  options: MessageStoreOptions,
-): InMemoryMessageStore | LmdbMessageStore | PostgresMessageStore | RedisMessageStore;
-function createMessageStore(options: MessageStoreOptions): MessageStore {
-  const type = typeOf('createMessageStore', options);
-  switch (options.type) {
-    case 'memory':
-      return new InMemoryMessageStore(withoutType(options));
-    case 'lmdb':
-      return new (ownStores.lmdb().LmdbMessageStore)(withoutType(options));
-    case 'postgres':
-      return new (ownStores.postgres().PostgresMessageStore)(withoutType(options));
-    case 'redis':
-      return new (ownStores.redis().RedisMessageStore)(withoutType(options));
-    default:
-      throw unknownType(type, options, ['memory', 'lmdb', 'postgres', 'redis']);
-  }
+function createMessageStore<Type extends MessageStoreOptions['type']>(
+  options: MessageStoreOptions & { readonly type: Type },
+): ReturnType<(typeof messageStores)[Type]>;
+function createMessageStore(options: MessageStoreOptions): object {
+  return made<MessageStoreOptions>('createMessageStore', messageStores, options);
 }
 
-function createArtifactStore(
-  options: Extract<ArtifactStoreOptions, { readonly type: 'memory' }>,
-): InMemoryArtifactStore;
-function createArtifactStore(options: Extract<ArtifactStoreOptions, { readonly type: 'folder' }>): ArtifactStore;
-function createArtifactStore(options: Extract<ArtifactStoreOptions, { readonly type: 'redis' }>): RedisArtifactStore;
-function createArtifactStore(options: ArtifactStoreOptions): InMemoryArtifactStore | ArtifactStore | RedisArtifactStore;
-function createArtifactStore(options: ArtifactStoreOptions): ArtifactStore {
-  const type = typeOf('createArtifactStore', options);
-  switch (options.type) {
-    case 'memory':
-      return new InMemoryArtifactStore(withoutType(options));
-    case 'folder': {
-      const { path, ...rest } = withoutType(options);
-      return folderArtifactStore(path, rest);
-    }
-    case 'redis':
-      return new (ownStores.redis().RedisArtifactStore)(withoutType(options));
-    default:
-      throw unknownType(type, options, ['memory', 'folder', 'redis']);
-  }
+function createArtifactStore<Type extends ArtifactStoreOptions['type']>(
+  options: ArtifactStoreOptions & { readonly type: Type },
+): ReturnType<(typeof artifactStores)[Type]>;
+function createArtifactStore(options: ArtifactStoreOptions): object {
+  return made<ArtifactStoreOptions>('createArtifactStore', artifactStores, options);
 }
 
-function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'memory' }>): InMemoryCacheStore;
-function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'lmdb' }>): LmdbCacheStore;
-function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'postgres' }>): PostgresCacheStore;
-function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'redis' }>): RedisCacheStore;
-function createCacheStore(
-  options: CacheStoreOptions,
-): InMemoryCacheStore | LmdbCacheStore | PostgresCacheStore | RedisCacheStore;
-function createCacheStore(options: CacheStoreOptions): CacheStore {
-  const type = typeOf('createCacheStore', options);
-  switch (options.type) {
-    case 'memory':
-      return new InMemoryCacheStore(withoutType(options));
-    case 'lmdb':
-      return new (ownStores.lmdb().LmdbCacheStore)(withoutType(options));
-    case 'postgres':
-      return new (ownStores.postgres().PostgresCacheStore)(withoutType(options));
-    case 'redis':
-      return new (ownStores.redis().RedisCacheStore)(withoutType(options));
-    default:
-      throw unknownType(type, options, ['memory', 'lmdb', 'postgres', 'redis']);
-  }
+function createCacheStore<Type extends CacheStoreOptions['type']>(
+  options: CacheStoreOptions & { readonly type: Type },
+): ReturnType<(typeof cacheStores)[Type]>;
+function createCacheStore(options: CacheStoreOptions): object {
+  return made<CacheStoreOptions>('createCacheStore', cacheStores, options);
 }
 
-/** Errors: `INVALID_CONFIG` where a program without types gives no options. */
-function typeOf(method: string, options: { readonly type: string } | undefined): string {
-  if (typeof options === 'object' && options !== null) return options.type;
-  const example = `StoreFactory.${method}({ type: 'memory' })`;
-  throw invalidConfig(`${method} needs options, not ${shownValue(options)}`, `write ${example}`);
+/** Errors: `INVALID_CONFIG` for a type that is not known, and where a program without types gives no options. */
+function made<Options extends Typed, Type extends Options['type'] = Options['type']>(
+  method: string,
+  makers: Makers<Options>,
+  given: Extract<Options, { readonly type: Type }>,
+): object {
+  if (typeof given !== 'object' || given === null) {
+    const example = `StoreFactory.${method}({ type: 'memory' })`;
+    throw invalidConfig(`${method} needs options, not ${shownValue(given)}`, `write ${example}`);
+  }
+  const type: Type = given.type;
+  if (!Object.hasOwn(makers, type)) {
+    const known = Object.keys(makers).join(', ');
+    throw new AgentLoopError('INVALID_CONFIG', `The store type "${type}" is not known; known types: ${known}.`);
+  }
+  return makers[type](given);
 }
 
 /** What the store itself takes; it refuses options that it does not know. */
-function withoutType<O extends { readonly type: string }>({ type: _, ...options }: O): Omit<O, 'type'> {
+function withoutType<O extends Typed>({ type: _, ...options }: O): Omit<O, 'type'> {
   return options;
-}
-
-/** `_options`: none are left, so the compiler names a store that the factory does not make. */
-function unknownType(type: string, _options: never, known: readonly string[]): AgentLoopError {
-  return new AgentLoopError(
-    'INVALID_CONFIG',
-    `The store type "${type}" is not known; known types: ${known.join(', ')}.`,
-  );
 }

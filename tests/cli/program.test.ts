@@ -26,7 +26,7 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
     [
       'a store that there is not',
       ['run', 'hi', '--store', 'mongo'],
-      '--store must be memory, lmdb, lmdb:FOLDER, redis://HOST:PORT (rediss:// for TLS), or postgres://HOST/DATABASE',
+      '--store must be memory, lmdb[:FOLDER], redis://HOST:PORT or postgres://HOST/DATABASE; with TLS, an address begins with rediss://',
     ],
     ['the same in the environment', ['run', 'hi'], 'MILLRACE_STORE must be memory', { MILLRACE_STORE: 'mongo' }],
     ['a bad collector', ['run', 'hi', '--otlp', 'localhost:4318'], 'It must be an http or https address'],

@@ -8,7 +8,7 @@ import { invalidConfig, wholeNumber } from '../arguments.ts';
 import { type CommandHost, Interrupted, type Interruption } from '../command-host.ts';
 import { type LoginFlags, login } from '../mcp-login.ts';
 import { type AgentFlags, checkReach, checkServeFlags, withServed } from '../served-agent.ts';
-import { type StoreFlags, storeSettings } from '../store.ts';
+import { anyStore, type StoreFlags, storeSettings } from '../store.ts';
 import { note, type OutputStream, type Terminal } from '../terminal.ts';
 import type { TraceFlags } from '../trace-view.ts';
 import { addLeaseFlag, addModelFlags, addOtlpFlag, addServedAgentFlags } from '../turn-flags.ts';
@@ -50,10 +50,7 @@ export function addMcpCommand(program: Command, host: CommandHost): void {
     .option('--jwks-url <url>', 'where the issuer publishes its keys')
     .option('--scopes <list>', 'what a token has to grant, separated by commas');
   addServedAgentFlags(addOtlpFlag(addLeaseFlag(addModelFlags(command))))
-    .option(
-      '--store <where>',
-      'where turns are kept: memory, lmdb[:FOLDER], redis://HOST:PORT or postgres://HOST/DATABASE (or MILLRACE_STORE; default: memory)',
-    )
+    .option('--store <where>', `where turns are kept: ${anyStore} (or MILLRACE_STORE; default: memory)`)
     .summary('serve an agent over MCP')
     .description('Serve an agent as an MCP server over HTTP, or over stdio, where stdout carries only the protocol.')
     .addHelpText('after', help)

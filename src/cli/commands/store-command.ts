@@ -5,7 +5,7 @@ import { foldRecords, type JournalRecord, type LoopState, taskState } from '../.
 import { writePrivate } from '../../private-files.ts';
 import { formatJournal, parseJournal } from '../../stores/journal-file.ts';
 import type { CommandHost } from '../command-host.ts';
-import type { StoreFlags } from '../store.ts';
+import { anyLastingStore, type StoreFlags } from '../store.ts';
 import { note } from '../terminal.ts';
 import { addStoreFlag } from '../turn-flags.ts';
 import { contentOf, withStore } from '../with-store.ts';
@@ -56,7 +56,7 @@ async function importTask(file: string | undefined, { flags, host }: Given): Pro
     if (kind === 'memory') {
       throw new AgentLoopError(
         'INVALID_CONFIG',
-        'memory ends with this process; import into --store lmdb[:FOLDER], redis://HOST:PORT or postgres://HOST/DATABASE',
+        `memory ends with this process; import into --store ${anyLastingStore}`,
       );
     }
     const state = await importJournal(store, records);
