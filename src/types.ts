@@ -91,6 +91,7 @@ export type {
   ClientToolAnswer,
   Clock,
   Command,
+  ComparedByMembers,
   Content,
   ContentOf,
   ContentPart,

@@ -3,6 +3,7 @@ import type { Observable } from 'rxjs';
 import {
   type AgentEvent,
   AgentLoopError,
+  type ComparedByMembers,
   invalidConfig,
   type Message,
   systemClock,
@@ -56,6 +57,8 @@ type Derive = (changes: AgentChanges, internals: AgentInternals) => Agent;
  * Memory: the options, the running turns, and the content of an in-memory `messageStore`.
  */
 export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
+  /** Never there: see `ComparedByMembers`. */
+  declare readonly '~tools'?: ComparedByMembers<X>;
   readonly id: string;
   readonly name: string;
   /** The context of turns without a `contextId`. */

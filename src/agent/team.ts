@@ -1,5 +1,12 @@
 import type { Observable } from 'rxjs';
-import { AgentLoopError, invalidConfig, type MessageStore, shownValue, type Tool } from '../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  type ComparedByMembers,
+  invalidConfig,
+  type MessageStore,
+  shownValue,
+  type Tool,
+} from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
@@ -54,6 +61,8 @@ export interface TeamTurnOptions extends TurnExtras {
  * `T`: the value type of its turns. `X`: the tools whose calls have typed events. `M`: the value type of turns of any of its agents.
  */
 export class Team<T = unknown, X extends Tool = Tool, M = T> {
+  /** Never there: see `ComparedByMembers`. */
+  declare readonly '~tools'?: ComparedByMembers<X>;
   readonly id: string;
   readonly contextId: string;
   readonly #messageStore: MessageStore;

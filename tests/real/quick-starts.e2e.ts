@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -41,11 +41,28 @@ async function prepare(name: string, { tarball, create }: { readonly tarball: st
   await run(process.execPath, [create, name, '--framework', name], { cwd: folder });
   await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', '--silent', tarball], options);
   if (name === 'next') addCancelRoute(options.cwd);
+  if (name === 'fastify') addCancelHandler(options.cwd);
   const scripts = name === 'next' ? ['test', 'build'] : ['test', 'typecheck'];
   for (const script of scripts) await run('npm', ['run', '--silent', script], options);
+  if (name === 'node') {
+    // What `create-next-app` and others bring.
+    await run('npm', ['install', '--no-save', '--no-audit', '--no-fund', '--silent', 'typescript@5.9.3'], options);
+    await run('npm', ['run', '--silent', 'typecheck'], options);
+  }
   const chat = run('npm', ['run', '--silent', 'chat'], options);
   chat.child.stdin?.end('What is the status of order A-1?\n');
   expect((await chat).stdout).toContain('Order A-1 is shipped.');
+}
+
+/** In Fastify. */
+function addCancelHandler(project: string): void {
+  const file = join(project, 'server.ts');
+  const server = readFileSync(file, 'utf8');
+  const cancel = `const cancel = uiMessageHandler({ agent, scopeOf: () => 'demo', onDisconnect: 'cancel' });\n`;
+  const routes = `'/api/chat/*': chat, '/api/cancel': cancel, '/api/cancel/*': cancel }`;
+  const changed = server.replace(/^const page = /m, `${cancel}$&`).replace(`'/api/chat/*': chat }`, routes);
+  expect(changed.match(/cancel/g)).toHaveLength(6);
+  writeFileSync(file, changed);
 }
 
 /** A second handler, whose turns end with their client. */
@@ -221,8 +238,8 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
       expect(await stateIn(server.api, 'left', 'completed', 15_000)).toBe('completed');
     });
 
-    if (name === 'next')
-      it('V-09 in next cancels a turn within a second of its client’s leaving, with cancel', async () => {
+    if (name === 'next' || name === 'fastify')
+      it(`V-09 in ${name} cancels a turn within a second of its client’s leaving, with cancel`, async () => {
         const api = server.api.replace('/chat', '/cancel');
         const leave = await begin(api, 'left');
         leave();

@@ -196,6 +196,12 @@ export type EngineToolName =
 /** The name of a tool. */
 export type NameOf<X extends Tool> = X['definition']['function']['name'];
 
+/**
+ * Of a member that is never there: it has TypeScript compare types with these tools by their members. TypeScript 5 would compare them by the
+ * tools, and find an agent whose tools are known no `Agent`.
+ */
+export type ComparedByMembers<X extends Tool> = { readonly [Key in keyof X]: X[Key] };
+
 type EventsOf<X extends Tool> =
   X extends Tool<infer Args, infer _, infer Name, infer Result>
     ?

@@ -46,6 +46,7 @@ export {
   type AgentEvent,
   type ArtifactUpdateEvent,
   type CheckpointEvent,
+  type ComparedByMembers,
   type ContentOf,
   type EngineToolName,
   type ExtensionErrorEvent,

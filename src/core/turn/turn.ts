@@ -3,6 +3,7 @@ import {
   type AgentEvent,
   type AgentLoopConfig,
   AgentLoopError,
+  type ComparedByMembers,
   checkMessages,
   isSuspended,
   iterate,
@@ -60,6 +61,8 @@ export class Turn<T = unknown, X extends Tool = Tool>
   extends Observable<AgentEvent<X>>
   implements AsyncIterable<AgentEvent<X>>
 {
+  /** Never there: see `ComparedByMembers`. */
+  declare readonly '~tools'?: ComparedByMembers<X>;
   readonly taskId: string;
   readonly #contextId: string;
   readonly #shared: SharedTurn<X>;
