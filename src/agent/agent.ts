@@ -59,6 +59,7 @@ type Derive = (changes: AgentChanges, internals: AgentInternals) => Agent;
 export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   /** Never there: see `ComparedByMembers`. */
   declare readonly '~tools'?: ComparedByMembers<X>;
+  /** Names it in journals, events and spans: turns are resumed by an agent with the same id. */
   readonly id: string;
   readonly name: string;
   /** The context of turns without a `contextId`. */

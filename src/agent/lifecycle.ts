@@ -200,6 +200,7 @@ export interface UsageSummary {
   readonly turns: number;
   /** Model calls. */
   readonly iterations: number;
+  /** Calls that have a result, also failed ones. */
   readonly toolCalls: number;
   readonly usage: Usage;
 }

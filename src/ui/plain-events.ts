@@ -5,6 +5,7 @@ import { TurnReader } from './turn-reader.ts';
 
 /** An event of a plain event stream, as `EventSource` reads it. */
 export interface PlainEvent {
+  /** The `event:` line, which listeners of `EventSource` are called by. */
   readonly event:
     | 'task'
     | 'iteration'

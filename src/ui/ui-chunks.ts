@@ -2,10 +2,13 @@ import type { TaskState, Usage } from '../core/contracts/index.ts';
 
 /** What `messageMetadata` of a message of a turn has. */
 export interface UIMessageMetadata {
+  /** The turn of the message. */
   readonly taskId: string;
   /** Of the last event in the message. */
   readonly cursor?: string;
+  /** Once the turn has ended, or waits. */
   readonly state?: TaskState;
+  /** Why a turn completed, such as `stop` or `length`. */
   readonly reason?: string;
   /** The code of the error of a turn that failed or was lost. */
   readonly code?: string;
@@ -13,6 +16,7 @@ export interface UIMessageMetadata {
   readonly errorText?: string;
   /** On a turn that was lost: whether it can be followed again. */
   readonly retryable?: boolean;
+  /** Of the turn and its child turns, at its end. */
   readonly usage?: Usage;
   /** The ids of the questions that the turn waits for, approvals among them. */
   readonly questions?: readonly string[];
@@ -20,6 +24,7 @@ export interface UIMessageMetadata {
 
 /** A tool call in a chunk. Its tool ran at the server, and the page does not know its type. */
 export interface UITool {
+  /** `<taskId>/<callId>`: ids of calls repeat in each turn. */
   readonly toolCallId: string;
   readonly toolName: string;
   /** Its type is not known to the page. */
@@ -30,6 +35,7 @@ export interface UITool {
 
 /** The call whose result a chunk has. */
 export interface UIResult {
+  /** As that of the call. */
   readonly toolCallId: string;
   /** Its type is not known to the page. */
   readonly dynamic: true;

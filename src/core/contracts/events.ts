@@ -43,6 +43,7 @@ export interface A2AMessage {
 export interface TaskStatus {
   readonly state: TaskState;
   readonly message?: A2AMessage;
+  /** When it was reached. ISO 8601. */
   readonly timestamp: string;
 }
 
@@ -106,6 +107,7 @@ export interface IterationCompleteEvent extends IterationEventBase {
 /** A model call starts. */
 export interface LlmCallEvent extends IterationEventBase {
   readonly kind: 'internal:llm-call';
+  /** From 1, in the iteration. */
   readonly attempt: number;
   /** The options of the call, and the names of the tools that the model may call. */
   readonly options: ShownOptions;
@@ -113,13 +115,17 @@ export interface LlmCallEvent extends IterationEventBase {
 /** The whole response of a model call. Its text was emitted before, as deltas. */
 export interface LlmResponseEvent extends IterationEventBase, AnswerNotes {
   readonly kind: 'internal:llm-response';
+  /** All of it; empty where the model only calls tools. */
   readonly text: string;
+  /** Absent where the model shows none. */
   readonly reasoning?: string;
   /** Absent if there are none. `callId` is the engine's id, `call.id` the one in the history. */
   readonly toolCalls?: readonly { readonly callId: string; readonly call: ToolCall }[];
   /** Why the model stopped. */
   readonly finishReason: FinishReason;
+  /** Absent where the provider does not report it. */
   readonly usage?: Usage;
+  /** The model that answered, as the provider reports it. */
   readonly model?: string;
   /** Since its `llm-call`, including the attempts of policies in between. Milliseconds. */
   readonly durationMs: number;
@@ -127,6 +133,7 @@ export interface LlmResponseEvent extends IterationEventBase, AnswerNotes {
 /** The emitted text of a model call is discarded: the call failed and is retried. Remove that text from the display. */
 export interface LlmAttemptDiscardedEvent extends IterationEventBase {
   readonly kind: 'internal:llm-attempt-discarded';
+  /** From 1, in the iteration. */
   readonly attempt: number;
   readonly reason?: string;
 }
@@ -142,6 +149,7 @@ export interface ToolCallDeltaEvent extends IterationEventBase {
   readonly callId: string;
   /** The position of the call in the response, from 0. */
   readonly index: number;
+  /** With the first fragment of the call. */
   readonly toolName?: string;
   /** A fragment of the arguments' JSON text. */
   readonly arguments: string;
@@ -156,7 +164,9 @@ interface ToolEventBase<Name extends string = string> extends IterationEventBase
 /** A call starts to run; its intent is durable. */
 export interface ToolStartEvent<Name extends string = string, Args = unknown> extends ToolEventBase<Name> {
   readonly kind: 'internal:tool-start';
+  /** As the tool receives them. */
   readonly arguments: Args;
+  /** From 1; a call whose process died may run again. */
   readonly attempt: number;
 }
 /** A progress update of a running tool. Not recorded. */
@@ -170,8 +180,10 @@ export interface ToolCompleteEvent<Name extends string = string, Args = unknown,
   extends ToolEventBase<Name> {
   readonly kind: 'internal:tool-complete';
   readonly arguments: Args;
+  /** What the model reads. */
   readonly content: C;
   readonly success: boolean;
+  /** Where it failed or was refused. */
   readonly error?: ToolError;
   /** From the start of the call to its result. */
   readonly durationMs: number;

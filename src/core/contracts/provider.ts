@@ -95,6 +95,7 @@ export interface LLMCapabilities {
   readonly streaming?: boolean;
   /** Whether it calls tools. */
   readonly tools?: boolean;
+  /** Whether it can be told to call a tool, or none. */
   readonly toolChoice?: boolean;
   /** Whether it guarantees a `responseFormat`. Absent means `false`. */
   readonly responseFormat?: boolean;
@@ -104,6 +105,7 @@ export interface LLMCapabilities {
 export interface LLMProviderInfo {
   /** OpenTelemetry's `gen_ai.provider.name`, e.g. `openai`. */
   readonly providerName?: string;
+  /** The model that is asked for, as the vendor names it. */
   readonly model?: string;
   /** The host of the requests, for spans. */
   readonly serverAddress?: string;

@@ -15,6 +15,7 @@ export interface Lease {
   readonly taskId: string;
   /** The id of the holder. */
   readonly owner: string;
+  /** Higher than that of every lease before it. */
   readonly epoch: number;
   /** The journal's last seq when the lease was acquired: the owner reads up to it and appends after it. */
   readonly seq: number;
@@ -31,6 +32,7 @@ export interface Lease {
 export interface Under {
   /** The parent turn. */
   readonly taskId: string;
+  /** Of the lease that the owner of the parent turn holds. */
   readonly epoch: number;
 }
 
@@ -133,6 +135,7 @@ export interface TaskSummary {
   /** The parent turn; absent for a root turn. */
   readonly parentTaskId?: string;
   readonly state: TaskState;
+  /** How many records the journal has. */
   readonly seq: number;
   /** ISO 8601. */
   readonly createdAt: string;

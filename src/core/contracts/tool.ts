@@ -174,10 +174,13 @@ export interface ToolContext<C = unknown> {
 
 /** The result of a tool call that a `ToolProvider` returns. */
 export interface ToolResult {
+  /** The `id` of the call. */
   readonly toolCallId: string;
   /** The content for the model. */
   readonly content: Content;
+  /** False where the tool failed; the model reads `content` all the same. */
   readonly success: boolean;
+  /** For events and spans; the model does not read it. */
   readonly error?: string;
 }
 

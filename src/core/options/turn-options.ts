@@ -276,6 +276,7 @@ export interface ForkEdits {
 
 /** Options of `AgentLoop.fork`. */
 export interface ForkOptions {
+  /** Where the turn is, and where the fork is made. */
   readonly store: TaskStateStore;
   /** The last kept iteration, with all its results; 0 keeps only the input of the turn. */
   readonly at: number;
@@ -285,6 +286,7 @@ export interface ForkOptions {
   readonly taskId?: string | undefined;
   /** The new task's context. Default: that of the old one. */
   readonly contextId?: string | undefined;
+  /** Replaced by tests. Default: the system’s. */
   readonly clock?: Clock | undefined;
 }
 

@@ -13,6 +13,7 @@ import { TurnStream } from './turn-text.ts';
 
 /** Options of `AgentLoop.observe`. */
 export interface ObserveOptions {
+  /** Where the turn is. */
   readonly store: TaskStateStore;
   /** The `cursor` of the last received event; only later events are emitted. Default: from the start. */
   readonly from?: string | undefined;
@@ -24,6 +25,7 @@ export interface ObserveOptions {
   readonly descendants?: boolean | undefined;
   /** How long to wait for a response of the store. Milliseconds; default 30,000. */
   readonly storeDeadlineMs?: number | undefined;
+  /** Replaced by tests. Default: the system’s. */
   readonly clock?: Clock | undefined;
 }
 

@@ -27,11 +27,13 @@ import { restoreEnded } from '../ownership/restore-runs.ts';
 
 /** Options of `AgentLoop.answer`. */
 export interface AnswerOptions {
+  /** Where the turn is. */
   readonly store: TaskStateStore;
   /** By question id, e.g. `{ '1:0': { approved: true } }`. */
   readonly answers: Answers;
   /** How long the owner of the turn may take to record them. Milliseconds; default 30,000. */
   readonly deadlineMs?: number | undefined;
+  /** Replaced by tests. Default: the system’s. */
   readonly clock?: Clock | undefined;
   /** Returns the id of the command that delivers an answer, by question id: a repeated id is applied once. Default: random ids. */
   readonly commandId?: ((questionId: string) => string) | undefined;
@@ -87,11 +89,13 @@ export function childOf(taskId: string, { taskId: parentId, agentId }: ParentLin
 
 /** Options of `AgentLoop.cancel`. */
 export interface CancelOptions {
+  /** Where the turn is. */
   readonly store: TaskStateStore;
   /** Default `canceled`. */
   readonly reason?: string | undefined;
   /** How long the owner of the turn may take to stop. Milliseconds; default 10,000. */
   readonly deadlineMs?: number | undefined;
+  /** Replaced by tests. Default: the system’s. */
   readonly clock?: Clock | undefined;
 }
 
