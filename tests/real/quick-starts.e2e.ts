@@ -241,9 +241,9 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
     if (name === 'next' || name === 'fastify')
       it(`V-09 in ${name} cancels a turn within a second of its client’s leaving, with cancel`, async () => {
         const api = server.api.replace('/chat', '/cancel');
-        const leave = await begin(api, 'left');
+        const leave = await begin(api, 'left-for-good');
         leave();
-        expect(await stateIn(api, 'left', 'canceled', 1_000)).toBe('canceled');
+        expect(await stateIn(api, 'left-for-good', 'canceled', 1_000)).toBe('canceled');
       });
 
     it('ends at SIGTERM in the middle of an answer, which the next process completes; the conversation is there', async () => {
