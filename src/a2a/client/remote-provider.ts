@@ -105,14 +105,14 @@ async function* untilItRests(
     const rests = () => isStill(task.state) && !(asks(task) && task.statusKey === answered);
     for await (const { update, from } of followRemoteTask(connection, reference, scope)) {
       const shown = task.take(update);
-      progress.note(`${task.state} ${task.statusAt}`, shown.length > 0);
+      progress.note(`${task.state} ${task.statusAt}`, shown.length > 0 || task.holdsBack);
       yield* shown;
       if (!rests()) continue;
       if (from === 'asked') return;
       // A stream may replay a question that has been answered, so the server is asked whether it still waits.
       const isEnd = asks(task) ? () => true : endsAs(task.state);
       const kept = await taskAtEnd(connection, taskId, { ...scope, isEnd, isUnbroken: from === 'sent' });
-      if (kept) yield* task.compare(kept);
+      yield* kept ? task.compare(kept) : task.rest();
       if (rests()) return;
     }
   } finally {

@@ -25,6 +25,8 @@ interface Piece {
 }
 
 const between = '\n\n';
+/** How many characters may be compared or shown anew, beside four times the text and what the server sends itself, before text is held back. */
+const freeAnew = 1_048_576;
 const answers = /^answer-\d+$/;
 
 /**
@@ -38,6 +40,10 @@ export class RemoteTask {
   /** The same by their artifacts; of two with one id the first. */
   readonly #known = new Map<string, Piece>();
   #isTurn = false;
+  /** How many were. */
+  #anew = 0;
+  /** What was shown, while changes are held back. */
+  #held: string | undefined;
 
   get state(): TaskState {
     return this.#status?.state ?? TaskState.TASK_STATE_UNSPECIFIED;
@@ -73,11 +79,21 @@ export class RemoteTask {
     return this.#isTurn ? this.#pieces.find(({ artifactId }) => artifactId === outputId)?.data : undefined;
   }
 
-  /** Gives what is new of the text; where it does not continue what was shown, all of it, after a discarded attempt. */
+  /** Whether there may be text that was written and is not shown. */
+  get holdsBack(): boolean {
+    return this.#held !== undefined;
+  }
+
+  /**
+   * Gives what is new of the text; where it does not continue what was shown, all of it, after a discarded attempt. Once that has
+   * happened often, as where artifacts are written by turns, what is new is held back until the next whole task, or `rest`.
+   */
   take({ payload }: StreamResponse): readonly LLMChunk[] {
     switch (payload?.$case) {
       case 'task':
-        return this.#shown(() => this.#reset(payload.value));
+        this.#hold();
+        this.#reset(payload.value);
+        return this.rest();
       case 'statusUpdate':
         this.#status = payload.value.status ?? this.#status;
         return [];
@@ -92,23 +108,44 @@ export class RemoteTask {
 
   #write(written: Piece, append: boolean): readonly LLMChunk[] {
     const { artifactId, text, data } = written;
-    const last = this.#pieces.at(-1);
-    if (append && last?.artifactId === artifactId && (!this.#isTurn || answers.test(artifactId))) {
-      const added = addedTo(last, written);
-      last.text += added;
-      last.data = data ?? last.data;
+    const latest = this.#pieces.at(-1);
+    if (
+      this.#held === undefined &&
+      append &&
+      latest?.artifactId === artifactId &&
+      (!this.#isTurn || answers.test(artifactId))
+    ) {
+      const added = addedTo(latest, written);
+      latest.text += added;
+      latest.data = data ?? latest.data;
       return added === '' ? [] : [{ type: 'text', text: added }];
     }
     const piece = this.#known.get(artifactId);
-    if (!piece && !this.#isTurn) return this.#begin(written);
-    return this.#shown(() => {
-      if (!piece) this.#keep(written);
-      else
-        Object.assign(piece, {
-          text: append ? piece.text + addedTo(piece, written) : text,
-          data: data ?? piece.data,
-        });
-    });
+    if (this.#held === undefined && !piece && !this.#isTurn) return this.#begin(written);
+    const isHeld = this.#held !== undefined;
+    this.#hold();
+    if (!piece) this.#keep(written);
+    else
+      Object.assign(piece, {
+        text: append ? piece.text + addedTo(piece, written) : text,
+        data: data ?? piece.data,
+      });
+    if (isHeld) return [];
+    const shownBefore = this.#held?.length ?? 0;
+    const isOfText = !this.#isTurn || answers.test(artifactId);
+    if (isOfText && this.#anew > freeAnew + 4 * shownBefore) return [];
+    const shown = this.rest();
+    const last = shown.at(-1);
+    const compared = this.#isTurn ? 0 : shownBefore;
+    const cost = shown.length > 1 && last?.type === 'text' ? last.text.length : compared;
+    // A server that sends its whole text with each update pays for it itself.
+    this.#anew += Math.max(0, cost - text.length);
+    return shown;
+  }
+
+  /** Keeps what was shown, until `rest` compares it with what there is. */
+  #hold(): void {
+    this.#held ??= this.#written ?? '';
   }
 
   /** A piece behind all others: what is new is not looked for in all that there is. */
@@ -131,7 +168,7 @@ export class RemoteTask {
     if (task.artifacts.length > 0 || this.#pieces.length === 0)
       return this.take({ payload: { $case: 'task', value: task } });
     this.#status = task.status ?? this.#status;
-    return [];
+    return this.rest();
   }
 
   #reset({ status, artifacts, history, metadata }: Task): void {
@@ -143,12 +180,12 @@ export class RemoteTask {
     this.#lastWords = textOfParts(history.findLast(({ role }) => role === Role.ROLE_AGENT)?.parts ?? []);
   }
 
-  /** What was shown before `change`, and what is to be shown after it. Texts of statuses are not shown as they come. */
-  #shown(change: () => void): readonly LLMChunk[] {
-    const before = this.#written ?? '';
-    change();
+  /** Gives what was held back. Texts of statuses are not shown as they come. */
+  rest(): readonly LLMChunk[] {
+    const before = this.#held;
+    this.#held = undefined;
     const now = this.#written ?? '';
-    if (now === before) return [];
+    if (before === undefined || now === before) return [];
     if (now.startsWith(before)) return [{ type: 'text', text: now.slice(before.length) }];
     const reason = 'the remote agent began its answer anew';
     return [
