@@ -1,20 +1,20 @@
-/** What is done before the process goes. Neither may reject; each takes a bounded time. */
+/** Work before the process exits. Neither may reject; each takes a bounded time. */
 interface ExitFlush {
   /** Exports pending data, and continues to collect. */
   flush(): Promise<unknown>;
-  /** Sends what waits, for the last time. */
+  /** Exports all pending data, for the last time. */
   shutdown(): Promise<unknown>;
-  /** Asked each time the event loop has run empty, which it does again after a flush: whether to flush. Has to say no in the end. */
+  /** Called each time the event loop has become empty, also after a flush: whether to flush. Must return false eventually. */
   waiting(): boolean;
 }
 
-/** Who flushes on which signal. One listener serves all of a signal: the process may end by it only when each of them is done. */
+/** The flushes of each signal, which share one listener: the process may exit only when all of them are done. */
 const exitsOf = new Map<NodeJS.Signals, Set<ExitFlush>>();
 
 /**
- * Flushes when the event loop runs empty, and on signals. Where nobody else listens to a signal, the process then ends by it, as it
- * would have without us, and a second one ends it at once; where somebody does, ending is theirs. `process.exit()` leaves no
- * time to flush: shut down before calling it. Returns what takes the listeners away.
+ * Flushes when the event loop becomes empty, and on signals. If the signal has no other listener, the process then exits by it, as it
+ * would by default, and a second signal exits at once; with another listener, that one decides. `process.exit()` leaves no
+ * time to flush: shut down before calling it. Returns a function that removes the listeners.
  */
 export function flushAtExit(exit: ExitFlush, signals: readonly NodeJS.Signals[]): () => void {
   const onBeforeExit = () => {
@@ -54,7 +54,7 @@ function onSignal(signal: NodeJS.Signals): void {
   void Promise.all(exits.map((exit) => exit.shutdown())).then(() => process.kill(process.pid, signal));
 }
 
-/** Waits for the work, however it ends, but not longer than that. */
+/** Waits until the work settles, at most `ms`. */
 export function within(ms: number, work: Promise<unknown>): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);

@@ -2,7 +2,7 @@ import { type HrTime, type Link, SpanStatusCode } from '@opentelemetry/api';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace-node';
 import { attribute } from './attributes.ts';
 
-/** A span that has ended, as plain data: what the waterfall is drawn from. */
+/** An ended span as plain data: the input of the waterfall. */
 export interface FinishedSpan {
   readonly name: string;
   /** 32 lower-case hexadecimal digits. */
@@ -56,7 +56,7 @@ export interface SpanNode<S extends FinishedSpan = FinishedSpan> {
   readonly children: readonly SpanNode<S>[];
 }
 
-/** The spans as trees. A span whose parent is not among them is a root: its parent is the caller's, or was not recorded. */
+/** The spans as trees. A span whose parent is missing is a root: its parent is the caller's, or was not recorded. */
 export function spanTree<S extends FinishedSpan>(spans: readonly S[]): readonly SpanNode<S>[] {
   const nodes = new Map<string, { readonly span: S; readonly children: SpanNode<S>[] }>();
   const ordered = [...spans].sort((one, other) => one.startMs - other.startMs);
@@ -74,7 +74,7 @@ function keyOf(span: FinishedSpan, spanId: string): string {
   return `${span.traceId}:${spanId}`;
 }
 
-/** The names of the spans as an indented list, two blanks a level: a tree that a test can compare at a glance. */
+/** The names of the spans as an indented list, two spaces per level: a tree that a test can compare. */
 export function spanOutline(spans: readonly FinishedSpan[]): string {
   const linesOf = (node: SpanNode, indent: string): readonly string[] => [
     indent + node.span.name,
@@ -105,7 +105,7 @@ interface Row {
 
 interface Columns {
   readonly label: number;
-  /** 0 where there is no room for bars; likewise `note`. */
+  /** 0 if there is no room for bars; likewise `note`. */
   readonly bar: number;
   readonly duration: number;
   readonly note: number;
@@ -125,7 +125,7 @@ const gap = '  ';
 
 /**
  * Draws spans as a waterfall: a line each, children below their parent, bars on one time axis, durations, tokens of model calls,
- * and how it ended where that was an error or a cancellation. The axis stands above; without spans the text is empty. Lines end
+ * and the outcome if it was an error or a cancellation. The axis is the first line; without spans the text is empty. Lines end
  * with a line feed.
  */
 export function renderWaterfall(spans: readonly FinishedSpan[], options: WaterfallOptions): string {
@@ -178,7 +178,7 @@ function reasonOf(span: FinishedSpan): unknown {
   return span.attributes[attribute.errorType] ?? span.status.message ?? 'error';
 }
 
-/** Gives room to labels, durations and notes; bars get the rest, or nothing where that is too little to read. */
+/** Assigns widths to labels, durations and notes; bars get the rest, or nothing if that is too narrow. */
 function columnsOf(rows: readonly Row[], width: number): Columns {
   const duration = longest(rows.map((row) => row.duration));
   const note = Math.min(longest(rows.map((row) => row.note)), Math.floor(width * 0.3));
@@ -205,8 +205,8 @@ function lineOf(row: Row, drawing: Drawing): string {
 }
 
 /**
- * A bar starts with the cell in which its span starts and ends within the one in which it ends, to an eighth. What is shorter than a
- * cell is as long as it took, and never nothing.
+ * A bar starts in the cell in which its span starts and ends in the one in which it ends, to an eighth. A span shorter than a
+ * cell is drawn to scale, but never empty.
  */
 function barOf(span: FinishedSpan, drawing: Drawing): { readonly offset: number; readonly bar: string } {
   const { columns, glyphs, startMs, totalMs } = drawing;
@@ -249,7 +249,7 @@ function fitted(text: string, width: number, glyphs: Glyphs): string {
   return text.length <= width ? text : text.slice(0, width - 1) + glyphs.ellipsis;
 }
 
-/** Tool names come from the model: what would move the cursor or turn the text around is shown as a mark. */
+/** Tool names come from the model: characters that move the cursor or change the text direction are replaced by a mark. */
 function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
 }
@@ -279,7 +279,7 @@ function least(values: readonly number[]): number {
   return values.reduce((low, value) => Math.min(low, value));
 }
 
-/** What a waterfall is drawn with. */
+/** The characters of a waterfall. */
 interface Glyphs {
   /** Before a child that has siblings below it, and below such a child; then the same for the last child. */
   readonly branch: string;

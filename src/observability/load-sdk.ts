@@ -24,7 +24,7 @@ const packages = {
 type Packages = typeof packages;
 type SdkPackage = keyof Packages;
 
-/** What spans need that stay in this process, then those that are sent by OTLP; metrics likewise. */
+/** Packages for spans in this process, then for spans by OTLP; likewise for metrics. */
 export const spanPackages: readonly SdkPackage[] = [
   '@opentelemetry/sdk-trace-node',
   '@opentelemetry/core',
@@ -48,7 +48,7 @@ export function loadSdk(name: SdkPackage): unknown {
   }
 }
 
-/** Errors where one of them cannot be loaded with `MISSING_PACKAGE`; the command in its message installs all that cannot. */
+/** Errors with `MISSING_PACKAGE` if one of them cannot be loaded; the command in its message installs all that are missing. */
 export function assertSdk(names: readonly SdkPackage[]): void {
   const failures = names.flatMap((name) => {
     try {
@@ -62,7 +62,7 @@ export function assertSdk(names: readonly SdkPackage[]): void {
   if (first) throw missingPackage(first.name, first.cause, failures.map(({ name }) => name).join(' '));
 }
 
-/** Who sends spans and metrics: the given name, else what the environment says, else `millrace`. */
+/** The resource of spans and metrics: the given service name, else that of the environment, else `millrace`. */
 export function resourceOf(serviceName: string | undefined): Resource {
   const { defaultResource, detectResources, envDetector, resourceFromAttributes } = loadSdk('@opentelemetry/resources');
   const own: Attributes = serviceName === undefined ? {} : { 'service.name': serviceName };

@@ -13,26 +13,26 @@ import {
   shownUrl,
 } from './otel-environment.ts';
 
-/** Metrics that were started: the SDK, and how to end it. */
+/** Running metrics: the SDK, and how to stop it. */
 export interface Metrics {
   /** Absent with `OTEL_SDK_DISABLED=true`. */
   readonly provider: MeterProvider | undefined;
-  /** Where metrics are posted to, without credentials; absent where they do not leave by OTLP. */
+  /** The address of the exports, without credentials; absent without OTLP. */
   readonly endpoint: string | undefined;
-  /** Sends what was measured before the call. Never rejects. */
+  /** Exports all measurements before the call. Never rejects. */
   flush(): Promise<void>;
-  /** Flushes, stops, and takes the SDK from the API again; once, later calls get the same promise. Never rejects. */
+  /** Flushes, stops, and unregisters the SDK; once, later calls return the same promise. Never rejects. */
   shutdown(): Promise<void>;
 }
 
 /**
- * Starts OpenTelemetry's metrics for this process: what turns measure goes out every minute as OTLP over protobuf. Turns that start from now on are
- * measured. Honours the standard `OTEL_*` variables; an option counts before the variable that says the same. Flushes when the process ends by
+ * Starts OpenTelemetry's metrics for this process: measurements of turns are exported every minute as OTLP over protobuf. Measures turns that start
+ * after the call. Honours the standard `OTEL_*` variables; an option overrides its variable. Flushes when the process exits by
  * itself and on signals; call `shutdown` before `process.exit()`.
  *
- * The SDK is an optional peer: where it is not installed, the call errors with `MISSING_PACKAGE` and the command that installs it.
- * One per process: a second start before `shutdown`, or where another SDK is registered, is `INVALID_CONFIG`; so is an address that cannot be read.
- * With the collector down `shutdown` resolves within `shutdownTimeoutMs`. Memory: one series for each combination of model, tool, agent and outcome.
+ * The SDK is an optional peer: if it is not installed, the call errors with `MISSING_PACKAGE` and the command that installs it.
+ * One per process: a second start before `shutdown`, or another registered SDK, is `INVALID_CONFIG`; so is an invalid address.
+ * With the collector down `shutdown` resolves within `shutdownTimeoutMs`. Memory: one series per combination of model, tool, agent and outcome.
  */
 export async function startMetrics(options: StartMetricsOptions = {}): Promise<Metrics> {
   if (isSdkDisabled()) return disabledMetrics;
@@ -74,25 +74,25 @@ const disabledMetrics: Metrics = {
   shutdown: () => Promise.resolve(),
 };
 
-/** Options of `startMetrics`: where metrics are sent, and how often. */
+/** Options of `startMetrics`. */
 export interface StartMetricsOptions {
   /** As for `startTracing`. */
   readonly serviceName?: string | undefined;
-  /** The collector's base address, e.g. `http://localhost:4318`. Default: what the environment says, else that. */
+  /** The collector's base address, e.g. `http://localhost:4318`. Default: from the environment, else that. */
   readonly endpoint?: string | undefined;
-  /** Sent with each export, e.g. a key. Never shown. */
+  /** Sent with each export, e.g. a key. Never displayed. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Milliseconds from one export to the next. Default: `OTEL_METRIC_EXPORT_INTERVAL`, else 60,000. */
   readonly intervalMs?: number | undefined;
-  /** Takes the place of OTLP, e.g. a reader that Prometheus scrapes. */
+  /** Replaces OTLP, e.g. with a reader that Prometheus scrapes. */
   readonly reader?: MetricReader | undefined;
-  /** What `flush` and `shutdown` may take at most. Milliseconds; default 3,000. */
+  /** The time limit of `flush` and `shutdown`. Milliseconds; default 3,000. */
   readonly shutdownTimeoutMs?: number | undefined;
   /** Signals that flush. Default SIGTERM and SIGINT. */
   readonly flushOnSignals?: readonly NodeJS.Signals[] | undefined;
 }
 
-/** The SDK as the options and the environment say, not yet registered. */
+/** Creates the SDK from the options and the environment, without registering it. */
 function meterSdk(
   { serviceName, endpoint, headers, intervalMs, reader }: StartMetricsOptions,
   timeoutMs: number,
@@ -122,7 +122,7 @@ function meterSdk(
 
 type HttpOptions = Parameters<typeof convertLegacyHttpOptions>[0];
 
-/** In protobuf, as spans go out; the parts are those that the exporter of spans is made of. */
+/** In protobuf, as for spans, from the same parts as the exporter of spans. */
 function otlpExporter(options: HttpOptions): PushMetricExporter {
   assertProtobuf('metrics');
   const { OTLPExporterBase } = loadSdk('@opentelemetry/otlp-exporter-base');

@@ -1,7 +1,7 @@
 import { diag } from '@opentelemetry/api';
 import { AgentLoopError } from '../core/contracts/index.ts';
 
-/** Where the environment says that spans or metrics go; `none` is the empty list. Default OTLP. Any other name is `INVALID_CONFIG`. */
+/** The exporters of spans or metrics in the environment; `none` is the empty array. Default OTLP. Any other name is `INVALID_CONFIG`. */
 export function exportersFromEnvironment(signal: OtlpSignal): readonly ('otlp' | 'console')[] {
   const variable = `OTEL_${signal.toUpperCase()}_EXPORTER`;
   return (listFromEnv(variable) ?? ['otlp']).flatMap((name) => {
@@ -11,7 +11,7 @@ export function exportersFromEnvironment(signal: OtlpSignal): readonly ('otlp' |
   });
 }
 
-/** Refuses a protocol of the environment that is not OTLP's protobuf over HTTP. */
+/** Refuses any protocol in the environment except OTLP's protobuf over HTTP. */
 export function assertProtobuf(signal: OtlpSignal): void {
   const own = `OTEL_EXPORTER_OTLP_${signal.toUpperCase()}_PROTOCOL`;
   const variable = stringFromEnv(own) === undefined ? 'OTEL_EXPORTER_OTLP_PROTOCOL' : own;
@@ -21,19 +21,19 @@ export function assertProtobuf(signal: OtlpSignal): void {
   throw new AgentLoopError('INVALID_CONFIG', `${variable} is ${protocol}, but ${cure}`);
 }
 
-/** A variable of the environment; undefined where it is empty, too. */
+/** A variable of the environment; `undefined` also if it is empty. */
 export function stringFromEnv(variable: string): string | undefined {
   const value = process.env[variable];
   return value?.trim() ? value : undefined;
 }
 
-/** What stands between its commas; undefined where it is empty. */
+/** The comma-separated values of a variable; `undefined` if it is empty. */
 export function listFromEnv(variable: string): readonly string[] | undefined {
   const names = stringFromEnv(variable)?.split(',');
   return names?.map((name) => name.trim()).filter((name) => name !== '');
 }
 
-/** Undefined, too, where it is not a number. */
+/** The number in a variable; `undefined` also if it is not a number. */
 export function numberFromEnv(variable: string): number | undefined {
   const value = stringFromEnv(variable);
   if (value === undefined) return undefined;
@@ -48,22 +48,22 @@ export function isSdkDisabled(): boolean {
   return stringFromEnv('OTEL_SDK_DISABLED')?.trim().toLowerCase() === 'true';
 }
 
-/** Where an OTLP receiver listens by default, and where `docker-compose.yml` publishes Jaeger's. */
+/** The default address of OTLP receivers, also of Jaeger in `docker-compose.yml`. */
 export const defaultOtlpEndpoint = 'http://localhost:4318';
 
-/** What goes over OTLP. */
+/** The signals of OTLP. */
 type OtlpSignal = 'traces' | 'metrics';
 
 /**
- * The address that spans are posted to: the given base, else `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` as it stands, else
+ * The address for spans: the given base, else `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` unchanged, else
  * `OTEL_EXPORTER_OTLP_ENDPOINT`, else {@link defaultOtlpEndpoint}. `/v1/traces` is appended to a base that does not end with it.
- * An address that cannot be read is `INVALID_CONFIG`. Source: OpenTelemetry, "OTLP exporter configuration".
+ * An invalid address is `INVALID_CONFIG`. Source: OpenTelemetry, "OTLP exporter configuration".
  */
 export function otlpTracesUrl(endpoint: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
   return otlpUrl('traces', endpoint, env);
 }
 
-/** The address that metrics are posted to, as {@link otlpTracesUrl} finds that of spans. */
+/** The address for metrics, as {@link otlpTracesUrl} for spans. */
 export function otlpMetricsUrl(endpoint: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
   return otlpUrl('metrics', endpoint, env);
 }
@@ -77,7 +77,7 @@ function otlpUrl(signal: OtlpSignal, endpoint: string | undefined, env: NodeJS.P
   return withPath(signal, 'OTEL_EXPORTER_OTLP_ENDPOINT', base || defaultOtlpEndpoint);
 }
 
-/** The address as it may be shown: without a user name, a password or a query, where keys are sometimes put. */
+/** The address for display: without a user name, a password or a query, which may contain keys. */
 export function shownUrl(address: string): string {
   const { origin, pathname } = new URL(address);
   return `${origin}${pathname}`;

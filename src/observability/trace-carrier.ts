@@ -1,6 +1,6 @@
 import { type Context, propagation, ROOT_CONTEXT, type TextMapGetter } from '@opentelemetry/api';
 
-/** Headers as Node and MCP's `_meta` have them, or as fetch does. */
+/** Headers in the form of Node and MCP's `_meta`, or of fetch. */
 export type HeaderCarrier = Headers | Readonly<Record<string, unknown>>;
 
 const getter: TextMapGetter<HeaderCarrier> = {
@@ -14,14 +14,14 @@ const getter: TextMapGetter<HeaderCarrier> = {
 };
 
 /**
- * The caller's trace out of what it sent: the context to give a turn as its `parentContext`. Without trace headers, with malformed
- * ones, or where no SDK has registered a propagator, it is `base`, and the turn starts a trace of its own. Never throws.
+ * Extracts the caller's trace from its headers: the `parentContext` of a turn. Without trace headers, with malformed
+ * ones, or without a registered propagator, returns `base`, and the turn starts a new trace. Never throws.
  */
 export function contextFromCarrier(carrier: HeaderCarrier, base: Context = ROOT_CONTEXT): Context {
   return propagation.extract(base, carrier, getter);
 }
 
-/** The headers with which the receiver continues this trace: none if no SDK has registered a propagator. */
+/** The headers with which the receiver continues this trace; empty without a registered propagator. */
 export function carrierFromContext(context: Context): Record<string, string> {
   const carrier: Record<string, string> = {};
   propagation.inject(context, carrier);

@@ -39,62 +39,62 @@ export { type Metrics, type StartMetricsOptions, startMetrics } from './metrics.
 export { type SpanIdGenerator, turnIdGenerator } from './spans/chosen-ids.ts';
 export { carrierFromContext, contextFromCarrier, type HeaderCarrier } from './trace-carrier.ts';
 
-/** Options of `startTracing`: where spans are sent, by which exporter, and what else listens to them. */
+/** Options of `startTracing`. */
 export interface StartTracingOptions {
   /** Default: `OTEL_SERVICE_NAME`, else `service.name` of `OTEL_RESOURCE_ATTRIBUTES`, else `millrace`. */
   readonly serviceName?: string | undefined;
-  /** The collector's base address, e.g. `http://localhost:4318`. Default: what the environment says, else that. */
+  /** The collector's base address, e.g. `http://localhost:4318`. Default: from the environment, else that. */
   readonly endpoint?: string | undefined;
-  /** Sent with each export, e.g. a key; added to those of `OTEL_EXPORTER_OTLP_HEADERS`. Never shown. */
+  /** Sent with each export, e.g. a key; added to those of `OTEL_EXPORTER_OTLP_HEADERS`. Never displayed. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Takes the place of OTLP. `'none'`: spans are made and listened to, but sent nowhere. Default: `OTEL_TRACES_EXPORTER`, else OTLP. */
+  /** Replaces OTLP. `'none'`: spans are created and passed to `onSpanEnd`, but not exported. Default: `OTEL_TRACES_EXPORTER`, else OTLP. */
   readonly exporter?: SpanExporter | 'none' | undefined;
-  /** Told of each recorded span as it ends, before it is exported. What it throws is logged and dropped. */
+  /** Called with each recorded span as it ends, before it is exported. Exceptions are logged and dropped. */
   readonly onSpanEnd?: ((span: FinishedSpan) => void) | undefined;
-  /** What `flush` and `shutdown` may take at most. Milliseconds; default 3,000. */
+  /** The time limit of `flush` and `shutdown`. Milliseconds; default 3,000. */
   readonly shutdownTimeoutMs?: number | undefined;
   /** Signals that flush. Default SIGTERM and SIGINT. */
   readonly flushOnSignals?: readonly NodeJS.Signals[] | undefined;
 }
 
-/** Spans of this process so far. After `shutdown`, `ended - exported` were lost. */
+/** The number of spans of this process so far. After `shutdown`, `ended - exported` were lost. */
 export interface TracingReport {
   /** Spans that were started and are recorded. */
   readonly started: number;
   /** Those of them that have ended. */
   readonly ended: number;
-  /** Those of them that the exporter has taken. */
+  /** Those of them that the exporter has accepted. */
   readonly exported: number;
-  /** Why the last export that failed did. */
+  /** The error of the last failed export. */
   readonly lastError?: string;
 }
 
-/** Tracing that was started: the SDK, and how to end it. */
+/** Running tracing: the SDK, and how to stop it. */
 export interface Tracing {
   /** Absent with `OTEL_SDK_DISABLED=true`. */
   readonly provider: NodeTracerProvider | undefined;
-  /** Where spans are posted to, without credentials; absent where they do not leave by OTLP. */
+  /** The address of the exports, without credentials; absent without OTLP. */
   readonly endpoint: string | undefined;
   /** How many spans were started, ended and exported so far. */
   report(): TracingReport;
-  /** Sends all spans that ended before the call. Never rejects. */
+  /** Exports all spans that ended before the call. Never rejects. */
   flush(): Promise<TracingReport>;
-  /** Flushes, stops, and takes the SDK from the API again; once, later calls get the same promise. Never rejects. */
+  /** Flushes, stops, and unregisters the SDK; once, later calls return the same promise. Never rejects. */
   shutdown(): Promise<TracingReport>;
 }
 
 let running: Tracing | undefined;
 
 /**
- * Starts OpenTelemetry for this process: spans go out in batches as OTLP over protobuf, the W3C propagators are registered, and so
- * is a context manager, below which the instrumentations of fetch and of databases nest. Honours the standard `OTEL_*`
- * variables; an option counts before the variable that says the same. Flushes when the process ends by itself and on signals;
+ * Starts OpenTelemetry for this process: spans are exported in batches as OTLP over protobuf; the W3C propagators are registered, and
+ * a context manager, so that spans of instrumentations of fetch and of databases nest. Honours the standard `OTEL_*`
+ * variables; an option overrides its variable. Flushes when the process exits by itself and on signals;
  * call `shutdown` before `process.exit()`.
  *
- * The SDK is an optional peer: where it is not installed, the call errors with `MISSING_PACKAGE` and the command that installs it.
- * One per process: a second start before `shutdown`, or where another SDK is registered, is `INVALID_CONFIG`. Up to 16,384 spans
- * wait (`OTEL_BSP_MAX_QUEUE_SIZE`), 1 to 2 KB each without content; more are dropped. With the collector down `shutdown`
- * resolves within `shutdownTimeoutMs`, and an export gives up after 2.5 seconds (`OTEL_EXPORTER_OTLP_TIMEOUT`, where that is set,
+ * The SDK is an optional peer: if it is not installed, the call errors with `MISSING_PACKAGE` and the command that installs it.
+ * One per process: a second start before `shutdown`, or another registered SDK, is `INVALID_CONFIG`. Buffers up to 16,384 spans
+ * (`OTEL_BSP_MAX_QUEUE_SIZE`), 1 to 2 KB each without content, and drops more. With the collector down `shutdown`
+ * resolves within `shutdownTimeoutMs`, and an export gives up after 2.5 seconds (`OTEL_EXPORTER_OTLP_TIMEOUT`, if set,
  * is also how long its retries keep the process alive).
  */
 export function startTracing(options: StartTracingOptions = {}): Tracing {
@@ -167,7 +167,7 @@ const levels: ReadonlyMap<string, DiagLogLevel> = new Map([
   ['NONE', DiagLogLevel.NONE],
 ]);
 
-/** What an export must finish within, its retries counted, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise. */
+/** The time limit of an export, including retries, unless `OTEL_EXPORTER_OTLP_TIMEOUT` is set. */
 const exportTimeoutMs = 2_500;
 const defaultQueueSize = 16_384;
 const defaultBatchSize = 512;
@@ -176,13 +176,13 @@ const defaultBatchSize = 512;
 const exportSucceeded = 0;
 const exportFailed = 1;
 
-/** What a report is made of. */
+/** The counters of a report. */
 type SpanTally = { -readonly [Key in keyof TracingReport]: TracingReport[Key] };
 
 /**
- * Makes the SDK as the options and the environment say and registers it. Errors: `MISSING_PACKAGE` where the SDK is not installed. All use of the classes for
- * spans is in this file: the provider reads the variables of samplers and limits, the processor those of batches, the exporter its own; the
- * resource's, the exporters', the protocol's and the propagators' are read here.
+ * Creates and registers the SDK from the options and the environment. Errors: `MISSING_PACKAGE` if the SDK is not installed. All use of the SDK's span
+ * classes is in this file: the provider reads the variables of samplers and limits, the processor those of batches, the exporter its own; those of
+ * the resource, the exporters, the protocol and the propagators are read here.
  */
 function registerSdk(options: StartTracingOptions, timeoutMs: number) {
   const tally: SpanTally = { started: 0, ended: 0, exported: 0 };
@@ -205,7 +205,7 @@ function registerSdk(options: StartTracingOptions, timeoutMs: number) {
   };
 }
 
-/** Leaves the API as it is where no SDK was ever registered. */
+/** Does nothing if no SDK was registered. */
 function unregisterSdk(): void {
   dropIdGenerator();
   trace.disable();
@@ -213,7 +213,7 @@ function unregisterSdk(): void {
   propagation.disable();
 }
 
-/** A flush of the processors does not wait for the export that was under way: the exporters know of that one. */
+/** A flush of the processors does not wait for an export in progress: the exporters are flushed as well. */
 async function flushAll(provider: NodeTracerProvider, exporters: readonly SpanExporter[], timeoutMillis: number) {
   await provider.forceFlush({ timeoutMillis }).catch(() => undefined);
   await Promise.all(exporters.map((exporter) => exporter.forceFlush?.()));
@@ -296,7 +296,7 @@ function tallied(exporter: SpanExporter, tally: SpanTally): SpanExporter {
   };
 }
 
-/** Node's error for a host whose addresses all refuse has no message, the exporter's for a refusal has its status beside it. */
+/** Node's error for a host whose addresses all refuse has no message; the exporter's has its status in a separate property. */
 function reasonOf(error: unknown): string {
   if (error === undefined) return 'the exporter gave no reason';
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
@@ -323,8 +323,8 @@ function tallyProcessor(tally: SpanTally, listener: StartTracingOptions['onSpanE
 }
 
 /**
- * Exports the spans of a turn as soon as it is suspended, one export at a time: its lease is given back then, so that nobody writes them again where this process
- * is killed before the next batch.
+ * Exports the spans of a turn as soon as it is suspended, one export at a time: its lease is released then, so no process would restore them if this
+ * one were killed before the next batch.
  */
 function flushedWhereSuspended(batches: readonly SpanProcessor[]): SpanProcessor {
   let isWanted = false;
@@ -345,7 +345,7 @@ function flushedWhereSuspended(batches: readonly SpanProcessor[]): SpanProcessor
       isWanted = true;
       if (isFlushing) return;
       isFlushing = true;
-      // The spans above end with this one.
+      // Parent spans end after this one.
       setImmediate(flush);
     },
     forceFlush: () => Promise.resolve(),

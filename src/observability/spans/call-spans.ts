@@ -33,13 +33,13 @@ interface LlmSpanCall {
   readonly iteration: number;
   readonly params: LLMCallParams;
   readonly info: LLMProviderInfo | undefined;
-  /** Whether its answer is streamed; absent where that is not known. */
+  /** Whether its answer is streamed; absent if unknown. */
   readonly isStreamed?: boolean;
 }
 
 interface LlmSpanResult {
   readonly response: LLMResponse;
-  /** From the request to the first chunk; absent where nothing was streamed. */
+  /** From the request to the first chunk; absent without streaming. */
   readonly timeToFirstChunkSeconds?: number;
 }
 
@@ -61,7 +61,7 @@ export function startLlmSpan(tracing: TurnTracing, call: LlmSpanCall, parent: Co
   return traced;
 }
 
-/** Writes what the model answered and what it took. */
+/** Records the model's answer and its usage. */
 export function finishLlmSpan(tracing: TurnTracing, span: Span, result: LlmSpanResult): void {
   if (!span.isRecording()) return;
   span.setAttributes(responseAttributes(result));
@@ -69,12 +69,12 @@ export function finishLlmSpan(tracing: TurnTracing, span: Span, result: LlmSpanR
   if (tracing.captureContent) span.setAttributes(outputContent(tracing, result.response));
 }
 
-/** Writes what a request took that gave no answer, where it took something. */
+/** Records the usage of a request without an answer, if any. */
 export function usageOnSpan(span: Span, usage: Usage | undefined): void {
   if (usage !== undefined && span.isRecording()) span.setAttributes(usageAttributes(usage));
 }
 
-/** The one that the call asks for, else the provider's own. */
+/** The requested model, else the provider's own. */
 function modelOf({ params, info }: LlmSpanCall): string | undefined {
   return params.model ?? info?.model;
 }
@@ -106,7 +106,7 @@ function responseAttributes({ response, timeToFirstChunkSeconds }: LlmSpanResult
   return attributes;
 }
 
-/** What the vendor reports is `gen_ai.usage.*`, which backends add up and bill by; an estimate has names of its own. */
+/** Reported usage becomes `gen_ai.usage.*`, which backends add up for billing; estimates have other names. */
 function usageAttributes(usage: Usage): Attributes {
   const cost = usage.cost === undefined ? {} : { [attribute.costUsd]: usage.cost };
   if (usage.estimated === true) {
@@ -141,7 +141,7 @@ interface AttemptTracingOptions {
   readonly now: () => number;
 }
 
-/** What whoever makes the requests of one model call needs for their spans. Travels in the call's trace context. */
+/** The data for the spans of one model call's requests. Carried by the call's trace context. */
 class AttemptTracing {
   readonly options: AttemptTracingOptions;
 
@@ -150,18 +150,18 @@ class AttemptTracing {
   }
 }
 
-/** No span for the model call itself: each request that is made in the context gets its own below `parent`, by {@link startAttempt}. */
+/** Creates no span for the model call: each request in the context gets its own below `parent`, by {@link startAttempt}. */
 export function leaveToAttempts(options: AttemptTracingOptions, parent: Context): TracedSpan {
   if (options.tracing.isSilent) return silentSpanBelow(parent);
   return silentSpanBelow(parent.setValue(attemptsKey, new AttemptTracing(options)));
 }
 
-/** The context for what makes its own spans: a turn that starts below a hook is not one of that hook's requests. */
+/** The context for work with its own spans: a turn that starts below a hook is not one of that hook's requests. */
 export function withoutAttempts(parent: Context): Context {
   return parent.getValue(attemptsKey) === undefined ? parent : parent.deleteValue(attemptsKey);
 }
 
-/** Starts the `llm.call` span of one request. Undefined where the call is not traced, or has a span already. */
+/** Starts the `llm.call` span of one request. `undefined` if the call is not traced, or has a span already. */
 export function startAttempt(
   params: LLMCallParams,
   { info, isStreamed }: Pick<LlmSpanCall, 'info' | 'isStreamed'>,
@@ -192,7 +192,7 @@ export class AttemptSpan {
     this.#startedAt = options.now();
   }
 
-  /** Something came. */
+  /** A chunk arrived. */
   streamed(): void {
     this.#firstChunkAt ??= this.#options.now();
   }
@@ -205,7 +205,7 @@ export class AttemptSpan {
     this.#end((span) => finishLlmSpan(this.#options.tracing, span, { response, ...waited }));
   }
 
-  /** `usage` is what it took all the same. */
+  /** `usage`: the usage of the failed request. */
   fail(error: unknown, usage?: Usage): void {
     this.#end((span) => {
       usageOnSpan(span, usage);
@@ -236,7 +236,7 @@ interface HookSpanInput {
   readonly now: () => number;
 }
 
-/** Starts `hook[extension.hook]`: one question to one extension that takes time or makes calls of its own, whose spans are below. */
+/** Starts `hook[extension.hook]`: one call of one hook that is asynchronous or makes its own calls, whose spans are below. */
 export function startHookSpan(tracing: TurnTracing, input: HookSpanInput, parent: Context): TracedSpan {
   const { extension, hook, iteration, now } = input;
   const attributes = {
@@ -256,20 +256,20 @@ export function startToolsSpan(tracing: TurnTracing, parent: Context): TracedSpa
   return startChildSpan(tracing, 'tools.execute', toolsSpan, parent);
 }
 
-/** Writes onto the span of a call, or of its batch, that something is asked: when, by which call, and what kind of answer is needed. */
+/** Records a question on the span of a call, or of its batch: its time, its call, and its kind. */
 export function noteQuestion(span: Span, { kind, callId }: Question): void {
   span.addEvent('millrace.tool.asked', { [attribute.questionKind]: kind, [attribute.callId]: callId });
 }
 
 interface ToolSpanCall {
-  /** Our id of the call, `<iteration>:<index>`. */
+  /** The engine's id of the call, `<iteration>:<index>`. */
   readonly callId: string;
   readonly call: ToolCall;
-  /** Its arguments, as the tool gets them, are exported only with content capture. `attempt`: which start of the call it is, from 1. */
+  /** The arguments that the tool receives are exported only with content capture. `attempt`: the number of the start, from 1. */
   readonly intent: { readonly attempt: number; readonly arguments: unknown };
 }
 
-/** What the model reads about a tool; absent where it is not known. */
+/** The tool's description for the model; absent if unknown. */
 interface ToolSpanTool {
   readonly description?: string;
 }
@@ -308,8 +308,8 @@ export function startToolSpan(
 }
 
 /**
- * Writes how the call went. A failed call has status ERROR, `error.type` and a recorded exception: what the tool threw, where it failed
- * by that.
+ * Records the outcome of the call. A failed call has status ERROR, `error.type` and a recorded exception: that of the tool,
+ * if it threw.
  */
 export function finishToolSpan(tracing: TurnTracing, span: Span, result: ToolSpanResult, thrown?: unknown): void {
   if (!span.isRecording()) return;

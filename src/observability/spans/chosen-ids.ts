@@ -1,12 +1,12 @@
 import { type Context, type Span, trace } from '@opentelemetry/api';
 
-/** The ids of the span that starts next. */
+/** The ids of the next span. */
 interface SpanIds {
   readonly traceId?: string | undefined;
   readonly spanId: string;
 }
 
-/** What the id generator and the spans of turns share; one for all copies of this package in a process. */
+/** State shared by the id generator and the spans of turns; one for all copies of this package in a process. */
 interface Choice {
   next: { traceId?: string | undefined; spanId?: string | undefined } | undefined;
   /** How many generators are in use. */
@@ -29,7 +29,7 @@ function isChoice(value: unknown): value is Choice {
 
 const choice = choiceOfProcess();
 
-/** Where spans take their ids from: the `IdGenerator` of the OpenTelemetry SDK. */
+/** Generates the ids of spans: the `IdGenerator` of the OpenTelemetry SDK. */
 export interface SpanIdGenerator {
   /** 32 lower-case hexadecimal digits, not all zero. */
   generateTraceId(): string;
@@ -38,9 +38,9 @@ export interface SpanIdGenerator {
 }
 
 /**
- * The id generator of `startTracing`, for an SDK of your own: `new NodeSDK({ idGenerator: turnIdGenerator() })`. With it the ids of the spans
- * of a turn follow from its journal, so that a process that resumes a turn after a crash can write the spans that were lost; see
- * docs/observability.md. All other spans have random ids. One for each process.
+ * The id generator of `startTracing`, for an SDK of your own: `new NodeSDK({ idGenerator: turnIdGenerator() })`. It derives the ids of a turn's spans
+ * from its journal, so that a process that resumes a turn after a crash can write the lost spans; see
+ * docs/observability.md. All other spans have random ids. One per process.
  */
 export function turnIdGenerator(): SpanIdGenerator {
   choice.generators++;
@@ -50,17 +50,17 @@ export function turnIdGenerator(): SpanIdGenerator {
   };
 }
 
-/** Says that a generator is no longer in use. */
+/** Marks a generator as no longer in use. */
 export function dropIdGenerator(): void {
   choice.generators--;
 }
 
-/** Whether spans of this process can have ids that are chosen. */
+/** Whether this process can choose the ids of spans. */
 export function choosesIds(): boolean {
   return choice.generators > 0;
 }
 
-/** Starts a span with these ids, where the SDK uses a generator of `turnIdGenerator`. */
+/** Starts a span with these ids, if the SDK uses a generator of `turnIdGenerator`. */
 export function withIds(ids: SpanIds, start: () => Span): Span {
   choice.next = ids;
   try {
@@ -70,12 +70,12 @@ export function withIds(ids: SpanIds, start: () => Span): Span {
   }
 }
 
-/** A new id for a span, at random. */
+/** A random span id. */
 export function randomSpanId(): string {
   return randomHex(8);
 }
 
-/** Never all zeros, which W3C Trace Context calls invalid. */
+/** Never all zeros, which is invalid in W3C Trace Context. */
 function randomHex(length: number): string {
   const bytes = crypto.getRandomValues(new Uint8Array(length));
   if (bytes.every((byte) => byte === 0)) bytes[length - 1] = 1;
@@ -85,8 +85,8 @@ function randomHex(length: number): string {
 const counts = new WeakMap<Span, Map<string, number>>();
 
 /**
- * The id of the next span below the span of `parent`: it follows from the id of the parent, from `name`, and from how many of that name the
- * parent has, so that another process can tell it from the journal. Undefined where no parent is there, or ids cannot be chosen.
+ * The id of the next span below the span of `parent`, derived from the id of the parent, `name`, and the number of its children of that name,
+ * so that another process can derive it from the journal. `undefined` without a parent, or if ids cannot be chosen.
  */
 export function nextIdBelow(parent: Context, name: string): string | undefined {
   if (!choosesIds()) return undefined;
@@ -99,19 +99,19 @@ export function nextIdBelow(parent: Context, name: string): string | undefined {
   return idBelow(span.spanContext().spanId, name, count);
 }
 
-/** The id of the span number `count`, from 1, of that name below a span. */
+/** The id of a span's child of that name with the number `count`, from 1. */
 export function idBelow(parentId: string, name: string, count: number): string {
   const text = `${parentId}/${name}/${count}`;
   const id = hash(text, 0x811c9dc5) + hash(text, 0x9747b28c);
   return id === '0000000000000000' ? '0000000000000001' : id;
 }
 
-/** What the span of a start of a call is called below that of its batch. `attempt`: which start it is, from 1. */
+/** The key of a call's span below that of its batch. `attempt`: the number of the start, from 1. */
 export function toolKey(call: { readonly callId: string; readonly intent: { readonly attempt: number } }): string {
   return `tool ${call.callId} ${call.intent.attempt}`;
 }
 
-/** 32 bits of a string as hex: FNV-1a with the last mix of MurmurHash3. Tells spans of one trace apart; no protection against anybody. */
+/** 32 bits of a string as hex: FNV-1a with the finalizer of MurmurHash3. Distinguishes spans of one trace; not cryptographic. */
 function hash(text: string, seed: number): string {
   let value = seed;
   for (let index = 0; index < text.length; index++) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193);

@@ -12,7 +12,7 @@ import {
 import { attribute } from '../attributes.ts';
 import type { TurnTracing } from './tracing-options.ts';
 
-/** A part of a message as the conventions write it. */
+/** A message part in the form of the conventions. */
 type SemconvPart = Readonly<Record<string, unknown>>;
 
 /** A string that may leave the process: redacted, then truncated. */
@@ -22,12 +22,12 @@ export function contentText(tracing: TurnTracing, text: string): string {
   return `${redacted.slice(0, tracing.maxContentLength)}… [${redacted.length - tracing.maxContentLength} more]`;
 }
 
-/** A value as JSON text, redacted and cut. */
+/** A value as JSON text, redacted and truncated. */
 export function contentJson(tracing: TurnTracing, value: unknown): string {
   return contentText(tracing, jsonOf(value));
 }
 
-/** What the model is sent. */
+/** The input of the model. */
 export function inputContent(tracing: TurnTracing, params: LLMCallParams): Attributes {
   const instructions = params.messages.filter(isInstruction);
   const attributes: Attributes = { [attribute.inputMessages]: messagesJson(tracing, params.messages) };
@@ -42,7 +42,7 @@ export function inputContent(tracing: TurnTracing, params: LLMCallParams): Attri
   return attributes;
 }
 
-/** What the model answered. */
+/** The output of the model. */
 export function outputContent(tracing: TurnTracing, response: LLMResponse): Attributes {
   const { message } = response;
   const calls = response.toolCalls ?? callsOf(message);
@@ -51,13 +51,13 @@ export function outputContent(tracing: TurnTracing, response: LLMResponse): Attr
   return { [attribute.outputMessages]: JSON.stringify(output) };
 }
 
-/** Why the model stopped, where the vendor does not say: for calls if it made some, else because it was done. */
+/** Why the model stopped; if the vendor does not report it: `tool_calls` if there are calls, else `stop`. */
 export function finishReasonOf(response: LLMResponse): FinishReason {
   const calls = response.toolCalls ?? callsOf(response.message);
   return response.finishReason ?? (calls.length > 0 ? 'tool_calls' : 'stop');
 }
 
-/** Messages other than instructions; of more than the limit allows the newest are kept. */
+/** Messages other than instructions; if they exceed the limit, the newest are kept. */
 export function messagesJson(tracing: TurnTracing, messages: readonly Message[]): string {
   const kept: string[] = [];
   let length = 0;
@@ -85,7 +85,7 @@ function contentParts(tracing: TurnTracing, content: Content | null): readonly S
   return content.map((part) => contentPart(tracing, part));
 }
 
-/** Pictures and files are named, never copied into a span. */
+/** Images and files are named, never copied into a span. */
 function contentPart(tracing: TurnTracing, part: ContentPart): SemconvPart {
   if (part.type === 'text') return { type: 'text', content: contentText(tracing, part.text) };
   if (part.type === 'file') return { type: 'file', modality: 'file', file_id: part.file.file_id ?? part.file.filename };

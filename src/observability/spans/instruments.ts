@@ -19,27 +19,27 @@ import { packageVersion } from '../../version.ts';
 import { attribute } from '../attributes.ts';
 import { wantsLatestConventions } from './conventions.ts';
 
-/** What this engine measures. Durations in seconds. */
+/** The instruments of this engine. Durations in seconds. */
 interface Instruments {
   /** `gen_ai.client.operation.duration`, or `gen_ai.client.inference.duration`: one request to a model. */
   readonly operationDuration: Histogram;
   /** Tokens of one request. The two sets of conventions count them in ways that must not be added up. */
   readonly recordTokens: (counts: TokenCounts, dimensions: Attributes) => void;
-  /** `…time_to_first_chunk` beside it, of a request that is streamed. */
+  /** `…time_to_first_chunk`, of a streamed request. */
   readonly timeToFirstChunk: Histogram;
   /** `gen_ai.execute_tool.duration`: one tool call. */
   readonly toolDuration: Histogram;
   /** `gen_ai.invoke_agent.duration`: one turn of an agent. */
   readonly agentDuration: Histogram;
-  /** `gen_ai.invoke_agent.inference_calls` and `…tool_calls`: how many a turn of an agent made. Of the latest conventions alone. */
+  /** `gen_ai.invoke_agent.inference_calls` and `…tool_calls`: the number per turn of an agent. Only in the latest conventions. */
   readonly agentCalls?: { readonly inference: Histogram; readonly tools: Histogram };
   /** `millrace.turns.live`: turns that this process runs. */
   readonly liveTurns: ReturnType<Meter['createUpDownCounter']>;
-  /** `millrace.queue.wait`: how long a model call waited for its place. */
+  /** `millrace.queue.wait`: how long a model call waited in the queue. */
   readonly queueWait: Histogram;
   /** `millrace.journal.append.duration`: from the sending of an append to its acknowledgement. */
   readonly appendDuration: Histogram;
-  /** `millrace.journal.fenced_appends`: appends of a process that had lost its turn to another. */
+  /** `millrace.journal.fenced_appends`: appends of a process that had lost its turn to another owner. */
   readonly fencedAppends: ReturnType<Meter['createCounter']>;
 }
 
@@ -48,7 +48,7 @@ type TokenCounts = ReadonlyMap<string, AttributeValue | undefined>;
 
 let known: { readonly provider: MeterProvider; readonly instruments: Instruments | undefined } | undefined;
 
-/** The instruments, where an application has registered a meter provider; made once for each. Nothing is measured without one. */
+/** The instruments, if the application has registered a meter provider; created once per provider. Without one nothing is measured. */
 export function instruments(): Instruments | undefined {
   const provider = metrics.getMeterProvider();
   if (known?.provider === provider) return known.instruments;
@@ -57,7 +57,7 @@ export function instruments(): Instruments | undefined {
   return known.instruments;
 }
 
-/** Seconds, from a cached answer to a turn of minutes. Source: semantic conventions of `gen_ai`, which the calls' own durations follow. */
+/** Seconds, from a cached answer to a turn of minutes. Source: semantic conventions of `gen_ai`. */
 const seconds = [
   0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68,
 ];
@@ -115,7 +115,7 @@ function tokenHistogram(meter: Meter): Instruments['recordTokens'] {
   };
 }
 
-/** `gen_ai.client.inference.usage.…`, one for each attribute of `gen_ai.usage`. */
+/** `gen_ai.client.inference.usage.…`, one per attribute of `gen_ai.usage`. */
 function tokenCounters(meter: Meter): Instruments['recordTokens'] {
   const names = [
     attribute.usageInputTokens,
@@ -148,7 +148,7 @@ function agentCalls(meter: Meter): NonNullable<Instruments['agentCalls']> {
   };
 }
 
-/** Starts the clock of an append. What it gives notes that the store has it; undefined where nobody measures. */
+/** Starts the timer of an append. Call the returned function when the store has acknowledged it; `undefined` if nothing is measured. */
 export function measureAppend(): (() => void) | undefined {
   const measured = instruments();
   if (measured === undefined) return undefined;
@@ -156,12 +156,12 @@ export function measureAppend(): (() => void) | undefined {
   return () => measured.appendDuration.record(secondsSince(startedAt));
 }
 
-/** Counts an append that was refused because the turn is somebody else's. */
+/** Counts an append that was refused because another owner has the turn. */
 export function countFencedAppend(): void {
   instruments()?.fencedAppends.add(1);
 }
 
-/** Starts the clock of a call that waits in the queue of a policy. What it gives notes that it waits no longer. */
+/** Starts the timer of a call in the queue of a policy. Call the returned function when it leaves the queue. */
 export function measureWait(policy: string): (() => void) | undefined {
   const measured = instruments();
   if (measured === undefined) return undefined;
@@ -174,8 +174,8 @@ function secondsSince(startedAt: number): number {
 }
 
 /**
- * A tracer whose spans are also measured: each one's duration, tokens and outcome go to the instrument of its operation when it ends. Every
- * operation of a turn has just one span, which ends once on each way out, and so the numbers are those of the traces. `inner` may be one that
+ * A tracer whose spans are also measured: when a span ends, its duration, tokens and outcome go to the instrument of its operation. Every
+ * operation of a turn has exactly one span, which ends once, so the metrics match the traces. `inner` may be a tracer that
  * records nothing.
  */
 export function meteredTracer(inner: Tracer, measured: Instruments): Tracer {
@@ -192,7 +192,7 @@ interface Measuring {
   readonly measured: Instruments;
 }
 
-/** The name of the span that is open as long as a process runs a turn. */
+/** The name of the span that is open while a process runs a turn. */
 const runSpan = 'agent.execute';
 
 class MeteredSpan implements Span {
@@ -302,7 +302,7 @@ class MeteredSpan implements Span {
     if (typeof toolCalls === 'number') agentCalls?.tools.record(toolCalls, dimensions);
   }
 
-  /** Few values each: what would make a series of its own for each turn stays on the spans. */
+  /** Attributes with few values: those with a value per turn stay on the spans. */
   #dimensions(...names: readonly string[]): Attributes {
     const dimensions: Attributes = {};
     for (const name of [attribute.operationName, attribute.errorType, ...names]) {

@@ -15,20 +15,20 @@ import {
 import { failSpan, registeredTracer, type TurnTracing } from './tracing-options.ts';
 
 export interface RestoreOptions {
-  /** Of the turn, as an agent runs it. */
+  /** The tracing of the turn for an agent. */
   readonly tracingOf: (agentId: string) => TurnTracing;
-  /** Absent where it is not known. */
+  /** Absent if unknown. */
   readonly maxIterations: number | undefined;
-  /** Of the provider of an agent, where it is known. */
+  /** The info of an agent's provider, if known. */
   readonly infoOf: (agentId: string) => LLMProviderInfo | undefined;
   readonly agentNameOf: (agentId: string) => string;
   readonly enableTracing: boolean;
 }
 
 /**
- * Writes the spans of a run that may be missing, with the ids and the times that its journal tells: what ended as it ended, what was open
- * until the process was last seen alive and with `millrace.outcome` = `lost`. Their content is what the journal has. False where that is not possible: no
- * SDK is registered, or it does not take its ids from `turnIdGenerator`.
+ * Writes the possibly missing spans of a run, with the ids and times from its journal: ended spans as they ended, open spans until
+ * the process was last seen alive and with `millrace.outcome` = `lost`. Their content is that of the journal. Returns false if that is impossible: no
+ * SDK is registered, or it does not use `turnIdGenerator`.
  */
 export function restoreSpans({ trace: link, lostAt, spans }: LostRun, options: RestoreOptions): boolean {
   const tracer = options.enableTracing ? registeredTracer() : undefined;
@@ -49,7 +49,7 @@ export function restoreSpans({ trace: link, lostAt, spans }: LostRun, options: R
   return true;
 }
 
-/** A tracer for the one span, which gets its ids and its start. */
+/** A tracer for one span with a fixed id and start. */
 function tracerOf(tracer: Tracer, traceId: string, { spanId, startedAt }: LostSpan): Tracer {
   const startTime = new Date(startedAt);
   return {
@@ -80,7 +80,7 @@ function start(lost: LostSpan, { tracing, ...options }: Starting, parent: Contex
     case 'iteration':
       return startLoopIterationSpan(tracing, lost.iteration, parent).span;
     case 'llm': {
-      // The messages that were sent are not in the record of the call.
+      // The sent messages are not in the record of the call.
       const plain = { ...tracing, captureContent: false };
       const { iteration, agentId } = lost;
       return startLlmSpan(plain, { iteration, params: { messages: [] }, info: options.infoOf(agentId) }, parent).span;

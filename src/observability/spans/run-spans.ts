@@ -26,7 +26,7 @@ import {
 interface TurnSpanInput {
   readonly agentName: string;
   readonly description?: string | undefined;
-  /** What this turn was asked, without the conversation before it; exported only with content capture. */
+  /** The input of this turn, without the conversation before it; exported only with content capture. */
   readonly messages: readonly Message[];
 }
 
@@ -37,11 +37,11 @@ interface TurnSpanResult {
   readonly toolCalls: number;
   /** The sum over the turn's model calls. */
   readonly usage: Usage;
-  /** What this turn added to the conversation; exported only with content capture. */
+  /** The messages that this turn added; exported only with content capture. */
   readonly messages: readonly Message[];
 }
 
-/** What a journal says of an `agent.turn` span. */
+/** The data of an `agent.turn` span for the journal. */
 interface TurnSpanNote {
   readonly agentName: string;
   readonly parent: SpanContext | undefined;
@@ -49,13 +49,13 @@ interface TurnSpanNote {
 
 const turnSpans = new WeakMap<Span, TurnSpanNote>();
 
-/** Where the span of a context is an `agent.turn`: what it was started with. */
+/** The data of the context's span, if it is an `agent.turn`. */
 export function turnSpanOf(context: Context): TurnSpanNote | undefined {
   const span = trace.getSpan(context);
   return span && turnSpans.get(span);
 }
 
-/** Starts `agent.turn`: one turn of a conversation, as the caller of an agent sees it. */
+/** Starts `agent.turn`: one turn of a conversation, from the view of an agent's caller. */
 export function startTurnSpan(tracing: TurnTracing, input: TurnSpanInput, parent: Context): TracedSpan {
   const attributes: Attributes = {
     [attribute.spanKind]: 'AGENT',
@@ -75,7 +75,7 @@ export function startTurnSpan(tracing: TurnTracing, input: TurnSpanInput, parent
   return traced;
 }
 
-/** Writes how the turn went. Status and end of the span are the caller's. */
+/** Records the outcome of the turn. The caller sets the status and ends the span. */
 export function finishTurnSpan(tracing: TurnTracing, span: Span, result: TurnSpanResult): void {
   if (!span.isRecording()) return;
   span.setAttributes({
@@ -92,13 +92,13 @@ export function finishTurnSpan(tracing: TurnTracing, span: Span, result: TurnSpa
   }
 }
 
-/** The text that readers of OpenInference show of a span. */
+/** The text that viewers of OpenInference display. */
 function lastText(tracing: TurnTracing, messages: readonly Message[]): string {
   const last = messages.at(-1);
   return last === undefined ? '' : contentText(tracing, textOf(last.content));
 }
 
-/** The same for the state after the last record, with the failure of a turn that failed. The end of the span is the caller's. */
+/** The same for the state after the last record, with the error of a failed turn. The caller ends the span. */
 export function finishTurnSpanAt(tracing: TurnTracing, span: Span, state: LoopState): void {
   if (!span.isRecording()) return;
   const { status, ...result } = resultOf(state);
@@ -109,10 +109,10 @@ export function finishTurnSpanAt(tracing: TurnTracing, span: Span, state: LoopSt
 }
 
 interface ExecuteSpanInput {
-  /** Absent where it is not known. */
+  /** Absent if unknown. */
   readonly maxIterations: number | undefined;
   readonly resumed: boolean;
-  /** What the turn was asked; exported only with content capture. */
+  /** The input of the turn; exported only with content capture. */
   readonly asked?: () => readonly Message[];
   /** Links to the previous run of a resumed turn. */
   readonly links?: readonly Link[];
@@ -130,17 +130,17 @@ interface ExecuteSpanResult {
   readonly output?: string;
 }
 
-/** `agent.execute` of a run that has not begun. */
+/** `agent.execute` of a run that has not started. */
 export interface PlannedSpan {
   readonly spanContext: SpanContext;
   start(): TracedSpan;
-  /** For a run that never begins. */
+  /** For a run that never starts. */
   drop(): void;
 }
 
 /**
- * Gives `agent.execute` its ids, for the record that starts a run: whether there is such a run is known when the store has answered. It is started at
- * once where its ids cannot be chosen, and where it is the first of its trace: only a sampler knows then whether it is recorded.
+ * Chooses the ids of `agent.execute` for the record that starts a run: only the store's answer decides whether the run happens. The span is started at
+ * once if its ids cannot be chosen, or if it is the root of its trace: only a sampler decides then whether it is recorded.
  */
 export function planExecuteSpan(tracing: TurnTracing, input: ExecuteSpanInput, parent: Context): PlannedSpan {
   if (!tracing.isTraced) {
@@ -157,7 +157,7 @@ export function planExecuteSpan(tracing: TurnTracing, input: ExecuteSpanInput, p
   return { spanContext: traced.span.spanContext(), start: () => traced, drop: () => traced.span.end() };
 }
 
-/** Starts `agent.execute`: one run of a turn in one process. `spanId` as it was planned. */
+/** Starts `agent.execute`: one run of a turn in one process. `spanId`: the planned one. */
 export function startExecuteSpan(
   tracing: TurnTracing,
   input: ExecuteSpanInput,
@@ -177,12 +177,12 @@ export function startExecuteSpan(
   return traced;
 }
 
-/** Writes that the run was left to another process: no failure of the turn. */
+/** Records that the run was released to another process, which is not a failure of the turn. */
 export function leaveExecuteSpan(span: Span): void {
   span.setAttribute(attribute.outcome, 'shutdown');
 }
 
-/** Writes how the run went. Status and end of the span are the caller's. */
+/** Records the outcome of the run. The caller sets the status and ends the span. */
 export function finishExecuteSpan(tracing: TurnTracing, span: Span, result: ExecuteSpanResult): void {
   if (!span.isRecording()) return;
   span.setAttributes({
@@ -197,7 +197,7 @@ export function finishExecuteSpan(tracing: TurnTracing, span: Span, result: Exec
   }
 }
 
-/** The same for the state after the last record of a run; with the failure of a turn that failed. Writes nothing where the turn has no outcome. */
+/** The same for the state after the last record of a run, with the error of a failed turn. Records nothing if the turn has no outcome. */
 export function finishRunSpan(tracing: TurnTracing, span: Span, state: LoopState): void {
   const { outcome, finalMessage, iteration, toolCalls, turn } = state;
   if (!outcome || !span.isRecording()) return;
@@ -215,13 +215,13 @@ export function finishRunSpan(tracing: TurnTracing, span: Span, state: LoopState
 
 interface SegmentSpanInput {
   readonly agentName: string;
-  /** The agent that ran the turn before. */
+  /** The previous agent. */
   readonly from: string;
   /** Why the agent changed. */
   readonly reason: string | undefined;
 }
 
-/** Starts `agent.segment`: the part of a turn that one agent of several runs. Status and end of the span are the caller's. */
+/** Starts `agent.segment`: the part of a turn that one of several agents runs. The caller sets the status and ends the span. */
 export function startSegmentSpan(
   tracing: TurnTracing,
   { agentName, from, reason }: SegmentSpanInput,
@@ -238,7 +238,7 @@ export function startSegmentSpan(
   return startChildSpan(tracing, name, { key: 'segment', attributes }, parent);
 }
 
-/** Starts `iteration[n]`, n from 1: one model call and the tools it asked for. */
+/** Starts `iteration[n]`, n from 1: one model call and the tools it requested. */
 export function startLoopIterationSpan(tracing: TurnTracing, iteration: number, parent: Context): TracedSpan {
   if (tracing.isSilent) return silentSpanBelow(parent);
   const attributes = { [attribute.spanKind]: 'CHAIN', [attribute.iteration]: iteration };
@@ -246,7 +246,7 @@ export function startLoopIterationSpan(tracing: TurnTracing, iteration: number, 
 }
 
 /**
- * A turn's sum of tokens, under our own names: with `gen_ai.usage.*` on spans above the model calls, backends count the
+ * A turn's sum of tokens, under the engine's own names: with `gen_ai.usage.*` on spans above the model calls, backends would count the
  * cost of each call again.
  */
 function usageTotals(usage: Usage): Attributes {

@@ -17,7 +17,7 @@ import { attribute } from '../attributes.ts';
 import { nextIdBelow, withIds } from './chosen-ids.ts';
 import { instruments, meteredTracer } from './instruments.ts';
 
-/** What every span of a turn says of it. */
+/** The ids of a turn on all its spans. */
 export interface TurnIds {
   readonly taskId: string;
   readonly contextId: string;
@@ -26,22 +26,22 @@ export interface TurnIds {
 }
 
 export interface TracingOptions {
-  /** Default true. False: the turn makes no span and its parent's context reaches tools and model unchanged. */
+  /** Default true. False: the turn creates no span and its parent's context reaches tools and model unchanged. */
   readonly enableTracing?: boolean | undefined;
-  /** Default: what `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else false. */
+  /** Default: the value of `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`, else false. */
   readonly captureContent?: boolean | undefined;
   /** Default `'millrace'`. */
   readonly spanNames?: 'millrace' | 'semconv' | undefined;
-  /** Applied to each captured text before it is cut, and to the messages of errors. Default: the text as it is. */
+  /** Applied to each captured string before it is truncated, and to the messages of errors. Default: unchanged. */
   readonly redact?: ((text: string) => string) | undefined;
 }
 
-/** What the span functions need of a turn; made once per turn. */
+/** The tracing of a turn for the span functions; created once per turn. */
 export interface TurnTracing {
   readonly tracer: Tracer;
-  /** False where its spans are at most measured. */
+  /** False if its spans are at most measured. */
   readonly isTraced: boolean;
-  /** Whether none of its spans records anything, nor is measured. Asked before a span is described, which costs more than all else without an SDK. */
+  /** Whether its spans are neither recorded nor measured. Checked before a span's attributes are built, which is the main cost without an SDK. */
   readonly isSilent: boolean;
   readonly ids: TurnIds;
   readonly captureContent: boolean;
@@ -49,7 +49,7 @@ export interface TurnTracing {
   /** The attributes that all spans of the turn carry. */
   readonly base: Attributes;
   redact(text: string): string;
-  /** Characters that one content attribute may have, before JSON escapes. */
+  /** The maximum number of characters of one content attribute, before JSON escapes. */
   readonly maxContentLength: number;
 }
 
@@ -60,7 +60,7 @@ export interface TracedSpan {
   readonly traceContext: Context;
 }
 
-/** Of spans whose turn has one of its own. */
+/** The redactions of spans whose turn has one. */
 const redactions = new WeakMap<Span, (text: string) => string>();
 const contentLength = 16_384;
 const noAttributes: Attributes = {};
@@ -76,8 +76,8 @@ const silentTracer: Tracer = {
 };
 
 /**
- * The tracing of one turn. Where tracing is off, or no SDK is registered when the turn starts, its spans are one shared
- * span that records nothing. Where a meter provider is registered they are measured all the same.
+ * The tracing of one turn. If tracing is off, or no SDK is registered when the turn starts, its spans are one shared
+ * span that records nothing. With a registered meter provider they are still measured.
  */
 export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing {
   const tracer = options.enableTracing === false ? undefined : registeredTracer();
@@ -99,16 +99,16 @@ export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing 
 
 interface ChildSpanOptions extends SpanOptions {
   /**
-   * What the span is called among those below its parent, whatever `spanNames` says: its id follows from it. Null: the id is random. Default:
+   * The key of the span among its siblings, whatever `spanNames` says: its id derives from it. Null: the id is random. Default:
    * the name.
    */
   readonly key?: string | null;
-  /** An id that was chosen before. */
+  /** An id chosen before. */
   readonly spanId?: string | undefined;
 }
 
 /**
- * Starts a span below the span of `parent`. The returned context is `parent` itself where the span has no identity, because
+ * Starts a span below the span of `parent`. Returns `parent` itself as the context if the span has no identity, because
  * setting a span copies the context's map.
  */
 export function startChildSpan(
@@ -130,7 +130,7 @@ export function startChildSpan(
 
 const silentSpans = new WeakMap<Context, TracedSpan>();
 
-/** A span that records nothing; one for all below the same context. */
+/** A span that records nothing; shared by all below the same context. */
 export function silentSpanBelow(parent: Context): TracedSpan {
   const known = silentSpans.get(parent);
   if (known) return known;
@@ -139,7 +139,7 @@ export function silentSpanBelow(parent: Context): TracedSpan {
   return silent;
 }
 
-/** This engine's tracer, where an SDK is registered. */
+/** This engine's tracer, if an SDK is registered. */
 export function registeredTracer(): Tracer | undefined {
   const provider = trace.getTracerProvider();
   return provider instanceof ProxyTracerProvider
@@ -148,8 +148,8 @@ export function registeredTracer(): Tracer | undefined {
 }
 
 /**
- * Marks a span as failed: status ERROR with the message of the error, `error.type`: our code, else the error's name, and the exception, which is
- * the error that ours wraps, where it wraps one.
+ * Marks a span as failed: status ERROR with the message of the error; `error.type`, the engine's code, else the error's name; and the exception, which is
+ * the cause of an `AgentLoopError`, if it has one.
  */
 export function failSpan(span: Span, error: unknown): void {
   const type = AgentLoopError.isInstance(error) ? error.code : nameOf(error);
@@ -159,11 +159,11 @@ export function failSpan(span: Span, error: unknown): void {
 interface SpanFailure {
   readonly type: string;
   readonly message: string;
-  /** Where something was thrown: the exception is described by it. */
+  /** The thrown value, if any: it describes the exception. */
   readonly thrown?: unknown;
 }
 
-/** The same for a failure that is data. Its texts go out through `redact` of the turn, and without what looks like a secret. */
+/** The same for a failure as data. Its strings pass the turn's `redact`, and possible secrets are removed. */
 export function markFailed(span: Span, { type, message, thrown }: SpanFailure): void {
   if (!span.isRecording()) return;
   const redact = redactions.get(span) ?? unchanged;
@@ -174,18 +174,18 @@ export function markFailed(span: Span, { type, message, thrown }: SpanFailure): 
   span.setStatus({ code: SpanStatusCode.ERROR, message: cleanText(message, redact) });
 }
 
-/** What spans and logs say of something that was thrown. */
+/** The description of an exception in spans and logs. */
 interface ExceptionText {
-  /** The class of the error; the code of an error of ours that wraps no other. */
+  /** The class of the error; for an `AgentLoopError` without a foreign cause, its code. */
   readonly type: string;
   readonly message: string;
-  /** With the stacks of its causes. Absent where no error was thrown. */
+  /** With the stacks of its causes. Absent if the thrown value is not an error. */
   readonly stack?: string;
 }
 
 /**
- * Describes what was thrown; where an error of ours wraps another, the other. The texts go through `redact`, and leave out what looks like a
- * secret.
+ * Describes a thrown value, or the foreign cause of an `AgentLoopError`. The strings pass `redact`, and possible secrets are
+ * removed.
  */
 export function exceptionOf(thrown: unknown, redact: (text: string) => string): ExceptionText {
   const chain = causesOf(thrown);
@@ -200,7 +200,7 @@ export function exceptionOf(thrown: unknown, redact: (text: string) => string): 
 
 const maxCauses = 8;
 
-/** What was thrown, then its cause, and so on. */
+/** The thrown value, then its cause, and so on. */
 function causesOf(thrown: unknown): readonly unknown[] {
   const chain: unknown[] = [thrown];
   for (let error = thrown; error instanceof Error && error.cause !== undefined; error = error.cause) {
@@ -210,7 +210,7 @@ function causesOf(thrown: unknown): readonly unknown[] {
   return chain;
 }
 
-/** A class of the caller's that sets no name is named all the same. */
+/** Also names a caller's class that does not set `name`. */
 function classOf(error: unknown): string {
   if (AgentLoopError.isInstance(error)) return error.code;
   const name = nameOf(error);
@@ -246,7 +246,7 @@ function unchanged(text: string): string {
   return text;
 }
 
-/** A redaction that throws exports nothing of the text, and never disturbs the turn. */
+/** If a redaction throws, nothing of the text is exported, and the turn is not affected. */
 function guarded(redact: (text: string) => string): (text: string) => string {
   return (text) => {
     try {
