@@ -25,24 +25,24 @@ import type { StatusQuery } from './task-summary.ts';
 
 /** What is wrong with an argument. */
 export interface Flaw {
-  /** Where in the argument; empty for all of it. */
+  /** Its path in the argument; empty for the argument itself. */
   readonly at: string;
   /** The message after the location. */
   readonly says: string;
 }
 
-/** Undefined where the value is in order. Names are put together only for a flaw: these checks run at each append. */
+/** `undefined` if the value is valid. Names are built only for a flaw: these checks run at each append. */
 export type Check = (value: unknown) => Flaw | undefined;
 
-/** Of a method: a check for each argument, in order, and what it answers besides a value or a promise. */
+/** The checks of a method: one per argument, in order, and how it returns errors. */
 export interface MethodArguments {
   /** The check of each argument, by its name, in order. */
   readonly of: Readonly<Record<string, Check>>;
-  /** An observable, or an iteration, gives the error to those who subscribe or iterate. */
+  /** An observable, or an iteration, errors at subscription or iteration. */
   readonly answers?: 'observable' | 'iteration';
 }
 
-/** Of all methods of a store; `unchecked` for one that never fails. */
+/** The checks of all methods of a store; `unchecked` for one that never fails. */
 export type StoreArguments<Store> = {
   readonly [Method in keyof Store as Required<Store>[Method] extends (...given: never[]) => unknown ? Method : never]-?:
     | MethodArguments
@@ -50,10 +50,10 @@ export type StoreArguments<Store> = {
 };
 
 /**
- * Has the methods of a store refuse arguments of another type, before they do anything: `INVALID_INPUT`, naming the argument. Callers in
- * JavaScript, or with `any`, would otherwise get what they did not ask for: `list('t1')` is no query, and gave the artifacts of all tasks.
+ * Makes the methods of a store refuse arguments of another type, before they do anything: `INVALID_INPUT`, naming the argument. Callers in
+ * JavaScript, or with `any`, would otherwise get a wrong result: `list('t1')` is not a query, and returned the artifacts of all tasks.
  *
- * For the static block of a class, with its prototype. An `async` method rejects, and so do those that `promising` names; another one throws.
+ * For the static block of a class, with its prototype. An `async` method rejects, and so do those in `promising`; all others throw.
  */
 export function checkArguments<Store extends object>(
   prototype: Store,
@@ -104,7 +104,7 @@ export function flaw(value: unknown, wanted: string): Flaw {
   return { at: '', says: `must be ${wanted}, got ${shownValue(value)}.` };
 }
 
-/** The same flaw, seen from what the value is a part of. */
+/** Prepends the path of the containing value to a flaw. */
 export function inside(place: string, found: Flaw): Flaw {
   return { at: place + found.at, says: found.says };
 }
@@ -116,7 +116,7 @@ const id: Check = (value) => {
   return taskIdPattern.test(value) ? undefined : flaw(value, '1 to 128 of the characters A-Z a-z 0-9 _ . : -');
 };
 
-/** NaN is none, infinity is. */
+/** Refuses NaN, accepts infinity. */
 export const number: Check = (value) =>
   typeof value === 'number' && !Number.isNaN(value) ? undefined : flaw(value, 'a number');
 
@@ -124,7 +124,7 @@ const flag: Check = (value) => (typeof value === 'boolean' ? undefined : flaw(va
 
 export const anything: Check = () => undefined;
 
-/** An object with these members, and perhaps others. */
+/** An object with these members, and possibly others. */
 export function having(members: Readonly<Record<string, Check>>): Check {
   const all = Object.entries(members);
   return (value) => {
@@ -137,7 +137,7 @@ export function having(members: Readonly<Record<string, Check>>): Check {
   };
 }
 
-/** Options, or nothing: an object with some of these members and no others, so that a misspelt one is noticed. */
+/** Options, or nothing: an object with some of these members and no others, so that a misspelled one is refused. */
 export function options<Options>(members: { readonly [Member in keyof Options]-?: Check }): Check {
   const checks = new Map<string, Check>(Object.entries(members));
   const allowed = [...checks.keys()].join(', ');
@@ -178,7 +178,7 @@ const recordMembers = having({ type: text, seq: number });
 
 const withStatus = having({ status: text });
 
-/** What these look for first, without a call for each member: they run at each append. */
+/** The type that the checks test first, without a call per member: they run at each append. */
 type Given = Readonly<Record<string, unknown>> | null | undefined;
 
 const lease: Check = (value) => {
@@ -290,7 +290,7 @@ export const artifactStoreArguments: StoreArguments<ArtifactStore> = {
   delete: { of: { artifactId: id } },
 };
 
-/** How large metadata may be, in characters of their JSON. */
+/** The maximum size of metadata, in characters of their JSON. */
 const maxMetadataLength = 1024 * 1024;
 
 /** Metadata as JSON. Errors: `INVALID_INPUT` for anything but an object, values that JSON changes, and too large ones. */

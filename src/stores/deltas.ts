@@ -4,8 +4,8 @@ import { GrowingText, type JournalRecord, kindOf } from '../core/journal/index.t
 type LlmDelta = Extract<Delta, { type: 'llm' }>;
 
 /**
- * The model call that a journal is in the middle of, and the text it has streamed so far. Opened by `llm.start`, closed by
- * `llm.done` or whatever else ends it. Holds text, not deltas, so its memory grows with the text alone.
+ * The open model call of a journal, and its streamed text so far. Opened by `llm.start`, closed by
+ * `llm.done` or any other end. Stores text, not deltas, so its memory grows with the text alone.
  */
 export class OpenAttempt {
   #start: Extract<JournalRecord, { type: 'llm.start' }> | undefined;
@@ -18,13 +18,13 @@ export class OpenAttempt {
     else if (kindOf(record.type)?.streams === 'ends') this.close();
   }
 
-  /** Forgets the attempt: its response is recorded, or it is void. */
+  /** Drops the attempt: its response is recorded, or it was discarded. */
   close(): void {
     this.#start = undefined;
     this.#text.clear();
   }
 
-  /** Takes a delta in. False where it belongs to no open attempt and readers must not see it. */
+  /** Adds a delta. Returns false if it belongs to no open attempt: then readers must not receive it. */
   accept(delta: LlmDelta): boolean {
     const start = this.#start;
     if (start === undefined || delta.iteration !== start.iteration || delta.attempt < start.attempt) return false;
@@ -34,7 +34,7 @@ export class OpenAttempt {
     return true;
   }
 
-  /** The text so far as one delta; undefined where there is none. */
+  /** The text so far as one delta; `undefined` if there is none. */
   soFar(): LlmDelta | undefined {
     const start = this.#start;
     if (start === undefined || this.#text.isEmpty) return undefined;
@@ -55,7 +55,7 @@ export class OpenAttempt {
   }
 }
 
-/** Text or reasoning with that of the same call which it continues, as one delta; undefined for any other two. */
+/** Merges text or reasoning with the following delta of the same call; `undefined` for any other two. */
 export function mergedDelta(one: Delta, next: Delta): LlmDelta | undefined {
   if (one.type !== 'llm' || next.type !== 'llm') return undefined;
   if (one.epoch !== next.epoch || one.iteration !== next.iteration || one.attempt !== next.attempt) return undefined;
@@ -69,7 +69,7 @@ export function mergedDelta(one: Delta, next: Delta): LlmDelta | undefined {
   return undefined;
 }
 
-/** As a store keeps deltas. Undefined where a tool reported a value that is not JSON: publishing never fails. */
+/** Deltas in their stored form. `undefined` if a tool reported a value that is not JSON: publishing never fails. */
 export function deltasJson(deltas: readonly Delta[]): string | undefined {
   try {
     return JSON.stringify(deltas);

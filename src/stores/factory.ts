@@ -14,28 +14,28 @@ import type { RedisMessageStoreOptions } from './redis/redis-message-store.ts';
 import type { RedisCacheStoreOptions } from './redis/redis-side-stores.ts';
 import type { RedisStateStoreOptions } from './redis/redis-state-store.ts';
 
-/** `type` says which store; the rest are the options of that store. */
+/** `type` selects the store; the rest are its options. */
 export type StateStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryStateStoreOptions)
   | ({ readonly type: 'lmdb' } & LmdbStateStoreOptions)
   | ({ readonly type: 'postgres' } & PostgresStateStoreOptions)
   | ({ readonly type: 'redis' } & RedisStateStoreOptions);
 
-/** `type` says which store; the rest are the options of that store. */
+/** `type` selects the store; the rest are its options. */
 export type MessageStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryMessageStoreOptions)
   | ({ readonly type: 'lmdb' } & LmdbMessageStoreOptions)
   | ({ readonly type: 'postgres' } & PostgresMessageStoreOptions)
   | ({ readonly type: 'redis' } & RedisMessageStoreOptions);
 
-/** `type` says which store; the rest are the options of that store. */
+/** `type` selects the store; the rest are its options. */
 export type ArtifactStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryArtifactStoreOptions)
   /** `path`: the folder. */
   | ({ readonly type: 'folder'; readonly path: string } & FolderArtifactStoreOptions)
   | ({ readonly type: 'redis' } & RedisArtifactStoreOptions);
 
-/** `type` says which store; the rest are the options of that store. */
+/** `type` selects the store; the rest are its options. */
 export type CacheStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryCacheStoreOptions)
   | ({ readonly type: 'lmdb' } & LmdbCacheStoreOptions)
@@ -52,9 +52,9 @@ type Makers<Options extends Typed> = {
 };
 
 /**
- * Makes stores from plain configuration, synchronously. Where the type is known when the program is compiled, so is the class of the store, and its
- * `close`. The first store of `lmdb`, `postgres` or `redis` loads that entry of this package. Errors: `INVALID_CONFIG` for a type or an option that is not
- * known; those of the store's constructor.
+ * Creates stores from plain configuration, synchronously. If the type is known at compile time, so is the class of the store, with its
+ * `close`. The first store of `lmdb`, `postgres` or `redis` loads that entry of this package. Errors: `INVALID_CONFIG` for an unknown type or
+ * option; those of the store's constructor.
  */
 export const StoreFactory = { createStateStore, createMessageStore, createArtifactStore, createCacheStore };
 

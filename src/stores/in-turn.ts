@@ -1,4 +1,4 @@
-/** Runs what is about the same key one after the other. */
+/** Runs the operations on one key in sequence. */
 export class InTurn {
   readonly #last = new Map<string, Promise<unknown>>();
 

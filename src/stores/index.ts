@@ -1,4 +1,4 @@
-// For stores of your own: what the stores of this package are made of.
+// For stores of your own: the building blocks of the stores in this package.
 export { journalSchema } from '../core/journal/index.ts';
 export {
   type Check,

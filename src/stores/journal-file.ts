@@ -1,18 +1,18 @@
 import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
 import { applyRecord, checkRecord, type JournalRecord, type LoopState } from '../core/journal/index.ts';
 
-/** What the first line of a journal file says. */
+/** The first line of a journal file. */
 export interface JournalHeader {
   readonly format: 'millrace-journal';
   readonly version: 1;
   readonly taskId: string;
-  /** How many records follow, so that a file that was cut short is not taken for a shorter turn. */
+  /** The number of records, so that a truncated file is not read as a shorter turn. */
   readonly records: number;
 }
 
 /**
- * A whole journal as JSON lines: a header, then one record a line, each line terminated by a newline. `type` stands first and the
- * stamp last, whatever store the records come from, so that equal journals are equal files. Errors: `POISON` for a journal that
+ * A whole journal as JSON lines: a header, then one record per line, each line terminated by a newline. `type` is the first member and the
+ * stamp the last, for every store, so that equal journals are equal files. Errors: `POISON` for a journal that
  * does not fold, `SCHEMA` for one of a newer version.
  */
 export function formatJournal(records: readonly JournalRecord[]): string {
@@ -27,8 +27,8 @@ export function formatJournal(records: readonly JournalRecord[]): string {
 }
 
 /**
- * The records of a journal file. `source` names the file in errors. Errors: `INVALID_INPUT` for what is no journal file, or not all
- * of one; `POISON` for records that are none, or cannot stand where they stand; `SCHEMA` for a newer version. All of them name the line.
+ * The records of a journal file. `source` names the file in errors. Errors: `INVALID_INPUT` for anything but a complete journal file;
+ * `POISON` for an invalid record, or one that is invalid at its position; `SCHEMA` for a newer version. All of them name the line.
  */
 export function parseJournal(text: string, source = 'the journal'): readonly JournalRecord[] {
   const [first = '', ...lines] = text
@@ -97,7 +97,7 @@ function jsonOf(line: string, place: string): unknown {
   }
 }
 
-/** The state behind all records. `explain` makes the error of the record with that index. */
+/** The state after all records. `explain` creates the error of the record with that index. */
 function foldAll(records: readonly JournalRecord[], explain: (index: number, error: unknown) => unknown): LoopState {
   let state: LoopState | undefined;
   for (const [index, record] of records.entries()) {

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { missingPackage } from '../core/contracts/index.ts';
 
 /**
- * Loads a CommonJS package at the moment it is needed: from the `node_modules` beside this module, or, as the place of a bundle may say
- * nothing about those, from the ones of the program that runs or of the working folder. Errors as `require` does. Bundlers do not see
- * the package, and leave it where it is.
+ * Loads a CommonJS package when it is needed: from the `node_modules` next to this module, or, because a bundle may be elsewhere,
+ * from those of the running program or of the working directory. Errors as `require` does. Bundlers do not see
+ * the package, and leave it external.
  */
 export function loadPackage(name: string): ReturnType<NodeJS.Require> {
-  // Webpack puts nothing in the place of `createRequire` that is imported by its name.
+  // Webpack leaves a named import of `createRequire` undefined.
   const { createRequire } = nodeModule;
   const failures: unknown[] = [];
   for (const place of places()) {
@@ -22,7 +22,7 @@ export function loadPackage(name: string): ReturnType<NodeJS.Require> {
 }
 
 /**
- * An optional package. Callers try `require` of it first: bundlers put a package into the bundle whose `require` stands inside `try`; Node has no
+ * Loads an optional package. Callers try `require` of it first: bundlers include a package whose `require` is inside `try`; Node has no
  * `require` in an ES module. Errors: `MISSING_PACKAGE`.
  */
 export function installedPackage(name: string): ReturnType<NodeJS.Require> {
@@ -34,7 +34,7 @@ export function installedPackage(name: string): ReturnType<NodeJS.Require> {
 }
 
 function places(): readonly string[] {
-  // Bundlers leave nothing of it, or where this file was when the bundle was made.
+  // Bundlers remove it, or replace it by the path of this file at build time.
   const here: string | undefined = import.meta.url;
   const program = process.argv[1];
   return [here, program, join(process.cwd(), 'package.json')].flatMap((place) => (place ? [place] : []));

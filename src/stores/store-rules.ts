@@ -18,7 +18,7 @@ import {
   toPersisted,
 } from '../core/journal/index.ts';
 
-/** Where a journal ends. */
+/** The end of a journal. */
 export interface JournalEnd {
   readonly seq: number;
   /** Whether its last record is a terminal one. */
@@ -26,8 +26,8 @@ export interface JournalEnd {
 }
 
 /**
- * Whether records of the journal's owner are to be written: true if they continue at its end, false if this owner wrote
- * all of them before. Errors: `TERMINAL`, `REWOUND`, `POISON`. That the lease is the journal's is checked before.
+ * Whether to write an owner's records: true if they continue at the journal's end, false if this owner wrote
+ * all of them before. Errors: `TERMINAL`, `REWOUND`, `POISON`. The lease is checked before.
  */
 export function checkAppend(end: JournalEnd, lease: Lease, records: readonly JournalRecord[]): boolean {
   const first = records[0]?.seq ?? Number.POSITIVE_INFINITY;
@@ -45,7 +45,7 @@ export function checkAppend(end: JournalEnd, lease: Lease, records: readonly Jou
   return true;
 }
 
-/** Why a batch must not be written, whatever the journal says; for stores whose server compares it with the journal. */
+/** Why a batch is invalid for any journal; for stores whose server compares it with the journal. */
 export function batchFault(taskId: string, records: readonly JournalRecord[]): AgentLoopError | undefined {
   let previous: JournalRecord | undefined;
   for (const record of records) {
@@ -57,7 +57,7 @@ export function batchFault(taskId: string, records: readonly JournalRecord[]): A
   return undefined;
 }
 
-/** The seq of the `llm.start` that the journal is in the middle of after these records; 0 for none, undefined for as before. */
+/** The seq of the open model call's `llm.start` after these records; 0 for none, `undefined` if they do not change it. */
 export function openCallAfter(records: readonly JournalRecord[]): number | undefined {
   let open: number | undefined;
   for (const { type, seq } of records) {
@@ -68,10 +68,10 @@ export function openCallAfter(records: readonly JournalRecord[]): number | undef
   return open;
 }
 
-/** So much is gathered at most: a Redis script runs alone on its server. */
+/** The maximum per group: a Redis script blocks its server. */
 const maxRecords = 100;
 
-/** Appends of one lease, made in one go of this process, that are sent as one. */
+/** Appends of one lease, called in one tick of this process, that are sent together. */
 export class AppendGroup {
   readonly lease: Lease;
   readonly records: JournalRecord[];
@@ -107,8 +107,8 @@ export class AppendGroup {
 }
 
 /**
- * Whether a newer owner of the parent turn acquires a child turn, also while another owner holds it; where not, the lease of the child
- * decides. `before`: the `under` that the head has. Errors: `FENCED` for an older owner of the parent turn.
+ * Whether a newer owner of the parent turn acquires a child turn at once, even if another owner holds it; if not, the lease of the child
+ * decides. `before`: the `under` in the head. Errors: `FENCED` for an older owner of the parent turn.
  */
 export function takesAtOnce(taskId: string, before: Under | undefined, under: Under | undefined): boolean {
   if (!before || !under || before.taskId !== under.taskId) return false;
@@ -116,7 +116,7 @@ export function takesAtOnce(taskId: string, before: Under | undefined, under: Un
   return under.epoch > before.epoch;
 }
 
-/** The task ids of the child turns that records link to, each once. Skips whatever is not a record: a damaged journal can be deleted. */
+/** The task ids of the child turns that records link to, each once. Skips invalid records: a damaged journal can be deleted. */
 export function childrenIn(records: Iterable<unknown>): readonly string[] {
   const children = new Set<string>();
   for (const record of records) {
@@ -127,7 +127,7 @@ export function childrenIn(records: Iterable<unknown>): readonly string[] {
   return [...children];
 }
 
-/** The task id of the parent turn, out of a journal that may be damaged. */
+/** The task id of the parent turn, from a journal that may be damaged. */
 export function parentIn(records: readonly unknown[]): string | undefined {
   return idIn(memberOf(records[0], 'parent'));
 }
@@ -141,7 +141,7 @@ function memberOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }
 
-/** Refuses a task id that no store may take: `INVALID_INPUT`. */
+/** Refuses an invalid task id: `INVALID_INPUT`. */
 export function assertTaskId(taskId: string): void {
   if (taskIdPattern.test(taskId)) return;
   throw new AgentLoopError(
@@ -159,7 +159,7 @@ export function notFound(taskId: string): AgentLoopError {
   );
 }
 
-/** The error of a write under a lease that is over: `FENCED`. */
+/** The error of a write under a lost lease: `FENCED`. */
 export function fenced(lease: Lease): AgentLoopError {
   return new AgentLoopError(
     'FENCED',
@@ -168,7 +168,7 @@ export function fenced(lease: Lease): AgentLoopError {
   );
 }
 
-/** For an `acquire`, which has no lease yet. `epoch`: of the parent's lease that the child turn was taken under. */
+/** For an `acquire`, which has no lease yet. `epoch`: of the parent's lease under which the child turn was acquired. */
 export function olderParent(taskId: string, under: Under, epoch: number): AgentLoopError {
   return new AgentLoopError(
     'FENCED',
@@ -185,7 +185,7 @@ export function rewound(taskId: string, head: number, seq: number): AgentLoopErr
   );
 }
 
-/** `remainingMs`: how long the lease lasts if nobody renews it. */
+/** `remainingMs`: how long the lease lasts without a renewal. */
 export function busy(taskId: string, remainingMs: number): AgentLoopError {
   return new AgentLoopError(
     'BUSY',
@@ -201,7 +201,7 @@ export function ended(taskId: string): AgentLoopError {
   });
 }
 
-/** The error of a journal that a newer version wrote: `SCHEMA`. */
+/** The error of a journal of a newer version: `SCHEMA`. */
 export function newerSchema(taskId: string, schema: number): AgentLoopError {
   return new AgentLoopError(
     'SCHEMA',
@@ -218,12 +218,12 @@ export function unknownRecord(taskId: string, seq: number, type: string): AgentL
   );
 }
 
-/** The first record that is asked for: one below 1 is the journal's start. */
+/** The first requested seq: a value below 1 means the journal's start. */
 export function firstSeq({ from = 1 }: ReadOptions): number {
   return Math.max(1, from);
 }
 
-/** What `load` gives of the records that `read` does: null where there is no such task. */
+/** Implements `load` from the records of `read`: null if there is no such task. */
 export async function loadedState(records: Promise<readonly JournalRecord[]>): Promise<PersistedLoopState | null> {
   try {
     return toPersisted(foldRecords(await records));
@@ -246,7 +246,7 @@ export function recordJson(record: JournalRecord, taskId: string): string {
   }
 }
 
-/** The value of a JSON string; undefined for a damaged one. */
+/** Parses a JSON string; `undefined` for a damaged one. */
 export function parsedOrNothing(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -2,7 +2,7 @@ import type { TaskQuery, TaskState, TaskSummary } from '../core/contracts/index.
 import { isTerminal, type JournalRecord } from '../core/journal/index.ts';
 import { notFound } from './store-rules.ts';
 
-/** What a store knows of a task. Times are in milliseconds since 1970. */
+/** A store's data about a task. Times are in milliseconds since 1970. */
 interface SummarizedTask
   extends Omit<TaskSummary, 'createdAt' | 'updatedAt' | 'statusAt' | 'dueAt' | 'parentTaskId' | 'bytes'> {
   readonly createdAt: number;
@@ -33,7 +33,7 @@ export function summaryOf(task: SummarizedTask): TaskSummary {
   };
 }
 
-/** What the records of a journal do not say of its task. */
+/** The parts of a summary that are not in the records. */
 export interface TaskHead {
   readonly state: TaskState;
   /** Milliseconds since 1970: `statusTimeIn` the records. */
@@ -42,7 +42,7 @@ export interface TaskHead {
   readonly held: boolean;
 }
 
-/** The summary of a task whose records are all at hand. The first one is `turn.started`; else it throws a `TypeError`. */
+/** The summary of a task with all its records. Throws a `TypeError` if the first one is not `turn.started`. */
 export function summaryOfRecords(records: readonly JournalRecord[], head: TaskHead): TaskSummary {
   const [started] = records;
   if (started?.type !== 'turn.started') throw new TypeError('The first record of a journal must be turn.started.');
@@ -60,7 +60,7 @@ export function summaryOfRecords(records: readonly JournalRecord[], head: TaskHe
   });
 }
 
-/** What a query asks for out of summaries of tasks, the one created last first. For `TaskStateStore.list` of a store without an index. */
+/** Applies a query to summaries of tasks, the newest first. For `TaskStateStore.list` of a store without an index. */
 export function selectTasks(summaries: readonly TaskSummary[], query: TaskQuery = {}): readonly TaskSummary[] {
   const { runnable = false, limit = 50 } = query;
   const found = tasksAfter(summaries, query, ({ taskId }) => taskId).filter(
@@ -70,7 +70,7 @@ export function selectTasks(summaries: readonly TaskSummary[], query: TaskQuery 
   return found.slice(0, limit);
 }
 
-/** Of tasks in the order of `list` those after the one that a query names. Errors: `NOT_FOUND`. */
+/** The tasks after the one that a query names, from tasks in the order of `list`. Errors: `NOT_FOUND`. */
 export function tasksAfter<T>(
   tasks: readonly T[],
   { afterTaskId }: TaskQuery,
@@ -82,7 +82,7 @@ export function tasksAfter<T>(
   return tasks.slice(at + 1);
 }
 
-/** Whether a task is one that a query asks for, but for whether it is runnable. */
+/** Whether a task matches a query, except for `runnable`. */
 export function fits(query: TaskQuery, task: TaskSummary): boolean {
   const { state, contextId, parentTaskId, agentId, dueAt } = task;
   if (query.agentId !== undefined && agentId !== query.agentId) return false;
@@ -104,10 +104,10 @@ function placeOf({ statusAt, taskId }: TaskSummary) {
   return { statusAt: Date.parse(statusAt), taskId };
 }
 
-/** What is asked of the index by status. */
+/** A query of the index by status. */
 export type StatusQuery = NonNullable<TaskQuery['byStatus']>;
 
-/** The group that a context belongs to: what stands before the first colon of its id; `undefined` where there is none. */
+/** The group of a context: the part of its id before the first colon; `undefined` without a colon. */
 export function groupOf(contextId: string): string | undefined {
   const colon = contextId.indexOf(':');
   return colon < 0 ? undefined : contextId.slice(0, colon);
@@ -122,20 +122,20 @@ export function statusTimeIn(records: readonly JournalRecord[]): number | undefi
   return undefined;
 }
 
-/** What the order of a group goes by. */
+/** The sort key of a group. */
 interface StatusPlace {
   readonly statusAt: number;
   readonly taskId: string;
 }
 
-/** For `sort`: the newest status first, of one time the last task id. */
+/** For `sort`: the newest status first, at equal times the last task id. */
 export function byStatus(a: StatusPlace, b: StatusPlace): number {
   return b.statusAt - a.statusAt || Number(a.taskId < b.taskId) - Number(a.taskId > b.taskId);
 }
 
 /**
- * The first `limit` tasks in order, from two indexes that both have all of them: one in that order, one in any. Each step of an index gives one that
- * is asked for, or `undefined`. They are read in turns until one of them ends or the first has found enough, so the cost is that of the shorter one.
+ * The first `limit` tasks in order, from two indexes that both contain all of them: one in that order, one in any. Each step of an index yields a
+ * matching task, or `undefined`. They are read alternately until one of them ends or the first has found enough, so the cost is that of the shorter one.
  */
 export function foundFirst<T>(
   inOrder: Iterator<T | undefined>,
@@ -153,14 +153,14 @@ export function foundFirst<T>(
   return ordered;
 }
 
-/** Whether a task of a group is within the part of it that is asked for. */
+/** Whether a task of a group is in the requested range. */
 export function isWithin({ after, since }: StatusQuery, place: StatusPlace): boolean {
   if (since !== undefined && place.statusAt < Date.parse(since)) return false;
   return after === undefined || byStatus({ ...after, statusAt: Date.parse(after.statusAt) }, place) < 0;
 }
 
 /**
- * Until when the turn backs off after these records, in milliseconds since 1970; 0 where it does not, `undefined` where none of them says it.
+ * Until when the turn backs off after these records, in milliseconds since 1970; 0 if it does not, `undefined` if they do not change it.
  */
 export function dueTimeIn(records: readonly JournalRecord[]): number | undefined {
   for (let index = records.length - 1; index >= 0; index--) {
@@ -171,17 +171,17 @@ export function dueTimeIn(records: readonly JournalRecord[]): number | undefined
   return undefined;
 }
 
-/** A time that every store and `Date` can hold. */
+/** Clamps a time to the range of every store and `Date`. */
 function dueTime(until: number): number {
   return Math.min(Math.max(0, Math.ceil(until)), 8.64e15);
 }
 
-/** Whether a runnable turn is one that a query asks for, by when it is due; 0: at once. */
+/** Whether a runnable turn matches a query by its due time; 0: at once. */
 export function isDue({ dueBy = Number.POSITIVE_INFINITY }: TaskQuery, dueAt: number): boolean {
   return dueAt <= dueBy;
 }
 
-/** Whether a turn in that state is to be run: by its owner, or by anybody where nobody holds it. */
+/** Whether a turn in that state is to be run. */
 export function isRunnable(state: TaskState): boolean {
   return state === 'submitted' || state === 'working';
 }

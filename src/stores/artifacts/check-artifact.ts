@@ -18,16 +18,16 @@ const maxNameLength = 255;
 /** RFC 6838, with the parameters of RFC 9110. */
 const mediaTypePattern = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}( *;[\x20-\x7e]{1,200})?$/;
 
-/** What an info says that the store does not find out by itself. */
+/** The members of an info that the caller sets. */
 export type GivenInfo = Pick<ArtifactInfo, 'artifactId' | 'name' | 'mediaType' | 'taskId' | 'contextId' | 'metadata'>;
 
-/** Refuses an id that no store may take: `INVALID_INPUT`. `what` names it. */
+/** Refuses an invalid id: `INVALID_INPUT`. `what` names it. */
 export function assertId(id: unknown, what = 'artifact id'): asserts id is string {
   if (typeof id === 'string' && taskIdPattern.test(id)) return;
   throw invalid(`The ${what} ${shownValue(id)} cannot be used; take 1 to 128 of the characters A-Z a-z 0-9 _ . : -`);
 }
 
-/** Checks a new artifact and fills in what is left out. Errors: `INVALID_INPUT`. */
+/** Validates a new artifact and adds the defaults. Errors: `INVALID_INPUT`. */
 export function infoOf(artifact: NewArtifact): GivenInfo {
   if (typeof artifact !== 'object' || artifact === null) throw invalid(`artifact is ${shownValue(artifact)}.`);
   const { artifactId = `artifact-${randomUUID()}`, name, taskId, contextId, metadata, content } = artifact;
@@ -46,7 +46,7 @@ export function infoOf(artifact: NewArtifact): GivenInfo {
   };
 }
 
-/** The members of a change that an info has, copied. Errors: `INVALID_INPUT`. */
+/** Validates and copies the members of a change that are part of an info. Errors: `INVALID_INPUT`. */
 export function checked({ name, mediaType, metadata }: ArtifactChange): Omit<ArtifactChange, 'content'> {
   if (name !== undefined) assertName(name);
   if (mediaType !== undefined && !(typeof mediaType === 'string' && mediaTypePattern.test(mediaType))) {
@@ -90,12 +90,12 @@ export function artifactQueryOf(
   return { ...query, limit, after };
 }
 
-/** Whether an artifact is of the task and of the context that are asked for. */
+/** Whether an artifact matches the task and the context of a query. */
 export function isAskedFor(info: ArtifactInfo, { taskId, contextId }: ArtifactQuery): boolean {
   return (taskId === undefined || info.taskId === taskId) && (contextId === undefined || info.contextId === contextId);
 }
 
-/** A page of at most `limit` out of infos in order, of which there is one more where there is a next page. */
+/** A page of at most `limit` from ordered infos, which include one more if there is a next page. */
 export function pageOf(infos: readonly ArtifactInfo[], limit: number): ArtifactPage {
   const artifacts = infos.slice(0, limit);
   const last = artifacts.at(-1);

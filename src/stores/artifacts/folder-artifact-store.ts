@@ -37,17 +37,17 @@ import {
 export interface FolderArtifactStoreOptions extends VersionedArtifactStoreOptions {}
 
 /**
- * Keeps artifacts in the files of a folder, shared by any number of processes of one machine.
+ * Stores artifacts in the files of a folder, shared by any number of processes of one machine.
  *
- * A version is a folder that appears by one rename, after its files are on the disk: `kill -9` at any instruction and a power cut leave
- * it whole or not at all, and of two processes that write the same version one gets the next. No id, name or media type becomes a
- * path: ids are encoded, all else stands inside of files. `read` compares content and hash. The folder is made at the first write.
+ * A version is a folder that appears by one rename, after its files are synced: after `kill -9` at any instruction or a power cut
+ * it exists as a whole or not at all, and if two processes write the same version, one gets the next number. No id, name or media type becomes a
+ * path: ids are encoded, everything else is inside files. `read` compares content and hash. The folder is created at the first write.
  *
- * Errors besides the contract's: `INVALID_CONFIG` here; `FULL` where the disk is, `UNAVAILABLE` where the folder cannot be read or
- * written, both retryable. `list` reads all file names of the task, the context or the store, and one file an artifact.
+ * Errors besides the contract's: `INVALID_CONFIG` here; `FULL` if the disk is full, `UNAVAILABLE` if the folder cannot be read or
+ * written, both retryable. `list` reads all file names of the task, the context or the store, and one file per artifact.
  *
- * Memory: a chunk of 64 KiB a reader, the chunk that is written, and about 1 KiB a draft; contents only in `get`, `create` and
- * `update`. Drafts that nobody wrote to for a day are removed when a store first writes to the folder.
+ * Memory: a chunk of 64 KiB per reader, the chunk being written, and about 1 KiB per draft; whole contents only in `get`, `create` and
+ * `update`. Drafts without a write for a day are removed when a store first writes to the folder.
  */
 export function folderArtifactStore(path: string, options: FolderArtifactStoreOptions = {}): ArtifactStore {
   if (typeof path !== 'string' || path === '') {
@@ -57,19 +57,19 @@ export function folderArtifactStore(path: string, options: FolderArtifactStoreOp
   return new VersionedArtifactStore(new ArtifactFolder(path), options);
 }
 
-/** A draft that nobody wrote to for as long was left by a process that died. */
+/** A draft without a write for this long belongs to a crashed process. */
 const staleMs = 24 * 60 * 60 * 1000;
 const chunkBytes = 64 * 1024;
 
 /**
  * The files of an artifact store:
  *
- *     artifacts/<id>/<version>/info.json, content     one folder a version, which appears by one rename and never changes
+ *     artifacts/<id>/<version>/info.json, content     one folder per version, which appears by one rename and never changes
  *     tasks/<task id>/<id>, contexts/<context id>/<id>   empty, for `list`; written before the artifact, so that none is unlisted
- *     drafts/<uuid>/                                  versions that are being written
- *     trash/<uuid>/                                   what is being deleted
+ *     drafts/<uuid>/                                  versions being written
+ *     trash/<uuid>/                                   folders being deleted
  *
- * Ids stand there as `fileNameOf` writes them. Throws what the file system throws, which `errorOf` puts into words.
+ * Ids are encoded by `fileNameOf`. Throws the errors of the file system, which `errorOf` converts.
  */
 class ArtifactFolder implements ArtifactBackend<FoundVersion, FolderDraft> {
   readonly path: string;
@@ -79,7 +79,7 @@ class ArtifactFolder implements ArtifactBackend<FoundVersion, FolderDraft> {
     this.path = path;
   }
 
-  /** The version numbers that are there, in order. */
+  /** The existing version numbers, in order. */
   async #versions(artifactId: string): Promise<readonly number[]> {
     const names = await namesIn(this.#artifact(artifactId));
     return names
@@ -100,7 +100,7 @@ class ArtifactFolder implements ArtifactBackend<FoundVersion, FolderDraft> {
       return infoIn(artifactId, await readFile(join(this.#version(artifactId, number), 'info.json'), 'utf8'));
     } catch (error) {
       if (!isMissing(error)) throw error;
-      // The newest one was dropped while it was looked for: a newer one is there, or none.
+      // The newest version was dropped meanwhile: there is a newer one, or none.
       return version === undefined && (await this.#versions(artifactId)).at(-1) !== number
         ? this.#info(artifactId)
         : undefined;
@@ -131,7 +131,7 @@ class ArtifactFolder implements ArtifactBackend<FoundVersion, FolderDraft> {
     return draft;
   }
 
-  /** The draft becomes the version; where there is none, a new one with the content of the version before. */
+  /** Publishes the draft as the version; without a draft, a new one with the content of the previous version. */
   async publish({ info, before, draft }: NextVersion<FoundVersion, FolderDraft>): Promise<boolean> {
     if (draft || !before) return this.#publish(info, draft ?? (await this.newDraft()));
     const shared = await this.newDraft();
@@ -186,7 +186,7 @@ class ArtifactFolder implements ArtifactBackend<FoundVersion, FolderDraft> {
     }
   }
 
-  /** Contents never change, so both can be one file. */
+  /** Contents never change, so versions can share a file. */
   async #shareContent(info: ArtifactInfo, draft: string): Promise<void> {
     const [from, to] = [this.#contentPath(info), join(draft, 'content')];
     try {
@@ -214,7 +214,7 @@ class ArtifactFolder implements ArtifactBackend<FoundVersion, FolderDraft> {
     return true;
   }
 
-  /** False where the version is there already, or its artifact is not there any more. */
+  /** Returns false if the version exists already, or its artifact was deleted. */
   async #rename(draft: string, version: string): Promise<boolean> {
     try {
       await rename(draft, version);
@@ -251,7 +251,7 @@ class ArtifactFolder implements ArtifactBackend<FoundVersion, FolderDraft> {
     return this.#prepared;
   }
 
-  /** Makes the folders, and removes what processes that died have left. */
+  /** Creates the folders, and removes leftovers of crashed processes. */
   async #prepare(): Promise<void> {
     const folders = ['artifacts', 'drafts', 'trash'].map((name) => join(this.path, name));
     for (const folder of folders) await makeFolder(folder);
@@ -277,7 +277,7 @@ async function lastChange(path: string): Promise<number> {
 
 async function unmark(folder: string, name: string): Promise<void> {
   await rm(join(folder, name), { force: true });
-  // Only the last one out finds the folder empty.
+  // Only the last process finds the folder empty.
   await rmdir(folder).catch(() => {});
 }
 
@@ -291,7 +291,7 @@ function infoIn(artifactId: string, text: string): ArtifactInfo {
   throw damagedArtifact(artifactId, 'its info.json is that of another artifact');
 }
 
-/** The content of a version that is being written, in a folder of its own. */
+/** The content of a version being written, in its own folder. */
 class FolderDraft implements ArtifactDraft {
   readonly path: string;
   readonly #hash = createHash('sha256');
@@ -312,13 +312,13 @@ class FolderDraft implements ArtifactDraft {
   }
 
   async complete(): Promise<WrittenContent> {
-    // A content without a chunk has no file yet.
+    // A content without chunks has no file yet.
     await appendPrivate(this.#content, '');
     await syncFile(this.#content);
     return { size: this.#size, sha256: this.#hash.digest('hex') };
   }
 
-  /** A folder that was published stands elsewhere by then. */
+  /** A published folder has been moved by then. */
   async discard(): Promise<void> {
     await rm(this.path, { recursive: true, force: true });
   }

@@ -4,7 +4,7 @@ import { makeFolder, writePrivate } from '../../private-files.ts';
 
 const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
-/** What the file system threw, in the words of the contract. */
+/** Converts an error of the file system to one of the contract. */
 export function fileError(thrown: unknown, folder: string): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
   const said = messageOf(thrown);
@@ -20,12 +20,12 @@ export function isMissing(thrown: unknown): boolean {
   return codeOf(thrown) === 'ENOENT';
 }
 
-/** Whether something stands where a folder was to be moved. */
+/** Whether the target of a rename exists. */
 export function isTaken(thrown: unknown): boolean {
   return ['EEXIST', 'ENOTEMPTY', 'EPERM'].includes(String(codeOf(thrown)));
 }
 
-/** The names in a folder; none where it is missing. */
+/** The names in a folder; empty if it is missing. */
 export async function namesIn(folder: string): Promise<readonly string[]> {
   try {
     return await readdir(folder);
@@ -35,25 +35,25 @@ export async function namesIn(folder: string): Promise<readonly string[]> {
   }
 }
 
-/** Makes an empty file that names something, with its folder. */
+/** Creates an empty marker file, and its folder. */
 export async function mark(folder: string, name: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     await makeFolder(folder);
     try {
       return await writePrivate(`${folder}/${name}`, '');
     } catch (error) {
-      // Somebody removed the folder, which was empty.
+      // Another process removed the empty folder.
       if (!isMissing(error) || attempt === 10) throw error;
     }
   }
 }
 
-/** Has what was written to a file on the disk. */
+/** Syncs the content of a file to the disk. */
 export async function syncFile(path: string): Promise<void> {
   await withFile(path, 'r+', (file) => file.sync());
 }
 
-/** Has the entries of a folder written to the disk, where the system can. */
+/** Syncs the entries of a folder to the disk, if the system supports it. */
 export async function syncFolder(path: string): Promise<void> {
   try {
     await withFile(path, 'r', (file) => file.sync());
@@ -62,7 +62,7 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Takes a folder away at once, and then from the disk. Does nothing where there is none. */
+/** Removes a folder atomically, then deletes its files. Does nothing if there is none. */
 export async function removeFolder(path: string, trash: string): Promise<void> {
   try {
     await rename(path, trash);
@@ -90,8 +90,8 @@ function codeOf(thrown: unknown): unknown {
 const digits = '0123456789abcdefghijklmnopqrstuv';
 
 /**
- * An id as the name of a file: no separator, no dot, different for ids that differ only in case also where the file system does not
- * tell them apart, and in the same order as the ids. 128 characters become 205, less than the 255 that file systems take.
+ * Encodes an id as a file name: no separator, no dot, distinct for ids that differ only in case even on a case-insensitive file
+ * system, and in the same order as the ids. 128 characters become 205, below the usual limit of 255.
  */
 export function fileNameOf(id: string): string {
   let name = '';
@@ -105,7 +105,7 @@ export function fileNameOf(id: string): string {
   return bits === 0 ? name : name + digits[(rest << (5 - bits)) & 31];
 }
 
-/** The id that `fileNameOf` wrote so. */
+/** Decodes the result of `fileNameOf`. */
 export function idOfFileName(name: string): string {
   const bytes: number[] = [];
   let rest = 0;

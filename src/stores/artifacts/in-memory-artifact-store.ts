@@ -36,13 +36,13 @@ import {
 } from './check-artifact.ts';
 import { versionRules } from './versioned-artifact-store.ts';
 
-/** Options of `InMemoryArtifactStore`: how much it holds. */
+/** Options of `InMemoryArtifactStore`. */
 export interface InMemoryArtifactStoreOptions {
-  /** How many bytes all contents and drafts together may have. Default 256 MiB. */
+  /** The maximum size of all contents and drafts, in bytes. Default 256 MiB. */
   readonly maxBytes?: number | undefined;
-  /** How many versions of an artifact are kept; the oldest go first. Default 10. */
+  /** How many versions of an artifact are kept; older ones are dropped. Default 10. */
   readonly keepVersions?: number | undefined;
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
@@ -56,12 +56,12 @@ interface Draft {
 const readBytes = 64 * 1024;
 
 /**
- * Keeps artifacts in the memory of this process: for tests, development, and what need not outlive it.
+ * Stores artifacts in the memory of this process: for tests, development, and temporary data.
  *
- * Every method but `read` answers at once, without a promise, and throws instead of rejecting.
+ * Every method except `read` answers synchronously, without a promise, and throws instead of rejecting.
  *
- * Memory: contents of all kept versions and drafts, at most `maxBytes`; what goes beyond is refused as `FULL`, and nothing of it kept.
- * Versions that only change what is known of an artifact share its content, which counts for each of them.
+ * Memory: contents of all kept versions and drafts, at most `maxBytes`; a write beyond it is refused with `FULL`, as a whole.
+ * Versions that do not change the content share it; it counts for each of them.
  */
 export class InMemoryArtifactStore implements ArtifactStore {
   static {
@@ -216,7 +216,7 @@ export class InMemoryArtifactStore implements ArtifactStore {
   }
 }
 
-/** What is known of an artifact, copied. */
+/** A copy of the info of an artifact. */
 function infoWithout({ content: _, ...info }: Artifact): ArtifactInfo {
   return JSON.parse(JSON.stringify(info));
 }

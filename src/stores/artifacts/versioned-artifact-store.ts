@@ -36,21 +36,21 @@ import {
   wrongOffset,
 } from './check-artifact.ts';
 
-/** What is known of a content once it is written whole. */
+/** The size and hash of a completely written content. */
 export type WrittenContent = Pick<ArtifactInfo, 'size' | 'sha256'>;
 
-/** The content of a version that is being written. Nobody sees it before it is published. */
+/** The content of a version being written. Invisible until it is published. */
 export interface ArtifactDraft {
   /** In bytes, so far. */
   readonly size: number;
   add(bytes: Uint8Array): Promise<void>;
-  /** Has the whole content kept, and says what it is. No more can be added then. */
+  /** Makes the whole content durable, and returns its size and hash. Nothing can be added after that. */
   complete(): Promise<WrittenContent>;
-  /** Forgets the content, unless it was published. */
+  /** Deletes the content, unless it was published. */
   discard(): Promise<void>;
 }
 
-/** A version as a backend found it, with what the backend needs to know of it besides. */
+/** A version as a backend found it, with the backend's own data. */
 export interface FoundVersion {
   readonly info: ArtifactInfo;
 }
@@ -63,31 +63,31 @@ export interface NextVersion<Found, Draft> {
   readonly draft?: Draft;
 }
 
-/** Where versions stand: what `VersionedArtifactStore` needs of a folder, a server or a bucket. */
+/** The storage of versions: the interface of `VersionedArtifactStore` to a folder, a server or a bucket. */
 export interface ArtifactBackend<Found extends FoundVersion, Draft extends ArtifactDraft> {
   newDraft(artifactId: string): Promise<Draft>;
-  /** A version, by default the newest; undefined where it is not there. */
+  /** A version, by default the newest; `undefined` if it does not exist. */
   find(artifactId: string, version?: number): Promise<Found | undefined>;
-  /** Puts a version up, whole or not at all. False where the artifact is not as it was found any more: look again. */
+  /** Publishes a version atomically. Returns false if the artifact has changed since it was found: find it again. */
   publish(next: NextVersion<Found, Draft>): Promise<boolean>;
-  /** Drops all versions but the newest ones. What cannot be dropped now is dropped with the next version. */
+  /** Drops all versions except the newest `keep`. A version that cannot be dropped now is dropped with the next publish. */
   dropOldVersions(artifactId: string, keep: number): Promise<void>;
-  /** The content of a version in chunks. Errors: `NOT_FOUND` where it was dropped. */
+  /** The content of a version in chunks. Errors: `NOT_FOUND` if it was dropped. */
   read(found: Found): AsyncIterable<Uint8Array>;
-  /** The newest versions after an id, in the order of the ids; of the task, else of the context that the query names. */
+  /** The newest versions after an id, in the order of the ids; of the task, else of the context of the query. */
   infos(query: ArtifactQuery & { readonly after: string }): AsyncIterable<ArtifactInfo>;
   remove(artifactId: string): Promise<void>;
-  /** The error of the contract for whatever the other methods threw. */
+  /** Converts an exception of the other methods to an error of the contract. */
   errorOf(thrown: unknown): AgentLoopError;
 }
 
-/** How often to try where others change the same artifact. */
+/** The number of attempts if other writers change the same artifact. */
 const attempts = 100;
 
 export interface VersionedArtifactStoreOptions {
-  /** How many versions of an artifact are kept; the oldest go first. Default 10. */
+  /** How many versions of an artifact are kept; older ones are dropped. Default 10. */
   readonly keepVersions?: number | undefined;
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
@@ -97,13 +97,13 @@ export const versionRules: OptionRules<VersionedArtifactStoreOptions> = { keepVe
 interface Change<Draft> {
   readonly artifactId: string;
   readonly members?: Omit<ArtifactChange, 'content'>;
-  /** Absent: the content stays. */
+  /** Absent: the content is unchanged. */
   readonly draft?: Draft;
-  /** The version that the newest one has to be. */
+  /** The required newest version. */
   readonly version?: number | undefined;
 }
 
-/** The artifact store over any backend: checks, drafts, the order of calls, and versions made on what others left. */
+/** The artifact store over any backend: validation, drafts, the order of calls, and retries after concurrent changes. */
 export class VersionedArtifactStore<Found extends FoundVersion, Draft extends ArtifactDraft> implements ArtifactStore {
   static {
     checkArguments(VersionedArtifactStore.prototype, artifactStoreArguments);
@@ -220,7 +220,7 @@ export class VersionedArtifactStore<Found extends FoundVersion, Draft extends Ar
     return this.#mapped(() => this.#backend.find(artifactId, version));
   }
 
-  /** Compares the content with its info in the end. */
+  /** Compares the content with its info at the end. */
   async *#contentOf(found: Found): AsyncGenerator<Uint8Array> {
     const { artifactId, version, size, sha256 } = found.info;
     const hash = createHash('sha256');
@@ -264,7 +264,7 @@ export class VersionedArtifactStore<Found extends FoundVersion, Draft extends Ar
   async #draft(artifactId: string, offset: number | undefined): Promise<Draft> {
     if (offset === 0) await this.#dropDraft(artifactId);
     const known = this.#drafts.get(artifactId);
-    // The last chunk looks again.
+    // The last chunk checks again.
     if (known === undefined) await this.#newest(artifactId);
     const { size } = known ?? { size: 0 };
     if (offset !== undefined && offset !== size) throw wrongOffset(artifactId, offset, size);
@@ -306,7 +306,7 @@ export class VersionedArtifactStore<Found extends FoundVersion, Draft extends Ar
   }
 }
 
-/** Makes parts of one size out of pieces of any size, and holds what does not fill one yet. */
+/** Splits chunks of any size into parts of one size, and buffers the incomplete part. */
 export class PartBuffer {
   readonly #partBytes: number;
   #pieces: Uint8Array[] = [];
@@ -316,12 +316,12 @@ export class PartBuffer {
     this.#partBytes = partBytes;
   }
 
-  /** How many bytes are held: less than a part. */
+  /** The number of buffered bytes: less than a part. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Adds a piece, and gives the parts that are full by it. */
+  /** Adds a chunk, and yields the parts that it completes. */
   *fill(piece: Uint8Array): Generator<Uint8Array> {
     for (let from = 0; from < piece.length; ) {
       const taken = piece.subarray(from, from + this.#partBytes - this.#bytes);
@@ -332,7 +332,7 @@ export class PartBuffer {
     }
   }
 
-  /** Gives what is held, and holds nothing then. */
+  /** Returns the buffered bytes, and empties the buffer. */
   take(): Uint8Array {
     const only = this.#pieces.length === 1 ? this.#pieces[0] : undefined;
     const whole = only ?? Buffer.concat(this.#pieces);

@@ -13,24 +13,24 @@ import { anything, checkArguments, number, options, type StoreArguments, text } 
 
 /** Options of `set`. */
 export interface CacheSetOptions {
-  /** How long the value may be given, in milliseconds from now, more than 0. Absent: until the store needs the room. */
+  /** How long the value is valid, in milliseconds from now, more than 0. Absent: until it is evicted. */
   readonly ttlMs?: number | undefined;
 }
 
 /**
- * Values of JSON under keys, that may be lost at any time: what is not there is worked out again.
+ * JSON values by key that may be lost at any time: the caller recomputes a missing value.
  *
- * Keys are texts of 1 to 512 characters. A value is given back equal in JSON terms, never the same object: who changes what
- * `get` gave changes nothing in the store. Two `set` of one key: the later one counts, with its own time to live. A method that can
- * answer at once may return the value instead of a promise; it then throws instead of rejecting. Errors: `INVALID_INPUT` for a key, a
- * value or a time that no store can hold; `UNAVAILABLE` where the store cannot be reached.
+ * Keys are strings of 1 to 512 characters. `get` returns a value that is equal in JSON terms, never the same object: changing
+ * it does not change the store. Of two `set` of one key, the later one counts, with its own time to live. A method that can
+ * answer at once may return the value instead of a promise; it then throws instead of rejecting. Errors: `INVALID_INPUT` for an invalid key,
+ * value or time; `UNAVAILABLE` if the store cannot be reached.
  */
 export interface CacheStore {
-  /** The value, or undefined where there is none or its time is over. */
+  /** The value, or `undefined` if there is none or it has expired. */
   get(key: string): MaybePromise<unknown>;
-  /** Keeps a value, JSON, under a key in place of the one before. */
+  /** Stores a value, JSON, under a key, replacing the previous one. */
   set(key: string, value: unknown, options?: CacheSetOptions): MaybePromise<void>;
-  /** Does nothing where there is none. */
+  /** Does nothing if there is none. */
   delete(key: string): MaybePromise<void>;
 }
 
@@ -42,14 +42,14 @@ export const cacheStoreArguments: StoreArguments<CacheStore> = {
 
 const longestKey = 512;
 
-/** Errors with `INVALID_INPUT` for what is no key of a cache. */
+/** Errors with `INVALID_INPUT` for an invalid key. */
 export function assertCacheKey(key: string): void {
   if (typeof key === 'string' && key !== '' && key.length <= longestKey) return;
   const given = typeof key === 'string' && key !== '' ? `one of ${key.length} characters` : shownValue(key);
   throw invalid(`A cache key must be a string of 1 to ${longestKey} characters, not ${given}.`);
 }
 
-/** The value as the JSON text that a store keeps. Errors with `INVALID_INPUT` for what JSON would lose or change, and for a wrong time. */
+/** The stored JSON text of a value. Errors with `INVALID_INPUT` for a value that JSON would lose or change, and for an invalid time. */
 export function cacheEntryText(value: unknown, { ttlMs }: CacheSetOptions): string {
   if (ttlMs !== undefined && !(ttlMs > 0 && Number.isFinite(ttlMs))) {
     throw invalid(`ttlMs is ${shownValue(ttlMs)}; give milliseconds above 0, or leave it out.`);
@@ -68,7 +68,7 @@ export function cacheEntryValue(text: string): unknown {
   }
 }
 
-/** A key of any length and with any characters, in a form that is good for a part of a key of any store. */
+/** Hashes a key of any length and characters to a part of a key of any store. */
 export function cacheKeyHash(key: string): string {
   return createHash('sha256').update(key).digest('base64url');
 }
@@ -83,13 +83,13 @@ function invalid(message: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', message);
 }
 
-/** Options of `InMemoryCacheStore`: how much it holds. Beyond it, the entries that were used longest ago go first. */
+/** Options of `InMemoryCacheStore`: its limits. Beyond them, the least recently used entries are evicted. */
 export interface InMemoryCacheStoreOptions {
-  /** The most entries that are kept. Default 1,000. */
+  /** The maximum number of entries. Default 1,000. */
   readonly maxEntries?: number | undefined;
-  /** The most that the keys and values of all entries may be, as JSON texts in UTF-8. Default 64 MiB. */
+  /** The maximum size of the keys and values of all entries, as JSON texts in UTF-8. Default 64 MiB. */
   readonly maxBytes?: number | undefined;
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
@@ -107,9 +107,9 @@ interface Entry {
 }
 
 /**
- * Keeps cached values in the memory of this process and answers at once. Beyond `maxEntries` or `maxBytes` what was not used for
- * the longest time goes first; a value larger than `maxBytes` is not kept at all. An entry whose time is over goes when it is asked
- * for, or in its turn. No timers.
+ * Stores cached values in the memory of this process and answers synchronously. Beyond `maxEntries` or `maxBytes` the least recently used
+ * entries are evicted; a value larger than `maxBytes` is not stored at all. An expired entry is removed when it is read,
+ * or evicted as any other. No timers.
  */
 export class InMemoryCacheStore implements CacheStore {
   static {
@@ -119,7 +119,7 @@ export class InMemoryCacheStore implements CacheStore {
   readonly #maxEntries: number;
   readonly #maxBytes: number;
   readonly #clock: Clock;
-  /** What was used last stands last. */
+  /** In the order of the last use. */
   readonly #entries = new Map<string, Entry>();
   #bytes = 0;
 
@@ -131,7 +131,7 @@ export class InMemoryCacheStore implements CacheStore {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** Entries now, and their bytes. */
+  /** The current number of entries, and their bytes. */
   get size(): { readonly entries: number; readonly bytes: number } {
     return { entries: this.#entries.size, bytes: this.#bytes };
   }
@@ -144,7 +144,7 @@ export class InMemoryCacheStore implements CacheStore {
     return cacheEntryValue(entry.text);
   }
 
-  /** Keeps a copy of a value, JSON. One that is larger than the whole cache is not kept. */
+  /** Stores a copy of a value, JSON. A value larger than the whole cache is not stored. */
   set(key: string, value: unknown, options: CacheSetOptions = {}): void {
     assertCacheKey(key);
     const text = cacheEntryText(value, options);

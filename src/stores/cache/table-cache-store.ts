@@ -11,16 +11,16 @@ import {
 
 export interface TableCacheOptions {
   readonly maxEntries: number;
-  /** Of all values, as JSON in UTF-8. */
+  /** The maximum size of all values, as JSON in UTF-8. */
   readonly maxBytes: number;
   readonly clock: Clock;
 }
 
 interface Entry {
-  /** Its place among those that were written. */
+  /** Its number in the order of writes. */
   readonly written: number;
   readonly bytes: number;
-  /** Milliseconds since 1970; absent: it does not end. */
+  /** Milliseconds since 1970; absent: it does not expire. */
   readonly expiresAt?: number;
   /** The value as JSON. */
   readonly text: string;
@@ -36,9 +36,9 @@ const totalsKey = ['cache-totals'];
 const victimsAtOnce = 64;
 
 /**
- * Cached values in a table; beyond the limits what was written longest ago goes first. A value larger than `maxBytes` is not kept at all.
+ * Cached values in a table; beyond the limits the oldest writes are evicted. A value larger than `maxBytes` is not stored at all.
  *
- * Keys: `['cache', hash of the key]`, and `['cache-age', written]`, which names the hash and its bytes.
+ * Keys: `['cache', hash of the key]`, and `['cache-age', written]`, which contains the hash and its bytes.
  */
 export class TableCacheStore<Read extends Timing, Write extends Timing> implements CacheStore {
   readonly #table: Table<Read, Write>;
@@ -95,7 +95,7 @@ function* remove(rows: Rows, key: string): Steps<void> {
   rows.put(totalsKey, JSON.stringify(yield* without(rows, key)));
 }
 
-/** Removes the entry of a key, and gives what is left. */
+/** Removes the entry of a key, and returns the new totals. */
 function* without(rows: Rows, key: string): Steps<Totals> {
   const text = yield* rows.get(totalsKey);
   const totals: Totals = text === undefined ? { written: 0, entries: 0, bytes: 0 } : JSON.parse(text);
@@ -106,7 +106,7 @@ function* without(rows: Rows, key: string): Steps<Totals> {
   return { ...totals, entries: totals.entries - 1, bytes: totals.bytes - old.bytes };
 }
 
-/** Removes what was written longest ago, but not the last, until all is within the limits. */
+/** Removes the oldest writes, except the last one, until the totals are within the limits. */
 function* makeRoom(rows: Rows, totals: Totals, { maxEntries, maxBytes }: TableCacheOptions): Steps<Totals> {
   const left = { ...totals };
   const isOver = () => left.entries > maxEntries || left.bytes > maxBytes;

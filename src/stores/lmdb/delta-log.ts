@@ -2,7 +2,7 @@ import type { Delta } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import type { TaskHead } from './task-head.ts';
 
-/** A view, and a way to its text. */
+/** A view, and access to its text. */
 export interface ReadableDeltas {
   readonly view: DeltaView;
   /** The text between two offsets. */
@@ -21,13 +21,13 @@ interface Position {
   /** The last delta that is not text. */
   n: number;
   generation: number;
-  /** How much of that generation's text was given. */
+  /** How much of that generation's text was emitted. */
   offset: number;
 }
 
-/** What one reader has of a task's deltas, so that it gets each once and the text whole. */
+/** A reader's position in a task's deltas, so that it gets each once and the text whole. */
 export class DeltaCursor {
-  /** The seq of the `llm.start` that was open when the reader came: of that call it gets the text so far as one chunk. */
+  /** The seq of the `llm.start` that was open when the reader joined: it gets that call's text so far as one chunk. */
   readonly #joinedIn: number | undefined;
   #position: Position | undefined;
 
@@ -35,7 +35,7 @@ export class DeltaCursor {
     this.#joinedIn = head.call?.seq;
   }
 
-  /** What came since the last time, in order. */
+  /** Returns the new deltas, in order. */
   advance(deltas: ReadableDeltas, head: TaskHead): readonly PlacedDelta[] {
     const { view } = deltas;
     const at = this.#positionIn(view);
@@ -80,21 +80,21 @@ function textOf({ epoch, iteration, attempt }: DeltaView, text: string): Delta {
 
 type LlmDelta = Extract<Delta, { type: 'llm' }>;
 
-/** A delta that is not text, and where it belongs. */
+/** A delta other than text, with its position. */
 export interface LoggedDelta {
   /** From 1, counting those that are not text. */
   readonly n: number;
   /** The journal's last seq when it was published. */
   readonly seq: number;
-  /** How much of the text came before it. */
+  /** The length of the text before it. */
   readonly offset: number;
   readonly generation: number;
   readonly delta: Delta;
 }
 
-/** The deltas of one lease, as a reader sees them. */
+/** The deltas of one lease, for a reader. */
 export interface DeltaView {
-  /** The store that they were published through. */
+  /** The id of the store that published them. */
   readonly source: string;
   readonly born: number;
   readonly epoch: number;
@@ -102,11 +102,11 @@ export interface DeltaView {
   readonly opened: number;
   readonly iteration: number;
   readonly attempt: number;
-  /** Counts the texts: a discarded text, or a new call, begins the next one. */
+  /** The number of the text: a discarded text, or a new call, starts the next one. */
   readonly generation: number;
   /** Characters of the text. */
   readonly length: number;
-  /** How many deltas that are not text there were. */
+  /** The number of deltas other than text. */
   readonly n: number;
   /** The last of them. */
   readonly recent: readonly LoggedDelta[];
@@ -114,7 +114,7 @@ export interface DeltaView {
 
 const maxRecent = 64;
 
-/** The deltas that were published under one lease: the text of the open model call whole, and the last 64 others. */
+/** The published deltas of one lease: the whole text of the open model call, and the last 64 others. */
 export class DeltaLog {
   #view: DeltaView;
   readonly #text = new GrowingText();
@@ -137,14 +137,14 @@ export class DeltaLog {
     return this.#view.born === born && this.#view.epoch === epoch;
   }
 
-  /** False where the delta belongs to no open attempt and readers must not see it. */
+  /** Returns false if the delta belongs to no open attempt: then readers must not receive it. */
   accept(delta: Delta, head: TaskHead): boolean {
     if (delta.type === 'llm') return this.#acceptChunk(delta, head);
     this.#note(delta, head.seq);
     return true;
   }
 
-  /** Lets go of the text of a call that is over. */
+  /** Frees the text of a call that has ended. */
   settle(head: TaskHead): void {
     if (head.call === undefined && !this.#text.isEmpty) this.#begin({ opened: 0 });
   }

@@ -7,7 +7,7 @@ import type { TaskTable } from './task-table.ts';
 interface DeltaBufferOptions {
   readonly database: LmdbDatabase;
   readonly tasks: TaskTable;
-  /** Names this store among those that have the file open. */
+  /** The id of this store among those that have the file open. */
   readonly source: string;
   readonly clock: Clock;
   readonly pollMs: number;
@@ -32,8 +32,8 @@ const nothingSaved: Saved = { generation: -1, length: 0 };
 const readerMs = 10_000;
 
 /**
- * Takes in the deltas published through this store, shows them to its readers at once, and writes them to the file, every `pollMs`
- * at most, only while another store reads that task.
+ * Collects the deltas published through this store, emits them to its readers at once, and writes them to the file, at most every `pollMs`,
+ * and only while another store reads that task.
  */
 export class DeltaBuffer {
   readonly #options: DeltaBufferOptions;
@@ -47,7 +47,7 @@ export class DeltaBuffer {
     this.#stored = new StoredDeltas(options.database);
   }
 
-  /** False where readers must not see it. */
+  /** Returns false if readers must not receive it. */
   publish(taskId: string, delta: Delta): boolean {
     const { database, tasks, source } = this.#options;
     const head = database.read(() => tasks.findHead(taskId));
@@ -61,7 +61,7 @@ export class DeltaBuffer {
     return open.log.accept(delta, head);
   }
 
-  /** The deltas of the task's lease. Stands inside a `read`. */
+  /** The deltas of the task's lease. Call it within a `read`. */
   find(head: TaskHead): ReadableDeltas | undefined {
     const own = this.#logs.get(head.taskId)?.log;
     if (own?.belongsTo(head)) return own;
@@ -84,19 +84,19 @@ export class DeltaBuffer {
     };
   }
 
-  /** Follows what this store appended. */
+  /** Called after this store's appends. */
   settle(head: TaskHead): void {
     if (head.hasEnded) this.forget(head.taskId);
     else this.#logs.get(head.taskId)?.log.settle(head);
   }
 
-  /** The task is not this store's any more. */
+  /** This store no longer owns the task. */
   forget(taskId: string): void {
     this.#logs.delete(taskId);
     this.#stopIfIdle();
   }
 
-  /** Stands inside a `write`. */
+  /** Call it within a `write`. */
   remove(taskId: string): void {
     this.#stored.remove(taskId);
   }
@@ -164,7 +164,7 @@ export class DeltaBuffer {
     });
   }
 
-  /** A reader's registration may get lost: then the reader has the text a little later, or with the record. */
+  /** If a reader's registration is lost, the reader gets the text a little later, or with the record. */
   #write(action: () => void): void {
     this.#options.database.write(action).catch(() => {});
   }
@@ -175,14 +175,14 @@ const blockLength = 4096;
 const maxRecentCharacters = 65_536;
 const last = '~';
 
-/** How much of a log stands in the file. */
+/** How much of a log is in the file. */
 interface Saved {
   readonly generation: number;
   readonly length: number;
 }
 
 /**
- * The side stream of deltas in the file, for readers of other processes, and who these readers are. Every method stands inside a
+ * The side stream of deltas in the file, for readers of other processes, and the registrations of these readers. Call every method within a
  * `read` or `write` of the database.
  *
  * Keys: `['delta', task]`: the view; `['delta-text', task, block]`; `['reader', task, store]`: until when that store reads.
@@ -201,7 +201,7 @@ class StoredDeltas {
     return { view, text: (from, to) => this.#text(taskId, from, to) };
   }
 
-  /** Writes what changed of a log since `saved`, and answers how much of it stands there now. */
+  /** Writes the changes of a log since `saved`, and returns how much of it is in the file now. */
   save(taskId: string, log: DeltaLog, saved: Saved): Saved {
     const { view } = log;
     const { generation, length } = view;
@@ -221,7 +221,7 @@ class StoredDeltas {
     for (const kind of ['delta-text', 'reader']) this.#db.removeRange([kind, taskId], [kind, taskId, last]);
   }
 
-  /** Says that a store reads the deltas of a task until a time. */
+  /** Registers a store as a reader of a task's deltas until a time. */
   putReader(taskId: string, store: string, until: number): void {
     this.#db.put(['reader', taskId, store], String(until));
   }
@@ -244,7 +244,7 @@ class StoredDeltas {
   }
 }
 
-/** The deltas of `recent` that fit into `maxCharacters` of JSON, the newest ones. */
+/** The newest deltas of `recent` that fit into `maxCharacters` of JSON. */
 function newestWithin(recent: readonly LoggedDelta[], maxCharacters: number): readonly LoggedDelta[] {
   let room = maxCharacters;
   const tooOld = recent.findLastIndex((logged) => {

@@ -15,7 +15,7 @@ export interface ReaderDeps {
   readonly wakeUps: WakeUps;
 }
 
-/** Records read in one look, so that a long journal is never in memory whole. */
+/** The number of records per read, so that a long journal is never whole in memory. */
 const pageLength = 1_000;
 
 /** `TaskStateStore.follow`: the records from a seq on and the deltas between them. */
@@ -81,7 +81,7 @@ class Follower {
   }
 }
 
-/** Each delta after the record that it follows; one that is not text and arrives too late is dropped. */
+/** Inserts each delta after the record that it follows; one other than text that arrives too late is dropped. */
 function inOrder(records: readonly JournalRecord[], deltas: readonly PlacedDelta[], before: number): FollowSignal[] {
   const signals: FollowSignal[] = [];
   let next = 0;
@@ -103,7 +103,7 @@ function isText({ delta }: PlacedDelta): boolean {
 }
 
 /**
- * `TaskStateStore.commands`: those posted before, then each new one. Errors with `NOT_FOUND` where there is no task; silent once it is
+ * `TaskStateStore.commands`: the commands posted before, then each new one. Errors with `NOT_FOUND` if there is no such task; silent once it is
  * deleted.
  */
 export function listenCommands(deps: Omit<ReaderDeps, 'deltas'>, taskId: string): Observable<Command> {
@@ -131,19 +131,19 @@ export function listenCommands(deps: Omit<ReaderDeps, 'deltas'>, taskId: string)
   });
 }
 
-/** Gives a reader what is new, and true where there may be more at once. What it throws errors the stream. */
+/** Emits what is new to a reader, and returns true if there may be more at once. Exceptions error the stream. */
 type Look<T> = (subscriber: Subscriber<T>) => boolean;
 
 interface LookOptions<T> {
   readonly wakeUps: WakeUps;
   readonly taskId: string;
-  /** Called at subscription. Its teardown is called when the reader leaves. */
+  /** Called at subscription. `leave` is called on unsubscribe. */
   start(): { readonly look: Look<T>; readonly leave?: () => void };
 }
 
 /**
- * A stream of what each look at the file finds: one look at subscription, one at each wake-up. A look that is asked for from inside
- * a handler runs after the current one. Unsubscribing ends the wake-ups.
+ * Emits the results of polls of the file: one at subscription, one at each wake-up. A poll requested inside
+ * a handler runs after the current one. Unsubscribing stops the wake-ups.
  */
 function looking<T>({ wakeUps, taskId, start }: LookOptions<T>): Observable<T> {
   return new Observable((subscriber) => {
@@ -172,13 +172,13 @@ function looking<T>({ wakeUps, taskId, start }: LookOptions<T>): Observable<T> {
 
 interface WakeUpOptions {
   readonly database: LmdbDatabase;
-  /** Milliseconds between two looks at what other processes did. */
+  /** Milliseconds between two polls for changes of other processes. */
   readonly pollMs: number;
 }
 
 /**
- * Tells readers to look at their task again: at once where this store changed it, and within `pollMs` where another process
- * changed anything. One timer for all of them, none without subscribers; a poll that finds nothing new costs some microseconds.
+ * Wakes readers to poll their task: at once after a change of this store, and within `pollMs` after a change of another
+ * process. One timer for all of them, none without subscribers; a poll without changes costs some microseconds.
  */
 export class WakeUps {
   readonly #options: WakeUpOptions;
@@ -228,7 +228,7 @@ export class WakeUps {
     this.wakeAll();
   }
 
-  /** Undefined where the file cannot be read: the readers find out why, and say so. */
+  /** `undefined` if the file cannot be read: the readers find out why, and error. */
   #newestWrite(): string | undefined {
     try {
       return this.#options.database.lastWrite();

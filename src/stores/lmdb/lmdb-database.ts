@@ -32,28 +32,28 @@ export interface LmdbRange {
 const writeKey = ['write'];
 const namedWrites = 32;
 
-/** An opening takes milliseconds; a write meets one, rarely two. */
+/** An opening takes milliseconds; a write meets at most one or two. */
 const attempts = 10;
 
-/** How long `close` waits for writes that another process holds up. */
+/** How long `close` waits for writes that another process blocks. */
 const closeMs = 5_000;
 
 /**
- * One LMDB file, in texts. `get`, `range`, `put` and `remove` stand inside the action of a `read` or a `write`: all reads of one
- * action see one snapshot, all writes of one action are committed together or not at all. An action that throws has to do so before
+ * One LMDB file of strings. Call `get`, `range`, `put` and `remove` within the action of a `read` or a `write`: all reads of one
+ * action see one snapshot, all writes of one action are committed atomically. An action may throw only before
  * its first `put`. Every error is an `AgentLoopError`.
  */
 export class LmdbDatabase {
   readonly path: string;
   readonly #db: Database<string, Key>;
   readonly #openings: Openings;
-  /** Names this process's writes. */
+  /** The prefix of this process's write ids. */
   readonly #source = randomUUID().slice(0, 8);
   #written = 0;
-  /** Those that are on their way to the disk. */
+  /** Writes in flight. */
   readonly #writes = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
-  /** The file that is open, whatever its path names later. */
+  /** The identity of the open file, even if its path is replaced later. */
   readonly #file: string | undefined;
   #isLost = false;
 
@@ -82,8 +82,8 @@ export class LmdbDatabase {
   }
 
   /**
-   * Runs `action` in a write transaction and resolves with its answer once that is on the disk. Actions run in the order of the calls.
-   * One whose commit was undone by a process that opened the file at that moment runs again.
+   * Runs `action` in a write transaction and resolves with its result once that is on the disk. Actions run in the order of the calls.
+   * An action whose commit was overwritten by a process that opened the file at that moment runs again.
    */
   async write<T>(action: () => T): Promise<T> {
     for (let attempt = 1; ; attempt++) {
@@ -115,7 +115,7 @@ export class LmdbDatabase {
     return { kept: await this.#isKept(name, before), answer };
   }
 
-  /** Whether a commit still stands, where it met an opening of the file. */
+  /** Whether a commit survived an opening of the file. */
   async #isKept(name: string, before: OpeningsSeen): Promise<boolean> {
     this.#isLost ||= fileAt(this.path) !== this.#file;
     if (this.#isLost) throw lostFile(this.path);
@@ -147,21 +147,21 @@ export class LmdbDatabase {
   }
 
   /**
-   * Changes with every write of any process. Kept as an entry: the transaction id that LMDB reports of the file is there some time
+   * Changes with every write of any process. Stored as an entry: LMDB reports a transaction id some time
    * before readers see that transaction.
    */
   lastWrite(): string | undefined {
     return this.read(() => this.get(writeKey));
   }
 
-  /** Frees the snapshots of readers that were killed, which keep their pages from being used again. */
+  /** Frees the snapshots of killed readers, whose pages could not be reused otherwise. */
   forgetDeadReaders(): void {
     this.#db.readerCheck();
   }
 
   /**
-   * Waits for the writes that were sent, then closes the file. Where another process holds those up for long, because it was stopped
-   * within a transaction, they are left to it and the file stays open until this process ends.
+   * Waits for the pending writes, then closes the file. If another process blocks them for long, because it was stopped
+   * within a transaction, the file stays open until this process ends.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close();
@@ -169,7 +169,7 @@ export class LmdbDatabase {
   }
 
   async #close(): Promise<void> {
-    // lmdb fails transactions that have not begun when it closes.
+    // lmdb fails transactions that have not started when it closes.
     const written = Promise.allSettled(this.#writes).then(() => true);
     const patience = new AbortController();
     const late = sleep(closeMs, false, { signal: patience.signal }).catch(() => false);
@@ -188,13 +188,13 @@ export class LmdbDatabase {
   }
 }
 
-/** Which file it is that the path names; undefined where there is none. */
+/** The identity of the file at the path; `undefined` if there is none. */
 function fileAt(path: string): string | undefined {
   const stat = statSync(join(path, 'data.mdb'), { bigint: true, throwIfNoEntry: false });
   return stat && `${stat.dev} ${stat.ino}`;
 }
 
-/** The reason of a failed commit, which lmdb hands on as a promise. */
+/** The reason of a failed commit, which lmdb passes on as a promise. */
 async function causeOf(error: unknown): Promise<unknown> {
   if (!(error instanceof Error) || !('commitError' in error)) return error;
   try {
@@ -205,10 +205,10 @@ async function causeOf(error: unknown): Promise<unknown> {
   }
 }
 
-/** After every part of a key. */
+/** Sorts after every part of a key. */
 const last = '\u{10ffff}';
 
-/** A table in an LMDB file, which may hold other stores too. Reads answer at once, from the memory map. */
+/** A table in an LMDB file, which may contain other stores too. Reads are synchronous, from the memory map. */
 export class LmdbTable implements Table<'now', 'later'> {
   readonly #database: LmdbDatabase;
   readonly #rows: Rows = {
@@ -222,7 +222,7 @@ export class LmdbTable implements Table<'now', 'later'> {
     remove: (key) => this.#database.remove(key),
   };
 
-  /** Errors: those of `LmdbDatabase`, and `INVALID_CONFIG` for a path that is none. */
+  /** Errors: those of `LmdbDatabase`, and `INVALID_CONFIG` for an invalid path. */
   constructor(path: string) {
     assertStorePath(path);
     this.#database = new LmdbDatabase(path);
@@ -238,7 +238,7 @@ export class LmdbTable implements Table<'now', 'later'> {
     return this.#database.write(() => atOnce(body(this.#rows)));
   }
 
-  /** Waits for what was sent to be written, and closes the file. Again: does nothing. */
+  /** Waits for pending writes, and closes the file. Idempotent. */
   close(): Promise<void> {
     return this.#database.close();
   }
@@ -248,7 +248,7 @@ function partsOf(key: unknown): TableKey {
   return Array.isArray(key) ? key.map((part) => (typeof part === 'number' ? part : String(part))) : [String(key)];
 }
 
-/** Refuses what is no path of a store: `INVALID_CONFIG`. */
+/** Refuses an invalid path: `INVALID_CONFIG`. */
 export function assertStorePath(path: unknown): void {
   if (typeof path === 'string' && path !== '') return;
   throw new AgentLoopError('INVALID_CONFIG', 'The LMDB store needs a path: the folder that its files lie in.');
@@ -259,7 +259,7 @@ const lowBytes = 64 * 1024 * 1024;
 /** How long a write may wait for other processes. */
 const writeMs = 5_000;
 
-/** `TaskStateStore.check`: tries a write, and looks at where the file lies. Never rejects. */
+/** `TaskStateStore.check`: tries a write, and checks the file system. Never rejects. */
 export async function checkStore(database: LmdbDatabase): Promise<StoreCheck> {
   const refused = await refusedWrite(database);
   const { isLocal, warnings } = placeOf(database.path);
@@ -271,7 +271,7 @@ interface Place {
   readonly warnings: readonly string[];
 }
 
-/** Of a folder that is gone, nothing: the write says so. */
+/** Nothing for a missing folder: the write reports it. */
 function placeOf(path: string): Place {
   try {
     return foundPlace(path);
@@ -297,7 +297,7 @@ function foundPlace(path: string): Place {
   return { isLocal: network === undefined, warnings };
 }
 
-/** Made by version 0.1, which left that to the umask, or changed since. Windows has no such modes. */
+/** Created by version 0.1, which left that to the umask, or changed since. Windows has no such modes. */
 function isOpenToOthers(path: string): boolean {
   if (process.platform === 'win32') return false;
   const [reaches, reads] = [0o001, 0o004];
@@ -320,7 +320,7 @@ function heldUp(path: string): string {
   return `The LMDB store at "${path}" could not be written to within ${writeMs} ms: another process is in a transaction, and may be stopped; continue or end that process.`;
 }
 
-/** `statfs` types of Linux whose locks or memory maps do not hold between machines. */
+/** `statfs` types of Linux whose locks or memory maps are not shared between machines. */
 const networkTypes: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
   [0x517b, 'SMB'],
@@ -334,14 +334,14 @@ const networkTypes: ReadonlyMap<number, string> = new Map([
 ]);
 
 interface FileSystem {
-  /** The kind of a file system that may lie on another machine; undefined for a local or unknown one. */
+  /** The kind of a network file system; `undefined` for a local or unknown one. */
   readonly network: string | undefined;
   readonly freeBytes: number;
 }
 
 function fileSystemOf(path: string): FileSystem {
   const { type, bavail, bsize } = statfsSync(path);
-  // Types of 32 bits may come with their sign.
+  // 32-bit types may be negative.
   const network = process.platform === 'linux' ? networkTypes.get(type >>> 0) : undefined;
   return { network, freeBytes: bavail * bsize };
 }

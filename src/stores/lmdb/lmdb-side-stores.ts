@@ -10,23 +10,23 @@ import { LmdbTable } from './lmdb-database.ts';
 
 /** Options of `LmdbMessageStore`. */
 export interface LmdbMessageStoreOptions {
-  /** The folder of the store, made where it is missing; on a local disk. May be that of an `LmdbStateStore`. */
+  /** The folder of the store, created if missing; on a local disk. May be that of an `LmdbStateStore`. */
   readonly path: string;
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
 const messageRules: OptionRules<LmdbMessageStoreOptions> = { path: anything, clock: aClock };
 
 /**
- * Keeps contexts in an LMDB file, shared by any number of processes of one machine, also with journals in the same file.
+ * Stores contexts in an LMDB file, shared by any number of processes of one machine, and by journals in the same file.
  *
- * Every change is one write transaction whose promise resolves once it is on the disk, so `kill -9` at any instruction leaves all of a
- * turn or nothing. `load` and `contexts` answer at once, from the memory map. Errors besides the contract's: `INVALID_CONFIG`,
- * `MISSING_PACKAGE`, `UNAVAILABLE` and `POISON` at construction, synchronously; `FULL` where the disk is, `UNAVAILABLE` where it
+ * Every change is one write transaction whose promise resolves once it is on the disk, so after `kill -9` at any instruction a
+ * turn is stored as a whole or not at all. `load` and `contexts` answer synchronously, from the memory map. Errors besides the contract's: `INVALID_CONFIG`,
+ * `MISSING_PACKAGE`, `UNAVAILABLE` and `POISON` at construction, synchronously; `FULL` if the disk is full, `UNAVAILABLE` if it
  * cannot be written to or after `close`.
  *
- * Memory: what `load` gives. Contexts stay in the file until `delete`, whose space is used again.
+ * Memory: the results of `load`. Contexts stay in the file until `delete`, whose space is reused.
  */
 export class LmdbMessageStore extends TableMessageStore<'now', 'later'> {
   static {
@@ -43,21 +43,21 @@ export class LmdbMessageStore extends TableMessageStore<'now', 'later'> {
     this.#table = table;
   }
 
-  /** Waits for what was sent to be written, and closes the file. Again: does nothing. */
+  /** Waits for pending writes, and closes the file. Idempotent. */
   close(): Promise<void> {
     return this.#table.close();
   }
 }
 
-/** Options of `LmdbCacheStore`: its folder, and how much it holds. */
+/** Options of `LmdbCacheStore`: its folder, and its limits. */
 export interface LmdbCacheStoreOptions {
-  /** The folder of the store, made where it is missing; on a local disk. May be that of other LMDB stores. */
+  /** The folder of the store, created if missing; on a local disk. May be that of other LMDB stores. */
   readonly path: string;
-  /** The most entries that are kept. Default 10,000. */
+  /** The maximum number of entries. Default 10,000. */
   readonly maxEntries?: number | undefined;
-  /** The most that the values of all entries may be, as JSON texts in UTF-8. Default 256 MiB. */
+  /** The maximum size of the values of all entries, as JSON texts in UTF-8. Default 256 MiB. */
   readonly maxBytes?: number | undefined;
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
@@ -69,11 +69,11 @@ const cacheRules: OptionRules<LmdbCacheStoreOptions> = {
 };
 
 /**
- * Keeps cached values in an LMDB file, shared by any number of processes of one machine and still there after a restart.
+ * Stores cached values in an LMDB file, shared by any number of processes of one machine and kept over restarts.
  *
- * `get` answers at once, from the memory map; what it reads is not written down, so beyond `maxEntries` or `maxBytes` what was written
- * longest ago goes first. A value larger than `maxBytes` is not kept at all. An entry whose time is over goes in its turn. Errors as
- * those of `LmdbMessageStore`; an entry that cannot be read counts as none.
+ * `get` answers synchronously, from the memory map; reads are not recorded, so beyond `maxEntries` or `maxBytes` the oldest writes
+ * are evicted. A value larger than `maxBytes` is not stored at all. An expired entry is evicted as any other. Errors as
+ * those of `LmdbMessageStore`; an unreadable entry counts as a miss.
  */
 export class LmdbCacheStore extends TableCacheStore<'now', 'later'> {
   static {
@@ -91,7 +91,7 @@ export class LmdbCacheStore extends TableCacheStore<'now', 'later'> {
     this.#table = table;
   }
 
-  /** Waits for what was sent to be written, and closes the file. Again: does nothing. */
+  /** Waits for pending writes, and closes the file. Idempotent. */
   close(): Promise<void> {
     return this.#table.close();
   }
@@ -99,19 +99,19 @@ export class LmdbCacheStore extends TableCacheStore<'now', 'later'> {
 
 /** Options of `LmdbPushStore`. */
 export interface LmdbPushStoreOptions {
-  /** The folder of the store, made where it is missing; on a local disk. May be that of other LMDB stores. */
+  /** The folder of the store, created if missing; on a local disk. May be that of other LMDB stores. */
   readonly path: string;
-  /** Seconds that a registration is kept once there is nothing to deliver any more; null keeps it. Default 604,800, a week. */
+  /** Seconds that a registration is kept after its last delivery; null keeps it. Default 604,800, a week. */
   readonly ttl?: number | null | undefined;
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
 const pushRules: OptionRules<LmdbPushStoreOptions> = { path: anything, ttl: aTimeToLive, clock: aClock };
 
 /**
- * Keeps registrations in an LMDB file, shared by any number of processes of one machine and still there after a restart. Those that are
- * over for longer than `ttl` go when another is over. `get` and `list` answer at once. Errors as those of `LmdbMessageStore`.
+ * Stores registrations in an LMDB file, shared by any number of processes of one machine and kept over restarts. Registrations that ended
+ * longer than `ttl` ago are removed when another one ends. `get` and `list` answer synchronously. Errors as those of `LmdbMessageStore`.
  */
 export class LmdbPushStore extends TablePushStore<'now', 'later'> {
   static {
@@ -128,12 +128,12 @@ export class LmdbPushStore extends TablePushStore<'now', 'later'> {
     this.#table = table;
   }
 
-  /** Most looks find nothing, and a write costs a sync of the disk. */
+  /** Most polls find nothing, and a write costs a sync of the disk. */
   override async claim(options: PushClaimOptions): Promise<readonly PushEntry[]> {
     return this.canClaim(options) ? super.claim(options) : [];
   }
 
-  /** Waits for what was sent to be written, and closes the file. Again: does nothing. */
+  /** Waits for pending writes, and closes the file. Idempotent. */
   close(): Promise<void> {
     return this.#table.close();
   }

@@ -52,37 +52,37 @@ import { TaskTable } from './task-table.ts';
 
 /** Options of `LmdbStateStore`. */
 export interface LmdbStateStoreOptions {
-  /** The folder of the store, made where it is missing; on a local disk. */
+  /** The folder of the store, created if missing; on a local disk. */
   readonly path: string;
-  /** Replaced by tests. Leases run on it, so all processes have to have the same. Default: the system's. */
+  /** Replaced in tests. Leases depend on it, so all processes need the same. Default: the system clock. */
   readonly clock?: Clock | undefined;
-  /** Milliseconds between two looks of `follow` and `commands` at what other processes wrote. Default 20. */
+  /** Milliseconds between two polls of `follow` and `commands` for writes of other processes. Default 20. */
   readonly pollMs?: number | undefined;
 }
 
 const rules: OptionRules<LmdbStateStoreOptions> = { path: anything, clock: aClock, pollMs: milliseconds(1) };
 
 /**
- * Keeps journals in an LMDB file: durable without a server, shared by any number of processes of one machine.
+ * Stores journals in an LMDB file: durable without a server, shared by any number of processes of one machine.
  *
  * Every change (an append with its records, head and index) is one write transaction, and its promise resolves only once that is
- * on the disk; nobody sees a record before. So `kill -9` at any instruction loses nothing that was acknowledged and leaves no part of
- * an append. Neither does a power cut, where the disk keeps what it has confirmed to `fdatasync`. An append that was not
- * acknowledged may stand or not; where it stands, other processes that have the file open see it after the next write of any of them. One that
- * follows a task that has not ended writes every 5 s.
+ * on the disk; no reader sees a record before. So `kill -9` at any instruction loses no acknowledged append and leaves no partial
+ * one. The same holds for a power cut, if the disk keeps what it has confirmed to `fdatasync`. An append that was not
+ * acknowledged may be stored or not; if it is, other processes that have the file open see it after the next write of any of them. A process that
+ * follows an open task writes every 5 s.
  *
- * Transactions are asynchronous and batched: those that come while one is on its way to the disk share the next one. Measured
- * against a synchronous transaction an append: the same time for one turn (0.2-0.6 ms on a quiet SSD), a fifth for 50 turns at
- * once, and no stall of the event loop, which otherwise waits for the disk and for the lock of other processes: up to 0.4 s under load.
- * The price: a process that blocks its event loop or is stopped within a transaction keeps the others from writing meanwhile. It does not
- * keep them from opening the file and reading.
+ * Transactions are asynchronous and batched: those that arrive while one is in flight share the next one. Measured
+ * against a synchronous transaction per append: the same time for one turn (0.2-0.6 ms on a quiet SSD), a fifth for 50 concurrent
+ * turns, and no stall of the event loop, which would otherwise wait for the disk and for the lock of other processes: up to 0.4 s under load.
+ * The price: a process that blocks its event loop or is stopped within a transaction blocks the writes of the others. It does not
+ * block opening the file and reading.
  *
- * `read`, `load` and `list` answer at once, from the memory map; the other methods with promises. Subscribers in this process are notified at
+ * `read`, `load` and `list` answer synchronously, from the memory map; the other methods with promises. Subscribers in this process are notified at
  * once; others find records, commands and deltas at their next poll. Deltas are written only while another process reads them.
- * `publish` never fails; of the open attempt the text is kept whole, of other deltas the last 64. Errors are those of the contract:
- * `FULL` where the disk is, `UNAVAILABLE` where it cannot be written to, where its folder was deleted or replaced, or after `close`, `POISON` for a damaged file.
+ * `publish` never fails; of the open attempt the whole text is kept, of other deltas the last 64. Errors are those of the contract:
+ * `FULL` if the disk is full, `UNAVAILABLE` if it cannot be written to, if its folder was deleted or replaced, or after `close`, `POISON` for a damaged file.
  *
- * Memory: what was published of open attempts. Journals stay in the file until `delete`, whose space is used again.
+ * Memory: the published text of open attempts. Journals stay in the file until `delete`, whose space is reused.
  */
 export class LmdbStateStore implements TaskStateStore {
   static {
@@ -207,7 +207,7 @@ export class LmdbStateStore implements TaskStateStore {
     return isBroken;
   }
 
-  /** Errors with `NOT_FOUND` where there is no such task; stays silent once it is deleted. */
+  /** Errors with `NOT_FOUND` if there is no such task; stays silent once it is deleted. */
   commands(taskId: string): Observable<Command> {
     return listenCommands(this.#readers(), taskId);
   }
@@ -236,7 +236,7 @@ export class LmdbStateStore implements TaskStateStore {
     try {
       if (this.#deltas.publish(taskId, delta)) this.#wakeUps.wake(taskId);
     } catch {
-      // A delta that cannot be shown is dropped: the record that follows has it all.
+      // A delta that cannot be emitted is dropped: the record that follows contains it.
     }
   }
 
@@ -254,7 +254,7 @@ export class LmdbStateStore implements TaskStateStore {
     return head ? summaryOfHead(head, this.#clock.now()) : null;
   }
 
-  /** The one created last first. The index changes with the journals, so it is never behind. */
+  /** The newest first. The index changes with the journals, so it is never stale. */
   list(query: TaskQuery = {}): readonly TaskSummary[] {
     const now = this.#clock.now();
     return this.#database.read(() => this.#tasks.list(query, now)).map((head) => summaryOfHead(head, now));
@@ -282,7 +282,7 @@ export class LmdbStateStore implements TaskStateStore {
     return checkStore(this.#database);
   }
 
-  /** Waits for what was sent to be written, and closes the file. Followers and listeners get `UNAVAILABLE`. Again: does nothing. */
+  /** Waits for pending writes, and closes the file. Followers and listeners get `UNAVAILABLE`. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

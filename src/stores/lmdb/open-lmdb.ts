@@ -16,18 +16,18 @@ import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
 import { appendPrivateSync, makeFolderSync, privateFileMode } from '../../private-files.ts';
 import { loadPackage } from '../load-package.ts';
 
-/** With a method of lmdb that its types leave out: begins a read transaction where none is open. */
+/** With a method that lmdb's types omit: starts a read transaction if none is open. */
 interface LmdbFile extends Database<string, Key> {
   ensureReadTxn(): void;
 }
 
-/** What lmdb's `openAsClass` gives: the file is open, its object still to be made. Each file has a class of its own. */
+/** The result of lmdb's `openAsClass`: the file is open, its object not yet created. Each file has its own class. */
 interface FileClass {
   new (name: null, options: RootDatabaseOptions): LmdbFile;
   readonly prototype: LmdbFile;
 }
 
-/** The part of the package that is used; its own types call a constructor `new`. */
+/** The used part of the package; its own types call a constructor `new`. */
 interface Lmdb {
   openAsClass(options: RootDatabaseOptions & { readonly path: string }): FileClass;
 }
@@ -39,11 +39,11 @@ const maxPauseMs = 20;
 /**
  * Opens or creates a file, synchronously; loads `lmdb`.
  *
- * The LMDB in lmdb 3.5.6 has a race (ITS#10095, mended in LMDB 0.9.32): the last process that closes a file destroys the locks in
- * it, and one that opens it at that moment finds them destroyed. Every use of such a lock is refused, so the opener notices, closes
- * the file and tries again: after a moment without anybody, the next to open makes new locks. Blocks for some milliseconds then.
+ * The LMDB in lmdb 3.5.6 has a race (ITS#10095, fixed in LMDB 0.9.32): the last process that closes a file destroys its
+ * locks, and a process that opens it at that moment finds them destroyed. Every use of such a lock fails, so the opener notices, closes
+ * the file and retries: once no process has it open, the next one creates new locks. Blocks for some milliseconds then.
  *
- * Does not wait for the lock of writers: a process that was stopped within a transaction holds nobody up who only opens or reads.
+ * Does not wait for the lock of writers: a process stopped within a transaction does not block opening and reading.
  */
 export function openLmdb(path: string): Database<string, Key> {
   assertOpenable(path);
@@ -88,7 +88,7 @@ function openedRoot(File: FileClass, options: RootDatabaseOptions): LmdbFile {
   }
 }
 
-/** Loaded when the first store is made, so that importing this module costs nothing. */
+/** Loaded with the first store, so that importing this module costs nothing. */
 function loadLmdb(): Lmdb {
   try {
     return loadPackage('lmdb');
@@ -117,7 +117,7 @@ const versionOffset = 28;
 const magic = 0xbeefc0de;
 const version = 2;
 
-/** Two pages of the smallest size: what every file that was ever opened has. */
+/** Two pages of the smallest size, which every opened file has. */
 const minBytes = 8_192;
 
 /** Where each of the first two pages has the size of pages, the root pages of the two trees, and the number of the transaction that wrote it. */
@@ -189,7 +189,7 @@ function hasRoots(header: Buffer, file: string): boolean {
 const staleMs = 5_000;
 const markPauseMs = 2;
 
-/** How far the openings of a file have come, as a writer sees it. */
+/** The openings of a file, for a writer. */
 export interface OpeningsSeen {
   readonly underWay: boolean;
   /** Grows with every opening that ends. */
@@ -245,7 +245,7 @@ export class Openings {
     }
   }
 
-  /** True where the mark was left by a process that died, and is gone now. */
+  /** Returns true if the mark was left by a crashed process, and is removed now. */
   #removeStale(): boolean {
     const stat = statSync(this.#mark, { throwIfNoEntry: false });
     if (stat === undefined) return true;
@@ -271,7 +271,7 @@ const fullErrnos: ReadonlySet<unknown> = new Set([28, 122, 27, 5, 'ENOSPC', 'EDQ
 
 const mdb = { pageNotFound: -30797, corrupted: -30796, versionMismatch: -30794, invalid: -30793, mapFull: -30792 };
 
-/** What LMDB threw, in the words of the store contract. An `AgentLoopError` stays as it is. */
+/** Converts LMDB's exceptions to errors of the store contract. Returns an `AgentLoopError` unchanged. */
 export function storeError(thrown: unknown, path: string): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
   const code = codeOf(thrown);
@@ -312,7 +312,7 @@ export function newerLayout(path: string, layout: number): AgentLoopError {
   );
 }
 
-/** An entry that is not what this store writes; `what` names it. */
+/** The error of an entry that this store did not write; `what` names it. */
 export function damaged(taskId: string, what: string): AgentLoopError {
   return new AgentLoopError(
     'POISON',
@@ -330,7 +330,7 @@ function missingLmdb(cause: unknown): AgentLoopError {
   );
 }
 
-/** The `code` of anything that was thrown, where it has one. */
+/** The `code` of any thrown value, if it has one. */
 function codeOf(thrown: unknown): unknown {
   return typeof thrown === 'object' && thrown !== null && 'code' in thrown ? thrown.code : undefined;
 }

@@ -2,7 +2,7 @@ import type { AppendOptions, Lease, TaskState, TaskSummary, Under } from '../../
 import { isTerminal, type JournalRecord, kindOf, type Stamped, type TurnStarted } from '../../core/journal/index.ts';
 import { dueTimeIn, statusTimeIn, summaryOf } from '../task-summary.ts';
 
-/** The model call that a journal is in the middle of. */
+/** The open model call of a journal. */
 export interface OpenCall {
   /** The seq of its `llm.start`. */
   readonly seq: number;
@@ -10,39 +10,39 @@ export interface OpenCall {
   readonly attempt: number;
 }
 
-/** For heads of older versions, which do not say how long the lease is: the default length. */
+/** For heads of older versions, which do not contain the length of the lease: the default length. */
 const defaultLeaseMs = 30_000;
 
-/** What is known of a task without its journal. Times are in milliseconds since 1970. */
+/** The data of a task beside its journal. Times are in milliseconds since 1970. */
 export interface TaskHead {
   readonly taskId: string;
   readonly contextId: string;
   readonly agentId: string;
-  /** Absent for a turn that no other turn started. */
+  /** Absent for a root turn. */
   readonly parentTaskId?: string;
   /** The schema of the journal. */
   readonly schema: number;
-  /** Counts the tasks that were ever created: tells a task from one that was deleted and had the same id. */
+  /** The number of the task's creation in this file: distinguishes it from a deleted task with the same id. */
   readonly born: number;
   readonly createdAt: number;
   readonly updatedAt: number;
   /** Absent in heads of older versions: as `createdAt`. */
   readonly statusAt?: number;
   readonly status: TaskState;
-  /** Until when the turn backs off. Absent where it does not. */
+  /** Until when the turn backs off. Absent if it does not. */
   readonly dueAt?: number;
   readonly seq: number;
   readonly hasEnded: boolean;
-  /** Absent: nobody has the lease. */
+  /** Absent: the lease is free. */
   readonly owner?: string;
   readonly epoch: number;
   readonly expiresAt: number;
   /** The length of the lease. Absent in heads of older versions. */
   readonly leaseMs?: number;
-  /** Where nobody has the lease: when the last owner prolonged it last that never gave it back. */
+  /** If the lease is free and its last owner never released it: when that owner last renewed it. */
   readonly brokenAt?: number;
   readonly call?: OpenCall;
-  /** The lease of the parent turn that this one was taken under last; stays when the lease is released. */
+  /** The lease of the parent turn under which this one was last acquired; kept when the lease is released. */
   readonly under?: Under;
   /** The bytes of its records and its commands as JSON. Absent in heads of older versions. */
   readonly bytes?: number;
@@ -79,14 +79,14 @@ export function isHeld(head: TaskHead, now: number): boolean {
 }
 
 /**
- * Whether a lease ends later than its length allows: the clock of its owner was ahead of this one, or this one was set back. That says
- * nothing about whether the owner still runs.
+ * Whether a lease ends later than its length allows: the clock of its owner was ahead of this one, or this one was set back. That
+ * does not tell whether the owner still runs.
  */
 export function endsTooLate({ owner, expiresAt, leaseMs }: TaskHead, now: number): boolean {
   return owner !== undefined && expiresAt - now > (leaseMs ?? defaultLeaseMs);
 }
 
-/** The head with a lease that lasts its length from now. An owner that still runs prolongs it at its next renewal. */
+/** The head with a lease that lasts its length from now. A running owner extends it at its next renewal. */
 export function shortened(head: TaskHead, now: number): TaskHead {
   return { ...head, expiresAt: now + (head.leaseMs ?? defaultLeaseMs) };
 }
@@ -95,7 +95,7 @@ export function isOwnedBy(head: TaskHead, lease: Lease): boolean {
   return head.owner === lease.owner && head.epoch === lease.epoch;
 }
 
-/** A new owner begins its own model call. */
+/** A new owner starts its own model call. */
 export function granted(
   { call: _, brokenAt: __, ...head }: TaskHead,
   lease: Lease,
@@ -110,12 +110,12 @@ export function renewed(head: TaskHead, lease: Lease, now: number): TaskHead {
   return { ...head, expiresAt: now + lease.leaseMs };
 }
 
-/** When an owner that never gave its lease back prolonged it last. */
+/** When an owner that never released its lease last renewed it. */
 export function abandonedAt({ owner, brokenAt, expiresAt, leaseMs = defaultLeaseMs }: TaskHead): number | null {
   return owner === undefined ? (brokenAt ?? null) : expiresAt - leaseMs;
 }
 
-/** The head of a task whose lease was taken away from its owner. */
+/** The head of a task whose lease was revoked. */
 export function broken(head: TaskHead, epoch: number): TaskHead {
   const { expiresAt, leaseMs = defaultLeaseMs } = head;
   return { ...released(head, expiresAt - leaseMs), epoch };
@@ -125,7 +125,7 @@ export function released({ owner: _, ...head }: TaskHead, brokenAt?: number): Ta
   return brokenAt === undefined ? head : { ...head, brokenAt };
 }
 
-/** The head of a task of which more is kept. Unknown stays unknown. */
+/** The head of a task with more stored bytes. An unknown size stays unknown. */
 export function grown(head: TaskHead, bytes: number): TaskHead {
   return head.bytes === undefined ? head : { ...head, bytes: head.bytes + bytes };
 }
@@ -137,7 +137,7 @@ export interface Appended extends Pick<AppendOptions, 'status'> {
   readonly bytes: number;
 }
 
-/** The head behind records that were checked. */
+/** The head after checked records. */
 export function appended(
   head: TaskHead,
   records: readonly JournalRecord[],

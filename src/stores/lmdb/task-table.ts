@@ -27,9 +27,9 @@ import { isHeld, statusTimeOf, type TaskHead } from './task-head.ts';
 /** The version of the keys and heads below. */
 const layout = 1;
 const metaKey = ['meta'];
-/** Sorts behind every number and every hash. */
+/** Sorts after every number and every hash. */
 const last = '~';
-/** Entries of a group that are read at a time. */
+/** The number of entries of a group per read. */
 const pageSize = 100;
 
 /** Of keys, in reverse order. */
@@ -37,7 +37,7 @@ type Range = readonly [start: Key, end: Key];
 
 interface Meta {
   readonly layout: number;
-  /** Leases ever granted, and tasks ever created, in this file. */
+  /** The numbers of leases granted, and of tasks created, in this file. */
   readonly epoch: number;
   readonly born: number;
 }
@@ -57,13 +57,13 @@ export class TaskTable {
     this.#db = db;
   }
 
-  /** Errors with `SCHEMA` where a newer version wrote the file. */
+  /** Errors with `SCHEMA` if a newer version wrote the file. */
   assertLayout(): void {
     const { layout: found } = this.#meta();
     if (found > layout) throw newerLayout(this.#db.path, found);
   }
 
-  /** A number above every epoch that this file has granted, also for tasks that are gone. */
+  /** A number above every epoch that this file has granted, including those of deleted tasks. */
   nextEpoch(): number {
     const meta = this.#meta();
     this.#db.put(metaKey, JSON.stringify({ ...meta, epoch: meta.epoch + 1 }));
@@ -118,7 +118,7 @@ export class TaskTable {
     this.#db.put(['record', taskId, seq], text);
   }
 
-  /** The records from a seq on, up to the head's, at most `limit`. Errors with `POISON` where they are not what was written. */
+  /** At most `limit` records from a seq on, up to the head's. Errors with `POISON` if they are damaged. */
   records(head: TaskHead, from: number, limit = Number.POSITIVE_INFINITY): readonly JournalRecord[] {
     const { taskId, seq } = head;
     const count = Math.min(limit, seq - from + 1);
@@ -139,7 +139,7 @@ export class TaskTable {
     }));
   }
 
-  /** The command that stands under the id, and the bytes that were written: 0 where one of that id stands already, or there are too many. */
+  /** Stores a command. Returns the stored command of that id, and the written bytes: 0 if the id exists already, or there are too many. */
   putCommand(
     taskId: string,
     command: Command,
@@ -165,7 +165,7 @@ export class TaskTable {
     return { command, bytes: Buffer.byteLength(text) };
   }
 
-  /** The task and its child turns, theirs too, without one that is not here. None where there is no such task. Reads damaged journals. */
+  /** The task and its descendants, without child turns that do not exist. Empty if there is no such task. Reads damaged journals. */
   family(taskId: string): readonly string[] {
     const family = new Set<string>();
     const add = (member: string, parent: string | undefined): void => {
@@ -190,7 +190,7 @@ export class TaskTable {
     else this.#searchIndexes(taskId);
   }
 
-  /** The records that link to other turns, as far as they can be read; the first record first. */
+  /** The readable records that link to other turns; the first record first. */
   #linksIn(taskId: string): readonly unknown[] {
     const entries = this.#db.range({ start: ['record', taskId], end: ['record', taskId, last] });
     return entries.map(({ value }, index) =>
@@ -206,7 +206,7 @@ export class TaskTable {
     }
   }
 
-  /** For a task whose head does not say where it is listed. */
+  /** For a task whose head does not tell where it is listed. */
   #searchIndexes(taskId: string): void {
     for (const kind of ['all', 'context', 'child', 'state', 'later', 'group']) {
       for (const { key, value } of this.#db.range({ start: [kind], end: [kind, last] })) {
@@ -226,7 +226,7 @@ export class TaskTable {
     if (group) this.#db.remove(group);
   }
 
-  /** The newest first, or the order of a group; runnable tasks by their states, where nothing else is asked for. */
+  /** The newest first, or the order of a group; runnable tasks by their states, if there is no other condition. */
   list(query: TaskQuery, now: number): readonly TaskHead[] {
     const { state, contextId, parentTaskId, byStatus, runnable = false, limit = 50 } = query;
     const fits = runnable
@@ -280,7 +280,7 @@ export class TaskTable {
     if (dueAt !== undefined) this.#db.put(['later', dueAt, born], entryOf(head));
   }
 
-  /** Of the entries of ranges, one after another, each in reverse order. */
+  /** Searches ranges in sequence, each in reverse order. */
   #found(query: TaskQuery, ranges: readonly Range[], fits: (head: TaskHead) => boolean): readonly TaskHead[] {
     const { limit = 50 } = query;
     const found: TaskHead[] = [];
@@ -292,7 +292,7 @@ export class TaskTable {
     return found;
   }
 
-  /** For each entry of an index its task, if the query asks for it. Whose child turn a task is, its entry says, before its head is read. */
+  /** Yields the task of each index entry if it matches the query. The entry contains the parent turn, so that is checked before the head is read. */
   *#heads(
     { state, contextId, parentTaskId, agentId, roots = false, limit = 50 }: TaskQuery,
     ranges: readonly Range[],
@@ -336,7 +336,7 @@ export class TaskTable {
 
   /** The entries after a key, in reverse order, read page by page. */
   *#entriesAfter({ start, end, limit }: Required<Omit<LmdbRange, 'reverse'>>): Generator<LmdbEntry> {
-    // The first page has what the caller asks for; where that was not enough, later pages are whole ones.
+    // The first page has the requested size; if that is not enough, later pages are full ones.
     for (let from = start, size = limit + 1; ; size = pageSize + 1) {
       const at = JSON.stringify(from);
       const page = this.#db.range({ start: from, end, reverse: true, limit: size });
@@ -354,17 +354,17 @@ export class TaskTable {
   }
 }
 
-/** A string of any length and with any characters, as a part of a key. */
+/** Hashes a string of any length and characters to a part of a key. */
 function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
 }
 
-/** The state under which an index lists a task: turns that back off are apart from those that are to be run. */
+/** The state under which an index lists a task: turns that back off are separate from runnable ones. */
 function listedState({ status, dueAt }: TaskHead): string {
   return status === 'working' && dueAt !== undefined ? 'backoff' : status;
 }
 
-/** Of the index of a state, after a place in it. */
+/** The range of a state's index after a position. */
 function rangeOf(state: string, after: string | number = last): Range {
   const index = ['state', state];
   return [
@@ -373,18 +373,18 @@ function rangeOf(state: string, after: string | number = last): Range {
   ];
 }
 
-/** Where a task stands in the order of its group; `undefined` where its context is in none. */
+/** The key of a task in the order of its group; `undefined` if its context is in none. */
 function groupKey(head: TaskHead): Key | undefined {
   const group = groupOf(head.contextId);
   return group === undefined ? undefined : ['group', hashOf(group), statusTimeOf(head), head.taskId];
 }
 
-/** What an index holds of a task. Task ids hold no blank. */
+/** The index entry of a task. Task ids contain no space. */
 function entryOf({ taskId, parentTaskId }: Pick<TaskHead, 'taskId' | 'parentTaskId'>): string {
   return parentTaskId === undefined ? taskId : `${taskId} ${parentTaskId}`;
 }
 
-/** The task of an entry, and the parent turn of a child turn. */
+/** The task of an index entry, and the parent turn of a child turn. */
 function inEntry(entry: string): readonly [taskId: string, parentTaskId?: string] {
   const blank = entry.indexOf(' ');
   return blank < 0 ? [entry] : [entry.slice(0, blank), entry.slice(blank + 1)];

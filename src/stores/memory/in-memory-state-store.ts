@@ -33,19 +33,19 @@ import { listedTasks, MemoryTask } from './memory-task.ts';
 
 /** Options of `InMemoryStateStore`. */
 export interface InMemoryStateStoreOptions {
-  /** Replaced by tests. Leases run on it. Default: the system's. */
+  /** Replaced in tests. Leases depend on it. Default: the system clock. */
   readonly clock?: Clock | undefined;
-  /** How many turns that have ended are kept, without child turns; beyond it, the one that ended first is deleted. Default: all. */
+  /** How many ended turns are kept, not counting child turns; beyond it, the one that ended first is deleted. Default: all. */
   readonly maxEndedTasks?: number | undefined;
 }
 
 const rules: OptionRules<InMemoryStateStoreOptions> = { clock: aClock, maxEndedTasks: aMost(0) };
 
 /**
- * Keeps journals in the memory of this process: for tests, development, and turns that need not outlive it.
+ * Stores journals in the memory of this process: for tests, development, and turns that need not outlive it.
  *
- * Every method answers at once, without a promise, and throws instead of rejecting; records are shared by reference. Several
- * `AgentLoop`s of one process may use one instance: leases and epochs hold between them as in any other store. A follower's
+ * Every method answers synchronously, without a promise, and throws instead of rejecting; records are shared by reference. Several
+ * `AgentLoop`s of one process may use one instance: leases and epochs work as in any other store. A follower's
  * handler runs inside `append` or `publish`.
  *
  * Memory: every record stays until `delete` or, once the turn has ended, until `maxEndedTasks` newer turns have ended too. A child
@@ -74,7 +74,7 @@ export class InMemoryStateStore implements TaskStateStore {
     this.#maxEndedTasks = maxEndedTasks;
   }
 
-  /** In the memory of this process too. */
+  /** Also in the memory of this process. */
   get messages(): MessageStore {
     this.#messages ??= new InMemoryMessageStore();
     return this.#messages;
@@ -132,7 +132,7 @@ export class InMemoryStateStore implements TaskStateStore {
     return true;
   }
 
-  /** Errors with `NOT_FOUND` where there is no such task; stays silent once it is deleted. */
+  /** Errors with `NOT_FOUND` if there is no such task; stays silent once it is deleted. */
   commands(taskId: string): Observable<Command> {
     return new Observable((subscriber) => this.#task(taskId).commands.listen(subscriber));
   }
@@ -167,13 +167,13 @@ export class InMemoryStateStore implements TaskStateStore {
     return this.#tasks.get(taskId)?.summary(this.#clock.now()) ?? null;
   }
 
-  /** The one created last first. */
+  /** The newest first. */
   list(query: TaskQuery = {}): readonly TaskSummary[] {
     const now = this.#clock.now();
     return listedTasks(this.#tasks.values(), query, now).map((task) => task.summary(now));
   }
 
-  /** Their followers get `NOT_FOUND`. */
+  /** Its followers get `NOT_FOUND`. */
   delete(taskId: string): void {
     const task = this.#tasks.get(taskId);
     if (task === undefined) return;
@@ -216,7 +216,7 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 }
 
-/** A first seq below 1 is the journal's start. */
+/** A first seq below 1 means the journal's start. */
 function startOf(options: ReadOptions): number {
   return Math.max(1, options.from ?? 1);
 }

@@ -26,7 +26,7 @@ import {
   tasksAfter,
 } from '../task-summary.ts';
 
-/** The journal of one task, its head and its readers. Time is given by the caller, in milliseconds since 1970. */
+/** The journal of one task, its head and its readers. The caller passes times, in milliseconds since 1970. */
 export class MemoryTask {
   readonly started: Stamped<TurnStarted>;
   readonly records: JournalRecord[];
@@ -39,9 +39,9 @@ export class MemoryTask {
   expiresAt = 0;
   /** The length of the lease. */
   leaseMs = 0;
-  /** Where nobody has the lease: when the last owner prolonged it last that never gave it back. */
+  /** If the lease is free and its last owner never released it: when that owner last renewed it. */
   brokenAt: number | undefined;
-  /** The lease of the parent turn that this one was taken under last; stays when the lease is released. */
+  /** The lease of the parent turn under which this one was last acquired; kept when the lease is released. */
   under: Under | undefined;
   readonly commands = new CommandBox();
   readonly #attempt = new OpenAttempt();
@@ -54,11 +54,11 @@ export class MemoryTask {
   }
 
   isHeld(now: number): boolean {
-    // A lease that ends later than its length allows says nothing of its owner.
+    // A lease that ends later than its length allows does not tell whether its owner runs.
     return this.owner !== undefined && now < this.expiresAt && this.expiresAt - now <= this.leaseMs;
   }
 
-  /** When an owner that never gave its lease back prolonged it last. */
+  /** When an owner that never released its lease last renewed it. */
   get abandonedAt(): number | null {
     return this.owner === undefined ? (this.brokenAt ?? null) : this.expiresAt - this.leaseMs;
   }
@@ -72,7 +72,7 @@ export class MemoryTask {
     this.#attempt.close();
   }
 
-  /** A lease that ends later than its length allows was taken before the clock was set back: it lasts its length from now. */
+  /** A lease that ends later than its length allows was acquired before the clock was set back: it lasts its length from now. */
   shorten(now: number): void {
     this.expiresAt = Math.min(this.expiresAt, now + this.leaseMs);
   }
@@ -81,7 +81,7 @@ export class MemoryTask {
     return this.owner === lease.owner && this.epoch === lease.epoch;
   }
 
-  /** The order of the checks is the contract's. */
+  /** The contract defines the order of the checks. */
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions, now: number): void {
     if (!this.isOwnedBy(lease)) throw fenced(lease);
     if (!checkAppend({ seq: this.records.length, hasEnded: this.hasEnded }, lease, records)) return;
@@ -97,7 +97,7 @@ export class MemoryTask {
     if (this.#followers.size > 0) this.#show(records);
   }
 
-  /** Drops what no reader may see: deltas of an older owner or of a closed attempt. */
+  /** Drops deltas of an older owner or of a closed attempt. */
   publish(delta: Delta): void {
     if (delta.epoch < this.epoch) return;
     if (delta.type === 'llm' && !this.#attempt.accept(delta)) return;
@@ -127,7 +127,7 @@ export class MemoryTask {
   }
 }
 
-/** The tasks that a query asks for at a moment, in its order, out of all in the order of their creation. */
+/** The tasks that match a query at a time, in its order, from all tasks in the order of their creation. */
 export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: number): readonly MemoryTask[] {
   const {
     state,
@@ -160,12 +160,12 @@ function placeOf({ statusAt, started: { taskId } }: MemoryTask) {
   return { statusAt, taskId };
 }
 
-/** The commands of one task, each id once, and who listens to them in this process. */
+/** The commands of one task, each id once, and their listeners in this process. */
 export class CommandBox {
   readonly #commands = new Map<string, Command>();
   readonly #listeners = new Broadcast<Command>();
 
-  /** Whether it holds nothing and nobody listens. */
+  /** Whether it has no commands and no listeners. */
   get isIdle(): boolean {
     return this.#commands.size === 0 && this.#listeners.size === 0;
   }
@@ -193,18 +193,18 @@ interface Reader<T> {
 }
 
 /**
- * Hands values to readers: each reader gets every value once and in the same order, also where a reader emits, joins or
- * leaves from inside its own handler. A value waits only while its reader's handler runs; nothing is kept for later ones.
+ * Multicasts values: each reader gets every value once and in the same order, also if a reader emits, joins or
+ * unsubscribes from inside its own handler. A value is queued only while its reader's handler runs; nothing is kept for later readers.
  */
 export class Broadcast<T> {
   readonly #readers = new Set<Reader<T>>();
 
-  /** How many readers there are. */
+  /** The number of readers. */
   get size(): number {
     return this.#readers.size;
   }
 
-  /** Gives `first` to a new reader and then what is emitted from now on. Leaves when the subscriber is unsubscribed. */
+  /** Emits `first` to a new reader, then all later values. Unsubscribing removes the reader. */
   join(subscriber: Subscriber<T>, first: T[]): void {
     const reader: Reader<T> = { subscriber, queue: first, emitting: false, end: undefined };
     this.#readers.add(reader);
@@ -212,19 +212,19 @@ export class Broadcast<T> {
     drain(reader);
   }
 
-  /** Gives values to every reader, in order. A reader that emits in turn comes after them. */
+  /** Emits values to every reader, in order. Values that a reader emits meanwhile come after them. */
   emit(values: readonly T[]): void {
-    // All queues first: a handler that emits puts its values behind these for every reader.
+    // All queues first: values that a handler emits are queued after these for every reader.
     for (const reader of this.#readers) for (const value of values) reader.queue.push(value);
     for (const reader of this.#readers) drain(reader);
   }
 
-  /** Ends every reader once it has what was emitted before. */
+  /** Completes every reader once it has received the earlier values. */
   complete(): void {
     this.#end((reader) => reader.subscriber.complete());
   }
 
-  /** Ends every reader with an error once it has what was emitted before. */
+  /** Errors every reader once it has received the earlier values. */
   error(error: unknown): void {
     this.#end((reader) => reader.subscriber.error(error));
   }

@@ -17,25 +17,25 @@ import {
 import { encodeJson } from '../check-arguments.ts';
 import { assertTaskId } from '../store-rules.ts';
 
-/** What a store notes of a message when it is appended; its id is that of its turn and its position in the context. */
+/** The metadata that a store adds to an appended message; its id consists of its turn and its position in the context. */
 interface MessageStamp {
   readonly taskId: string;
   readonly createdAt: string;
 }
 
-/** A message as it was appended. Those that 0.1 stored have no stamp. */
+/** A message as appended. Those stored by 0.1 have no stamp. */
 export interface StampedMessage {
   readonly message: Message;
   readonly stamp: MessageStamp | undefined;
 }
 
-/** The turn that brings messages, and the time, in milliseconds since 1970. */
+/** The turn that appends messages, and the time, in milliseconds since 1970. */
 interface Stamping extends Pick<TurnAppendOptions, 'createdAt'> {
   readonly taskId: string;
   readonly now: number;
 }
 
-/** Each message with its stamp. Errors: `INVALID_INPUT` for times that are none, or not one for each. */
+/** Adds a stamp to each message. Errors: `INVALID_INPUT` for invalid times, or another number of times than messages. */
 function withStamps(
   messages: readonly Message[],
   { taskId, createdAt, now }: Stamping,
@@ -57,15 +57,15 @@ function isoOf(time: string): string {
   return new Date(at).toISOString();
 }
 
-/** The member of an entry that holds the stamp, after those of the message: earlier versions read such an entry as a message. */
+/** The member of an entry with the stamp, after those of the message: earlier versions read such an entry as a message. */
 const stampName = 'millrace.stored';
 
-/** The JSON of a message and of its stamp in one string. */
+/** The JSON of a message and its stamp in one string. */
 function entryOf(text: string, stamp: MessageStamp): string {
   return `${text.slice(0, -1)},"${stampName}":${JSON.stringify(stamp)}}`;
 }
 
-/** Takes a parsed entry apart; it is not used any more after that. */
+/** Splits a parsed entry, which must not be used after that. */
 export function stampedOf(entry: Message & { [stampName]?: MessageStamp }): StampedMessage {
   const stamp = entry[stampName];
   delete entry[stampName];
@@ -77,7 +77,7 @@ interface PageRequest {
   readonly limit: number;
   readonly newestFirst: boolean;
   readonly after: string | undefined;
-  /** Of the message `after`, should it be there; -1 for none. */
+  /** The position of the message `after`, if it exists; -1 for none. */
   readonly position: number;
 }
 
@@ -95,7 +95,7 @@ export function pageRequestOf({ limit = 50, order = 'oldest-first', after }: Mes
 function positionIn(id: string | undefined): number {
   if (id === undefined) return -1;
   const digits = /:(\d{1,15})$/.exec(id)?.[1];
-  // Beyond every context: found to be no message of it.
+  // Beyond every context, so it matches no message.
   return digits === undefined ? Number.MAX_SAFE_INTEGER : Number(digits);
 }
 
@@ -106,13 +106,13 @@ interface Span {
   readonly to: number;
 }
 
-/** Which positions are asked for, where there are `total`. */
+/** The requested positions in a context of `total` messages. */
 export function spanOf(total: number, { limit = Number.POSITIVE_INFINITY, before = total }: LoadOptions): Span {
   const to = Math.min(before, total);
   return { from: Math.max(0, to - limit), to };
 }
 
-/** The positions of a page, where the context has `total` messages. */
+/** The positions of a page in a context of `total` messages. */
 export function pageSpan({ limit, newestFirst, position }: PageRequest, total: number): Span {
   if (newestFirst) {
     const to = position < 0 ? total : Math.min(position, total);
@@ -122,20 +122,20 @@ export function pageSpan({ limit, newestFirst, position }: PageRequest, total: n
   return { from, to: Math.min(from + limit, total) };
 }
 
-/** What a store read for a page. */
+/** The data that a store read for a page. */
 interface ReadPage extends Span {
   readonly contextId: string;
-  /** How many messages the context has. */
+  /** The number of messages in the context. */
   readonly total: number;
-  /** When the context was made, in milliseconds since 1970. */
+  /** When the context was created, in milliseconds since 1970. */
   readonly since: number;
   /** The messages of the positions. */
   readonly messages: readonly StampedMessage[];
-  /** The message at the position that the query names, where there is one. */
+  /** The message at the position that the query names, if any. */
   readonly before: StampedMessage | undefined;
 }
 
-/** The page that a query asked for. Errors: `INVALID_INPUT` where `after` is no message of the context. */
+/** The page for a query. Errors: `INVALID_INPUT` if `after` is not a message of the context. */
 export function messagePageOf(request: PageRequest, read: ReadPage): MessagePage {
   const { after, newestFirst, position } = request;
   if (after !== undefined && !(read.before && storedOf(read, read.before, position).id === after)) {
@@ -164,11 +164,11 @@ function invalid(sentence: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', sentence);
 }
 
-/** How large the messages of one turn may be, in characters of their JSON. */
+/** The maximum size of the messages of one turn, in characters of their JSON. */
 const maxTurnLength = 32 * 1024 * 1024;
 const maxAgentIdLength = 256;
 
-/** Refuses a context id that no store may take: `INVALID_INPUT`. */
+/** Refuses an invalid context id: `INVALID_INPUT`. */
 export function assertContextId(contextId: string): void {
   if (typeof contextId === 'string' && taskIdPattern.test(contextId)) return;
   throw invalid(
@@ -181,14 +181,14 @@ export function assertTurn(contextId: string, taskId: string): void {
   assertTaskId(taskId);
 }
 
-/** Refuses what is not the id of an agent; `needed`: also where it is left out. Errors: `INVALID_INPUT`. */
+/** Refuses an invalid agent id; `needed`: also an absent one. Errors: `INVALID_INPUT`. */
 export function assertAgentId(agentId: string | undefined, needed?: 'needed'): void {
   if (agentId === undefined && !needed) return;
   if (typeof agentId === 'string' && agentId !== '' && agentId.length <= maxAgentIdLength) return;
   throw invalid(`agentId must be a string of 1 to ${maxAgentIdLength} characters, got ${shownValue(agentId)}.`);
 }
 
-/** What `append` of a message store was called with, and the time, in milliseconds since 1970. */
+/** The arguments of a message store's `append`, and the time, in milliseconds since 1970. */
 interface AppendedTurn extends TurnAppendOptions {
   readonly contextId: string;
   readonly taskId: string;
@@ -243,15 +243,15 @@ function assertCount(name: string, value: number | undefined): void {
   throw invalid(`${name} is ${shownValue(value)}; give a whole number from 0, or leave it out.`);
 }
 
-/** What a store knows of a context without its messages; times in milliseconds since 1970. */
+/** The data of a context beside its messages; times in milliseconds since 1970. */
 interface ContextFigures {
   readonly contextId: string;
   readonly total: number;
-  /** How many turns are open. */
+  /** The number of open turns. */
   readonly open: number;
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Of its messages, where they are counted. */
+  /** The bytes of its messages, if they are counted. */
   readonly bytes?: number;
 }
 
@@ -266,14 +266,14 @@ export function summaryOf({ contextId, total, open, createdAt, updatedAt, bytes 
   };
 }
 
-/** A page of at most `limit` out of summaries in order, of which there is one more where there is a next page. */
+/** A page of at most `limit` from ordered summaries, which include one more if there is a next page. */
 export function pageOf(summaries: readonly ContextSummary[], limit: number): ContextPage {
   const contexts = summaries.slice(0, limit);
   const last = contexts.at(-1);
   return summaries.length > limit && last ? { contexts, next: last.contextId } : { contexts };
 }
 
-/** What is stored of a context is not what a store writes; `what` names it. */
+/** The error of a damaged context; `what` names the part. */
 export function damagedContext(contextId: string, what: string): AgentLoopError {
   return new AgentLoopError(
     'POISON',
@@ -281,7 +281,7 @@ export function damagedContext(contextId: string, what: string): AgentLoopError 
   );
 }
 
-/** What a store keeps of a context as JSON; `what` says of which part. Errors: `POISON`. */
+/** Parses a stored part of a context; `what` names it. Errors: `POISON`. */
 export function parsedPart<T>(contextId: string, text: string, what: string): T {
   try {
     return JSON.parse(text);
@@ -290,7 +290,7 @@ export function parsedPart<T>(contextId: string, text: string, what: string): T 
   }
 }
 
-/** A context that a newer version wrote. */
+/** The error of a context that a newer version wrote. */
 export function newerContext(contextId: string, layout: number): AgentLoopError {
   return new AgentLoopError(
     'SCHEMA',

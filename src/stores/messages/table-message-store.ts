@@ -38,9 +38,9 @@ import {
   versionConflict,
 } from './stored-messages.ts';
 
-/** Which contexts a store keeps. */
+/** Limits the number of stored contexts. */
 interface ContextLimit {
-  /** Called with each context that was written to. Gives the ids of those to delete now. */
+  /** Called with each context that was written. Returns the ids of those to delete now. */
   written(head: ContextHead): readonly string[];
   deleted(contextId: string): void;
 }
@@ -108,7 +108,7 @@ export class TableMessageStore<Read extends Timing, Write extends Timing> implem
       total: head.total + texts.length,
       open: head.open - (turn === undefined ? 0 : 1),
       ...(agentId !== undefined && { agentId }),
-      // Unknown stays unknown.
+      // An unknown size stays unknown.
       ...(head.bytes !== undefined && { bytes }),
     });
     return { appended: true };
@@ -224,25 +224,25 @@ function* load(contexts: ContextRows, contextId: string, options: LoadOptions): 
 /** The version of the keys and values below. */
 const layout = 1;
 
-/** What is known of a context without its messages. Times are in milliseconds since 1970. */
+/** The data of a context beside its messages. Times are in milliseconds since 1970. */
 interface ContextHead {
   readonly layout: number;
   readonly contextId: string;
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly total: number;
-  /** How many turns were ever begun: numbers them. */
+  /** The number of registered turns so far: numbers them. */
   readonly begun: number;
-  /** How many of them are open. */
+  /** The number of open turns. */
   readonly open: number;
   readonly version: number;
   /** The agent that answers next. */
   readonly agentId?: string;
-  /** Of its messages. Absent for contexts of version 0.1. */
+  /** The bytes of its messages. Absent for contexts of version 0.1. */
   readonly bytes?: number;
 }
 
-/** What is known of a turn: the number it was begun with, until its messages are here. */
+/** The state of a turn: its registration number, until its messages are stored. */
 type TurnMark = { readonly begun: number } | 'saved';
 
 function newContextHead(contextId: string, now: number): ContextHead {
@@ -253,7 +253,7 @@ function newContextHead(contextId: string, now: number): ContextHead {
  * The contexts of a message store in a table, typed.
  *
  * Keys: `['conversation', context]`, `['message', context, position]`, `['metadata', context]`, `['turn', context, task]`, and
- * `['open-turn', context, number]`, which names the task. None of them is a key of the journals, so both can share a file.
+ * `['open-turn', context, number]`, which contains the task. None of them is a key of the journals, so both can share a file.
  */
 class ContextRows {
   readonly #rows: Rows;
@@ -287,7 +287,7 @@ class ContextRows {
     this.#rows.put(['message', contextId, position], text);
   }
 
-  /** The messages of the positions from `from` to in front of `to`. Errors: `POISON` where one is missing or damaged. */
+  /** The messages at positions from `from` up to, not including, `to`. Errors: `POISON` if one is missing or damaged. */
   *messages(contextId: string, from: number, to: number): Steps<readonly StampedMessage[]> {
     if (to <= from) return [];
     const entries = yield* this.#rows.range(['message', contextId], { from, to });
@@ -314,7 +314,7 @@ class ContextRows {
     if (typeof before === 'object') this.#rows.remove(['open-turn', contextId, before.begun]);
   }
 
-  /** Task ids, the one begun first first. */
+  /** Task ids, the oldest first. */
   *openTurns(contextId: string): Steps<readonly string[]> {
     return (yield* this.#rows.range(['open-turn', contextId])).map(({ value }) => value);
   }
@@ -340,21 +340,21 @@ function headOf(contextId: string, text: string): ContextHead {
 
 /** Options of `InMemoryMessageStore`. */
 export interface InMemoryMessageStoreOptions {
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
-  /** How many contexts are kept; beyond it, the one written to longest ago that has no open turn is deleted. Default: all. */
+  /** How many contexts are kept; beyond it, the least recently written one without an open turn is deleted. Default: all. */
   readonly maxContexts?: number | undefined;
 }
 
 const rules: OptionRules<InMemoryMessageStoreOptions> = { clock: aClock, maxContexts: aMost(1) };
 
 /**
- * Keeps contexts in the memory of this process: for tests, development, and agents that need not outlive it.
+ * Stores contexts in the memory of this process: for tests, development, and agents that need not outlive it.
  *
- * Every method answers at once, without a promise, and throws instead of rejecting. Messages are kept as JSON: `load` gives new objects.
+ * Every method answers synchronously, without a promise, and throws instead of rejecting. Messages are stored as JSON: `load` returns new objects.
  * Several agents of one process may use one instance.
  *
- * Memory: every context stays until `delete`, or until `maxContexts` others were written to after it.
+ * Memory: every context stays until `delete`, or until `maxContexts` others were written after it.
  */
 export class InMemoryMessageStore extends TableMessageStore<'now', 'now'> {
   static {
@@ -371,7 +371,7 @@ export class InMemoryMessageStore extends TableMessageStore<'now', 'now'> {
 }
 
 function keepingNewest(most: number): ContextLimit {
-  /** By id, the one written to longest ago first: whether it has an open turn. */
+  /** By id, the least recently written first: whether it has an open turn. */
   const known = new Map<string, boolean>();
   return {
     written(head) {

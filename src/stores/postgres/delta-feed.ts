@@ -13,7 +13,7 @@ const gatherMs = 20;
 /** Deltas of a task that wait at most; beyond it the progress of tools is dropped. */
 const maxWaiting = 1_000;
 
-/** One statement for the deltas of all tasks. Those of an owner that lost its lease are dropped, and so are those of earlier model calls. */
+/** One statement for the deltas of all tasks. Drops those of an owner that lost its lease, and those of earlier model calls. */
 const publishStatement = `
 with given as (
   select t.task_id, u.epoch, coalesce(u.seq, t.seq) as seq, u.deltas, u.place
@@ -30,15 +30,15 @@ export interface DeltaFeedDeps {
 }
 
 /**
- * Collects the deltas of all tasks for 20 ms and sends them as one statement, adjacent text merged; one statement is on its way at a time. What
- * fails is dropped: the records say it all in the end. The table is unlogged, so a crash of the server empties it.
+ * Collects the deltas of all tasks for 20 ms and sends them as one statement, with adjacent text merged; one statement is in flight at a time. Failed
+ * deltas are dropped: the records contain everything in the end. The table is unlogged, so a crash of the server empties it.
  */
 export class DeltaFeed {
   readonly #deps: DeltaFeedDeps;
   #waiting = new Map<string, Placed[]>();
-  /** By task: the last record that was appended here, and under which lease. */
+  /** By task: the last record that was appended here, and its lease's epoch. */
   readonly #ends = new Map<string, { readonly epoch: number; readonly seq: number }>();
-  /** Tasks with rows that are not needed any more. */
+  /** Tasks whose rows can be deleted. */
   readonly #old = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #sending: Promise<void> | undefined;
@@ -67,7 +67,7 @@ export class DeltaFeed {
     if (last) this.#ends.set(taskId, { epoch, seq: last.seq });
   }
 
-  /** The task has ended, or is not this store's any more. */
+  /** The task has ended, or this store no longer owns it. */
   forget(taskId: string): void {
     this.#ends.delete(taskId);
     this.#old.add(taskId);
@@ -78,7 +78,7 @@ export class DeltaFeed {
     return this.#waiting.has(taskId);
   }
 
-  /** Resolves once what waits of a task was sent, so that it stands before what is written next. */
+  /** Resolves once the collected deltas of a task are sent, so that they precede the next write. */
   async flush(taskId: string): Promise<void> {
     while (this.#waiting.has(taskId)) {
       this.#sending ??= this.#send();
@@ -124,7 +124,7 @@ export class DeltaFeed {
   }
 }
 
-/** Merges text and reasoning with the delta that they continue. */
+/** Merges text and reasoning with the preceding delta of the same call. */
 function addMerged(waiting: Placed[], next: Placed): void {
   const last = waiting.at(-1);
   const merged = last?.seq === next.seq && last ? mergedDelta(last.delta, next.delta) : undefined;

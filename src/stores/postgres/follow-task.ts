@@ -27,7 +27,7 @@ export function followTask({ database, wakeUps }: ReaderDeps, taskId: string, fr
   });
 }
 
-/** `TaskStateStore.commands`: those posted before, then each new one. Silent once the task is deleted. */
+/** `TaskStateStore.commands`: the commands posted before, then each new one. Silent once the task is deleted. */
 export function listenCommands({ database, wakeUps }: ReaderDeps, taskId: string): Observable<Command> {
   return looking<Command>({
     wakeUps,
@@ -67,12 +67,12 @@ class Follower {
   readonly #taskId: string;
   readonly #from: number;
   readonly #attempt = new OpenAttempt();
-  /** The task that the reader found at first, by its `n`. */
+  /** The `n` of the task at the first poll. */
   #born: number | undefined;
   /** The last record that this reader has passed, emitted or before its start. */
   #seq = 0;
   #lastDelta = 0;
-  /** Those that follow a record which was not read yet. */
+  /** Deltas after a record that was not read yet. */
   #waiting: DeltaRow[] = [];
 
   constructor(database: PostgresDatabase, taskId: string, from: number) {
@@ -89,7 +89,7 @@ class Follower {
     if (head.n !== this.#born) throw notFound(this.#taskId);
     if (!isFirst && head.seq < this.#seq) throw rewound(this.#taskId, head.seq, this.#seq + 1);
     if (isFirst) return this.#begin(to, head, records, isWhole);
-    // After the records: what was published before a record is there when the record is.
+    // After the records: deltas published before a record are visible when the record is.
     if (isWhole) this.#waiting.push(...(await this.#deltas(head)));
     for (const record of records) {
       this.#showDeltas(to, record.seq - 1);
@@ -100,7 +100,7 @@ class Follower {
     return !isWhole;
   }
 
-  /** Of the attempt that is open, the reader gets the text so far as one delta. */
+  /** Emits the text so far of the open attempt as one delta. */
   async #begin(
     to: Subscriber<FollowSignal>,
     head: HeadRow,
@@ -151,7 +151,7 @@ class Follower {
     if (isTerminal(record)) to.complete();
   }
 
-  /** Deltas that follow the record `seq`, or one before it. */
+  /** Emits the deltas that follow the record `seq`, or an earlier one. */
   #showDeltas(to: Subscriber<FollowSignal>, seq: number): void {
     const later: DeltaRow[] = [];
     for (const row of this.#waiting) {
@@ -171,22 +171,22 @@ class Follower {
   }
 }
 
-/** How long a reader waits for a server that is away before it errors. */
+/** How long a reader waits for an unavailable server before it errors. */
 const patienceMs = 30_000;
 
 interface LookOptions<T> {
   readonly wakeUps: WakeUps;
   readonly taskId: string;
   readonly feed: Feed;
-  /** Whether the reader waits for a server that is away as long as it takes. */
+  /** Whether the reader waits for an unavailable server without a limit. */
   readonly isPatient: boolean;
-  /** Called at subscription. Gives the reader what is new; true where there may be more at once. What it throws errors the stream. */
+  /** Called at subscription. Emits what is new to the reader; returns true if there may be more at once. Exceptions error the stream. */
   start(): (subscriber: Subscriber<T>) => Promise<boolean>;
 }
 
 /**
- * A stream of what each look at a task finds: one look at subscription, one at each wake-up, one after the other. A server that is away is waited
- * for once the first look has succeeded.
+ * Emits the results of polls of a task: one at subscription, one at each wake-up, in sequence. After the first successful poll it waits for
+ * an unavailable server.
  */
 function looking<T>({ wakeUps, taskId, feed, isPatient, start }: LookOptions<T>): Observable<T> {
   return new Observable((subscriber) => {

@@ -16,8 +16,8 @@ import { contended, damaged } from './postgres-target.ts';
 import { encoded, type HeadRow, headColumns, recordOf, serverNow } from './task-rows.ts';
 
 /**
- * One round trip, and nothing is written unless the head fits: the second of two writers waits for the row, and its conditions are then checked
- * again on what the first one wrote. `$6` is null for an append without records, which only renews the lease and tells the state.
+ * One round trip, which writes nothing unless the head matches: the second of two writers waits for the row, and its conditions are then checked
+ * again on the first one's result. `$6` is null for an append without records, which only renews the lease and sets the state.
  */
 const appendStatement = `
 with head as (
@@ -38,22 +38,22 @@ interface JournalWriterDeps {
   readonly database: PostgresDatabase;
   /** Milliseconds that a task is kept once its turn has ended; null keeps it. */
   readonly keepMs: number | null;
-  /** Called when records are written, before the append is answered. */
+  /** Called when records are written, before the append is acknowledged. */
   readonly written: (taskId: string) => void;
 }
 
-/** What is on its way of a task. */
+/** The appends of a task that are in flight. */
 interface Line {
-  /** Resolves when the last step is over. */
+  /** Resolves when the last step has ended. */
   end: Promise<void> | undefined;
   waiting: number;
-  /** Appends that failed as `UNAVAILABLE` since something is on its way, and the last failure. */
+  /** Appends that failed with `UNAVAILABLE` while others were in flight, and the last failure. */
   losses: number;
   lost: AgentLoopError | undefined;
 }
 
 /**
- * Sends appends. Those of one task go one after the other, each on whatever connection is free; those that wait meanwhile are merged into one
+ * Sends appends. Those of one task are sent in sequence, each on any free connection; those that wait meanwhile are merged into one
  * statement.
  */
 export class JournalWriter {
@@ -90,7 +90,7 @@ export class JournalWriter {
     return this.#append(taskId, () => this.#write(lease, records, options));
   }
 
-  /** Runs after what was sent of this task before, whether that succeeded or not. */
+  /** Runs after the earlier steps of this task have settled. */
   inLine<T>(taskId: string, step: () => Promise<T>): Promise<T> {
     const line = this.#lines.get(taskId) ?? { end: undefined, waiting: 0, losses: 0, lost: undefined };
     this.#lines.set(taskId, line);
@@ -104,8 +104,8 @@ export class JournalWriter {
   }
 
   /**
-   * An append in line. Where one that was sent before it fails meanwhile as `UNAVAILABLE`, so does this one: by itself it would be `REWOUND`, and
-   * its owner would stop. One that is sent after that failure is written.
+   * An append in sequence. If an earlier append fails with `UNAVAILABLE` meanwhile, so does this one: it would otherwise be `REWOUND`, and
+   * its owner would stop. An append that is sent after that failure is written.
    */
   #append(taskId: string, write: () => Promise<void>): Promise<void> {
     const losses = this.#lines.get(taskId)?.losses ?? 0;
@@ -124,12 +124,12 @@ export class JournalWriter {
     });
   }
 
-  /** Resolves once what was sent so far is answered. */
+  /** Resolves once all sent appends are answered. */
   async settled(): Promise<void> {
     await Promise.all([...this.#lines.values()].map(({ end }) => end));
   }
 
-  /** What is appended from now on stands after this. */
+  /** Later appends start a new group, after this point. */
   closeGroup(taskId: string): void {
     this.#groups.delete(taskId);
   }
@@ -147,7 +147,7 @@ export class JournalWriter {
       const head = await headOf(database, taskId);
       if (head.owner !== encoded(owner) || head.epoch !== epoch) throw fenced(lease);
       const rest = fault ? records : recordsAfter(head.seq, lease, records);
-      // They stand already: the answer was lost.
+      // They exist already: only the response was lost.
       if (!checkAppend({ seq: head.seq, hasEnded: head.ended }, lease, rest)) return written(taskId);
       if (fault) throw fault;
       records = rest;
@@ -178,7 +178,7 @@ export class JournalWriter {
   }
 }
 
-/** Appends that were merged may begin with some that stand already: only what is beyond those is written. */
+/** The records to write of merged appends that may begin with already stored ones. */
 function recordsAfter(seq: number, lease: Lease, records: readonly JournalRecord[]): readonly JournalRecord[] {
   const [first, last] = [records[0]?.seq ?? 0, records.at(-1)?.seq ?? 0];
   return first > lease.seq && first <= seq && last > seq ? records.slice(seq - first + 1) : records;
@@ -192,7 +192,7 @@ export async function headOf(database: PostgresDatabase, taskId: string): Promis
   return head;
 }
 
-/** Records of one statement, so that a long journal is never in memory whole. */
+/** The number of records per statement, so that a long journal is never whole in memory. */
 const pageLength = 500;
 
 interface Page {
@@ -204,7 +204,7 @@ interface Page {
 
 type PageRow = HeadRow & { readonly record_seq: number | null; readonly record: string | null };
 
-/** The head and the records from a seq on, of one moment. Errors: `NOT_FOUND`, `SCHEMA`, `POISON`. */
+/** A consistent snapshot of the head and the records from a seq on. Errors: `NOT_FOUND`, `SCHEMA`, `POISON`. */
 export async function readPage(database: PostgresDatabase, taskId: string, from: number): Promise<Page> {
   const rows = await database.query<PageRow>(
     `select ${headColumns}, r.seq as record_seq, r.record
@@ -246,7 +246,7 @@ export async function readJournal(
   return records;
 }
 
-/** One record; undefined where there is none. */
+/** One record; `undefined` if there is none. */
 export async function readRecord(
   database: PostgresDatabase,
   taskId: string,

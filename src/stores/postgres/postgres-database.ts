@@ -16,13 +16,13 @@ import {
   storeClosed,
 } from './postgres-target.ts';
 
-/** What all stores of a database take. */
+/** Options of all stores in a database. */
 export interface PostgresOptions {
   /** A URL (`postgres://user:password@host/database`), or options of `pg`. */
   readonly postgres: PostgresTarget;
-  /** The schema of the database that holds the tables. Default `millrace`. */
+  /** The schema of the tables. Default `millrace`. */
   readonly schema?: string | undefined;
-  /** Whether the first call brings the tables up to date, as `migrate()` does. Default false. */
+  /** Whether the first call migrates the tables, as `migrate()` does. Default false. */
   readonly migrate?: boolean | undefined;
 }
 
@@ -32,7 +32,7 @@ export const postgresRules: OptionRules<PostgresOptions> = { postgres: anything,
 /** Runs statements; within a transaction, all on one connection. */
 export type Run = <Row>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>;
 
-/** How often what may run twice is sent while connections break. */
+/** How often an idempotent statement is sent while connections break. */
 const maxSends = 3;
 
 /**
@@ -66,8 +66,8 @@ export class PostgresDatabase {
   }
 
   /**
-   * One statement, which is one transaction, once the tables were found to be there. It must be one that does no harm when it runs twice: where
-   * its connection breaks it is sent on another one, since the answer may be all that was lost. `taskId`: for messages.
+   * One statement, which is one transaction, after the tables were checked. It must be idempotent: if
+   * its connection breaks it is sent on another one, since only the response may be lost. `taskId`: for messages.
    */
   async query<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
     this.#ready ??= this.#prepare();
@@ -75,7 +75,7 @@ export class PostgresDatabase {
     return this.#run(text, values, { taskId, sends: maxSends });
   }
 
-  /** The same for a statement that must not run twice: `UNAVAILABLE` where its connection breaks. */
+  /** The same for a statement that is not idempotent: `UNAVAILABLE` if its connection breaks. */
   async queryOnce<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
     this.#ready ??= this.#prepare();
     await this.#ready;
@@ -99,7 +99,7 @@ export class PostgresDatabase {
   }
 
   /**
-   * Several statements on one connection; all or none of what they change stands. `begin` may say how. Where the connection breaks before the
+   * Several statements on one connection, atomically. `begin` may set the transaction's mode. If the connection breaks before the
    * commit is sent, `body` runs again on another one.
    */
   async transaction<T>(body: (run: Run) => Promise<T>, begin = 'begin'): Promise<T> {
@@ -108,7 +108,7 @@ export class PostgresDatabase {
     return this.#transaction(body, begin);
   }
 
-  /** Brings the tables up to date. Several processes may do so at once. Errors: `SCHEMA` where they are newer than this version. */
+  /** Migrates the tables. Several processes may do so at once. Errors: `SCHEMA` if they are newer than this version. */
   async migrate(): Promise<void> {
     await this.#transaction(async (run) => {
       await run('select pg_advisory_xact_lock(hashtext($1))', [`millrace ${this.schema}`]);
@@ -135,13 +135,13 @@ export class PostgresDatabase {
     return postgresError(thrown, this.#secret, taskId);
   }
 
-  /** Ends the connections once what was sent is answered. Again: does nothing. */
+  /** Closes the connections once all sent statements are answered. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#pool.end().catch(() => {});
     return this.#closing;
   }
 
-  /** A failure is not kept: the next call looks again. */
+  /** A failure is not cached: the next call checks again. */
   async #prepare(): Promise<void> {
     try {
       if (this.#migrates) return await this.migrate();
@@ -193,7 +193,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** A connection that cannot even do that is not used again. */
+  /** A connection whose rollback fails is not used again. */
   async #rollBack(client: Pick<PgClient, 'query'> & PooledClient): Promise<void> {
     try {
       await client.query('rollback');
@@ -209,11 +209,11 @@ export class PostgresDatabase {
 }
 
 /**
- * The tables, as numbered steps: the n-th brings a database from version n - 1 to n. A step that was released is never changed. `$S` stands for
+ * The tables, as numbered migrations: the n-th brings a database from version n - 1 to n. A released migration is never changed. `$S` is
  * the schema.
  *
- * `task` has no index on what every append changes (`seq`, `expires`, `updated_at`, `bytes`), so that its updates stay in the page (HOT).
- * `row` holds what the other stores keep. Records are `text`: `jsonb` refuses U+0000 and does not keep the bytes.
+ * `task` has no index on columns that every append changes (`seq`, `expires`, `updated_at`, `bytes`), so that its updates stay in the page (HOT).
+ * `row` contains the data of the other stores. Records are `text`: `jsonb` refuses U+0000 and does not keep the bytes.
  */
 const migrations: readonly string[] = [
   `

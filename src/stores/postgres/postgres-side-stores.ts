@@ -21,15 +21,15 @@ import { decoded, encoded } from './task-rows.ts';
 
 /** Options of `PostgresMessageStore`. */
 export interface PostgresMessageStoreOptions extends PostgresOptions {
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
 const messageRules: OptionRules<PostgresMessageStoreOptions> = { ...postgresRules, clock: aClock };
 
 /**
- * Keeps contexts in PostgreSQL, in the tables of a `PostgresStateStore`. Every change is one transaction; those of all processes run one after the
- * other. Errors besides the contract's: as those of `PostgresStateStore`. Contexts are kept until `delete`.
+ * Stores contexts in PostgreSQL, in the tables of a `PostgresStateStore`. Every change is one transaction; those of all processes are
+ * serialized. Errors besides the contract's: as those of `PostgresStateStore`. Contexts are kept until `delete`.
  */
 export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
   static {
@@ -53,19 +53,19 @@ export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
     return this.#table.migrate();
   }
 
-  /** Closes the connections once what was sent is answered. Again: does nothing. */
+  /** Closes the connections once all sent statements are answered. Idempotent. */
   close(): Promise<void> {
     return this.#table.close();
   }
 }
 
-/** Options of `PostgresCacheStore`: how much it holds. */
+/** Options of `PostgresCacheStore`. */
 export interface PostgresCacheStoreOptions extends PostgresOptions {
-  /** The most entries that are kept. Default 10,000. */
+  /** The maximum number of entries. Default 10,000. */
   readonly maxEntries?: number | undefined;
-  /** The most that the values of all entries may be, as JSON texts in UTF-8. Default 256 MiB. */
+  /** The maximum size of the values of all entries, as JSON texts in UTF-8. Default 256 MiB. */
   readonly maxBytes?: number | undefined;
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
@@ -77,9 +77,9 @@ const cacheRules: OptionRules<PostgresCacheStoreOptions> = {
 };
 
 /**
- * Keeps cached values in PostgreSQL, shared by all processes. Beyond `maxEntries` or `maxBytes` what was written longest ago goes first; a value
- * larger than `maxBytes` is not kept at all. An entry whose time is over goes in its turn. Errors as those of `PostgresMessageStore`; an entry that
- * cannot be read counts as none.
+ * Stores cached values in PostgreSQL, shared by all processes. Beyond `maxEntries` or `maxBytes` the oldest writes are evicted; a value
+ * larger than `maxBytes` is not stored at all. An expired entry is evicted as any other. Errors as those of `PostgresMessageStore`; an unreadable entry
+ * counts as a miss.
  */
 export class PostgresCacheStore extends TableCacheStore<'later', 'later'> {
   static {
@@ -102,7 +102,7 @@ export class PostgresCacheStore extends TableCacheStore<'later', 'later'> {
     return this.#table.migrate();
   }
 
-  /** Closes the connections once what was sent is answered. Again: does nothing. */
+  /** Closes the connections once all sent statements are answered. Idempotent. */
   close(): Promise<void> {
     return this.#table.close();
   }
@@ -110,17 +110,17 @@ export class PostgresCacheStore extends TableCacheStore<'later', 'later'> {
 
 /** Options of `PostgresPushStore`. */
 export interface PostgresPushStoreOptions extends PostgresOptions {
-  /** Seconds that a registration is kept once there is nothing to deliver any more; null keeps it. Default 604,800, a week. */
+  /** Seconds that a registration is kept after its last delivery; null keeps it. Default 604,800, a week. */
   readonly ttl?: number | null | undefined;
-  /** Replaced by tests. Claims run on it, so the clocks of all processes have to agree. Default: the system's. */
+  /** Replaced in tests. Claims depend on it, so the clocks of all processes must agree. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
 const pushRules: OptionRules<PostgresPushStoreOptions> = { ...postgresRules, ttl: aTimeToLive, clock: aClock };
 
 /**
- * Keeps registrations in PostgreSQL, shared by all processes. Those that are over for longer than `ttl` go when another is over. Errors as those of
- * `PostgresMessageStore`.
+ * Stores registrations in PostgreSQL, shared by all processes. Registrations that ended longer than `ttl` ago are removed when another one ends. Errors as
+ * those of `PostgresMessageStore`.
  */
 export class PostgresPushStore extends TablePushStore<'later', 'later'> {
   static {
@@ -139,7 +139,7 @@ export class PostgresPushStore extends TablePushStore<'later', 'later'> {
     this.#table = table;
   }
 
-  /** Most looks find nothing, and those that write wait for each other. */
+  /** Most polls find nothing, and writing ones block each other. */
   override async claim(options: PushClaimOptions): Promise<readonly PushEntry[]> {
     return (await this.canClaim(options)) ? super.claim(options) : [];
   }
@@ -149,13 +149,13 @@ export class PostgresPushStore extends TablePushStore<'later', 'later'> {
     return this.#table.migrate();
   }
 
-  /** Closes the connections once what was sent is answered. Again: does nothing. */
+  /** Closes the connections once all sent statements are answered. Idempotent. */
   close(): Promise<void> {
     return this.#table.close();
   }
 }
 
-/** How long a transaction of a stalled process stays open; then it is rolled back, and those that wait for it continue. */
+/** How long a transaction of a stalled process stays open; then it is rolled back, and blocked transactions continue. */
 const idleMs = 10_000;
 
 /** Of a part of a key: sorts numbers before strings. Both are less than what `end` is. */
@@ -167,14 +167,14 @@ interface Row {
 }
 
 /**
- * Rows in the table `row`. Transactions that write take a lock of their `space`, so those of one store run one after the other, in all processes.
- * Keys are bytes in the order of their parts, whatever the collation of the database is.
+ * Rows in the table `row`. Writing transactions take a lock of their `space`, so those of one store are serialized across all processes.
+ * Keys are bytes in the order of their parts, independent of the collation of the database.
  */
 export class PostgresTable implements Table<'later', 'later'> {
   readonly #database: PostgresDatabase;
   readonly #lock: string;
 
-  /** `owner`: the class, for messages. `space`: which store of the schema it is. */
+  /** `owner`: the class, for messages. `space`: the store within the schema. */
   constructor(owner: string, space: string, options: PostgresOptions) {
     this.#database = new PostgresDatabase(owner, options);
     this.#lock = `begin; set local idle_in_transaction_session_timeout = ${idleMs}; select pg_advisory_xact_lock(hashtext('millrace $S ${space}'))`;
@@ -205,7 +205,7 @@ export class PostgresTable implements Table<'later', 'later'> {
   }
 }
 
-/** The rows inside one transaction. What is put and removed is sent at the next range, or at the end. */
+/** The rows within one transaction. Changes are sent at the next range, or at the end. */
 class PostgresRows implements Rows {
   readonly #run: Run;
   /** By key, in base64: the new value, or null where it was removed. */
@@ -268,7 +268,7 @@ class PostgresRows implements Rows {
   }
 }
 
-/** What a promise gives, as a step of a transaction. */
+/** Awaits a promise as a step of a transaction. */
 function* waitFor<T>(promise: Promise<T>): Steps<T> {
   const answers: T[] = [];
   yield promise.then((answer) => {

@@ -65,8 +65,8 @@ export interface PostgresStateStoreOptions extends PostgresOptions {
   /** Seconds that a task is kept after its turn has ended; null keeps it. Default 86,400. Unfinished work does not expire. */
   readonly ttl?: number | null | undefined;
   /**
-   * How changes of other processes are noticed: `true` (default), by a connection that listens, beside the pool, and a poll each second; another
-   * target for that connection, where `postgres` is a pooler that lends connections for one transaction, which hear nothing; `false`, by a poll
+   * How changes of other processes are detected: `true` (default), by a listening connection outside the pool, and a poll each second; another
+   * target for that connection, if `postgres` is a transaction-level pooler, which does not deliver notifications; `false`, by a poll
    * every 250 ms.
    */
   readonly listen?: boolean | PostgresTarget | undefined;
@@ -74,9 +74,9 @@ export interface PostgresStateStoreOptions extends PostgresOptions {
 
 const rules: OptionRules<PostgresStateStoreOptions> = { ...postgresRules, ttl: aTimeToLive, listen: anything };
 
-/** How far an epoch jumps at most: so far that one lost in a failover is not given again. */
+/** The maximum increment of an epoch: large enough that an epoch lost in a failover is not granted again. */
 const maxEpochStep = 2 ** 31;
-/** Between two looks for tasks whose time is over. */
+/** The interval between deletions of expired tasks. */
 const sweepEveryMs = 60_000;
 
 const createStatement = `
@@ -86,13 +86,13 @@ with task as (
   on conflict do nothing returning task_id)
 insert into $S.record (task_id, seq, record) select task_id, 1, $9 from task returning task_id`;
 
-/** What stands under the id, and which call created it unless somebody has acquired it since. */
+/** The stored task of that id, and the call that created it unless it was acquired since. */
 const standingStatement = `
 select r.record, t.nonce from $S.record r join $S.task t on t.task_id = r.task_id where r.task_id = $1 and r.seq = 1`;
 
 /**
- * The head as it was, and the epoch where the lease was granted. Calls differ by their nonce: one that was granted already and is sent again gets
- * the same epoch while it holds the lease, and nothing once it gave it back.
+ * The previous head, and the epoch if the lease was granted. Calls have a nonce: a granted call that is sent again gets
+ * the same epoch while it holds the lease, and nothing once it has released it.
  */
 const acquireStatement = `
 with t as (select * from $S.task where task_id = $1 for update),
@@ -108,17 +108,17 @@ granted as (
 select ${headColumns}, (select granted.epoch::float8 from granted) as granted from t`;
 
 /**
- * Keeps journals in PostgreSQL 13 or newer.
+ * Stores journals in PostgreSQL 13 or newer.
  *
- * Every change of a task is one statement and so one transaction: it happens whole or not at all. Leases run on the server's clock. Nothing is
- * connected before the first call, and no table is made unless `migrate()` is called or the option says so. Appends of one task go one after the
- * other; those that wait are merged. Readers use one connection of their own, which listens, and a poll.
+ * Every change of a task is one statement and so one atomic transaction. Leases use the server's clock. Nothing is
+ * connected before the first call, and no table is created unless `migrate()` is called or the option is set. Appends of one task are sent in
+ * sequence; waiting ones are merged. Readers share one listening connection, and a poll.
  *
- * Errors besides the contract's: `UNAVAILABLE` (the server is away, shuts down or is read-only), `FULL` (disk or memory), both retryable;
- * `UNAVAILABLE` for good where the server refuses the user or the database; `SCHEMA` where the tables are missing, older or newer. `INVALID_CONFIG`
+ * Errors besides the contract's: `UNAVAILABLE` (the server is down, shuts down or is read-only), `FULL` (disk or memory), both retryable;
+ * `UNAVAILABLE`, not retryable, if the server refuses the user or the database; `SCHEMA` if the tables are missing, older or newer. `INVALID_CONFIG`
  * and `MISSING_PACKAGE` at construction.
  *
- * Memory in this process: what is on its way, and the last page of what is read.
+ * Memory in this process: appends in flight, and the last page of each read.
  */
 export class PostgresStateStore implements TaskStateStore {
   static {
@@ -152,12 +152,12 @@ export class PostgresStateStore implements TaskStateStore {
     });
   }
 
-  /** Brings the tables up to date; several processes may do so at once. Errors: `SCHEMA` where a newer version made them. */
+  /** Migrates the tables; several processes may do so at once. Errors: `SCHEMA` if a newer version created them. */
   migrate(): Promise<void> {
     return this.#database.migrate();
   }
 
-  /** In the same schema, on connections of its own. Closed with this store. */
+  /** In the same schema, with its own connections. Closed with this store. */
   get messages(): MessageStore {
     this.#messages ??= new PostgresMessageStore(this.#options);
     return this.#messages;
@@ -192,10 +192,10 @@ export class PostgresStateStore implements TaskStateStore {
         [taskId],
         taskId,
       );
-      // Created by this call, whose first answer was lost.
+      // Created by this call, whose first response was lost.
       if (row?.nonce === nonce) return { created: true, started };
       const standing = row && recordOf(row.record, taskId, 1);
-      // Deleted in between: once more.
+      // Deleted meanwhile: retry.
       if (standing?.type === 'turn.started') return { created: false, started: { ...standing, seq: 1, epoch: 0 } };
     }
   }
@@ -222,7 +222,7 @@ export class PostgresStateStore implements TaskStateStore {
 
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     const { taskId } = lease;
-    // Deltas that were published before stand before these records.
+    // Deltas that were published before precede these records.
     if (this.#deltas.isWaiting(taskId)) {
       this.#writer.closeGroup(taskId);
       this.#writer.inLine(taskId, () => this.#deltas.flush(taskId)).catch(() => {});
@@ -250,7 +250,7 @@ export class PostgresStateStore implements TaskStateStore {
     throw fenced(lease);
   }
 
-  /** After the appends of this store that are on their way. */
+  /** After this store's appends in flight. */
   async release(lease: Lease, abandonedAt?: number): Promise<void> {
     const { taskId, owner, epoch } = lease;
     this.#writer.closeGroup(taskId);
@@ -276,7 +276,7 @@ export class PostgresStateStore implements TaskStateStore {
     return broken.length > 0;
   }
 
-  /** Errors with `NOT_FOUND` where there is no such task; silent once it is deleted, and while the server is away. */
+  /** Errors with `NOT_FOUND` if there is no such task; silent once it is deleted, and while the server is down. */
   commands(taskId: string): Observable<Command> {
     return listenCommands({ database: this.#database, wakeUps: this.#wakeUps }, taskId);
   }
@@ -293,8 +293,8 @@ export class PostgresStateStore implements TaskStateStore {
   }
 
   /**
-   * Waits out a loss of the server; after 30 s it errors with `UNAVAILABLE`. Errors with `REWOUND` where the server came back without records that
-   * were shown.
+   * Waits if the server is down; after 30 s it errors with `UNAVAILABLE`. Errors with `REWOUND` if the server came back without records that
+   * were emitted.
    */
   follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
     return followTask({ database: this.#database, wakeUps: this.#wakeUps }, taskId, firstSeq(options));
@@ -315,7 +315,7 @@ export class PostgresStateStore implements TaskStateStore {
     return row ? summaryOfRow(row) : null;
   }
 
-  /** The one created last first, or as `byStatus` says; from indexes that change with the journals. */
+  /** The newest first, or as `byStatus` says; from indexes that change with the journals. */
   async list(query: TaskQuery = {}): Promise<readonly TaskSummary[]> {
     const { text, values } = listStatement(query);
     const rows = await this.#database.query<HeadRow>(text, values);
@@ -334,12 +334,12 @@ export class PostgresStateStore implements TaskStateStore {
     }
   }
 
-  /** Looks at the version, its tables, persistence, and whether notifications arrive. Never rejects. */
+  /** Checks the version, its tables, persistence, and whether notifications arrive. Never rejects. */
   check(): Promise<StoreCheck> {
     return checkServer(this.#database, this.#listen);
   }
 
-  /** Waits for what was sent, ends the readers with `UNAVAILABLE`, and closes the connections. Again: does nothing. */
+  /** Waits for all sent statements, errors the readers with `UNAVAILABLE`, and closes the connections. Idempotent. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -351,7 +351,7 @@ export class PostgresStateStore implements TaskStateStore {
     await Promise.all([this.#wakeUps.close(() => this.#database.close()), this.#messages?.close()]);
   }
 
-  /** Every minute at most, by whoever creates a task. */
+  /** At most every minute, when a task is created. */
   #sweep(): void {
     const now = performance.now();
     if (now < this.#sweepAt) return;

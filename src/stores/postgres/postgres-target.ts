@@ -1,21 +1,21 @@
 import { AgentLoopError, invalidConfig, isObject, messageOf, shownValue } from '../../core/contracts/index.ts';
 import { installedPackage } from '../load-package.ts';
 
-/** What a store connects with, in the words of `pg`. Other options of `pg` are passed on. */
+/** Connection options, with the names of `pg`. Other options of `pg` are passed on. */
 export interface PostgresConnectionOptions {
-  /** A URL, in place of the members below. */
+  /** A URL, replacing the members below. */
   readonly connectionString?: string | undefined;
   readonly host?: string | undefined;
   readonly port?: number | undefined;
-  /** Default: that of the environment. */
+  /** Default: from the environment. */
   readonly user?: string | undefined;
-  /** Or a function that gives it, asked for each connection. */
+  /** Or a function that returns it, called for each connection. */
   readonly password?: string | (() => string | Promise<string>) | undefined;
-  /** Default: that of the environment. */
+  /** Default: from the environment. */
   readonly database?: string | undefined;
-  /** As `pg` takes it. */
+  /** As in `pg`. */
   readonly ssl?: boolean | object | undefined;
-  /** How many connections the store opens at most. Default 10. */
+  /** The maximum number of connections of the store. Default 10. */
   readonly max?: number | undefined;
   /** How long a statement may take. Milliseconds; default 10,000. */
   readonly query_timeout?: number | undefined;
@@ -54,7 +54,7 @@ interface PgModule {
   readonly Client: new (options: object) => PgClient;
 }
 
-/** Refuses what is nothing to connect with: `INVALID_CONFIG`. No message has the URL, which may hold a password. */
+/** Refuses an invalid target: `INVALID_CONFIG`. No message contains the URL, which may contain a password. */
 export function assertPostgresTarget(name: string, target: unknown): asserts target is PostgresTarget {
   if (isObject(target)) return;
   if (typeof target !== 'string' || target === '') {
@@ -81,7 +81,7 @@ export function openConnection(target: PostgresTarget): PgClient {
   return new Client(connectionOf(target));
 }
 
-/** The password that messages must not have. */
+/** The password, which messages must not contain. */
 export function secretOf(target: PostgresTarget): string | undefined {
   const url = typeof target === 'string' ? target : target.connectionString;
   if (typeof target === 'object' && typeof target.password === 'string') return target.password;
@@ -127,8 +127,8 @@ const refusedCodes = /^(28|42501|3D000)/;
 const missingCodes = /^(42P01|3F000|42703)$/;
 
 /**
- * The error of a statement that the server did not carry out: `FULL` where it has no room, `SCHEMA` where its tables are missing, else
- * `UNAVAILABLE`. Says what the server said, without the statement, its values and `secret`.
+ * The error of a failed statement: `FULL` if the server has no space, `SCHEMA` if its tables are missing, else
+ * `UNAVAILABLE`. Contains the server's message, without the statement, its values and `secret`.
  */
 export function postgresError(thrown: unknown, secret: string | undefined, taskId?: string): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
@@ -182,7 +182,7 @@ export function storeClosed(store: string): AgentLoopError {
   return new AgentLoopError('UNAVAILABLE', `This ${store} was closed; make a new one.`);
 }
 
-/** Another change of the same row came in between each time. */
+/** Concurrent changes of the same row prevented every attempt. */
 export function contended(taskId: string): AgentLoopError {
   return new AgentLoopError('UNAVAILABLE', `Task "${taskId}" changed while it was written to; try again.`, {
     taskId,
@@ -190,7 +190,7 @@ export function contended(taskId: string): AgentLoopError {
   });
 }
 
-/** Whether the connection broke before the server answered, so that the statement may have been carried out or not. */
+/** Whether the connection broke before the response, so that the statement may have been executed or not. */
 export function isBroken(thrown: unknown): boolean {
   if (AgentLoopError.isInstance(thrown)) return false;
   // 57P01: the backend was ended. `pg` gives no code where the other side closes.

@@ -18,7 +18,7 @@ export const headColumns = `t.task_id, t.n::float8, t.context_id, t.agent_id, t.
 /** A task without its journal. Times are in milliseconds since 1970. */
 export interface HeadRow {
   readonly task_id: string;
-  /** Counts the tasks that were ever created: tells a task from one that was deleted and had the same id. */
+  /** The number of the task's creation: distinguishes it from a deleted task with the same id. */
   readonly n: number;
   readonly context_id: string;
   readonly agent_id: string;
@@ -27,7 +27,7 @@ export interface HeadRow {
   readonly state: TaskState;
   readonly ended: boolean;
   readonly seq: number;
-  /** The seq of the `llm.start` that the journal is in the middle of; 0 for none. */
+  /** The seq of the open model call's `llm.start`; 0 for none. */
   readonly call_seq: number;
   readonly commands: number;
   readonly bytes: number;
@@ -41,7 +41,7 @@ export interface HeadRow {
   readonly created_at: number;
   readonly updated_at: number;
   readonly status_at: number;
-  /** Until when the turn backs off; 0 where it does not. */
+  /** Until when the turn backs off; 0 if it does not. */
   readonly due_at: number;
   /** The time of the server. */
   readonly now: number;
@@ -82,10 +82,10 @@ export function parsed<T>(text: string, taskId: string, why: string): T {
   }
 }
 
-/** What PostgreSQL refuses in a string: U+0000 and lone surrogates. */
+/** Characters that PostgreSQL refuses in a string: U+0000 and lone surrogates. */
 const refused = /[\0\p{Surrogate}]/u;
 
-/** A string that PostgreSQL takes: one that has refused characters is kept as JSON, which begins with a quote. */
+/** Encodes a string for PostgreSQL: one with refused characters is stored as JSON, which begins with a quote. */
 export function encoded(text: string): string {
   return text.startsWith('"') || refused.test(text) ? JSON.stringify(text) : text;
 }
@@ -140,7 +140,7 @@ export function listStatement(query: TaskQuery): ListStatement {
   const select = (what: string, from: string, where: readonly string[]) =>
     `select ${what} from ${from} t ${where.length === 0 ? '' : `where ${where.join(' and ')}`} order by ${order} limit ${most}`;
   if (!runnable) return { text: select(headColumns, '$S.task', conditions), values };
-  // Each part has its index: turns that back off until later are not looked at.
+  // Each part has its index: turns that back off until later are not read.
   const open = `t.state in ('submitted', 'working') and not t.ended and (t.owner is null or t.expires <= ${serverNow})`;
   const backsOff =
     dueBy < Number.MAX_SAFE_INTEGER
@@ -200,12 +200,12 @@ export async function postCommand(
   throw contended(taskId);
 }
 
-/** Tasks that one look deletes at most. */
+/** The maximum number of tasks per deletion. */
 const batch = 500;
 
 /**
- * Deletes a task and its child turns, theirs too: those that its records link to and that name it as their parent. Reads damaged journals. Gives
- * the ids of what was there.
+ * Deletes a task and its descendants: the child turns that its records link to, or that name it as their parent. Reads damaged journals. Returns
+ * the ids of the deleted tasks.
  */
 export async function deleteTask(run: Run, taskId: string): Promise<readonly string[]> {
   const gone: string[] = [];
@@ -231,7 +231,7 @@ export async function deleteTask(run: Run, taskId: string): Promise<readonly str
   return gone;
 }
 
-/** Deletes tasks whose time is over; those that another process deletes just now are left to it. */
+/** Deletes expired tasks; skips those that another process is deleting. */
 export async function sweepTasks(database: PostgresDatabase): Promise<void> {
   await database.query(
     `with old as (select task_id from $S.task where delete_at <= ${serverNow} limit ${batch} for update skip locked),

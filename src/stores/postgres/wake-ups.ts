@@ -1,22 +1,22 @@
 import type { PostgresDatabase } from './postgres-database.ts';
 import { openConnection, type PgClient, type PostgresTarget } from './postgres-target.ts';
 
-/** What a reader waits for: records and deltas of a task, or its commands. */
+/** What a reader follows: records and deltas of a task, or its commands. */
 export type Feed = 'record' | 'command';
 
 export interface WakeUpOptions {
   readonly database: PostgresDatabase;
-  /** Where the connection that listens goes; false for none. */
+  /** The target of the listening connection; false for none. */
   readonly listen: PostgresTarget | false;
 }
 
-/** Notifications of one process are gathered so long. */
+/** How long notifications of one process are collected. */
 const gatherMs = 20;
-/** Between two polls, where notifications arrive and where they do not. */
+/** The poll interval with and without notifications. */
 const [listeningPollMs, blindPollMs] = [1_000, 250];
-/** NOTIFY takes less than 8,000 bytes. */
+/** NOTIFY accepts less than 8,000 bytes. */
 const maxPayload = 7_000;
-/** A connection without readers is kept so long. */
+/** How long a connection without readers is kept. */
 const idleMs = 2_000;
 
 interface Reader {
@@ -34,9 +34,9 @@ interface Polled {
 }
 
 /**
- * Tells readers to look at their task: at once where this store changed it, through NOTIFY where another process did, and by a poll
- * in any case, one statement for all readers, each second with a connection that listens and four times a second without one. Notifications of
- * 20 ms are one statement apart from the changes: within an append they would put all commits of the database in a row. One that is lost
+ * Wakes readers to poll their task: at once after a change of this store, through NOTIFY after a change of another process, and by a poll
+ * in any case, one statement for all readers, each second with a listening connection and four times a second without one. Notifications of
+ * 20 ms are one statement, separate from the changes: within an append they would serialize all commits of the database. A lost notification
  * costs time only.
  */
 export class WakeUps {
@@ -74,7 +74,7 @@ export class WakeUps {
     };
   }
 
-  /** Says that a task changed. */
+  /** Notifies of a change of a task. */
   ring(taskId: string, feed: Feed): void {
     const key = keyOf(feed, taskId);
     this.#wake(key);
@@ -83,7 +83,7 @@ export class WakeUps {
     this.#ringing ??= setTimeout(() => void this.#notify(), gatherMs).unref();
   }
 
-  /** `shut` closes the database; readers look once more then, and find that out. */
+  /** `shut` closes the database; readers poll once more then, and find that out. */
   async close(shut: () => Promise<void>): Promise<void> {
     await this.#notify();
     this.#isClosed = true;
@@ -126,7 +126,7 @@ export class WakeUps {
     try {
       await this.#compare();
     } catch {
-      // The readers find out why, and say so.
+      // The readers find out why, and error.
       this.#wakeAll();
     }
     this.#isPolling = false;
@@ -167,13 +167,13 @@ export class WakeUps {
       client.unref();
       if (this.#listener !== client) return;
       this.#isListening = true;
-      // What was changed before the connection listened.
+      // Changes from before the connection listened.
       this.#wakeAll();
     };
     start().catch(lost);
   }
 
-  /** The poll, which is faster then, finds what is new; the next connection is tried after a while. */
+  /** The poll, now faster, finds changes; a new connection is tried after a while. */
   #lose(client: PgClient): void {
     if (this.#listener !== client) return;
     this.#isListening = false;
@@ -207,7 +207,7 @@ function keyOf(feed: Feed, taskId: string): string {
   return `${feed}:${taskId}`;
 }
 
-/** Keys hold no blank. */
+/** Keys contain no space. */
 function payloadsOf(keys: Iterable<string>): readonly string[] {
   const payloads: string[] = [];
   let payload = '';

@@ -1,7 +1,7 @@
 import { isObject, type MaybePromise } from '../../core/contracts/index.ts';
 import { type Check, flaw, having, inside, number, optional, type StoreArguments, text } from '../check-arguments.ts';
 
-/** Names a registration. */
+/** The key of a registration. */
 export interface PushKey {
   readonly taskId: string;
   /** The id of the registration. */
@@ -11,58 +11,58 @@ export interface PushKey {
 /** A registration for notifications of a task: its target, and the last delivered position. */
 export interface PushEntry extends PushKey {
   readonly url: string;
-  /** What the receiver knows its notifications by; a secret. */
+  /** A secret by which the receiver recognizes its notifications. */
   readonly token?: string;
-  /** What the receiver asks for; a secret. */
+  /** The authentication that the receiver requires; a secret. */
   readonly authentication?: { readonly scheme: string; readonly credentials: string };
-  /** The version of the protocol that it was registered over. */
+  /** The version of the protocol of the registration. */
   readonly version: string;
-  /** What the receiver has had. Absent: nothing. */
+  /** The last delivered position. Absent: nothing was delivered. */
   readonly cursor?: string;
-  /** When it was registered, in milliseconds since 1970. Absent where an older version did. */
+  /** When it was registered, in milliseconds since 1970. Absent if an older version registered it. */
   readonly registeredAt?: number;
 }
 
-/** Options of `claim`: who delivers, for how long, and how many registrations. */
+/** Options of `claim`. */
 export interface PushClaimOptions {
-  /** Who delivers from now on. */
+  /** The id of the process that delivers from now on. */
   readonly owner: string;
   /** The length of its lease without a renewal. Milliseconds. */
   readonly leaseMs: number;
-  /** The most that are given. */
+  /** The maximum number of registrations to return. */
   readonly limit: number;
-  /** Only those of this task, also where it is not their time yet. */
+  /** Only those of this task, even if they are not due yet. */
   readonly taskId?: string | undefined;
 }
 
-/** What has come of a delivery. */
+/** The outcome of a delivery. */
 export type PushProgress =
   /** Delivery continues; renews the lease. */
   | { readonly type: 'held'; readonly leaseMs: number; readonly cursor?: string }
-  /** Nobody holds it any more; it is looked at again after this time, or when it is claimed by its task. */
+  /** The owner releases it; it is due after this time, or when it is claimed by its task. */
   | { readonly type: 'parked'; readonly afterMs: number; readonly cursor?: string }
-  /** There is nothing to deliver any more. */
+  /** There is nothing left to deliver. */
   | { readonly type: 'over'; readonly cursor?: string };
 
 /**
- * Registrations for push notifications, shared by all processes that may deliver them: who claims one is the only one to deliver it, until
- * its lease runs out.
+ * Registrations for push notifications, shared by all processes that may deliver them: only the process that claimed one delivers it, until
+ * its lease expires.
  *
- * Errors: `UNAVAILABLE`. What is over can still be read, until the store forgets it. The store holds secrets of receivers: protect it as
+ * Errors: `UNAVAILABLE`. Ended registrations can be read until the store removes them. The store contains secrets of receivers: protect it as
  * you protect the journals.
  */
 export interface PushStore {
-  /** Adds or replaces a registration, due at once. False, and nothing is added, where its task has `most` others. */
+  /** Adds or replaces a registration, due at once. Returns false, and adds nothing, if its task has `most` others. */
   add(entry: PushEntry, most: number): MaybePromise<boolean>;
-  /** One registration; `undefined` where it is not there. */
+  /** One registration; `undefined` if it does not exist. */
   get(key: PushKey): MaybePromise<PushEntry | undefined>;
-  /** Those of a task, by their ids. */
+  /** The registrations of a task, by their ids. */
   list(taskId: string): MaybePromise<readonly PushEntry[]>;
-  /** The process that delivers it gets the error at its next `update`. Does nothing if there is none. */
+  /** Deletes a registration, if it exists. The process that delivers it gets false from its next `update`. */
   delete(key: PushKey): MaybePromise<void>;
-  /** Takes registrations that are due, and that nobody holds, the longest due first. */
+  /** Claims registrations that are due and have no owner, the longest due first. */
   claim(options: PushClaimOptions): MaybePromise<readonly PushEntry[]>;
-  /** Records what came of a delivery. False where somebody else holds it, or it was deleted: the caller stops. */
+  /** Records the outcome of a delivery. Returns false if another owner has it, or it was deleted: the caller stops. */
   update(key: PushKey, owner: string, progress: PushProgress): MaybePromise<boolean>;
 }
 

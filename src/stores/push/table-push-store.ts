@@ -21,18 +21,18 @@ import {
 
 interface TablePushOptions {
   readonly clock: Clock;
-  /** For how long registrations that are over are kept, in milliseconds, and how many of them. Both may be infinite. */
+  /** How long ended registrations are kept, in milliseconds, and how many of them. Both may be infinite. */
   readonly keepMs: number;
   readonly keepMost: number;
 }
 
-/** How many registrations are forgotten at most where another one is over: more than one, so that they grow fewer. */
+/** How many registrations are removed at most when another one ends: more than one, so that their number shrinks. */
 const forgetAtOnce = 10;
 
 /**
  * Registrations in a table.
  *
- * Keys: `['push', task, id]`, `['push-due', time, task, id]` of those that are not over, and `['push-over', time, task, id]` of the others.
+ * Keys: `['push', task, id]`, `['push-due', time, task, id]` of open ones, and `['push-over', time, task, id]` of ended ones.
  */
 export class TablePushStore<Read extends Timing, Write extends Timing> implements PushStore {
   readonly #table: Table<Read, Write>;
@@ -65,7 +65,7 @@ export class TablePushStore<Read extends Timing, Write extends Timing> implement
     return this.#table.write(() => (rows) => claim(rows, options, clock.now()));
   }
 
-  /** Whether a claim would take something. */
+  /** Whether a claim would find something. */
   protected canClaim(options: PushClaimOptions): Answer<Read, boolean> {
     const { clock } = this.#options;
     return this.#table.read(() => hasClaimable({ ...options, limit: Math.min(options.limit, 1) }, clock.now()));
@@ -132,7 +132,7 @@ function* claimable(rows: Rows, options: PushClaimOptions, now: number): Steps<r
 
 type Index = 'push-due' | 'push-over';
 
-/** Those of an index before a time, the first first. */
+/** The entries of an index before a time, the earliest first. */
 function* listed(rows: Rows, index: Index, to: number | undefined, limit?: number): Steps<readonly PushRecord[]> {
   const records: PushRecord[] = [];
   for (const { key } of yield* rows.range([index], { to, limit })) {
@@ -174,18 +174,18 @@ function indexKeys({ entry: { taskId, configId }, dueAt, overAt }: PushRecord): 
   return [...at('push-due', dueAt), ...at('push-over', overAt)];
 }
 
-/** A registration as a store keeps it. */
+/** The stored form of a registration. */
 interface PushRecord {
   readonly entry: PushEntry;
-  /** Who delivers it; absent: nobody. */
+  /** The process that delivers it; absent: none. */
   readonly owner?: string;
-  /** When it may be claimed, milliseconds since 1970; absent: it is over. */
+  /** When it may be claimed, milliseconds since 1970; absent: it has ended. */
   readonly dueAt?: number;
-  /** Since when it is over. */
+  /** When it ended. */
   readonly overAt?: number;
 }
 
-/** Whether a claim takes it. */
+/** Whether a claim matches it. */
 function isClaimable({ entry, owner, dueAt }: PushRecord, { taskId }: PushClaimOptions, now: number): boolean {
   if (dueAt === undefined || (taskId !== undefined && entry.taskId !== taskId)) return false;
   return dueAt <= now || (taskId !== undefined && owner === undefined);
@@ -206,8 +206,8 @@ function progressed({ entry: before, owner }: PushRecord, progress: PushProgress
 }
 
 /**
- * Keeps registrations in the memory of this process: a restart loses them. Every method answers at once. Memory: what is registered, and
- * 1,000 that are over.
+ * Stores registrations in the memory of this process: a restart loses them. Every method answers synchronously. Memory: the registrations, and
+ * 1,000 ended ones.
  */
 export class InMemoryPushStore extends TablePushStore<'now', 'now'> {
   static {

@@ -3,17 +3,17 @@ import { listOf } from './lua-scripts.ts';
 import { command, isCluster, type RedisClient, redisError } from './redis-connection.ts';
 import type { RedisStoreSettings } from './redis-options.ts';
 
-/** What a server says of itself: the fields of INFO. */
+/** The fields of a server's INFO. */
 type ServerInfo = ReadonlyMap<string, string>;
 
 interface Finding {
-  /** Whether the store cannot keep its promise as it is. */
+  /** Whether it breaks a guarantee of the store. */
   readonly broken: boolean;
-  /** A sentence with the cure. */
+  /** A sentence with the fix. */
   readonly sentence: string;
 }
 
-/** Asks every primary how it is configured. Errors: `UNAVAILABLE`. */
+/** Checks the configuration of every primary. Errors: `UNAVAILABLE`. */
 export async function checkServer(client: RedisClient, settings: RedisStoreSettings): Promise<StoreCheck> {
   try {
     const findings = (await serversOf(client)).map(async (server) => {
@@ -89,7 +89,7 @@ function durabilityOf(
   return [];
 }
 
-/** Undefined where this user may not read the configuration. */
+/** `undefined` if this user may not read the configuration. */
 async function configuration(server: RedisClient, name: string): Promise<string | undefined> {
   const reply = await command(server, 'config', 'GET', name).catch(() => undefined);
   const value = Array.isArray(reply) ? listOf(reply)[1] : Object.values(Object(reply))[0];

@@ -7,22 +7,22 @@ export interface DeltaFeedDeps {
   readonly prefix: string;
 }
 
-/** The deltas of one task that wait to be sent. */
+/** The collected deltas of one task. */
 interface Waiting {
   deltas: Delta[];
-  /** Batches on their way. */
+  /** Batches in flight. */
   underWay: number;
 }
 
 const collectMs = 20;
-/** Batches that the side stream keeps of what is not an open model call. */
+/** The number of batches in the side stream besides the open model call. */
 const maxBatches = 1_000;
-/** Deltas that wait at most; beyond it the progress of tools is dropped. */
+/** The maximum number of collected deltas; beyond it the progress of tools is dropped. */
 const maxWaiting = 1_000;
 
 /**
- * Collects deltas for 20 ms and sends them as one batch a task, adjacent text merged. While Redis does not answer, a task has one batch on its
- * way and collects the rest. A batch that fails is dropped: the records say it all in the end.
+ * Collects deltas for 20 ms and sends them as one batch per task, with adjacent text merged. While Redis does not respond, a task has one batch
+ * in flight and collects the rest. A failed batch is dropped: the records contain everything in the end.
  */
 export class DeltaFeed {
   readonly #deps: DeltaFeedDeps;
@@ -47,7 +47,7 @@ export class DeltaFeed {
     return waiting !== undefined && waiting.deltas.length > 0;
   }
 
-  /** Sends what waits, so that it stands before what is sent next. */
+  /** Sends the collected deltas, so that they precede the next write. */
   flush(taskId: string): void {
     const waiting = this.#tasks.get(taskId);
     if (waiting === undefined || waiting.deltas.length === 0) return;

@@ -24,11 +24,11 @@ export class TaskFollower implements StreamWatch {
   readonly #to: Subscriber<FollowSignal>;
   readonly #keys: TaskKeys;
   readonly #attempt = new OpenAttempt();
-  /** What has been taken from the streams, and the last record that was shown. */
+  /** The last entries read from the streams, and the last emitted record. */
   #journalId = '0-0';
   #deltaId = '0-0';
   #shown = 0;
-  /** Deltas whose record has not been shown yet. */
+  /** Deltas whose record has not been emitted yet. */
   #deltas: StreamEntry[] = [];
   #work: Promise<void> = Promise.resolve();
 
@@ -79,7 +79,7 @@ export class TaskFollower implements StreamWatch {
           subject: { taskId: this.#taskId, seq: placeOf(lastId).seq },
         })
         .catch((error: unknown) => {
-          // Redis away is the reader's to see to.
+          // The reader handles an unavailable Redis.
           if (!AgentLoopError.isInstance(error) || error.code !== 'UNAVAILABLE') throw error;
         });
     });
@@ -101,7 +101,7 @@ export class TaskFollower implements StreamWatch {
     if (tail.hasEnded) this.#to.complete();
   }
 
-  /** One after the other: a record whose payload has to be fetched holds back what follows it. */
+  /** Runs steps in sequence: a record whose payload is fetched delays the following entries. */
   #then(step: () => Promise<void>): void {
     this.#work = this.#work
       .then(() => (this.#to.closed ? undefined : step()))
@@ -125,7 +125,7 @@ export class TaskFollower implements StreamWatch {
     if (isTerminal(record)) this.#to.complete();
   }
 
-  /** Deltas that were published after the record `seq`, or before it. */
+  /** Emits deltas that were published after the record `seq`, or before it. */
   #showDeltasUpTo(seq: number): void {
     while (this.#deltas[0] !== undefined && placeOf(this.#deltas[0].id).seq <= seq) {
       const [entry] = this.#deltas.splice(0, 1);
@@ -155,7 +155,7 @@ interface ListenDeps {
   readonly taskId: string;
 }
 
-/** One listener to the commands of one task, from the first on. Waits for as long as Redis is away. */
+/** One listener to the commands of one task, from the first on. Waits while Redis is unavailable. */
 export class CommandListener implements StreamWatch {
   readonly #deps: ListenDeps;
   readonly #to: Subscriber<Command>;

@@ -11,7 +11,7 @@ import type { RedisConnection } from './redis-connection.ts';
 const sampleEvery = 32;
 const sampleSize = 128;
 
-/** Every 32nd time some members of a set by chance, to see whether they are still there; else none. */
+/** Returns random members of a set at every 32nd call, to check whether they still exist; else none. */
 class Sample {
   readonly #connection: RedisConnection;
   readonly #key: string;
@@ -60,15 +60,15 @@ export class IdIndex {
   }
 }
 
-/** What the index knows of a task. */
+/** The data of a task in the index. */
 export interface IndexedTask {
   readonly taskId: string;
   readonly contextId: string;
-  /** Absent for a turn that no other turn started. */
+  /** Absent for a root turn. */
   readonly parentTaskId?: string;
 }
 
-/** A part of the index, and where in it a page begins. */
+/** A part of the index, and the start of a page in it. */
 interface IndexPage extends Pick<TaskQuery, 'state' | 'contextId' | 'parentTaskId' | 'byStatus'> {
   /** From 0. */
   readonly offset: number;
@@ -76,8 +76,8 @@ interface IndexPage extends Pick<TaskQuery, 'state' | 'contextId' | 'parentTaskI
 }
 
 /**
- * Tasks, the newest first: one sorted set of all, one for each context, each state and the child turns of each turn, and one by the time of
- * the status for each group of contexts. On one server the scripts of the state store keep those of the states.
+ * Tasks, the newest first: sorted sets of all tasks, of each context, of each state, of the child turns of each turn, and, by the time of
+ * the status, of each group of contexts. On one server the scripts of the state store maintain those of the states.
  */
 export class TaskIndex {
   readonly #connection: RedisConnection;
@@ -90,7 +90,7 @@ export class TaskIndex {
     this.#sample = new Sample(connection, this.#all);
   }
 
-  /** Again for the same task does nothing. */
+  /** Idempotent. */
   async add(task: IndexedTask, createdAt: number): Promise<void> {
     await Promise.all([
       this.#each(task, (key, member) => this.#connection.send('zadd', key, 'NX', createdAt, member)),
@@ -104,7 +104,7 @@ export class TaskIndex {
     if (group !== undefined) await this.#connection.send('zadd', this.#ofGroup(group), 'GT', statusAt, memberOf(task));
   }
 
-  /** Lists a task under its state; again does nothing. */
+  /** Lists a task under its state; idempotent. */
   async enter(task: IndexedTask, state: TaskState, createdAt: number): Promise<void> {
     await this.#connection.send('zadd', this.#ofState(state), 'NX', createdAt, memberOf(task));
   }
@@ -135,7 +135,7 @@ export class TaskIndex {
     return tasksOf(await this.#connection.send('zrevrangebyscore', key, newest, oldest, 'LIMIT', offset, size));
   }
 
-  /** How many tasks of a part of the index come before the place after a task; where that is not in it, before the tasks of its time. */
+  /** The number of tasks before a task in a part of the index; if it is not in it, before the tasks of its time. */
   async before(part: Omit<IndexPage, 'offset' | 'size'>, task: IndexedTask, createdAt: number): Promise<number> {
     const key = this.#keyOf(part);
     const rank = await this.#connection.send('zrevrank', key, memberOf(task));
@@ -187,7 +187,7 @@ function tasksOf(members: unknown): readonly IndexedTask[] {
   return listOf(members).map(String).map(taskOf);
 }
 
-/** Task ids hold neither a blank nor the sign. */
+/** Task ids contain neither a space nor `<`. */
 export function memberOf({ taskId, contextId, parentTaskId }: IndexedTask): string {
   return `${taskId}${parentTaskId === undefined ? '' : `<${parentTaskId}`} ${contextId}`;
 }

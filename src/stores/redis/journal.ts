@@ -26,26 +26,26 @@ import {
 import { command, overtaken, type RedisClient, redisError, torn, unreadable } from './redis-connection.ts';
 import { type Retention, secondsToLive } from './redis-options.ts';
 
-/** The script leaves the open call as it is. */
+/** The script does not change the open call. */
 const asBefore = -1;
 
 interface JournalWriterDeps {
   readonly scripts: ScriptRunner;
   readonly prefix: string;
   readonly retention: Retention;
-  /** What a barrier waits for besides the server's answer; absent where that is enough. */
+  /** The replicas that a barrier waits for; absent if the server's response is enough. */
   readonly confirmation: Confirmation | undefined;
 }
 
 /**
- * Sends appends. Those of one task may be pipelined; they reach the journal in the order they are made. What is appended to a task in one
- * go of this process, its microtasks included, is sent as one append.
+ * Sends appends. Those of one task may be pipelined; they reach the journal in the order of the calls. Appends to a task within one
+ * tick of this process, including its microtasks, are sent as one.
  */
 export class JournalWriter {
   readonly #deps: JournalWriterDeps;
-  /** By task: what is being gathered. */
+  /** By task: the group being collected. */
   readonly #groups = new Map<string, AppendGroup>();
-  /** By task: the appends on their way, the oldest first. */
+  /** By task: the appends in flight, the oldest first. */
   readonly #underWay = new Map<string, symbol[]>();
 
   constructor(deps: JournalWriterDeps) {
@@ -65,7 +65,7 @@ export class JournalWriter {
     return group.answered;
   }
 
-  /** Sends what is being gathered, so that it stands before what is sent next. */
+  /** Sends the collected group, so that it precedes the next write. */
   flush(taskId: string): void {
     const group = this.#groups.get(taskId);
     if (group !== undefined) this.#sendGroup(group);
@@ -82,7 +82,7 @@ export class JournalWriter {
     group.answerWith(this.#send(lease, records, options));
   }
 
-  /** A batch that must not be written still learns first that its lease is gone, or that the turn has ended. */
+  /** Refuses an invalid batch; a lost lease or an ended turn takes precedence. */
   async #refuse(lease: Lease, fault: AgentLoopError, options: AppendOptions): Promise<never> {
     this.flush(lease.taskId);
     await this.#send(lease, [], options);
@@ -97,7 +97,7 @@ export class JournalWriter {
     try {
       await scripts.runInOrder(this.#call(lease, records, options), options.barrier ? confirmation : undefined);
     } catch (error) {
-      // In a cluster, an append that was sent later can overtake a redirected one.
+      // In a cluster, a later append can overtake a redirected one.
       const passed = AgentLoopError.isInstance(error) && error.code === 'REWOUND' && line[0] !== place;
       throw passed ? overtaken(taskId) : error;
     } finally {
@@ -141,14 +141,14 @@ export class JournalWriter {
 
 const pageSize = 500;
 
-/** The journal up to the head's seq, and what a reader needs to continue live from there. */
+/** The journal up to the head's seq, and the positions from which a reader continues live. */
 export interface JournalTail {
   readonly records: readonly JournalRecord[];
   readonly seq: number;
   readonly hasEnded: boolean;
   /** The id of the journal's last entry. */
   readonly lastId: string;
-  /** The record that opened the model call that is under way. */
+  /** The `llm.start` of the open model call. */
   readonly open: JournalRecord | undefined;
   /** The deltas of that call so far. */
   readonly deltas: readonly StreamEntry[];
@@ -187,7 +187,7 @@ export class JournalReader {
     return records;
   }
 
-  /** The records from a seq on up to the end, and what stands beside the end at the same moment. */
+  /** A consistent snapshot of the records from a seq on, with the positions at the end. */
   async readTail(taskId: string, from: number): Promise<JournalTail> {
     const records: JournalRecord[] = [];
     for (;;) {
@@ -198,7 +198,7 @@ export class JournalReader {
     }
   }
 
-  /** Records from entries; payloads that went to the blobs are fetched. `POISON` where the first is not `from` or one is missing. */
+  /** Decodes records from entries; fetches payloads from the blobs. `POISON` if the first is not `from` or one is missing. */
   async decode(taskId: string, entries: readonly StreamEntry[], from: number): Promise<JournalRecord[]> {
     const blobs = await this.#blobs(taskId, entries);
     return entries.map((entry, index) => {
@@ -252,14 +252,14 @@ export class JournalReader {
   }
 }
 
-/** Payloads above this many bytes stand in the task's blobs, and their entry names them by their SHA-256. */
+/** Larger payloads are stored in the task's blobs, and their entry contains the SHA-256. */
 const maxInlineBytes = 256 * 1024;
 
-/** JSON of a record, and its digest where it goes to the blobs, else an empty string: two arguments of a script. */
+/** The JSON of a record, and its digest if it is stored in the blobs, else an empty string: two arguments of a script. */
 type EncodedRecord = readonly [json: string, digest: string];
 
 /**
- * Seq and epoch are left out: they are the entry's id. So are the calls in the message of an answer where they are those of the record:
+ * Omits seq and epoch, which are the entry's id, and the calls in the message of an answer if they equal those of the record:
  * `toolCalls` is then their number.
  */
 export function encodeRecord(record: JournalRecord): EncodedRecord {
@@ -279,7 +279,7 @@ function withoutRepeats(record: LlmDone): object {
   return { ...record, message: { ...record.message, toolCalls: record.calls.length } };
 }
 
-/** The message again as it was given. */
+/** Restores the message. */
 function withCalls(record: Stamped<LlmDone>): Stamped<LlmDone> {
   const { message, calls } = record;
   if (typeof message?.toolCalls !== 'number') return record;
@@ -295,15 +295,15 @@ interface EntryPlace {
   readonly epoch: number;
 }
 
-/** Seq and epoch out of an id `<seq>-<epoch>`. */
+/** Parses seq and epoch from an id `<seq>-<epoch>`. */
 export function placeOf(id: string): EntryPlace {
   const [seq, epoch] = id.split('-', 2);
   return { seq: Number(seq), epoch: Number(epoch) };
 }
 
 /**
- * The record that an entry holds; `json` is its value, or the blob that it names. Errors with `POISON` for what is not a record, is
- * of an unknown type, or belongs to another task.
+ * Decodes the record of an entry; `json` is its value, or the blob that it refers to. Errors with `POISON` for an invalid record, an
+ * unknown type, or a record of another task.
  */
 function decodeRecord(taskId: string, entry: StreamEntry, json: string): JournalRecord {
   const { seq, epoch } = placeOf(entry.id);

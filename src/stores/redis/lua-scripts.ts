@@ -34,8 +34,8 @@ export class LuaScript {
   }
 
   /**
-   * For calls that may arrive in any order with others; the source is sent along where Redis does not know the script. In a cluster, all
-   * `keys` have to be in one slot. Errors: `FULL`, `UNAVAILABLE`.
+   * For calls whose order does not matter; sends the source as well if Redis does not know the script. In a cluster, all
+   * `keys` must be in one slot. Errors: `FULL`, `UNAVAILABLE`.
    */
   async run(
     connection: RedisConnection,
@@ -63,20 +63,20 @@ export class LuaScript {
 }
 
 interface LuaOptions {
-  /** The file that stands in front of it. */
+  /** The file that is prepended. */
   readonly prelude?: string;
-  /** What Redis runs it with. */
+  /** Its script flags. */
   readonly flags?: 'allow-oom' | 'no-writes';
 }
 
 const prelude = 'prelude';
 
-/** Of the state store. The last number of a file says how many keys it takes. */
+/** The scripts of the state store. The number at the end of a file's name is its number of keys. */
 const stateScripts = {
   create: new LuaScript('create-2', { prelude }),
   acquire: new LuaScript('acquire-2', { prelude }),
   append: new LuaScript('append-1', { prelude }),
-  /** The same for a terminal record: a turn can end where memory is full. */
+  /** The same for a terminal record: a turn can end even if memory is full. */
   finish: new LuaScript('append-1', { prelude, flags: 'allow-oom' }),
   renew: new LuaScript('renew-1', { prelude, flags: 'allow-oom' }),
   release: new LuaScript('release-1', { prelude, flags: 'allow-oom' }),
@@ -91,7 +91,7 @@ const stateScripts = {
 
 type ScriptName = keyof typeof stateScripts;
 
-/** Scripts that say when a task may be taken. */
+/** Scripts that update the index of runnable tasks. */
 const indexing: ReadonlySet<ScriptName> = new Set<ScriptName>([
   'create',
   'acquire',
@@ -111,19 +111,19 @@ export interface ScriptCall {
   readonly subject: ScriptSubject;
 }
 
-/** How many replicas have to have a write before it counts, and how long to wait for them. */
+/** How many replicas must confirm a write, and how long to wait for them. */
 export interface Confirmation {
   readonly replicas: number;
   readonly timeoutMs: number;
 }
 
 /**
- * Runs the scripts of the store on one client. Calls reach Redis in the order they are made. Errors with what the script's code
- * stands for, `FULL` or `UNAVAILABLE`.
+ * Runs the scripts of the store on one client. Calls reach Redis in order. Errors with the error of the script's code,
+ * `FULL` or `UNAVAILABLE`.
  */
 export class ScriptRunner {
   readonly #connection: RedisConnection;
-  /** The index of runnable tasks, which scripts keep; none in a cluster, where it is in another slot than most tasks. */
+  /** The index of runnable tasks, which scripts maintain; none in a cluster, where it is in another slot than most tasks. */
   readonly #index: readonly string[];
 
   constructor(connection: RedisConnection, prefix: string) {
@@ -131,15 +131,15 @@ export class ScriptRunner {
     this.#index = isCluster(connection.client) ? [] : [runnableKey(prefix)];
   }
 
-  /** For calls that may arrive in any order: where Redis does not know the script, it is loaded and the call made again. */
+  /** For calls whose order does not matter: if Redis does not know the script, it is loaded and the call repeated. */
   async run(call: ScriptCall): Promise<ScriptAnswer> {
     this.#connection.assertOpen();
     return new ScriptAnswer(await this.#evaluateAnywhere(call), call.subject);
   }
 
   /**
-   * For appends, which may be pipelined: where Redis does not know the script, it is loaded, and the error is `UNAVAILABLE` and
-   * retryable, since later calls must not overtake this one. With `confirmation` the answer also waits for the replicas.
+   * For appends, which may be pipelined: if Redis does not know the script, it is loaded, and the error is `UNAVAILABLE` and
+   * retryable, since later calls must not overtake this one. With `confirmation` it also waits for the replicas.
    */
   async runInOrder(call: ScriptCall, confirmation?: Confirmation): Promise<ScriptAnswer> {
     this.#connection.assertOpen();
@@ -169,7 +169,7 @@ export class ScriptRunner {
     return command(this.#connection.client, 'evalsha', ...this.#evalArgs(call));
   }
 
-  /** Both in one pipeline, since `WAIT` speaks of the writes of its own connection and names no key to find the node by. */
+  /** Both in one pipeline, since `WAIT` covers the writes of its own connection and has no key to find the node by. */
   async #evaluateAndConfirm(call: ScriptCall, { replicas, timeoutMs }: Confirmation): Promise<unknown> {
     const { taskId } = call.subject;
     const pipeline = this.#connection.client.pipeline([
@@ -179,13 +179,13 @@ export class ScriptRunner {
     const [evaluated, waited] = (await pipeline.exec()) ?? [];
     const reply = outcomeOf(evaluated);
     const answer = Number(outcomeOf(waited));
-    // What the script refuses comes first: there is nothing to confirm.
+    // The script's refusal comes first: there is nothing to confirm.
     new ScriptAnswer(reply, call.subject);
     if (answer < replicas) throw unconfirmed(taskId, answer, replicas);
     return reply;
   }
 
-  /** Loads all scripts on the node that the keys of `last` are on, and sends `last` after them. */
+  /** Loads all scripts on the node of the keys of `last`, then sends `last`. */
   async #loadAnd(last: readonly (string | number)[]): Promise<unknown> {
     const load = Object.values(stateScripts).map(({ source }) => ['script', 'load', source]);
     const outcomes = await this.#connection.client.pipeline([...load, [...last]]).exec();
@@ -200,8 +200,8 @@ export class ScriptRunner {
 }
 
 /**
- * Also the keys that the script derives: while a cluster moves the slot, a node then refuses a task that it has only in part (TRYAGAIN).
- * One server has them all, and is spared the names.
+ * Adds the keys that the script derives: while a cluster migrates the slot, a node then refuses a task that it has only in part (TRYAGAIN).
+ * A single server does not need them.
  */
 function withAllKeys(keys: ScriptCall['keys']): readonly string[] {
   return [...new Set([...keys, ...keysBeside(keys[0])])];
@@ -214,7 +214,7 @@ function outcomeOf(outcome: readonly [Error | null, unknown] | undefined): unkno
   return reply;
 }
 
-/** What an error of a script is about. */
+/** The subject of a script's error. */
 interface ScriptSubject {
   readonly taskId: string;
   readonly lease?: Lease;
@@ -226,7 +226,7 @@ interface ScriptSubject {
 
 type MakeError = (subject: ScriptSubject, answer: ScriptAnswer) => AgentLoopError;
 
-/** From the code that a script gives, as `lua/prelude.lua` names them, to the error. */
+/** The errors of the scripts' codes, as named in `lua/prelude.lua`. */
 const errors: ReadonlyMap<number, MakeError> = new Map<number, MakeError>([
   [-1, ({ taskId }) => notFound(taskId)],
   [-2, fencedBy],
@@ -237,17 +237,17 @@ const errors: ReadonlyMap<number, MakeError> = new Map<number, MakeError>([
   [-7, ({ taskId }, answer) => torn(taskId, answer.int(1), answer.int(2))],
 ]);
 
-/** An acquire has no lease yet: there a newer owner of the parent turn refuses. */
+/** An acquire has no lease yet: there a newer owner of the parent turn causes the refusal. */
 function fencedBy({ taskId, lease, under }: ScriptSubject, answer: ScriptAnswer): AgentLoopError {
   if (under) return olderParent(taskId, under, answer.int(1));
   return lease === undefined ? notFound(taskId) : fenced(lease);
 }
 
-/** The values that a script gave, the first of them its code. */
+/** The values that a script returned, the first of them its code. */
 export class ScriptAnswer {
   readonly #values: readonly unknown[];
 
-  /** Errors with what the code stands for, unless it is OK. */
+  /** Throws the error of the code, unless it is OK. */
   constructor(reply: unknown, subject: ScriptSubject) {
     this.#values = listOf(reply);
     const makeError = errors.get(this.int(0));
@@ -307,7 +307,7 @@ function entryOf(reply: unknown): StreamEntry {
   return { id: String(id), field: String(field), value: String(value) };
 }
 
-/** The keys of one task. They share a slot of a cluster by the hash tag; scripts derive those that are not named here. */
+/** The keys of one task. They share a hash slot of a cluster by the hash tag; scripts derive the others. */
 export interface TaskKeys {
   readonly head: string;
   readonly journal: string;
@@ -335,7 +335,7 @@ export function headKey(prefix: string, taskId: string): string {
   return `${prefix}:{${taskId}}:h`;
 }
 
-/** Of the index of runnable tasks, which is one for all tasks. */
+/** The key of the index of runnable tasks, which is one for all tasks. */
 export function runnableKey(prefix: string): string {
   return `${prefix}:due`;
 }

@@ -20,30 +20,30 @@ import { type RedisSideOptions, secondsOf, sideRules } from './redis-options.ts'
 
 /** Options of `RedisArtifactStore`. */
 export interface RedisArtifactStoreOptions extends RedisSideOptions {
-  /** Seconds that an artifact is kept, all versions alike, after it was changed last; null keeps it. Default 86,400. */
+  /** Seconds that an artifact with all its versions is kept after its last change; null keeps it. Default 86,400. */
   readonly ttl?: number | null | undefined;
-  /** How many bytes one content may have. Default 64 MiB. */
+  /** The maximum size of one content, in bytes. Default 64 MiB. */
   readonly maxBytes?: number | undefined;
-  /** How many versions of an artifact are kept; the oldest go first. Default 10. */
+  /** How many versions of an artifact are kept; older ones are dropped. Default 10. */
   readonly keepVersions?: number | undefined;
-  /** Of `createdAt` and `updatedAt`; replaced by tests. Default: the system's. */
+  /** The clock of `createdAt` and `updatedAt`; replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
 const rules: OptionRules<RedisArtifactStoreOptions> = { ...versionRules, ...sideRules, maxBytes: aMost(1) };
 
 /**
- * Keeps artifacts in Redis 7 or newer: one server, Sentinel's primary, or a cluster. For what fits into its memory; large ones belong
- * into a folder or S3.
+ * Stores artifacts in Redis 7 or newer: one server, Sentinel's primary, or a cluster. For contents that fit into its memory; store large ones
+ * in a folder or S3.
  *
- * A content is written in chunks of 256 KiB under a key of its own, then one script names it as a version: whole or not at all, and once
- * also where the connection breaks and the client sends it again. `read` compares content and hash. Nothing is connected before the first
- * call. The lists of artifacts are indexes that are repaired, not atomic with them. A draft that nobody writes to expires after a day.
+ * A content is written in chunks of 256 KiB under its own key, then one script publishes it as a version: atomically, and once
+ * even if the connection breaks and the client sends it again. `read` compares content and hash. Nothing is connected before the first
+ * call. The lists of artifacts are indexes that are repaired, not atomic with them. A draft without a write expires after a day.
  *
  * Errors besides the contract's: `INVALID_CONFIG` at construction; `UNAVAILABLE` and `FULL` as in `RedisMessageStore`, and `FULL` for a
  * content beyond `maxBytes`.
  *
- * Memory in this process: a chunk a draft and a reader; contents only in `get`, `create` and `update`.
+ * Memory in this process: a chunk per draft and reader; whole contents only in `get`, `create` and `update`.
  */
 export class RedisArtifactStore extends VersionedArtifactStore<RedisVersion, RedisDraft> {
   readonly #connection: RedisConnection;
@@ -56,7 +56,7 @@ export class RedisArtifactStore extends VersionedArtifactStore<RedisVersion, Red
     this.#connection = connection;
   }
 
-  /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */
+  /** Closes the connection that this store opened, and refuses further calls. Idempotent. */
   async close(): Promise<void> {
     await this.#connection.close();
   }
@@ -64,13 +64,13 @@ export class RedisArtifactStore extends VersionedArtifactStore<RedisVersion, Red
 
 interface RedisBackendSettings {
   readonly prefix: string;
-  /** To live; below 0: for good. */
+  /** The time to live; below 0: no expiry. */
   readonly seconds: number;
-  /** Of one content. */
+  /** The maximum size of one content. */
   readonly maxBytes: number;
 }
 
-/** A version as Redis tells it. */
+/** A version in Redis. */
 interface RedisVersion extends FoundVersion {
   /** The id of its content. */
   readonly content: string;
@@ -78,7 +78,7 @@ interface RedisVersion extends FoundVersion {
   readonly stamp: string;
 }
 
-/** How many artifacts a list looks at at once. */
+/** How many artifacts a list reads concurrently. */
 const looks = 32;
 
 /** The keys of an artifact store, as `lua/artifact-prelude.lua` says, and the lists of artifacts beside them. */
@@ -154,7 +154,7 @@ class RedisArtifactBackend implements ArtifactBackend<RedisVersion, RedisDraft> 
     if (newest === undefined) return;
     await this.#run('delete', artifactId);
     await this.#lists.remove(artifactId, newest.info);
-    // Somebody may have made it anew between both.
+    // Another process may have created it again meanwhile.
     const anew = await this.find(artifactId);
     if (anew) await this.#lists.add(anew.info);
   }
@@ -163,7 +163,7 @@ class RedisArtifactBackend implements ArtifactBackend<RedisVersion, RedisDraft> 
     return redisError(thrown);
   }
 
-  /** Takes an artifact that is gone out of the lists that the query names. */
+  /** Removes a missing artifact from the lists that the query names. */
   async #newestOf(artifactId: string, query: ArtifactQuery): Promise<ArtifactInfo | undefined> {
     const found = await this.find(artifactId);
     if (found === undefined) await this.#lists.remove(artifactId, query);
@@ -176,7 +176,7 @@ class RedisArtifactBackend implements ArtifactBackend<RedisVersion, RedisDraft> 
     return chunk instanceof Uint8Array ? chunk : undefined;
   }
 
-  /** Why a chunk is not there. */
+  /** Why a chunk is missing. */
   async #lost(info: ArtifactInfo): Promise<AgentLoopError> {
     const { artifactId, version } = info;
     return (await this.find(artifactId, version)) ? lostContent(info) : noArtifact(artifactId, version);
@@ -214,7 +214,7 @@ function infoIn(artifactId: string, text: string): ArtifactInfo {
 
 const chunkBytes = 256 * 1024;
 
-/** How long Redis keeps a draft that nobody writes to. */
+/** How long Redis keeps a draft without a write. */
 const draftSeconds = 24 * 60 * 60;
 
 interface RedisDraftPlace {
@@ -258,7 +258,7 @@ class RedisDraft implements ArtifactDraft {
   }
 
   async complete(): Promise<WrittenContent> {
-    // An empty content has one chunk too, so that it is there.
+    // An empty content also has one chunk, so that its key exists.
     if (this.#rest.bytes > 0 || this.#sent === 0) await this.#send(this.#rest.take());
     return { size: this.#size, sha256: this.#hash.digest('hex') };
   }
@@ -281,7 +281,7 @@ class RedisDraft implements ArtifactDraft {
   }
 }
 
-/** Which artifacts there are: in all, of each task and of each context. Lists of tasks and contexts live as long as their artifacts. */
+/** The indexes of artifacts: all, of each task and of each context. Those of tasks and contexts live as long as their artifacts. */
 class ArtifactLists {
   readonly #connection: RedisConnection;
   readonly #prefix: string;
@@ -302,13 +302,13 @@ class ArtifactLists {
     await Promise.all([this.#all.add(artifactId), ...this.#keysOf(info).map(mark)]);
   }
 
-  /** Takes an artifact out of the list of all and of those that a query or an info names. */
+  /** Removes an artifact from the list of all and from those that a query or an info names. */
   async remove(artifactId: string, of: ArtifactQuery): Promise<void> {
     const lists = this.#keysOf(of).map((key) => new IdIndex(this.#connection, key));
     await Promise.all([this.#all, ...lists].map((list) => list.remove(artifactId)));
   }
 
-  /** The ids behind one, at most `size`; of the task, else of the context that the query names, else of all. */
+  /** The ids after one, at most `size`; of the task, else of the context that the query names, else of all. */
   page(query: ArtifactQuery & { readonly after: string }, size: number): Promise<readonly string[]> {
     const [key] = this.#keysOf(query);
     const list = key === undefined ? this.#all : new IdIndex(this.#connection, key);
@@ -353,7 +353,7 @@ interface ArtifactCall {
   readonly artifactId: string;
 }
 
-/** What the script gave, its code first. Errors: `SCHEMA`, `FULL`, `UNAVAILABLE`. */
+/** Returns the script's values, its code first. Errors: `SCHEMA`, `FULL`, `UNAVAILABLE`. */
 export async function runArtifactScript(
   connection: RedisConnection,
   { script, key, args, artifactId }: ArtifactCall,

@@ -5,13 +5,13 @@ import { installedPackage } from '../load-package.ts';
 /** A client of ioredis: of one server, of Sentinel's primary, or of a cluster. */
 export type RedisClient = Redis | Cluster;
 
-/** What a store connects with: a URL, options of ioredis (Sentinel's among them), or a client that is there. */
+/** A connection target: a URL, options of ioredis (including Sentinel's), or an existing client. */
 export type RedisTarget = string | Omit<RedisOptions, 'replyMapping'> | RedisClient;
 
-/** A URL that ioredis would connect to all the same, as to a Redis. */
+/** A URL with another protocol, which ioredis would still connect to as Redis. */
 const otherProtocol = /^(?!rediss?:)[a-z][a-z0-9+.-]*:\/\//i;
 
-/** Refuses what is nothing to connect with: `INVALID_CONFIG`. ioredis takes nothing for the server of this machine. */
+/** Refuses an invalid target: `INVALID_CONFIG`. ioredis would connect to the local server by default. */
 export function assertRedisTarget(redis: unknown): asserts redis is RedisTarget {
   if (typeof redis === 'string' && otherProtocol.test(redis)) {
     const scheme = redis.slice(0, redis.indexOf(':'));
@@ -27,19 +27,19 @@ function invalidTarget(what: string): AgentLoopError {
 
 interface OpenClient {
   readonly client: RedisClient;
-  /** Whether the store made it and has to end it. */
+  /** Whether the store created it and must close it. */
   readonly own: boolean;
 }
 
 interface OpenOptions {
   /**
-   * After how long without a word from Redis, while it owes an answer, a connection counts as lost: a server that is stopped, a network
-   * that drops what it is given. Then it is made anew, as after any loss. Milliseconds; default 5,000.
+   * How long Redis may send nothing while responses are pending before the connection counts as lost: a stopped server, a network
+   * that drops packets. Then it reconnects, as after any loss. Milliseconds; default 5,000.
    */
   readonly silenceMs?: number;
 }
 
-/** What a client of our own waits for an answer, unless told otherwise. */
+/** How long our own client waits for a response by default. */
 export const defaultSilenceMs = 5_000;
 
 /** Connects lazily, at the first command. ioredis is loaded only here, so that what merely knows the store does not load it. */
@@ -49,7 +49,7 @@ export function openClient(target: RedisTarget, { silenceMs = defaultSilenceMs }
   const options = { ...ownOptions, socketTimeout: silenceMs, sentinelCommandTimeout: silenceMs };
   const client =
     typeof target === 'string' ? new Client(target, options) : new Client({ ...options, ...target, lazyConnect: true });
-  // Failures reach whoever sent a command; ioredis prints what nobody listens to.
+  // Errors reach the callers of commands; ioredis prints errors without a listener.
   client.on('error', () => {});
   return { client: withoutKeyPrefix(client), own: true };
 }
@@ -70,20 +70,20 @@ export function isCluster(client: RedisClient): client is Cluster {
 export type CommandArgument = string | number | Buffer;
 
 /**
- * One command, whatever the client. In a cluster it goes to the node of its first key. What is sent in one go of this process, its
- * microtasks included, leaves in one write to the socket: a write costs several times what a command does.
+ * Sends one command on any client. In a cluster it goes to the node of its first key. Commands within one tick of this process, including its
+ * microtasks, are written to the socket at once: a write costs several times as much as a command.
  */
 export function command(client: RedisClient, name: string, ...args: readonly CommandArgument[]): Promise<unknown> {
   if (!isCluster(client)) holdWrites(client);
   return isCluster(client) ? client.call(name, ...args) : client.call(name, ...args);
 }
 
-/** The same for replies that are bytes. */
+/** The same for binary replies. */
 export function bytesCommand(client: RedisClient, name: string, ...args: readonly CommandArgument[]): Promise<unknown> {
   return isCluster(client) ? client.callBuffer(name, ...args) : client.callBuffer(name, ...args);
 }
 
-/** Sockets that wait for more to write. */
+/** Sockets that collect writes. */
 const held = new WeakSet<object>();
 
 function holdWrites({ stream }: Redis): void {
@@ -96,7 +96,7 @@ function holdWrites({ stream }: Redis): void {
   });
 }
 
-/** How long ioredis holds on to a socket that does not close; it waits that long even for one that is closed. */
+/** How long ioredis waits for a socket to close; it waits that long even for a closed one. */
 export const disconnectTimeout = 100;
 
 const ownOptions = {
@@ -123,7 +123,7 @@ function withoutKeyPrefix(client: RedisClient): RedisClient {
   );
 }
 
-/** How a store is connected, until it is closed. */
+/** The connection of a store, until it is closed. */
 export class RedisConnection {
   readonly #store: string;
   readonly #open: OpenClient;
@@ -146,7 +146,7 @@ export class RedisConnection {
     throw new AgentLoopError('UNAVAILABLE', `This ${this.#store} was closed; make a new one.`);
   }
 
-  /** One command, and what Redis answers. Errors: `FULL`, `UNAVAILABLE`. */
+  /** Sends one command, and returns the reply. Errors: `FULL`, `UNAVAILABLE`. */
   async send(name: string, ...args: readonly CommandArgument[]): Promise<unknown> {
     this.assertOpen();
     try {
@@ -156,7 +156,7 @@ export class RedisConnection {
     }
   }
 
-  /** From now on every call is refused. Ends the connection that the store made. Again: does nothing. */
+  /** Refuses all further calls, and closes the connection that the store opened. Idempotent. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -173,8 +173,8 @@ const refusedCredentials = /^(WRONGPASS|NOAUTH|NOPERM)\b|invalid password|withou
 const unknownCommand = /^ERR (unknown command|Unknown subcommand|This instance has cluster support disabled)/i;
 
 /**
- * The error of a command that Redis did not carry out: `FULL` where it has no room, else `UNAVAILABLE`. Says what Redis said; the
- * command itself, which may hold a record or a password, stays out.
+ * The error of a failed command: `FULL` if Redis has no space, else `UNAVAILABLE`. Contains Redis' message, but not the
+ * command, which may contain a record or a password.
  */
 export function redisError(thrown: unknown, taskId?: string): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;

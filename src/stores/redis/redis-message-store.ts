@@ -44,23 +44,23 @@ import { type RedisSideOptions, secondsOf, sideRules } from './redis-options.ts'
 /** Options of `RedisMessageStore`. */
 export interface RedisMessageStoreOptions extends RedisSideOptions {
   /**
-   * Seconds that a context is kept after it was written to last; null keeps it. Default 86,400. One with open turns does not expire:
+   * Seconds that a context is kept after its last write; null keeps it. Default 86,400. A context with open turns does not expire:
    * a turn that waits for an answer finds its context.
    */
   readonly ttl?: number | null | undefined;
 }
 
 /**
- * Keeps contexts in Redis 7 or newer: one server, Sentinel's primary, or a cluster.
+ * Stores contexts in Redis 7 or newer: one server, Sentinel's primary, or a cluster.
  *
- * Every change of a context is one script, so that it happens whole or not at all, and once also where the connection breaks and the
- * client sends it again. What Redis confirmed is as durable as its own persistence. Nothing is connected before the first call. The list
+ * Every change of a context is one script, so it is atomic, and applied once even if the connection breaks and the
+ * client sends it again. Confirmed changes are as durable as the server's own persistence. Nothing is connected before the first call. The list
  * of contexts is an index that is repaired, not atomic with them.
  *
- * Errors besides the contract's: `INVALID_CONFIG` at construction; `UNAVAILABLE` (Redis away, loading or read-only, or after `close`)
+ * Errors besides the contract's: `INVALID_CONFIG` at construction; `UNAVAILABLE` (Redis down, loading or read-only, or after `close`)
  * and `FULL` (out of memory or disk), both retryable.
  *
- * Memory in this process: what is on its way. `load` reads what it gives in one reply; give a `limit` where a context may be long.
+ * Memory in this process: calls in flight. `load` reads its result in one reply; pass a `limit` if a context may be long.
  */
 export class RedisMessageStore implements MessageStore {
   static {
@@ -156,11 +156,11 @@ export class RedisMessageStore implements MessageStore {
     assertContextId(contextId);
     await this.#run({ script: 'delete', contextId });
     await this.#index.remove(contextId);
-    // Somebody may have made it anew between both.
+    // Another process may have created it again meanwhile.
     if (await this.#run({ script: 'describe', contextId })) await this.#index.add(contextId);
   }
 
-  /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */
+  /** Closes the connection that this store opened, and refuses further calls. Idempotent. */
   close(): Promise<void> {
     return this.#connection.close();
   }
@@ -184,7 +184,7 @@ export class RedisMessageStore implements MessageStore {
     return summaries.filter((summary) => summary !== undefined);
   }
 
-  /** Takes a context that is gone out of the index. */
+  /** Removes a missing context from the index. */
   async #summary(contextId: string): Promise<ContextSummary | undefined> {
     const answer = await this.#run({ script: 'describe', contextId });
     if (answer === undefined) {
@@ -195,7 +195,7 @@ export class RedisMessageStore implements MessageStore {
     return summaryOf({ contextId, total, open, createdAt, updatedAt, ...(bytes >= 0 && { bytes }) });
   }
 
-  /** What the script gave, its code first; undefined where there is no such context. */
+  /** The script's values, its code first; `undefined` if there is no such context. */
   async #run(call: ContextCall): Promise<readonly unknown[] | undefined> {
     const { script, contextId, args } = call;
     // Context ids match `taskIdPattern`, so none of them breaks the hash tag.
@@ -229,7 +229,7 @@ interface ContextCall {
   readonly version?: number | undefined;
 }
 
-/** As the scripts take it: below 0 where it is left out. */
+/** For the scripts: below 0 if it is absent. */
 function countOf(value = Number.POSITIVE_INFINITY): number {
   return value === Number.POSITIVE_INFINITY ? -1 : value;
 }
@@ -242,7 +242,7 @@ function stampedEntry(contextId: string, text: unknown): StampedMessage {
   return stampedOf(parsedEntry(contextId, text));
 }
 
-/** From the code that a script gives, as `lua/context-prelude.lua` names them, to the error. */
+/** The errors of the scripts' codes, as named in `lua/context-prelude.lua`. */
 function errorOf({ contextId, version = 0 }: ContextCall, answer: readonly number[]): AgentLoopError | undefined {
   const [code, first = 0, second = 0] = answer;
   if (code === -6) return newerContext(contextId, first);

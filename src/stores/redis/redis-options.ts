@@ -19,26 +19,26 @@ import { assertRedisTarget, defaultSilenceMs, type RedisTarget } from './redis-c
 export interface RedisStateStoreOptions {
   /**
    * A URL (`redis://…`, `rediss://…`), options of ioredis (with `sentinels` and `name` for Sentinel), or a client: a `Redis` or a
-   * `Cluster`. A client given stays the caller's: `close` does not end it.
+   * `Cluster`. The caller owns a passed client: `close` does not close it.
    */
   readonly redis: RedisTarget;
   /** Seconds that a task is kept after its turn has ended; null keeps it. Default 86,400. Unfinished work does not expire. */
   readonly ttl?: number | null | undefined;
-  /** The same, under an older name; it counts where both are given. */
+  /** The same, under an older name; takes precedence if both are set. */
   readonly ttlAfterEndSeconds?: number | null | undefined;
   /**
-   * By state of the task: seconds that it is kept after its last record or renewal, in place of the default; null keeps it. Only with
-   * this option a task expires whose turn has not ended: `{ 'input-required': 604_800 }` drops a question that nobody answers for a week.
+   * By state of the task: seconds that it is kept after its last record or renewal, instead of the default; null keeps it. Only with
+   * this option does a task expire whose turn has not ended: `{ 'input-required': 604_800 }` drops a question without an answer for a week.
    */
   readonly retention?: Partial<Retention> | undefined;
-  /** What all keys begin with. Default `millrace`. */
+  /** The prefix of all keys. Default `millrace`. */
   readonly prefix?: string | undefined;
   /**
-   * What a barrier waits for: `server`, Redis's answer (default); `strict`, also `replicas` replicas, so that no failover loses what
-   * was confirmed. With 0 replicas it relies on `appendfsync always`, which `check` looks for.
+   * What a barrier waits for: `server`, Redis' response (default); `strict`, also `replicas` replicas, so that no failover loses
+   * confirmed records. With 0 replicas it relies on `appendfsync always`, which `check` verifies.
    */
   readonly durability?: 'server' | 'strict' | undefined;
-  /** How many replicas have to confirm under `strict`. Default 1. */
+  /** How many replicas must confirm under `strict`. Default 1. */
   readonly replicas?: number | undefined;
   /** How long to wait for them before the append fails as `UNAVAILABLE`. Milliseconds; default 1,000. */
   readonly replicaTimeoutMs?: number | undefined;
@@ -61,12 +61,12 @@ const rules: OptionRules<RedisStateStoreOptions> = {
   replicaTimeoutMs: wholeNumber(1),
 };
 
-/** The options with their defaults, checked. */
+/** The validated options, with defaults. */
 export interface RedisStoreSettings {
   readonly prefix: string;
   readonly retention: Retention;
   readonly strict: boolean;
-  /** How many replicas `strict` asks for; 0 without it. */
+  /** The number of replicas that `strict` requires; 0 without it. */
   readonly replicas: number;
   readonly confirmation: Confirmation | undefined;
   /** As in `OpenOptions`. */
@@ -88,16 +88,16 @@ export function redisStoreSettings(options: RedisStateStoreOptions): RedisStoreS
   if (!strict && options.replicas !== undefined) throw wrongOption(owner, 'replicas needs durability "strict"');
   const replicas = strict ? (options.replicas ?? 1) : 0;
   const confirmation = replicas > 0 ? { replicas, timeoutMs: replicaTimeoutMs } : undefined;
-  // `WAIT` is silent for as long as it waits.
+  // `WAIT` sends nothing while it waits.
   const silenceMs = defaultSilenceMs + (confirmation?.timeoutMs ?? 0);
   return { prefix, retention: { ...retention, ...given }, strict, replicas, confirmation, silenceMs };
 }
 
 /** What the stores beside the journals have in common. */
 export interface RedisSideOptions {
-  /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
+  /** A URL, options of ioredis, or a client, which the caller owns: as in `RedisStateStoreOptions`. */
   readonly redis: RedisTarget;
-  /** What all keys begin with. Default `millrace`. May be that of other Redis stores. */
+  /** The prefix of all keys. Default `millrace`. May be that of other Redis stores. */
   readonly prefix?: string | undefined;
 }
 
@@ -112,7 +112,7 @@ export function secondsOf(ttl: number | null): number {
 /** By state: seconds that a task is kept after its last record or renewal; null keeps it. */
 export type Retention = Readonly<Record<TaskState, number | null>>;
 
-/** Unfinished work does not expire; a task that has ended is kept for so long. */
+/** Unfinished work does not expire; an ended task is kept for `afterEnd`. */
 export function retentionOf(afterEnd: number | null): Retention {
   return {
     submitted: null,
@@ -126,7 +126,7 @@ export function retentionOf(afterEnd: number | null): Retention {
   };
 }
 
-/** As the scripts take it: below 0 means that the task does not expire. */
+/** For the scripts: below 0 means no expiry. */
 export function secondsToLive(retention: Retention, status: TaskState): number {
   return retention[status] ?? -1;
 }

@@ -23,7 +23,7 @@ import { type RedisSideOptions, secondsOf, sideRules } from './redis-options.ts'
 
 /** Options of `RedisCacheStore`. */
 export interface RedisCacheStoreOptions extends RedisSideOptions {
-  /** Seconds that a value is kept which is set without `ttlMs`; null keeps it. Default 86,400. */
+  /** Seconds that a value without `ttlMs` is kept; null keeps it. Default 86,400. */
   readonly ttl?: number | null | undefined;
 }
 
@@ -33,12 +33,12 @@ const cacheSilenceMs = 1_000;
 const longestMs = 1e14;
 
 /**
- * Keeps cached values in Redis: one server, Sentinel's primary, or a cluster; one key a value, `{prefix}:cache:<hash of the key>`.
+ * Stores cached values in Redis: one server, Sentinel's primary, or a cluster; one key per value, `{prefix}:cache:<hash of the key>`.
  *
  * Nothing is connected before the first call. Errors: `INVALID_CONFIG` at construction; `UNAVAILABLE` and `FULL` as in
- * `RedisMessageStore`. A value that cannot be read counts as none.
+ * `RedisMessageStore`. An unreadable value counts as a miss.
  *
- * Memory: in Redis, what its times to live allow; a server of its own may evict (`allkeys-lru`), one with journals must not.
+ * Memory: in Redis, as the times to live allow; a dedicated server may evict (`allkeys-lru`), one with journals must not.
  */
 export class RedisCacheStore implements CacheStore {
   static {
@@ -62,7 +62,7 @@ export class RedisCacheStore implements CacheStore {
     return typeof text === 'string' ? cacheEntryValue(text) : undefined;
   }
 
-  /** Keeps a value, JSON, for `ttlMs`, else for the `ttl` of the store. */
+  /** Stores a value, JSON, for `ttlMs`, else for the `ttl` of the store. */
   async set(key: string, value: unknown, options: CacheSetOptions = {}): Promise<void> {
     const text = cacheEntryText(value, options);
     const { ttlMs = this.#ttlMs } = options;
@@ -74,7 +74,7 @@ export class RedisCacheStore implements CacheStore {
     await this.#send('unlink', key);
   }
 
-  /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */
+  /** Closes the connection that this store opened, and refuses further calls. Idempotent. */
   close(): Promise<void> {
     return this.#connection.close();
   }
@@ -87,12 +87,12 @@ export class RedisCacheStore implements CacheStore {
 
 /** Options of `RedisPushStore`. */
 export interface RedisPushStoreOptions extends RedisSideOptions {
-  /** Seconds that the registrations of a task are kept after they were written to last; null keeps them. Default 604,800, a week. */
+  /** Seconds that the registrations of a task are kept after their last write; null keeps them. Default 604,800, a week. */
   readonly ttl?: number | null | undefined;
 }
 
 /**
- * Keeps registrations in Redis 7 or newer: one server, Sentinel's primary, or a cluster, where all of them are in one slot. Times are
+ * Stores registrations in Redis 7 or newer: one server, Sentinel's primary, or a cluster, where all of them are in one slot. Times are
  * those of Redis. Nothing is connected before the first call. Errors as those of `RedisMessageStore`.
  *
  * Keys: `{prefix}:{push}:due`, and `{prefix}:{push}:task:<id>`.
@@ -121,7 +121,7 @@ export class RedisPushStore implements PushStore {
     return added === 1;
   }
 
-  /** One registration; `undefined` where it is not there. */
+  /** One registration; `undefined` if it does not exist. */
   async get(key: PushKey): Promise<PushEntry | undefined> {
     const fields = [`e:${key.configId}`, `c:${key.configId}`];
     const [entry, cursor] = listOf(await this.#connection.send('hmget', this.#keyOf(key), ...fields));
@@ -155,7 +155,7 @@ export class RedisPushStore implements PushStore {
     return updated === 1;
   }
 
-  /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */
+  /** Closes the connection that this store opened, and refuses further calls. Idempotent. */
   close(): Promise<void> {
     return this.#connection.close();
   }

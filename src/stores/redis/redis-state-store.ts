@@ -46,22 +46,22 @@ import { TaskList } from './task-list.ts';
 
 export type { RedisStateStoreOptions } from './redis-options.ts';
 
-/** How far an epoch jumps at most: so far that one lost in a failover is not given again. */
+/** The maximum increment of an epoch: large enough that an epoch lost in a failover is not granted again. */
 const maxEpochStep = 2 ** 31;
-/** Records that one call of `delete` looks at for child turns. */
+/** Records that one call of `delete` scans for child turns. */
 const deletePageSize = 1_000;
 
 /**
- * Keeps journals in Redis 7 or newer: one server, Sentinel's primary, or a cluster.
+ * Stores journals in Redis 7 or newer: one server, Sentinel's primary, or a cluster.
  *
- * Every change of a task is one script, so that it happens whole or not at all; leases run on the server's clock. Nothing is
- * connected before the first call. Blocking reads (`follow`, `commands`) use connections of their own: one for all on a single
- * server, one a reader in a cluster.
+ * Every change of a task is one script, so it is atomic; leases use the server's clock. Nothing is
+ * connected before the first call. Blocking reads (`follow`, `commands`) use separate connections: one for all on a single
+ * server, one per reader in a cluster.
  *
- * Errors besides the contract's: `UNAVAILABLE` (Redis away, loading, read-only, or its replicas not confirming under `strict`) and
- * `FULL` (out of memory or disk), both retryable; `UNAVAILABLE` for good where Redis refuses the user. `INVALID_CONFIG` at construction.
+ * Errors besides the contract's: `UNAVAILABLE` (Redis down, loading, read-only, or its replicas not confirming under `strict`) and
+ * `FULL` (out of memory or disk), both retryable; `UNAVAILABLE`, not retryable, if Redis refuses the user. `INVALID_CONFIG` at construction.
  *
- * Memory in this process: what is on its way, and the last page of what is read.
+ * Memory in this process: appends in flight, and the last page of each read.
  */
 export class RedisStateStore implements TaskStateStore {
   static {
@@ -101,8 +101,8 @@ export class RedisStateStore implements TaskStateStore {
   }
 
   /**
-   * On the same server, under the same prefix; a context is kept for a day after it was written to last. Ends with this store. For other
-   * options give the agent a `RedisMessageStore`.
+   * On the same server, under the same prefix; a context is kept for a day after its last write. Closed with this store. For other
+   * options pass a `RedisMessageStore` to the agent.
    */
   get messages(): MessageStore {
     this.#messages ??= new RedisMessageStore({ redis: this.#redis, prefix: this.#settings.prefix });
@@ -150,7 +150,7 @@ export class RedisStateStore implements TaskStateStore {
       args: [...args, under?.taskId ?? '', under?.epoch ?? 0],
       subject: { taskId, under },
     });
-    // Mends an index that lost its entry.
+    // Repairs an index that lost its entry.
     const task = indexedTask(taskId, answer.text(3), answer.text(5));
     this.#index.add(task, Number(answer.text(4))).catch(() => {});
     this.#tasks.runnable.tell(taskId).catch(() => {});
@@ -214,7 +214,7 @@ export class RedisStateStore implements TaskStateStore {
     return answer.int(1) === 1;
   }
 
-  /** Errors with `NOT_FOUND` where there is no such task; stays silent once it is deleted, and while Redis is away. */
+  /** Errors with `NOT_FOUND` if there is no such task; stays silent once it is deleted, and while Redis is down. */
   commands(taskId: string): Observable<Command> {
     return new Observable((subscriber) => {
       const keys = this.#keys(taskId);
@@ -240,8 +240,8 @@ export class RedisStateStore implements TaskStateStore {
   }
 
   /**
-   * Rides out a loss of the connection; after 30 s without Redis it errors with `UNAVAILABLE`. Errors with `REWOUND` where Redis came
-   * back without records that were shown.
+   * Survives a loss of the connection; after 30 s without Redis it errors with `UNAVAILABLE`. Errors with `REWOUND` if Redis came
+   * back without records that were emitted.
    */
   follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
     const deps = { journal: this.#journal, scripts: this.#scripts, readers: this.#readers };
@@ -266,24 +266,24 @@ export class RedisStateStore implements TaskStateStore {
   }
 
   /**
-   * Looks at the tasks of the context, the state, or all, the newest first, until there are enough: a rare state of a context costs a long
-   * look. Runnable tasks have an index of their own: those are found in one call a page of 100, the one that waits longest first.
+   * Reads the tasks of the context, the state, or all, the newest first, until enough match: a rare state of a context takes
+   * long. Runnable tasks have their own index: one call per page of 100, the longest waiting first.
    */
   async list(query: TaskQuery = {}): Promise<readonly TaskSummary[]> {
     return this.#tasks.list(query);
   }
 
-  /** Child turns first, each by itself. Where it fails in between, the task is still there, so that it can be deleted again. */
+  /** Deletes child turns first, each separately. If it fails in between, the task still exists, so that it can be deleted again. */
   async delete(taskId: string): Promise<void> {
     return this.#delete(taskId, '', new Set());
   }
 
-  /** Looks at version, eviction, persistence, role and replicas of every primary, as far as this user may ask. */
+  /** Checks version, eviction, persistence, role and replicas of every primary, as far as this user may. */
   check(): Promise<StoreCheck> {
     return checkServer(this.#connection.client, this.#settings);
   }
 
-  /** Sends what waits, ends the readers and the connections that this store made, and refuses further calls. */
+  /** Sends pending data, ends the readers, closes the connections that this store opened, and refuses further calls. */
   async close(): Promise<void> {
     this.#writer.flushAll();
     this.#deltas.close();

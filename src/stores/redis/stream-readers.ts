@@ -6,21 +6,21 @@ import { command, disconnectTimeout, isCluster, type RedisClient, redisError } f
 /** How long readers wait for Redis to come back before they receive an error. */
 const patienceMs = 30_000;
 
-/** The reader's own connection: never reconnected by ioredis, since its reads begin anew where the server may be another. */
+/** The reader's own connection: never reconnected by ioredis, since its reads start over if the server is another one. */
 const readingOptions = {
   lazyConnect: true,
   disconnectTimeout,
   protocol: 2,
   retryStrategy: null,
   maxRetriesPerRequest: null,
-  // A blocking read has a limit of its own.
+  // A blocking read has its own limit.
   commandTimeout: undefined,
   socketTimeout: undefined,
 } as const;
 
 /**
- * Blocking reads, each on a connection of the store's own. On one server all watches share one; in a cluster each has one to the node
- * that its task is on.
+ * Blocking reads on separate connections. On one server all watches share one; in a cluster each has one to the node
+ * of its task.
  */
 export class StreamReaders {
   readonly #client: RedisClient;
@@ -31,7 +31,7 @@ export class StreamReaders {
     if (!isCluster(client)) this.#open.add(sharedReader(client));
   }
 
-  /** `head` is the key of the task that the watch is about. Answers with the function that leaves. */
+  /** `head`: the key of the watched task's head. Returns a function that ends the watch. */
   watch(head: string, watch: StreamWatch): () => void {
     if (!isCluster(this.#client)) {
       const [shared] = this.#open;
@@ -69,7 +69,7 @@ function nodeReader(cluster: Cluster, head: string): BlockingReader {
   });
 }
 
-/** The primary that a key is on. Asking the key first lets the client learn where that is by now. */
+/** The primary of a key. A command for the key first lets the client learn its current node. */
 async function nodeOf(cluster: Cluster, key: string): Promise<Redis> {
   await command(cluster, 'exists', key);
   const slot = Number(await command(cluster, 'cluster', 'KEYSLOT', key));
@@ -81,11 +81,11 @@ async function nodeOf(cluster: Cluster, key: string): Promise<Redis> {
 
 /** A reader that waits for new entries of streams. Its methods must not throw. */
 export interface StreamWatch {
-  /** Each stream, at least one, and the id after which its entries are wanted. Asked before every read. */
+  /** At least one stream, each with the id after which to read. Called before every read. */
   positions(): readonly (readonly [key: string, id: string])[];
-  /** New entries by stream: of one read, so of one moment. May hold some that came before. */
+  /** New entries by stream, from one read, so consistent. May include known ones. */
   take(entries: ReadonlyMap<string, readonly StreamEntry[]>): void;
-  /** Called every other second, and after a loss of the connection: is what was shown still there? */
+  /** Called every other second, and after a loss of the connection: checks that the emitted entries still exist. */
   verify(): void;
   /** Redis has not responded for `patienceMs`. The watch continues until it is closed. */
   lost(error: AgentLoopError): void;
@@ -99,7 +99,7 @@ interface BlockingReaderOptions {
 
 const blockMs = 2_000;
 
-/** A read that takes longer than this has lost its connection without a word. */
+/** A read that takes longer than this has lost its connection. */
 const deadMs = 10_000;
 const batchSize = 500;
 const lingerMs = 1_000;
@@ -113,8 +113,8 @@ interface Connection {
 }
 
 /**
- * Waits for new entries of many streams with one blocking read on a connection of its own. The connection is opened for the first
- * watch, and closed a second after the last. A lost one is opened again, for as long as somebody watches.
+ * Waits for new entries of many streams with one blocking read on its own connection. The connection is opened for the first
+ * watch, and closed a second after the last. A lost one is reopened while there are watches.
  */
 class BlockingReader {
   readonly #options: BlockingReaderOptions;
@@ -137,7 +137,7 @@ class BlockingReader {
     this.#options = options;
   }
 
-  /** Answers with the function that leaves. */
+  /** Returns a function that ends the watch. */
   join(watch: StreamWatch): () => void {
     this.#watches.add(watch);
     clearTimeout(this.#linger);
@@ -146,7 +146,7 @@ class BlockingReader {
     return () => this.#leave(watch);
   }
 
-  /** Ends the connection, and with it the wait. */
+  /** Closes the connection, which ends the blocking read. */
   close(): void {
     this.#closed = true;
     this.#watches.clear();
@@ -198,7 +198,7 @@ class BlockingReader {
     }
   }
 
-  /** Whoever joined after the read began asked for other ids, and gets nothing of it. */
+  /** A watch that joined after the read began needs other ids, and gets nothing from it. */
   #show(asking: readonly StreamWatch[], reply: unknown): void {
     const entries = new Map(
       listOf(reply).map((stream): [string, readonly StreamEntry[]] => {
@@ -229,7 +229,7 @@ class BlockingReader {
     }
   }
 
-  /** Ends the blocking read that waits without the newest watch, as soon as Redis knows of it. */
+  /** Ends a blocking read without the newest watch, as soon as Redis has received it. */
   async #interrupt(): Promise<void> {
     const read = this.#reads;
     if (this.#interrupted === read) return;
@@ -257,7 +257,7 @@ class BlockingReader {
     });
     this.#endPause = undefined;
     this.#pauseMs = Math.min(this.#pauseMs * 2, lastPauseMs);
-    // What was shown may be gone with the server that held it.
+    // Emitted entries may be lost with their server.
     this.#reconnected = true;
   }
 
@@ -267,7 +267,7 @@ class BlockingReader {
   }
 }
 
-/** Where several wait for one stream, the one that is furthest behind decides. */
+/** If several watches read one stream, the smallest id counts. */
 function positionsOf(watches: readonly StreamWatch[]): ReadonlyMap<string, string> {
   const positions = new Map<string, string>();
   for (const [key, id] of watches.flatMap((watch) => watch.positions())) {
@@ -277,7 +277,7 @@ function positionsOf(watches: readonly StreamWatch[]): ReadonlyMap<string, strin
   return positions;
 }
 
-/** Whether one id of a stream stands before another. */
+/** Whether one id of a stream precedes another. */
 export function comesBefore(one: string, other: string): boolean {
   const [oneFirst = 0, oneSecond = 0] = one.split('-').map(Number);
   const [otherFirst = 0, otherSecond = 0] = other.split('-').map(Number);

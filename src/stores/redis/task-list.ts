@@ -20,7 +20,7 @@ interface TaskListDeps {
 
 const listPageSize = 100;
 
-/** What the heads of tasks say, found through the index. Entries of the index whose task is gone are removed on the way. */
+/** Summaries of tasks, found through the index. Entries of deleted tasks are removed from the index on the way. */
 export class TaskList {
   readonly #deps: TaskListDeps;
   readonly runnable: RunnableIndex;
@@ -46,8 +46,8 @@ export class TaskList {
   }
 
   /**
-   * The index of the group, in its order, and that of the state are read in turns: the one that ends first has all tasks, so the cost is that of
-   * the shorter one, or of what the group has before `limit` tasks are found.
+   * Reads the index of the group, in its order, and that of the state alternately: the one that ends first has all tasks, so the cost is that of
+   * the shorter one, or of the group's entries before `limit` tasks are found.
    */
   async #listOfGroupAndState(query: TaskQuery, limit: number): Promise<readonly TaskSummary[]> {
     const ofGroup = this.#pages(query);
@@ -86,7 +86,7 @@ export class TaskList {
     }
   }
 
-  /** The task that a page comes after. Errors: `NOT_FOUND`. */
+  /** The task before the page. Errors: `NOT_FOUND`. */
   async #after({ afterTaskId }: TaskQuery): Promise<TaskSummary | undefined> {
     if (afterTaskId === undefined) return undefined;
     const task = await this.describe(afterTaskId);
@@ -106,7 +106,7 @@ export class TaskList {
     return found.slice(0, limit);
   }
 
-  /** Puts tasks of a group in their order: one whose index was not told of its last status stands where it stood before. */
+  /** Sorts tasks of a group: one whose index misses its last status is at its old position. */
   async #mend(found: TaskSummary[]): Promise<void> {
     const before = [...found];
     found.sort(byStatusOfSummaries);
@@ -114,7 +114,7 @@ export class TaskList {
     await Promise.all(moved.map((task) => this.#deps.index.tell(task, Date.parse(task.statusAt))));
   }
 
-  /** Called once for each new task: now and then looks whether some tasks of the index are still there. */
+  /** Called once for each new task: sometimes checks whether some tasks of the index still exist. */
   async sweep(): Promise<void> {
     await this.#summaries(await this.#deps.index.sample());
   }

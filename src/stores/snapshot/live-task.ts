@@ -69,7 +69,7 @@ export class LiveTask {
     return this.#state;
   }
 
-  /** Saves that the task is taken, so that who had it before is fenced off. */
+  /** Saves that the task is acquired, so that its previous owner is fenced off. */
   claim(): Promise<void> {
     return this.#inTurn(() => this.#save(this.#state, this.shown.records.slice(), this.#wasReleased));
   }
@@ -78,7 +78,7 @@ export class LiveTask {
     return this.shown.isOwnedBy(lease);
   }
 
-  /** Takes records at once; resolves when they are emitted, after the snapshot that they require. */
+  /** Accepts records at once; resolves when they are emitted, after the snapshot that they require. */
   append(lease: Lease, records: readonly JournalRecord[]): Promise<void> {
     if (!this.isOwnedBy(lease)) throw fenced(lease);
     const seq = this.shown.records.length + this.#tail.length;
@@ -90,20 +90,20 @@ export class LiveTask {
     return this.#inTurn(() => this.#show(last));
   }
 
-  /** Lets go of the task where somebody else has it. */
+  /** Drops the task if another owner has it. */
   async verify(): Promise<void> {
     await this.#inTurn(() => this.#look()).catch((error: unknown) => {
       if (!this.#dropped) throw error;
     });
   }
 
-  /** Prolongs the lease, where the snapshot is still ours. */
+  /** Renews the lease, if the snapshot is still this owner's. */
   async renew(): Promise<void> {
     await this.#inTurn(() => this.#look());
     this.shown.expiresAt = this.#now() + this.#lease.leaseMs;
   }
 
-  /** Saves what no snapshot has yet, and lets go of the lease. Does nothing where somebody else has the task. */
+  /** Saves unsaved records, and releases the lease. Does nothing if another owner has the task. */
   async release(): Promise<void> {
     try {
       if (!this.#state.outcome) await this.#inTurn(() => this.#saveAll());
@@ -118,7 +118,7 @@ export class LiveTask {
     return this.#dropped;
   }
 
-  /** Its followers have to look elsewhere; nothing is saved any more. */
+  /** Errors its followers, which then read snapshots; nothing is saved any more. */
   drop(): void {
     if (this.#dropped) return;
     this.#dropped = true;
@@ -147,7 +147,7 @@ export class LiveTask {
     if (!this.#state.outcome) await this.#save(this.#state, this.shown.records.slice(), true);
   }
 
-  /** Looks before it saves: what somebody else saved meanwhile is not overwritten. */
+  /** Checks before it saves, so that another owner's snapshot is not overwritten. */
   async #save(state: LoopState, records: readonly JournalRecord[], released: boolean): Promise<void> {
     await this.#look();
     const { taskId, epoch } = this.#lease;

@@ -43,31 +43,31 @@ export type { Snapshot, SnapshotStore } from './snapshot.ts';
 
 /** Options of `snapshotStateStore`. */
 export interface SnapshotStateStoreOptions {
-  /** How often a reader looks for new snapshots of a task that another process runs. Milliseconds; default 1,000. */
+  /** How often a reader polls for new snapshots of a task that another process runs. Milliseconds; default 1,000. */
   readonly pollMs?: number | undefined;
-  /** Replaced by tests. Leases and looks run on it. Default: the system's. */
+  /** Replaced in tests. Leases and polls depend on it. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
 const rules: OptionRules<SnapshotStateStoreOptions> = { pollMs: milliseconds(1), clock: aClock };
 
 /**
- * Makes a `TaskStateStore` of a user's own store that can only `save`, `load` and `delete` one value a task.
+ * Creates a `TaskStateStore` from a user's store that can only `save`, `load` and `delete` one value per task.
  *
- * What is saved is a `PersistedLoopState` with the records it is the fold of: before each iteration, after each model call, when the
+ * A snapshot is a `PersistedLoopState` with the records of its fold. It is saved before each iteration, after each model call, when the
  * turn asks, is answered, suspends or ends, and when a process acquires or releases the task. A turn resumes from its last snapshot
- * alone, in any process. Nothing is shown before it is saved, but for what happens inside an iteration.
+ * alone, in any process. Nothing is emitted before it is saved, except for records inside an iteration.
  *
  * The guarantee is weaker than a journal's:
- * - Tool results and intents inside an iteration are not saved one by one. Where the process dies there, every open call of the batch
- *   is in doubt, also one that had its result or had not begun, and its `onInDoubt` decides.
- * - Leases hold in this process only, so two processes can take one task. A save or a renewal looks first, and an owner whose snapshot
- *   was replaced is `FENCED`; what both did until then was done twice, and two saves at the same moment are not kept apart.
+ * - Tool results and intents inside an iteration are not saved one by one. If the process crashes there, every open call of the batch
+ *   is in doubt, even one that had its result or had not started, and its `onInDoubt` decides.
+ * - Leases hold in this process only, so two processes can acquire one task. A save or a renewal checks first, and an owner whose snapshot
+ *   was replaced is `FENCED`; until then both did the work, and two simultaneous saves are not detected.
  * - Commands (`cancel`, `pause`, `steer`) reach a turn that runs in this process. Readers of another process see snapshots, no deltas.
- * - `list` knows the tasks that run here.
- * - Each save hands over the whole turn: the bytes of a turn grow with the square of its iterations.
+ * - `list` returns the tasks that run here.
+ * - Each save writes the whole turn: the written bytes grow with the square of its iterations.
  *
- * Errors: those of the contract; `UNAVAILABLE`, retryable, for what the user's store throws without a code; `INVALID_CONFIG` at the
+ * Errors: those of the contract; `UNAVAILABLE`, retryable, for an exception of the user's store without a code; `INVALID_CONFIG` at the
  * call. Memory: the records of the turns that run here, and commands for those that do not.
  */
 export function snapshotStateStore(store: SnapshotStore, options: SnapshotStateStoreOptions = {}): TaskStateStore {
@@ -77,7 +77,7 @@ export function snapshotStateStore(store: SnapshotStore, options: SnapshotStateS
   return new SnapshotStateStore(new PlainStore(store), clock, pollMs);
 }
 
-/** How far an epoch jumps at most: so far that two processes do not meet. */
+/** The maximum increment of an epoch: large enough that two processes do not choose the same. */
 const maxEpochStep = 2 ** 31;
 
 class SnapshotStateStore implements TaskStateStore {
@@ -90,7 +90,7 @@ class SnapshotStateStore implements TaskStateStore {
   readonly #pollMs: number;
   readonly #live = new Map<string, LiveTask>();
   readonly #commands = new Map<string, CommandBox>();
-  /** By task: what has to be over before it is created, taken or deleted. */
+  /** By task: operations that must end before it is created, acquired or deleted. */
   readonly #underWay = new InTurn();
 
   constructor(plain: PlainStore, clock: Clock, pollMs: number) {
@@ -151,7 +151,7 @@ class SnapshotStateStore implements TaskStateStore {
     this.#forget(lease.taskId, task);
   }
 
-  /** Another process that runs the task notices at its next save or renewal. Also true where the last owner gave the task back. */
+  /** Another process that runs the task notices at its next save or renewal. Also returns true if the last owner released the task. */
   async breakLease(taskId: string): Promise<boolean> {
     return this.#underWay.run(taskId, async () => {
       const running = this.#running(taskId);
@@ -201,7 +201,7 @@ class SnapshotStateStore implements TaskStateStore {
     return found ? toPersisted(found.state) : null;
   }
 
-  /** Of a task that does not run in this process, what was saved last: held by nobody, as far as this process knows. */
+  /** For a task that does not run in this process, its last snapshot: not held, as far as this process knows. */
   async describe(taskId: string): Promise<TaskSummary | null> {
     assertTaskId(taskId);
     const running = await this.#verified(taskId);
@@ -220,7 +220,7 @@ class SnapshotStateStore implements TaskStateStore {
     return this.#delete(taskId, undefined, new Set());
   }
 
-  /** Child turns first, so that a delete that fails in between can be made again. */
+  /** Deletes child turns first, so that a delete that fails in between can be repeated. */
   async #delete(taskId: string, parent: string | undefined, begun: Set<string>): Promise<void> {
     if (begun.has(taskId)) return;
     begun.add(taskId);
@@ -252,7 +252,7 @@ class SnapshotStateStore implements TaskStateStore {
     return task?.isDropped ? undefined : task;
   }
 
-  /** The task if it certainly runs here: after its lease expired, another process may have taken it. */
+  /** The task if it certainly runs here: after its lease expired, another process may have acquired it. */
   async #verified(taskId: string): Promise<LiveTask | undefined> {
     const task = this.#running(taskId);
     if (task && !task.shown.isHeld(this.#clock.now())) await task.verify();
@@ -292,7 +292,7 @@ class SnapshotStateStore implements TaskStateStore {
 }
 
 interface FollowDeps {
-  /** The task where this process runs it. */
+  /** The task if this process runs it. */
   live(): LiveTask | undefined;
   read(): Promise<readonly JournalRecord[]>;
   readonly clock: Clock;
@@ -300,8 +300,8 @@ interface FollowDeps {
 }
 
 /**
- * The records from a seq on: of a task that runs here as they are saved, with its deltas; of any other as its snapshots show them, one
- * look every `pollMs`. Moves from one to the other as the task does.
+ * The records from a seq on: of a task that runs here as they are saved, with its deltas; of any other from its snapshots, polled
+ * every `pollMs`. Switches between the two as the task does.
  */
 function followSnapshots(deps: FollowDeps, from: number): Observable<FollowSignal> {
   return new Observable((subscriber) => {
@@ -341,7 +341,7 @@ class Follower {
     this.#to.add(
       signals.subscribe({
         next: (signal) => this.#take(signal),
-        // Somebody else has it now, here or elsewhere, or nobody.
+        // Another owner has it now, here or elsewhere, or none.
         error: () => this.look(),
         complete: () => this.#to.complete(),
       }),

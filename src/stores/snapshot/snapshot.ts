@@ -13,13 +13,13 @@ import {
 } from '../../core/journal/index.ts';
 import { newerSchema } from '../store-rules.ts';
 
-/** A user's own store of states: one value a task, the last one saved. */
+/** A user's own store of states: one value per task, the last one saved. */
 export interface SnapshotStore {
   /** Replaces the value. Must reject if it was not stored. */
   save(taskId: string, state: Snapshot): MaybePromise<unknown>;
-  /** What was saved last, whole; null or undefined where there is nothing. */
+  /** The last saved value, complete; null or undefined if there is none. */
   load(taskId: string): MaybePromise<PersistedLoopState | null | undefined>;
-  /** Does nothing where there is nothing. */
+  /** Does nothing if there is none. */
   delete(taskId: string): MaybePromise<unknown>;
 }
 
@@ -35,7 +35,7 @@ export function assertSnapshotStore(store: SnapshotStore): void {
   );
 }
 
-/** A user's store with its failures as ours: what it throws without a code is `UNAVAILABLE`, and may work later. */
+/** Wraps a user's store: an exception without a code becomes a retryable `UNAVAILABLE`. */
 export class PlainStore {
   readonly #store: SnapshotStore;
 
@@ -48,10 +48,10 @@ export class PlainStore {
     return saved ? readSnapshot(taskId, saved) : undefined;
   }
 
-  /** The records of what was saved, unchecked: none where it is no snapshot. */
+  /** The saved records, unchecked: none if the value is not a snapshot. */
   async uncheckedRecords(taskId: string): Promise<readonly unknown[]> {
     const saved: unknown = await this.#ask('load', taskId, () => this.#store.load(taskId)).catch((thrown: unknown) => {
-      // The text of a damaged value is not JSON: the task can be deleted all the same.
+      // A damaged value is not JSON: the task can still be deleted.
       if (thrown instanceof Error && thrown.cause instanceof SyntaxError) return undefined;
       throw thrown;
     });
@@ -81,19 +81,19 @@ export class PlainStore {
   }
 }
 
-/** What is saved of a turn: its state to be read by people and queries, and the records that a turn resumes from. Plain JSON. */
+/** The saved value of a turn: its state for people and queries, and the records that a turn resumes from. Plain JSON. */
 export interface Snapshot extends PersistedLoopState {
-  /** The records that the state is the fold of, in order. Has to come back from `load` as it was given to `save`. */
+  /** The records of the state's fold, in order. `load` must return them as they were passed to `save`. */
   readonly journal: readonly JournalRecord[];
-  /** Of the lease that it was saved under; 0 before the first. Whoever finds another one than its own has lost the task. */
+  /** The epoch of its lease; 0 before the first. An owner that finds another epoch has lost the task. */
   readonly epoch: number;
-  /** True if it was saved when its owner released the task: nothing has happened since. */
+  /** True if it was saved when its owner released the task: nothing has changed since. */
   readonly released: boolean;
-  /** The lease of the parent turn that this one was taken under last; absent where there was none. */
+  /** The lease of the parent turn under which this one was last acquired; absent without one. */
   readonly under?: Under;
 }
 
-/** A snapshot as it came back, checked. */
+/** A validated snapshot. */
 export interface SavedTurn {
   readonly started: Stamped<TurnStarted>;
   readonly records: readonly JournalRecord[];
@@ -110,7 +110,7 @@ export function snapshotOf(
   return { ...toPersisted(state), journal, epoch, released, ...(under && { under }) };
 }
 
-/** Errors: `SCHEMA` for a newer journal; `POISON` for what is no snapshot, cannot be folded, or belongs to another task. */
+/** Errors: `SCHEMA` for a newer journal; `POISON` for a value that is not a snapshot, does not fold, or belongs to another task. */
 export function readSnapshot(taskId: string, saved: object): SavedTurn {
   const journal = 'journal' in saved ? saved.journal : undefined;
   if (!Array.isArray(journal)) {
@@ -144,8 +144,8 @@ function folded(taskId: string, records: readonly JournalRecord[]): LoopState {
 }
 
 /**
- * The intents that a dead owner may have written behind its last snapshot: those of every call of the open batch that has no intent, no
- * result and no open question, so that none is taken for one that did not run. None where nothing can have run.
+ * The intents that a crashed owner may have written after its last snapshot: those of every call of the open batch without an intent,
+ * result or open question, so that none is treated as not started. Empty if nothing can have run.
  */
 export function lostIntents({ state, released }: SavedTurn): readonly Stamped<ToolIntent>[] {
   const ran = !released && !(state.outcome && (state.isComplete || isSuspended(state.outcome.state)));

@@ -1,7 +1,7 @@
 /** A part of a key. Numbers come before strings. */
 export type KeyPart = string | number;
 
-/** Parts in order: keys with a common beginning stand together. Strings are of ASCII where their order matters. */
+/** Parts in order: keys with a common prefix are adjacent. Strings must be ASCII if their order matters. */
 export type TableKey = KeyPart[];
 
 export interface TableEntry {
@@ -14,23 +14,23 @@ export interface TableRange {
   readonly from?: KeyPart | undefined;
   /** The value of that part to end before. Default: to the last key with the prefix. */
   readonly to?: KeyPart | undefined;
-  /** How many entries at most. Default: all. */
+  /** The maximum number of entries. Default: all. */
   readonly limit?: number | undefined;
 }
 
 /**
- * A transaction, written once for tables that answer at once and for those that do not: a generator that yields what has to be awaited
- * before it continues. In a table that answers at once it yields nothing.
+ * A transaction for both synchronous and asynchronous tables: a generator that yields each promise to await
+ * before it continues. In a synchronous table it yields nothing.
  */
 export type Steps<T> = Generator<PromiseLike<unknown>, T, undefined>;
 
-/** The rows of a table inside a transaction. `put` and `remove` are seen by later reads of the same transaction. */
+/** The rows of a table within a transaction. Later reads of the same transaction see `put` and `remove`. */
 export interface Rows {
   get(key: TableKey): Steps<string | undefined>;
   /** The entries whose keys begin with `prefix`, in order. */
   range(prefix: TableKey, range?: TableRange): Steps<readonly TableEntry[]>;
   put(key: TableKey, value: string): void;
-  /** Does nothing where there is none. */
+  /** Does nothing if there is none. */
   remove(key: TableKey): void;
 }
 
@@ -42,33 +42,33 @@ export type Timing = 'now' | 'later';
 export type Answer<When extends Timing, T> = When extends 'now' ? T : Promise<T>;
 
 /**
- * Rows of strings in the order of their keys: what a backend implements, once, for the stores of messages, caches and push registrations.
+ * Rows of strings in the order of their keys: the one interface that a backend implements for the stores of messages, caches and push registrations.
  *
- * `prepare` runs at once and outside of the transaction: arguments are checked and encoded there. The body that it returns sees one
- * snapshot; what it writes is there as a whole or not at all, and bodies that write run as if one after the other. A body may run more than
- * once. One that throws has to do so before its first `put` or `remove`. What `prepare` or the body throws, the caller gets: thrown where the
- * call answers at once, as a rejection where it answers with a promise.
+ * `prepare` runs at once and outside of the transaction: it validates and encodes arguments. The body that it returns sees one
+ * snapshot; its writes are atomic, and writing bodies are serialized. A body may run more than
+ * once. It may throw only before its first `put` or `remove`. Exceptions of `prepare` and the body reach the caller: thrown if the
+ * call is synchronous, as a rejection if it returns a promise.
  */
 export interface Table<Read extends Timing = Timing, Write extends Timing = Timing> {
   read<T>(prepare: () => Body<T>): Answer<Read, T>;
-  /** Answers once what was written is as durable as the table keeps anything. */
+  /** Answers once the writes are as durable as the table provides. */
   write<T>(prepare: () => Body<T>): Answer<Write, T>;
 }
 
-/** For `Rows` that answer at once. */
+/** For synchronous `Rows`. */
 // biome-ignore lint/correctness/useYield: there is nothing to wait for.
 export function* found<T>(value: T): Steps<T> {
   return value;
 }
 
-/** Runs steps that wait for nothing. */
+/** Runs steps that yield nothing. */
 export function atOnce<T>(steps: Steps<T>): T {
   const step = steps.next();
   if (step.done === true) return step.value;
   throw new TypeError('A transaction of a table that answers at once waited for something.');
 }
 
-/** Runs steps, and waits for what they yield. */
+/** Runs steps, and awaits what they yield. */
 export async function awaited<T>(steps: Steps<T>): Promise<T> {
   for (;;) {
     const step = steps.next();
@@ -77,7 +77,7 @@ export async function awaited<T>(steps: Steps<T>): Promise<T> {
   }
 }
 
-/** Of a part of a key: the value of the key that ends here, and the keys that continue. */
+/** A node of the key tree: the value of the key that ends here, and longer keys. */
 interface Node {
   value?: string | undefined;
   below?: Branch;
@@ -89,7 +89,7 @@ interface Branch {
   readonly order: KeyPart[];
 }
 
-/** A table in the memory of this process. Keys with a common beginning share a branch, so that a write costs the same in a large table. */
+/** A table in the memory of this process. Keys with a common prefix share a branch, so that a write costs the same in a large table. */
 export class MemoryTable implements Table<'now', 'now'> {
   readonly #root: Node = {};
   readonly #rows: Rows = {
@@ -141,7 +141,7 @@ function collect(node: Node | undefined, key: TableKey, into: TableEntry[]): voi
   for (const part of node?.below?.order ?? []) collect(node?.below?.nodes.get(part), [...key, part], into);
 }
 
-/** Leaves no branch without entries. */
+/** Removes empty branches. */
 function remove(node: Node, key: TableKey, depth: number): void {
   const part = key[depth];
   if (part === undefined) {
@@ -157,7 +157,7 @@ function remove(node: Node, key: TableKey, depth: number): void {
   if (node.below.order.length === 0) delete node.below;
 }
 
-/** The index of a part in a sorted array, or where it belongs. */
+/** The index of a part in a sorted array, or its insertion index. */
 function placeIn(order: readonly KeyPart[], part: KeyPart): number {
   let [low, high] = [0, order.length];
   // Most parts are new and the last: numbers that grow, times.
