@@ -155,7 +155,7 @@ export interface ToolContext<C = unknown> {
   /** The OpenTelemetry context of the `tool[name]` span. */
   readonly traceContext: Context;
   /**
-   * Asks the user of the turn, and returns the answer, which is JSON. Throws if there is no answer yet: the attempt ends there,
+   * Asks the user of the turn, and returns the answer, which is JSON. Throws until the question is answered: the attempt ends there,
    * whatever the tool does after it, and once the question is answered, maybe days later in another process, the tool runs again from its
    * start, with `attempt` one higher. So ask before you change anything. The n-th question of a call gets its n-th answer. Errors:
    * `INVALID_INPUT` if the question is not JSON.

@@ -18,7 +18,7 @@ const asPlainText = { disallowedSpecial: new Set<string>() };
  * approximate for others. For the overhead of messages see {@link estimateTokens}.
  *
  * The first call of a process loads the package and its table (about 20 MB of memory, a third of a second). Texts
- * of more than 1,000 characters are counted in pieces, cut at spaces; a text without spaces may count a token more per
+ * of more than 1,000 characters are counted in pieces, cut at spaces; a string without spaces may count a token more per
  * 1,000. Rejects with `MISSING_PACKAGE` if the package is not installed.
  */
 export async function gptTokenizer({ encoding = 'o200k_base' }: GptTokenizerOptions = {}): Promise<TokenCounter> {

@@ -206,7 +206,7 @@ class OutputGuards {
 }
 
 /**
- * Throws if a guardrail returns an invalid verdict, so that nothing passes by mistake. `words`: the allowed members with a text;
+ * Throws if a guardrail returns an invalid verdict, so that nothing passes by mistake. `words`: the allowed members with a message;
  * a verdict has one of them, or `replace`.
  */
 function assertVerdict(name: string, verdict: unknown, words: readonly string[]): void {

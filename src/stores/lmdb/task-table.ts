@@ -43,7 +43,7 @@ interface Meta {
 }
 
 /**
- * The journals, heads, commands and indexes in an LMDB file, typed. Every method stands inside a `read` or `write` of the database.
+ * The journals, heads, commands and indexes in an LMDB file, typed. Call every method within a `read` or `write` of the database.
  *
  * Keys: `['head', task]`, `['record', task, seq]`, `['command', task, n]`, `['command-id', task, hash]`, and for `list`
  * `['all', born]`, `['context', hash, born]`, `['child', parent, born]`, `['state', state, born]`, `['group', hash, time of the status, task]`,
