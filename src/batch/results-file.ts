@@ -1,8 +1,9 @@
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { AgentLoopError, type Usage } from '../core/contracts/index.ts';
 import { privateFileMode } from '../private-files.ts';
 import { addSpent, type BatchRow, lineOf, nothingSpent, type Spent } from './batch-row.ts';
+import { ResultsLock } from './results-lock.ts';
 import { textLines } from './text-lines.ts';
 
 /** What is kept in memory of a row of an earlier start. */
@@ -12,6 +13,13 @@ export interface KnownRow {
   readonly attempts: number;
   readonly input: string;
   readonly spent: Spent;
+}
+
+interface OpenedFile {
+  readonly path?: string;
+  readonly file?: FileHandle;
+  readonly known: ReadonlyMap<string, KnownRow>;
+  readonly lock?: ResultsLock | undefined;
 }
 
 const noRows: ReadonlyMap<string, KnownRow> = new Map();
@@ -25,21 +33,34 @@ export class ResultsFile {
   readonly known: ReadonlyMap<string, KnownRow>;
   readonly #path: string | undefined;
   readonly #file: FileHandle | undefined;
+  readonly #lock: ResultsLock | undefined;
   #unwritten = '';
   #writing: Promise<void> | undefined;
   #replaced = false;
 
-  private constructor(path: string | undefined, file: FileHandle | undefined, known: ReadonlyMap<string, KnownRow>) {
+  private constructor({ path, file, known, lock }: OpenedFile) {
     this.#path = path;
     this.#file = file;
+    this.#lock = lock;
     this.known = known;
   }
 
-  /** Errors: `INVALID_INPUT` for a file that has something else than rows in it, which is left as it is; those of the file. */
+  /**
+   * Errors: `INVALID_INPUT` for a file that has something else than rows in it, which is left as it is; `CONFLICT` for one that another run
+   * writes; those of the file.
+   */
   static async open(path: string | undefined): Promise<ResultsFile> {
-    if (path === undefined) return new ResultsFile(undefined, undefined, noRows);
-    const known = existsSync(path) ? await repaired(path) : noRows;
-    return new ResultsFile(path, await open(path, 'a', privateFileMode), known);
+    if (path === undefined) return new ResultsFile({ known: noRows });
+    const found = statSync(path, { throwIfNoEntry: false });
+    // A device, such as /dev/null, keeps nothing that two runs could write twice.
+    const lock = found === undefined || found.isFile() ? await ResultsLock.take(path) : undefined;
+    try {
+      const known = found ? await repaired(path) : noRows;
+      return new ResultsFile({ path, file: await open(path, 'a', privateFileMode), known, lock });
+    } catch (error) {
+      await lock?.release();
+      throw error;
+    }
   }
 
   /** Resolves once the row is written. Rows that come while others are written are written together. */
@@ -66,11 +87,15 @@ export class ResultsFile {
   async close(): Promise<void> {
     if (!this.#file || this.#path === undefined) return;
     try {
-      await this.#file.sync();
+      try {
+        await this.#file.sync();
+      } finally {
+        await this.#file.close();
+      }
+      if (this.#replaced) await repaired(this.#path);
     } finally {
-      await this.#file.close();
+      await this.#lock?.release();
     }
-    if (this.#replaced) await repaired(this.#path);
   }
 }
 

@@ -1,0 +1,130 @@
+import { readFile, rename, rm, stat, utimes } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { AgentLoopError, isObject } from '../core/contracts/index.ts';
+import { writePrivate } from '../private-files.ts';
+
+/** The owner of a lock shows that often that it runs. */
+const beatMs = 10_000;
+/** One that has not for so long has died, or its machine has. */
+const staleMs = 60_000;
+
+/** The locks that this process holds: another one with its process id is of a process that died before it. */
+const held = new Set<string>();
+
+interface Owner {
+  readonly pid: number;
+  readonly host: string;
+  readonly token: string;
+}
+
+/**
+ * Lets one run at a time write a file: `FILE.lock` beside it names the process. The lock of a process that has died does not count: on the same
+ * machine at once, else a minute after it was last renewed.
+ */
+export class ResultsLock {
+  readonly #path: string;
+  readonly #content: string;
+  readonly #token: string;
+  readonly #beat: NodeJS.Timeout;
+
+  private constructor(path: string, content: string, token: string) {
+    this.#path = path;
+    this.#content = content;
+    this.#token = token;
+    held.add(token);
+    this.#beat = setInterval(() => {
+      const now = new Date();
+      // A lock that is gone, or a disk that is away, is not the matter of a renewal: the file itself tells.
+      utimes(path, now, now).catch(() => {});
+    }, beatMs).unref();
+  }
+
+  /** Errors: `CONFLICT` where another run writes the file; those of the file. */
+  static async take(file: string): Promise<ResultsLock> {
+    const path = `${file}.lock`;
+    const owner: Owner = { pid: process.pid, host: hostname(), token: crypto.randomUUID() };
+    const content = JSON.stringify(owner);
+    for (;;) {
+      try {
+        await writePrivate(path, content, 'wx');
+        return new ResultsLock(path, content, owner.token);
+      } catch (error) {
+        if (codeOf(error) !== 'EEXIST') throw error;
+      }
+      await removeStale(path, { file, aside: `${path}.${owner.token}` });
+    }
+  }
+
+  async release(): Promise<void> {
+    clearInterval(this.#beat);
+    held.delete(this.#token);
+    if ((await readIfThere(this.#path)) === this.#content) await rm(this.#path, { force: true });
+  }
+}
+
+/** Removes the lock of a process that has died. Errors: `CONFLICT` for that of another. */
+async function removeStale(path: string, { file, aside }: { readonly file: string; readonly aside: string }) {
+  const content = await readIfThere(path);
+  if (content === undefined) return;
+  if (!(await isStale(path, content))) throw conflict(file, content);
+  try {
+    await rename(path, aside);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return;
+    throw error;
+  }
+  const moved = await readIfThere(aside);
+  // Another process has removed it in the meantime, and this is its own.
+  if (moved !== content) {
+    await rename(aside, path);
+    throw conflict(file, moved ?? '');
+  }
+  await rm(aside, { force: true });
+}
+
+async function isStale(path: string, content: string): Promise<boolean> {
+  const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
+  if (Date.now() - mtimeMs > staleMs) return true;
+  const owner = ownerIn(content);
+  if (owner?.host !== hostname()) return false;
+  return owner.pid === process.pid ? !held.has(owner.token) : !isRunning(owner.pid);
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return codeOf(error) !== 'ESRCH';
+  }
+}
+
+/** `undefined` for one that is just being written. */
+function ownerIn(content: string): Owner | undefined {
+  try {
+    return JSON.parse(content);
+  } catch {
+    return undefined;
+  }
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function conflict(file: string, content: string): AgentLoopError {
+  const owner = ownerIn(content);
+  const who = owner === undefined ? 'another run' : `process ${owner.pid} on ${owner.host}`;
+  return new AgentLoopError(
+    'CONFLICT',
+    `${file} is written by ${who}: wait for its end, or name another file (the lock is ${file}.lock).`,
+  );
+}
+
+function codeOf(error: unknown): unknown {
+  return isObject(error) ? error['code'] : undefined;
+}
