@@ -72,6 +72,11 @@ export interface BatchOptions<T = unknown, C = unknown> {
   readonly window?: number | undefined;
   /** Default: no limit. */
   readonly budget?: BatchBudget | undefined;
+  /**
+   * Stops taking items once so many failed for good in this start, their `retry` included: a script that is wrong fails them all. Turns that run come to their end;
+   * started again, the batch continues. From 1; default: no limit.
+   */
+  readonly maxFailures?: number | undefined;
   /** What models cost, where they do not tell themselves, such as a `ModelRegistry`. */
   readonly prices?: PriceList | undefined;
   /** Runs items that failed again; with a store from the last good record on. Default: each item runs once. */
@@ -95,6 +100,7 @@ const optionNames: OptionNames<BatchOptions> = {
   concurrency: true,
   window: true,
   budget: true,
+  maxFailures: true,
   prices: true,
   retry: true,
   retryFailed: true,
@@ -129,6 +135,7 @@ export interface ResolvedLimits {
   readonly window: number;
   readonly concurrency: number;
   readonly budget: BatchBudget;
+  readonly maxFailures: number;
   readonly retry: ResolvedRetry;
 }
 
@@ -153,8 +160,16 @@ export function resolveLimits<T, C>(options: BatchOptions<T, C>, mostAtOnce: num
   checkOptions({ window, concurrency }, { window: integerFrom(1), concurrency: integerFrom(1) });
   if (concurrency > window)
     throw invalidConfig(`window must be at least concurrency (${concurrency}), not ${window}`, 'raise window');
+  const { maxFailures } = options;
+  checkOptions({ maxFailures }, { maxFailures: integerFrom(1) });
   checkOptions(budget, { cost: anAmount, tokens: anAmount }, 'budget');
-  return { window, concurrency, budget, retry: resolveRetry(retry) };
+  return {
+    window,
+    concurrency,
+    budget,
+    maxFailures: maxFailures ?? Number.POSITIVE_INFINITY,
+    retry: resolveRetry(retry),
+  };
 }
 
 function resolveRetry(retry: BatchRetry | undefined): ResolvedRetry {

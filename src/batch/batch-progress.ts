@@ -5,10 +5,10 @@ import type { BatchRow } from './batch-row.ts';
 export interface BatchProgress<T = unknown> {
   readonly id: string;
   /**
-   * `running`, until the last one: `completed` when each item has a row; `budget` when the budget is used up; `stopped` when `signal` was
+   * `running`, until the last one: `completed` when each item has a row; `budget` when the budget is used up; `failures` after `maxFailures`; `stopped` when `signal` was
    * aborted.
    */
-  readonly state: 'running' | 'completed' | 'budget' | 'stopped';
+  readonly state: 'running' | 'completed' | 'budget' | 'failures' | 'stopped';
   /** How many items there are, where that is known. */
   readonly total?: number;
   /** Items whose turn has completed. */

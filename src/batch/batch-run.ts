@@ -26,8 +26,8 @@ import { runItem } from './run-item.ts';
  * that are suspended are replaced once they have their answers.
  *
  * Completes after the last progress, also where items failed. Errors: `INVALID_CONFIG`; `INVALID_INPUT` for a bad item and for two of one key;
- * `CONFLICT` for another prompt under the key of a row; those of the source, of the file and of the store. Before it errors, and before it
- * completes because of the budget, turns that run come to their end. Unsubscribing, and `signal`, stop them at once, so that they can be continued
+ * `CONFLICT` for another prompt under the key of a row, and while another run writes `out`; those of the source, of the file and of the store. Before it errors, and before it
+ * completes because of the budget or of `maxFailures`, turns that run come to their end. Unsubscribing, and `signal`, stop them at once, so that they can be continued
  * where there is a store.
  *
  * At most `concurrency` turns run, and at most `window` items are read ahead. Memory: these, and for each item its key; for each row of an earlier
@@ -58,7 +58,9 @@ interface Reader {
 export type BatchRunOptions<T, C> = BatchOptions<T, C> & { readonly id: string };
 
 /** Why no more items are started. */
-type Ending = { readonly state: 'budget' | 'stopped' } | { readonly state: 'failed'; readonly cause: unknown };
+type Ending =
+  | { readonly state: 'budget' | 'failures' | 'stopped' }
+  | { readonly state: 'failed'; readonly cause: unknown };
 
 /** After so many items that have their row the event loop gets its turn. */
 const skippedAtOnce = 1_000;
@@ -80,7 +82,7 @@ export class BatchRun<T, C> {
   #continues = true;
   #sourceEnded = false;
   #ending: Ending | undefined;
-  readonly #counts = { completed: 0, failed: 0, suspended: 0, earlier: 0, fresh: 0, running: 0 };
+  readonly #counts = { completed: 0, failed: 0, suspended: 0, earlier: 0, fresh: 0, freshFailed: 0, running: 0 };
   #spent: Spent = nothingSpent;
   #startedAt = 0;
   /** What the source was asked for and has not given. */
@@ -255,10 +257,12 @@ export class BatchRun<T, C> {
   #count(row: BatchRow<T>, known: KnownRow | undefined): void {
     this.#counts.fresh += 1;
     this.#counts[row.status === 'canceled' ? 'failed' : row.status] += 1;
+    if (row.status === 'failed') this.#counts.freshFailed += 1;
     const { usage, cost } = row;
     this.#spent = addSpent(known ? without(this.#spent, known.spent) : this.#spent, { usage, cost });
     if (cost === undefined && this.#limits.budget.cost !== undefined) this.#fail(costUnknown(row.key));
     this.#checkBudget();
+    if (this.#counts.freshFailed >= this.#limits.maxFailures) this.#ending ??= { state: 'failures' };
     this.#emit({ row });
   }
 

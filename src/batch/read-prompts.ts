@@ -7,7 +7,7 @@ import {
   shownValue,
 } from '../core/contracts/index.ts';
 import type { BatchItem } from './batch-options.ts';
-import { textLines } from './text-lines.ts';
+import { type TextLine, textLines } from './text-lines.ts';
 
 /** Options of `readPrompts`: how lines are read, and what errors call the source. */
 export interface ReadPromptsOptions {
@@ -22,7 +22,7 @@ export interface ReadPromptsOptions {
 
 /**
  * The items of a file, or of a stream of bytes, one a line; empty lines are left out. The key of an item without one is the number of its line. Errors: `INVALID_INPUT`
- * for a line that is none, naming it; those of the file. Leaving it closes the source. Memory: a line.
+ * for a line that is none, naming it, and for a file that cannot be read. Leaving it closes the source. Memory: a line.
  */
 export async function* readPrompts(
   source: string | AsyncIterable<Uint8Array | string>,
@@ -30,11 +30,21 @@ export async function* readPrompts(
 ): AsyncGenerator<BatchItem> {
   const { name = typeof source === 'string' ? source : 'the input' } = options;
   let { format } = options;
-  for await (const { text, number } of textLines(source)) {
+  for await (const { text, number } of linesOf(source, name)) {
     const line = number === 1 ? text.replace(/^\uFEFF/, '') : text;
     if (line.trim() === '') continue;
     format ??= isJsonItem(line) ? 'json' : 'text';
     yield format === 'text' ? { prompt: line.trim(), line: number } : itemOf(line, { name, number });
+  }
+}
+
+async function* linesOf(source: string | AsyncIterable<Uint8Array | string>, name: string): AsyncGenerator<TextLine> {
+  try {
+    yield* textLines(source);
+  } catch (cause) {
+    if (typeof source !== 'string') throw cause;
+    const message = `${name} cannot be read: ${messageOf(cause)}; name a file of prompts.`;
+    throw new AgentLoopError('INVALID_INPUT', message, { cause });
   }
 }
 

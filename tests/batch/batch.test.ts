@@ -214,6 +214,7 @@ describe('the options of a batch', () => {
     [{ window: 1.5 }, 'window must be an integer ≥ 1, not 1.5'],
     [{ budget: { cost: 0 } }, 'budget.cost must be a number above 0, not 0'],
     [{ budget: { tokens: '7' } }, 'budget.tokens must be a number above 0'],
+    [{ maxFailures: 0 }, 'maxFailures must be an integer ≥ 1, not 0'],
     [{ retry: { attempts: 0 } }, 'retry.attempts must be an integer ≥ 1, not 0'],
     [{ retry: { on: ['NOPE'] } }, 'retry.on must be an array of error codes'],
     [{ id: '' }, 'id must be a string of at least one character'],
@@ -266,6 +267,31 @@ describe('the budget of a batch', () => {
     const priced = echo(new Echoing());
     const { last } = await ran(prompts(50), { agent: priced, concurrency: 1, budget: { cost: 0.03 }, prices });
     expect([last.state, last.cost]).toEqual(['budget', 0.03]);
+  });
+});
+
+describe('maxFailures of a batch', () => {
+  const wrong = () => new AgentLoopError('PROVIDER_AUTH', 'No key.');
+
+  it('starts no more once so many failed for good, and continues with a limit of its own when it is started again', async () => {
+    const out = join(temporaryFolder(), 'results.jsonl');
+    const model = new Echoing({ fail: wrong });
+    const options = { agent: echo(model), concurrency: 2, out, maxFailures: 4 };
+    const { last, rows } = await ran(prompts(50), options);
+    expect(last.state).toBe('failures');
+    expect(rows.every(({ status }) => status === 'failed')).toBe(true);
+    // What ran at once comes to its end.
+    expect([4, 5]).toContain(rows.length);
+    expect(model.prompts).toHaveLength(rows.length);
+    const second = await ran(prompts(50), { ...options, agent: echo(new Echoing()) });
+    expect(second.last).toMatchObject({ state: 'completed', failed: rows.length, completed: 50 - rows.length });
+  });
+
+  it('counts an item whose retries are used up, once', async () => {
+    const retry = { attempts: 2, delayMs: 0, on: ['PROVIDER_AUTH' as const] };
+    const model = new Echoing({ fail: wrong });
+    const { last } = await ran(prompts(9), { agent: echo(model), concurrency: 1, retry, maxFailures: 3 });
+    expect([last.state, last.failed, model.prompts.length]).toEqual(['failures', 3, 6]);
   });
 });
 

@@ -68,3 +68,11 @@ it('reads a file, names it, and closes it when it is left', async () => {
   await left.next();
   expect(await left.return(undefined)).toEqual({ done: true, value: undefined });
 });
+
+it('refuses a file that cannot be read, naming it', async () => {
+  const file = join(temporaryFolder(), 'none.jsonl');
+  await expect(readPrompts(file).next()).rejects.toMatchObject({
+    code: 'INVALID_INPUT',
+    message: expect.stringMatching(/none\.jsonl cannot be read: .*ENOENT.*; name a file of prompts\.$/),
+  });
+});

@@ -24,6 +24,7 @@ interface BatchFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
   readonly budgetCost?: number;
   readonly budgetTokens?: number;
   readonly attempts?: number;
+  readonly maxFailures?: number;
   readonly retryFailed?: boolean;
 }
 
@@ -36,7 +37,7 @@ Examples:
   $ millrace batch prompts.txt --model gpt-4o-mini --out results.jsonl --concurrency 50 --budget-cost 5
   $ jq -c '{key: .id, prompt: .text}' tickets.json | millrace batch - --out results.jsonl
 
-Exit codes: 0 all completed, 1 some failed, wait for an answer or were not started because of the budget, 2 usage, 130 interrupted, 143 terminated.`;
+Exit codes: 0 all completed, 1 some failed, wait for an answer or were not started because of the budget or of --max-failures, 2 usage, 130 interrupted, 143 terminated.`;
 
 /** Adds `millrace batch`: a turn for each line of a file, their results in another one. */
 export function addBatchCommand(program: Command, host: CommandHost): void {
@@ -56,6 +57,7 @@ function addBatchFlags(command: Command): Command {
     .option('--budget-cost <dollars>', 'start no more turns once they have cost this much', dollars)
     .option('--budget-tokens <number>', 'start no more turns once they have used this many tokens', wholeNumber(1))
     .option('--attempts <number>', 'how often a prompt runs at most that fails (default: 1)', wholeNumber(1))
+    .option('--max-failures <number>', 'start no more turns once so many failed for good', wholeNumber(1))
     .option('--retry-failed', 'run the prompts again that failed in an earlier start')
     .option('--id <name>', 'the name of the batch in the store (default: the path of --out)')
     .option('--window <number>', 'lines that are read ahead (default: 1000)', wholeNumber(1));
@@ -105,7 +107,7 @@ async function runOn({ agent, stores, interruption }: Served, request: BatchRequ
   try {
     const items: AsyncIterable<BatchItem> =
       file === '-' ? readPrompts(host.stdin, { name: 'stdin' }) : readPrompts(file);
-    const { concurrency, window, budgetCost: cost, budgetTokens: tokens, attempts, id } = flags;
+    const { concurrency, window, budgetCost: cost, budgetTokens: tokens, attempts, maxFailures, id } = flags;
     const progress$ = runBatch(items, {
       agent,
       out: flags.out,
@@ -113,6 +115,7 @@ async function runOn({ agent, stores, interruption }: Served, request: BatchRequ
       concurrency,
       window: window ?? (concurrency !== undefined && concurrency > 1_000 ? concurrency : undefined),
       budget: { cost, tokens },
+      maxFailures,
       prices: new ModelRegistry(),
       retry: attempts === undefined ? undefined : { attempts },
       retryFailed: flags.retryFailed,
@@ -149,6 +152,8 @@ function tell(last: BatchProgress, { file, flags, host }: BatchRequest, { store,
   const again = (more: readonly string[] = []) => quotedCommand(file, flags, { store, more });
   if (last.state === 'stopped') note(terminal, `stopped; continue with "${again()}"`);
   else if (last.state === 'budget') note(terminal, `the budget is used up; continue with a larger one: "${again()}"`);
+  else if (last.state === 'failures')
+    note(terminal, `stopped by --max-failures; once the cause is mended, continue with "${again(['--retry-failed'])}"`);
   else if (last.failed > 0) note(terminal, `run the failed ones again with "${again(['--retry-failed'])}"`);
 }
 
@@ -168,6 +173,7 @@ function quotedCommand(
     ['--budget-cost', flags.budgetCost],
     ['--budget-tokens', flags.budgetTokens],
     ['--attempts', flags.attempts],
+    ['--max-failures', flags.maxFailures],
     ['--tools', flags.tools],
     ...mcp.map((server) => ['--mcp', server] as const),
     ['--system', flags.system],

@@ -101,6 +101,13 @@ describe('millrace batch', () => {
     expect(stderr).toMatch(/the budget is used up; continue with a larger one: "millrace batch .*--budget-tokens 1/);
   });
 
+  it('starts no more after --max-failures, exits with 1, and says how to continue', async () => {
+    const { args, out, model } = await bench(hello(9), { script: [refusal, refusal] });
+    const { exitCode, stderr } = await runInProcess([...args, '--concurrency', '1', '--max-failures', '2']);
+    expect([exitCode, keysIn(out), model.received]).toEqual([1, ['1', '2'], 2]);
+    expect(stderr).toMatch(/stopped by --max-failures; .*"millrace batch .*--max-failures 2.* --retry-failed"/);
+  });
+
   it.each([
     ['"x"\n{"key":', /prompts\.jsonl:2 is not JSON/],
     ['{"key":"a","prompt":"x"}\n"y"\n{"key":"a","prompt":"z"}', /line 1 and line 3 have the same key "a"/],
