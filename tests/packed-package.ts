@@ -19,13 +19,13 @@ export async function pack(folder: string): Promise<string> {
 
 /**
  * A project in a folder whose `millrace` is the unpacked tarball; every other package is the one of this repository, so that nothing is downloaded.
- * Gives the folder of the package.
+ * `only`: the packages that are there, in place of all. Gives the folder of the package.
  */
-export async function installPacked(folder: string): Promise<string> {
+export async function installPacked(folder: string, only?: readonly string[]): Promise<string> {
   const modules = join(folder, 'node_modules');
   const installed = join(modules, 'millrace');
   mkdirSync(installed, { recursive: true });
-  for (const name of readdirSync(join(root, 'node_modules'))) {
+  for (const name of only ?? readdirSync(join(root, 'node_modules'))) {
     if (!name.startsWith('.') && name !== 'millrace') link(name, modules);
   }
   await run('tar', ['-xzf', await pack(folder), '-C', installed, '--strip-components=1']);

@@ -4,7 +4,7 @@ import type { Client as GrpcClient, Metadata, MethodDefinition, ServiceDefinitio
 import { AgentLoopError } from '../../core/contracts/index.ts';
 import { BodyCounter, type BodyLimits } from '../../core/model-call/index.ts';
 import type { RemoteHeaders, ResolvedRemote } from './remote-agent.ts';
-import { failure, type RemoteName } from './remote-errors.ts';
+import { failure, type RemoteName } from './remote-failure.ts';
 
 interface GrpcOptions {
   readonly remote: Pick<ResolvedRemote, 'headers' | 'origins' | 'limits'>;

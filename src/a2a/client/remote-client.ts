@@ -11,7 +11,8 @@ import { type BodyLimits, boundedResponse } from '../../core/model-call/index.ts
 import { turnExtension } from '../extensions.ts';
 import { grpcTransports, isGrpcAllowed } from './grpc-client.ts';
 import { httpTransports, knownTransports, type RemoteHeaders, type ResolvedRemote } from './remote-agent.ts';
-import { failure, httpFailure, quoted, type RemoteName } from './remote-errors.ts';
+import { httpFailure, quoted } from './remote-errors.ts';
+import { failure, type RemoteName } from './remote-failure.ts';
 
 export interface Connected {
   readonly client: Client;

@@ -25,16 +25,15 @@ import {
   TaskStreams,
 } from './remote-client.ts';
 import {
-  failure,
   isMisdirected,
   isPassing,
   keepsRemoteTask,
   mayHaveArrived,
-  type RemoteName,
   refusesStream,
   remoteError,
   timedOut,
 } from './remote-errors.ts';
+import { failure, type RemoteName } from './remote-failure.ts';
 import type { RemoteReference } from './remote-progress.ts';
 import { cardRefused } from './verify-card.ts';
 

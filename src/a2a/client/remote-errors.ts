@@ -14,17 +14,9 @@ import {
   messageOf,
 } from '../../core/contracts/index.ts';
 import { tooLargeIn } from '../../core/model-call/index.ts';
-import { retryableCodes } from '../../providers/http-status.ts';
 import { modelServer } from '../../providers/openai-wire/wire-errors.ts';
 import { isAwayCode } from '../protocol-errors.ts';
-
-/** What an error may say of the other side. */
-export interface RemoteName {
-  /** Origin and path. */
-  readonly address: string;
-  /** What the last request was authorized by; none of it is ever shown. */
-  readonly secrets: readonly string[];
-}
+import { failure, type RemoteName } from './remote-failure.ts';
 
 /** The reason of an error by which the other side says that it does not know the method. */
 const unsupported = 'remote_unsupported';
@@ -236,16 +228,6 @@ export function httpFailure(name: RemoteName, status: number): AgentLoopError {
     return failure(name, 'PROVIDER_PROTOCOL', 'redirects: set url to where it really is', { status });
   }
   return failure(name, 'PROVIDER_BAD_REQUEST', `refuses the request with HTTP ${status}`, { status });
-}
-
-export function failure(
-  name: RemoteName,
-  code: ErrorCode,
-  what: string,
-  options: Pick<AgentLoopErrorOptions, 'status' | 'reason'> = {},
-): AgentLoopError {
-  const retryable = retryableCodes.has(code);
-  return new AgentLoopError(code, `The agent at ${name.address} ${what}.`, { retryable, ...options });
 }
 
 /** Words of the other side, fit to be shown: on one line, shortened, without what authorized the request. */

@@ -2,7 +2,7 @@ import type { CryptoKey, JSONWebKeySet, KeyObject } from 'jose';
 import { AgentLoopError, invalidConfig, shownValue } from '../../core/contracts/index.ts';
 import { assertKnownOptions, type OptionNames } from '../../core/options/index.ts';
 import { jose, keySource, publicKeyAlgorithms } from '../../signed-tokens.ts';
-import { failure, type RemoteName } from './remote-errors.ts';
+import { failure, type RemoteName } from './remote-failure.ts';
 
 /** The public keys of who signs the card: one of `jwksUrl`, `jwks` and `key`. Needs the package `jose`. */
 export interface VerifyCardOptions {

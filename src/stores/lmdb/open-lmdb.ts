@@ -325,7 +325,7 @@ function missingLmdb(cause: unknown): AgentLoopError {
   const [why] = messageOf(cause).split('\n', 1);
   return new AgentLoopError(
     'MISSING_PACKAGE',
-    `The package "lmdb" cannot be loaded (${why}); run \`npm install lmdb\`, with optional packages, on this platform, beside a bundle too: its native part cannot be put into one.`,
+    `The package "lmdb" cannot be loaded (${why}); run \`npm install lmdb\`. It has a native part: install it with optional packages, on the platform where it runs, and outside of a bundle.`,
     { cause },
   );
 }
