@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import {
   AgentLoopError,
+  type ErrorCode,
   type Extension,
   invalidConfig,
   isSuspended,
@@ -11,7 +12,7 @@ import {
   taskIdPattern,
   type UserMessage,
 } from '../core/contracts/index.ts';
-import type { TurnResult } from '../core/journal/index.ts';
+import { TurnError, type TurnResult } from '../core/journal/index.ts';
 import { assertKnownOptions } from '../core/options/index.ts';
 import { childResult, type ParentTurn, parentTurnOf, TurnLost, withParent } from '../core/ownership/index.ts';
 import { AgentLoop, givenByCaller } from '../core/turn/index.ts';
@@ -73,6 +74,9 @@ function withExtensions(agent: Agent, extensions: readonly Extension[] = []): Ag
     : agent.variant({ extensions: [...(agent.options.extensions ?? []), ...extensions] });
 }
 
+/** Failures that no other call of the model changes, and whose cure is the operator's: they fail the calling turn. */
+const misconfigured: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['MISSING_PACKAGE', 'INVALID_CONFIG']);
+
 function agentTool(agent: Agent, { timeoutMs = 0, pass = 'message' }: AgentToolsOptions): Tool {
   const { description = `Asks the agent ${agent.name}.` } = agent.options;
   return tool({
@@ -86,8 +90,16 @@ function agentTool(agent: Agent, { timeoutMs = 0, pass = 'message' }: AgentTools
     timeoutMs,
     childTurn: ({ idempotencyKey }) => ({ taskId: childTaskId(idempotencyKey), agentId: agent.id }),
     async execute({ message }, context) {
-      const { text, value } = await runSubAgent(agent, inputOf(String(message), pass, context), context);
-      return value === undefined ? text : value;
+      try {
+        const { text, value } = await runSubAgent(agent, inputOf(String(message), pass, context), context);
+        return value === undefined ? text : value;
+      } catch (error) {
+        if (error instanceof TurnError && misconfigured.has(error.code)) {
+          const failure = { code: error.code, message: `Agent "${agent.id}": ${error.message}` };
+          parentTurnOf(context)?.exceed({ ...failure, fails: true });
+        }
+        throw error;
+      }
     },
   });
 }

@@ -1,5 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AgentEvent, agent, agentTools, budget, type Extension, type SubAgentEvent } from 'millrace';
+import {
+  type AgentEvent,
+  AgentLoopError,
+  agent,
+  agentTools,
+  budget,
+  type Extension,
+  type SubAgentEvent,
+} from 'millrace';
 import type { TurnRecord } from 'millrace/types';
 import { deadTurn, firstCall, resultOf } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
@@ -67,6 +75,31 @@ describe('an agent that is a tool of another', () => {
     const updates = updatesOf(reader.events);
     expect(updates.every((update) => pathOf(update) === 'bo')).toBe(true);
     expect(textsOf(updates.map(({ event }) => event))).toEqual({ 'answer-1': 'It is.' });
+  });
+
+  it.each(['MISSING_PACKAGE', 'INVALID_CONFIG'] as const)(
+    'fails the calling turn with its %s, at any depth, and no model reads it',
+    async (code) => {
+      const wrong = new AgentLoopError(code, 'Set it up: npm install it.');
+      const cy = on.agent([{ error: wrong }], { id: 'cy', contextId: 'cy' });
+      const bo = on.agent([{ toolCalls: [{ name: 'cy', arguments: { message: 'Go.' } }] }], {
+        id: 'bo',
+        contextId: 'bo',
+        toolProviders: [agentTools([cy])],
+      });
+      const provider = on.bench.model([askBo]);
+      const ada = on.agent([], { provider, toolProviders: [agentTools([bo])] });
+      const message = 'Agent "bo": Agent "cy": Set it up: npm install it.';
+      await expect(ada.startTurn('Ask.', { taskId: 't' }).result()).rejects.toMatchObject({ code, message });
+      expect(provider.calls).toHaveLength(1);
+      expect(on.bench.store.load('t')).toMatchObject({ status: 'failed' });
+    },
+  );
+
+  it('leaves other failures of it to the calling model', async () => {
+    const { ada, provider } = pair([{ error: new AgentLoopError('PROVIDER_AUTH', 'No key.') }]);
+    expect((await ada.startTurn('Ask.').result()).text).toBe('Bo says so.');
+    expect(provider.calls[1]?.messages.at(-1)).toMatchObject({ role: 'tool', content: 'Tool error: No key.' });
   });
 
   it('tags the events of agents further down with the whole path', async () => {

@@ -230,7 +230,7 @@ export class ParentTurn {
     this.view = view;
   }
 
-  /** The limit that cancelled the call. */
+  /** The limit that cancelled the call, or the failure of its child turn that fails this one. */
   get exceeded(): ReachedLimit | undefined {
     return this.#exceeded;
   }
