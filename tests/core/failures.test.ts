@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { describe, expect, it, jest } from '@jest/globals';
 import { SpanStatusCode } from '@opentelemetry/api';
 import { AgentLoopError, type LLMProvider, type Logger } from 'millrace';
@@ -34,6 +35,18 @@ async function failedTurn(error: unknown, options: BenchOptions = {}) {
 }
 
 describe('a provider that fails', () => {
+  it('keeps what was said out of logs of its error, which has the result all the same', async () => {
+    const looked = { text: 'I look.', toolCalls: [{ name: 'look' }] };
+    const toolProviders = [plainTools({ look: () => 'a secret' })];
+    const away = new AgentLoopError('PROVIDER_SERVER', 'It is away.');
+    const turn = bench.loop([looked, { error: away }], { toolProviders }).startTurn(question);
+    const error = await turn.result().catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 'PROVIDER_SERVER', result: { text: 'I look.', iterations: 2 } });
+    const logged = `${inspect(error, { depth: null })} ${JSON.stringify(error)} ${JSON.stringify({ ...Object(error) })}`;
+    expect(logged).not.toMatch(/I look|a secret/);
+    expect(inspect(error)).toMatch(/It is away\..*PROVIDER_SERVER/s);
+  });
+
   it('S1-12 S1-61 S1-35 S1-88 gives one failed status, last, with its code; the stream completes, result() rejects', async () => {
     const { outcome, watcher, last } = await failedTurn(new AgentLoopError('PROVIDER_RATE_LIMIT', 'slow down'));
     expect(watcher.of('status-update').filter(({ status }) => status.state === 'failed')).toEqual([last]);

@@ -90,8 +90,8 @@ export function resultOf(state: LoopState): TurnResult {
 
 /** The error of a failed or cancelled turn; `result` contains what it produced. */
 export class TurnError extends AgentLoopError {
-  /** The recorded parts of the result. */
-  readonly result: TurnResult;
+  /** The recorded parts of the result. Not enumerable: a log of the error does not include the messages of the turn. */
+  declare readonly result: TurnResult;
   /** `max_iterations`, `length`, a caller's text for the cancel, … */
   override readonly reason: string;
 
@@ -101,7 +101,7 @@ export class TurnError extends AgentLoopError {
       details: error.details,
       ...originOf(error.code, thrown),
     });
-    this.result = result;
+    Object.defineProperty(this, 'result', { value: result });
     this.reason = result.reason;
   }
 }
