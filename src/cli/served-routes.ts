@@ -41,7 +41,7 @@ async function pageRoute(recoverEveryMs: number): Promise<ServerRoute> {
         if (pathname === api || pathname.startsWith(`${api}/`)) return handler(request);
         return Response.json({ error: 'There is nothing here.' }, { status: 404 });
       };
-      return Object.assign(answer, { close: () => handler.close() });
+      return Object.assign(answer, { start: () => handler.start(), close: () => handler.close() });
     },
   };
 }

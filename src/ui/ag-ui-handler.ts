@@ -38,7 +38,7 @@ export function agUiHandler(options: HandlerOptions): FetchHandler {
     const { threadId: thread, runId, messages } = run;
     return toAgUIResponse(source, { ...options, threadId: thread, runId, messages, from, answered });
   };
-  return handlerOf(handler, answer, () => recovery.close());
+  return handlerOf(handler, answer, recovery);
 }
 
 async function started({ chat, messages }: Run): Promise<Followed> {

@@ -63,6 +63,8 @@ export interface HandlerLimits {
 /** Answers requests as `fetch` handlers of Node.js frameworks, Bun, Deno and edge functions do. */
 export interface FetchHandler {
   (request: Request): Promise<Response>;
+  /** Begins to look for turns that nobody runs, as the first request does. */
+  start(): void;
   /** Stops looking for turns that nobody runs. Turns continue. */
   close(): void;
 }
@@ -129,7 +131,7 @@ export async function valuesFor({ authContextOf, contextOf }: HandlerOptions, re
 export function handlerOf(
   { shown, agent }: ResolvedHandler,
   answer: (request: Request) => Promise<Response>,
-  close: () => void,
+  recovery: Pick<FetchHandler, 'start' | 'close'>,
 ): FetchHandler {
   const handle = async (request: Request): Promise<Response> => {
     try {
@@ -140,7 +142,7 @@ export function handlerOf(
       return refused(refusal);
     }
   };
-  return Object.assign(handle, { close });
+  return Object.assign(handle, { start: () => recovery.start(), close: () => recovery.close() });
 }
 
 /** The last part of the path, where it is one of these, and the chat before it. */

@@ -46,7 +46,7 @@ export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler
     const open = await chat.open();
     return open ? stream(chat.observe(open.taskId)) : new Response(null, { status: 204 });
   };
-  return handlerOf(handler, answer, () => recovery.close());
+  return handlerOf(handler, answer, recovery);
 }
 
 const noStore = { 'cache-control': 'no-store' };

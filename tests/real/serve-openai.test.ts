@@ -88,6 +88,24 @@ describeReal(['a2a'], 'millrace serve --openai', () => {
     expect(folder.ledger().filter((line) => line === 'quick')).toHaveLength(1);
   });
 
+  it('continues a response after kill -9 also where nobody asks for anything', async () => {
+    const folder = agentFolder();
+    const first = serve(folder);
+    const stream = (await openAI(first)).responses.stream({ model, input: 'Do both.' });
+    stream.on('error', () => {});
+    const { response } = await stream.emitted('response.created');
+    await until(() => folder.ledger().length === 2);
+    await first.end('SIGKILL');
+    const second = serve(folder);
+    await second.url();
+    await until(() => folder.ledger().length > 2);
+    folder.go();
+    const client = await openAI(second);
+    let { status } = await client.responses.retrieve(response.id);
+    while (status === 'in_progress') ({ status } = await client.responses.retrieve(response.id));
+    expect(status).toBe('completed');
+  });
+
   it('cancels the turn of a client that leaves, and refuses more turns than a caller may have', async () => {
     const folder = agentFolder();
     const server = serve(folder, '--max-turns', '1');

@@ -39,6 +39,8 @@ export interface ServerRoute {
 /** A `fetch` handler of requests that are not of A2A. */
 export interface RouteHandler {
   (request: Request): Promise<Response>;
+  /** Called when the server starts. */
+  start?(): void;
   /** Called when the server closes. */
   close?(): void;
 }

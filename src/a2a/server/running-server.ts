@@ -196,6 +196,7 @@ class RunningServer implements A2AServer {
     // A close that came meanwhile has stopped what would begin here.
     if (this.#closing) throw startedBefore();
     this.#recoverAgain();
+    for (const route of this.#routes.values()) route.start?.();
     this.#delivery?.start();
   }
 

@@ -66,6 +66,7 @@ export function openAIHandler(options: OpenAIHandlerOptions): FetchHandler {
     }
   };
   return Object.assign(handle, {
+    start: () => startRecovery(models),
     close: () => {
       for (const { recovery } of models.values()) recovery.close();
     },
@@ -74,6 +75,10 @@ export function openAIHandler(options: OpenAIHandlerOptions): FetchHandler {
 
 type Models = ReadonlyMap<string, Model>;
 
+function startRecovery(models: Models): void {
+  for (const { recovery } of models.values()) recovery.start();
+}
+
 const paths = /\/(models|chat\/completions|responses)(?:\/([^/]+))?(\/cancel)?\/?$/;
 
 async function answer(models: Models, request: Request): Promise<Response> {
@@ -81,7 +86,7 @@ async function answer(models: Models, request: Request): Promise<Response> {
   const [model] = models.values();
   if (path === undefined || !model) throw notFound();
   await scopeFor(model.handler, request);
-  for (const { recovery } of models.values()) recovery.start();
+  startRecovery(models);
   const route = `${request.method} ${path}${id === undefined ? '' : '/:id'}${cancel ?? ''}`;
   switch (route) {
     case 'GET models':
