@@ -1,6 +1,7 @@
 import type { Artifact, Message, Part, Task, TaskStatus, TaskState as WireState } from '@a2a-js/sdk';
 import {
   type ErrorCode,
+  isTerminalState,
   type Message as OwnMessage,
   type TaskState,
   textOf,
@@ -11,6 +12,7 @@ import {
   artifactId,
   isoTime,
   type JournalRecord,
+  kindOf,
   type LoopState,
   openQuestions,
   outputId,
@@ -51,7 +53,7 @@ export function taskOf({ records, state }: TurnView, options: SnapshotOptions = 
 }
 
 function statusOf({ records, state }: TurnView): TaskStatus {
-  const last = records.findLast(({ type }) => type.startsWith('turn.'));
+  const last = records.findLast(({ type }) => kindOf(type)?.changesStatus);
   return {
     state: wireState(shownState(state)),
     message: statusMessage(state),
@@ -368,10 +370,6 @@ export function stateOf(state: WireState): TaskState | undefined {
     'auth-required',
   ];
   return names.find((name) => wireStates[name] === state);
-}
-
-export function isTerminalState(state: TaskState): boolean {
-  return state === 'completed' || state === 'failed' || state === 'canceled' || state === 'rejected';
 }
 
 /** Whether a client that waits for the task gets its response now: the task has ended, or needs input. */

@@ -1,5 +1,5 @@
 import { AgentLoop } from '../agent-loop.ts';
-import { type Logger, messageOf, type TaskSummary } from '../core/contracts/index.ts';
+import { isTerminalState, type Logger, messageOf, type TaskSummary } from '../core/contracts/index.ts';
 import { isRunnable } from '../stores/task-summary.ts';
 import type { FleetQueue } from './turn-queue.ts';
 
@@ -111,7 +111,7 @@ export class Sweep {
     const { store, clock } = queue;
     try {
       const parent = await store.describe(parentTaskId);
-      if (parent && (isRunnable(parent.state) || !isOver(parent))) return;
+      if (parent && !isTerminalState(parent.state)) return;
       await AgentLoop.cancel(taskId, { store, clock, reason: `its parent turn "${parentTaskId}" has ended` });
     } catch (error) {
       logger?.warn('child turn not cancelled', { taskId, error: messageOf(error) });
@@ -126,10 +126,4 @@ export class Sweep {
       if (found.length < limit) return runnable.reverse();
     }
   }
-}
-
-const over: ReadonlySet<string> = new Set(['completed', 'failed', 'canceled', 'rejected']);
-
-function isOver({ state }: TaskSummary): boolean {
-  return over.has(state);
 }

@@ -1,5 +1,5 @@
 import type { TaskQuery, TaskState, TaskSummary } from '../core/contracts/index.ts';
-import { isTerminal, type JournalRecord } from '../core/journal/index.ts';
+import { isTerminal, type JournalRecord, kindOf } from '../core/journal/index.ts';
 import { notFound } from './store-rules.ts';
 
 /** A store's data about a task. Times are in milliseconds since 1970. */
@@ -117,7 +117,7 @@ export function groupOf(contextId: string): string | undefined {
 export function statusTimeIn(records: readonly JournalRecord[]): number | undefined {
   for (let index = records.length - 1; index >= 0; index--) {
     const record = records[index];
-    if (record?.type.startsWith('turn.')) return record.at;
+    if (record && kindOf(record.type)?.changesStatus) return record.at;
   }
   return undefined;
 }

@@ -388,6 +388,11 @@ export function isTaskState(text: string): text is TaskState {
 /** All values of `TaskState`. */
 export const taskStates: readonly TaskState[] = /* @__PURE__ */ Object.keys(knownStates).filter(isTaskState);
 
+/** Whether a turn in this state has ended. */
+export function isTerminalState(state: TaskState): boolean {
+  return state === 'completed' || state === 'failed' || state === 'canceled' || state === 'rejected';
+}
+
 export function isSuspended(state: TaskState): boolean {
   return state === 'input-required' || state === 'auth-required';
 }

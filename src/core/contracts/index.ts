@@ -56,6 +56,7 @@ export {
   type IterationStartEvent,
   isSuspended,
   isTaskState,
+  isTerminalState,
   type JsonContent,
   type LlmAttemptDiscardedEvent,
   type LlmCallEvent,

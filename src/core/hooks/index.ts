@@ -1,2 +1,2 @@
-// Calls the hooks of extensions and applies their answers. Other rooms import from here only.
+// Calls the hooks of extensions and applies their answers. Exports for code outside of core, and some of the rooms inside.
 export { type HookName, Hooks } from './hook-table.ts';

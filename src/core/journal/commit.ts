@@ -22,7 +22,7 @@ import { type Draft, LoopState, neverOffered, noAnswers, noCalls, noChanges, non
  */
 export function applyRecord(state: LoopState | undefined, record: JournalRecord): LoopState {
   if (record.type === 'turn.started') return startState(state, record);
-  if (state === undefined) throw poison(record, 'a journal starts with turn.started');
+  if (state === undefined) throw poison(record, undefined, 'a journal starts with turn.started');
   const after = new LoopState(state);
   foldInto(after, record);
   return after;
@@ -32,7 +32,8 @@ const noChildren: readonly ChildLink[] = [];
 
 /** The state after the first record. */
 function startState(state: LoopState | undefined, record: Stamped<TurnStarted>): LoopState {
-  if (state !== undefined || record.seq !== 1) throw poison(record, 'turn.started is a journal’s first record');
+  if (state !== undefined || record.seq !== 1)
+    throw poison(record, record.taskId, 'turn.started is a journal’s first record');
   if (record.schema > journalSchema) {
     throw new AgentLoopError(
       'SCHEMA',
@@ -89,8 +90,8 @@ function originOf(from: ForkOrigin | undefined): Pick<LoopState['turn'], 'copied
 
 /** Folds one more record into a state that no other code has a reference to. Errors as `applyRecord`. */
 function foldInto(state: LoopState, record: JournalRecord): void {
-  if (record.seq !== state.seq + 1) throw poison(record, `the record before it is ${state.seq}`);
-  if (state.outcome && state.isComplete) throw poison(record, 'the turn has ended before it');
+  if (record.seq !== state.seq + 1) throw poison(record, state.turn.taskId, `the record before it is ${state.seq}`);
+  if (state.outcome && state.isComplete) throw poison(record, state.turn.taskId, 'the turn has ended before it');
   const kind = kindOf(record.type);
   if (!kind) {
     throw new AgentLoopError(

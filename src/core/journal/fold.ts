@@ -172,7 +172,7 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
 export function ask(draft: Draft, record: Stamped<TurnAsked>): void {
   const pending = openCall(draft, record, record.question.callId);
   const question = withChild(record.question, draft);
-  if (pending.question) throw poison(record, `the call "${question.callId}" has asked already`);
+  if (pending.question) throw poison(record, draft.turn.taskId, `the call "${question.callId}" has asked already`);
   addUsage(draft, record);
   const intent = question.kind === 'in-doubt' ? pending.intent : undefined;
   const childUsage = addUsed(pending.childUsage, record.usageBy ?? []);
@@ -193,7 +193,8 @@ function keptOf(kept: unknown): { readonly kept?: unknown } {
 export function answer(draft: Draft, record: Stamped<TurnAnswered>): void {
   const pending = openCall(draft, record, record.callId);
   const { question, attempts, kept, ...rest } = pending;
-  if (question?.id !== record.questionId) throw poison(record, `there is no open question "${record.questionId}"`);
+  if (question?.id !== record.questionId)
+    throw poison(record, draft.turn.taskId, `there is no open question "${record.questionId}"`);
   const given = { question, answer: record.answer, attempts, ...keptOf(kept) };
   const answers = [...pending.answers, given];
   draft.calls = draft.calls.with(callIndex(pending.callId), { ...rest, attempts, question: undefined, answers });
@@ -276,15 +277,22 @@ function end(draft: Draft, record: TerminalRecord, outcome: TurnOutcome): void {
 /** The call that a record is about. */
 function openCall(draft: Draft, record: JournalRecord, callId: string): PendingToolCall {
   const pending = openCallOf(draft, callId);
-  if (!pending) throw poison(record, `no call "${callId}" is open`);
-  if (pending.result) throw poison(record, `the call "${callId}" has its result`);
+  if (!pending) throw poison(record, draft.turn.taskId, `no call "${callId}" is open`);
+  if (pending.result) throw poison(record, draft.turn.taskId, `the call "${callId}" has its result`);
   return pending;
 }
 
-export function poison(record: TurnRecord & { readonly seq: number }, why: string): AgentLoopError {
+/** The error of a record that is invalid where it stands. `taskId`: undefined where the journal does not say it. */
+export function poison(
+  record: TurnRecord & { readonly seq: number },
+  taskId: string | undefined,
+  why: string,
+): AgentLoopError {
+  const of = taskId === undefined ? '' : ` of task "${taskId}"`;
   return new AgentLoopError(
     'POISON',
-    `Record ${record.seq} (${record.type}) cannot be read: ${why}; the journal is kept for inspection with read(taskId).`,
+    `Record ${record.seq} (${record.type})${of} cannot be read: ${why}; the journal is kept for inspection with read(taskId).`,
+    taskId === undefined ? {} : { taskId },
   );
 }
 

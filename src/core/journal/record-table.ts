@@ -67,6 +67,8 @@ interface RecordKind<R extends TurnRecord = TurnRecord> {
   subject(record: R): string | undefined;
   /** Whether the epoch may rise with it: a new owner's first record, or the only record of a process that owns nothing. */
   readonly takesOver: boolean;
+  /** Whether the turn may be in another state after it: `statusAt` of a task is the time of the last such record. */
+  readonly changesStatus: boolean;
   /** The record without usage and waits, for a retry, which counts its own. */
   withoutUsage(record: R): R;
 }
@@ -77,9 +79,9 @@ type OwnType = Exclude<TurnRecord['type'], ExtensionRecord['type']>;
 type RecordTable = { readonly [Type in OwnType]: RecordKind<Extract<TurnRecord, { readonly type: Type }>> };
 
 /** A record of the turn as a whole. */
-const ofTurn = { callOf: () => undefined, subject: () => undefined, takesOver: false } as const;
+const ofTurn = { callOf: () => undefined, subject: () => undefined, takesOver: false, changesStatus: true } as const;
 const byCallId = ({ callId }: { readonly callId: string }) => callId;
-const ofModelCall = { callOf: () => undefined, subject: attemptOf, takesOver: false } as const;
+const ofModelCall = { callOf: () => undefined, subject: attemptOf, takesOver: false, changesStatus: false } as const;
 
 /** The trace context of a record. */
 const ofTrace = {
@@ -115,7 +117,7 @@ const own: RecordTable = {
       parent: { members: { taskId: 'text', callId: 'text', agentId: 'text', rootTaskId: 'text' } },
     },
     apply(_, record) {
-      throw poison(record, 'turn.started is a journal’s first record');
+      throw poison(record, record.taskId, 'turn.started is a journal’s first record');
     },
     events: (to, _, record) => to.started(record),
     words: () => undefined,
@@ -171,6 +173,7 @@ const own: RecordTable = {
     callOf: byCallId,
     subject: ({ callId, attempt }) => `${callId}#${attempt}`,
     takesOver: false,
+    changesStatus: false,
     withoutUsage: (record) => record,
   },
   'tool.result': {
@@ -193,6 +196,7 @@ const own: RecordTable = {
     callOf: byCallId,
     subject: byCallId,
     takesOver: false,
+    changesStatus: false,
     withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
   'turn.asked': {
@@ -217,6 +221,7 @@ const own: RecordTable = {
     callOf: ({ question }) => question.callId,
     subject: ({ question }) => question.callId,
     takesOver: false,
+    changesStatus: true,
     withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
   'turn.answered': {
@@ -229,6 +234,7 @@ const own: RecordTable = {
     callOf: byCallId,
     subject: byCallId,
     takesOver: true,
+    changesStatus: true,
     withoutUsage: (record) => record,
   },
   'turn.suspended': {
@@ -255,6 +261,7 @@ const own: RecordTable = {
     words: ({ to, reason }) => `agent ${to} (${reason})`,
     streams: 'as before',
     ...ofTurn,
+    changesStatus: false,
     withoutUsage: (record) => record,
   },
   'turn.done': {
@@ -331,6 +338,7 @@ const extensions: RecordKind<ExtensionRecord> = {
   callOf: ({ callId }) => callId,
   subject: ({ callId, hook, branch }) => (callId === undefined ? undefined : `${callId} ${hook} ${branch}`),
   takesOver: false,
+  changesStatus: false,
   withoutUsage(record) {
     if (!record.effects) return record;
     const { usage: _, usageBy: __, waitedMs: ___, ...effects } = record.effects;

@@ -1,4 +1,4 @@
-// One request to a model: its messages, the call, the response. Other rooms import from here only.
+// One request to a model: its messages, the call, the response. Exports for code outside of core, and some of the rooms inside.
 
 export { catchLLMError, mapLLMResponseToState, tapLLMResponse } from './answer.ts';
 export {

@@ -1,4 +1,4 @@
-// Leases, journal appends, take-over and child turns. Other rooms import from here only.
+// Leases, journal appends, take-over and child turns. Exports for code outside of core, and some of the rooms inside.
 export {
   childResult,
   hookParentOf,

@@ -103,7 +103,7 @@ export class AgentLoop {
     if (!store) {
       throw new AgentLoopError(
         'INVALID_CONFIG',
-        'AgentLoop.submit needs taskStateStore: nobody else could run the turn.',
+        'AgentLoop.submit needs taskStateStore; give a store that the process which runs the turn opens, too.',
       );
     }
     checkInput(messages);

@@ -3,10 +3,10 @@ import {
   AgentLoopError,
   type ChildLink,
   type Clock,
+  isTerminalState,
   type Lease,
   type Message,
   systemClock,
-  type TaskState,
   type TaskStateStore,
   type Under,
 } from '../contracts/index.ts';
@@ -148,10 +148,8 @@ async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<b
 
 /** Child turns that hooks started and whose process crashed. */
 async function childrenOfHooks(store: TaskStateStore, { turn }: LoopState): Promise<readonly ChildLink[]> {
-  return (await listedChildren(store, turn.taskId)).filter(({ state }) => !ended.has(state));
+  return (await listedChildren(store, turn.taskId)).filter(({ state }) => !isTerminalState(state));
 }
-
-const ended: ReadonlySet<TaskState> = new Set(['completed', 'failed', 'canceled', 'rejected']);
 
 interface CancelChildrenOptions extends CancelTreeOptions {
   /** Renews the lease of the parent turn. */

@@ -215,7 +215,8 @@ export class Turn<T = unknown, X extends Tool = Tool>
     if (!wasAnswered || this.#end) this.#checkRunning();
     // The emitted state may be older than answers that are already recorded or being written.
     const state = last ?? this.#shared.state;
-    if (!state) throw new AgentLoopError('INVALID_INPUT', `Turn "${this.taskId}" has asked nothing yet.`);
+    if (!state)
+      throw new AgentLoopError('INVALID_INPUT', `Turn "${this.taskId}" has asked nothing yet; answer once it asks.`);
     if (recordsOfAnswers(state, { [questionId]: answer }).length > 0) this.#inbox.answer(questionId, answer);
   }
 

@@ -142,7 +142,7 @@ export function postgresError(thrown: unknown, secret: string | undefined, taskI
   if (code === '23505') {
     return new AgentLoopError(
       'CONFLICT',
-      'PostgreSQL has a row of the same key already; it was written meanwhile.',
+      `PostgreSQL has a row with the same key already: "${said}"; read what was written meanwhile, then try again.`,
       about,
     );
   }
