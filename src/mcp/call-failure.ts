@@ -55,6 +55,8 @@ export function failureOf(thrown: unknown, { sdk, secrets }: FailureContext): Fa
     const known = sdkFailures[error.code];
     if (known) return known;
   }
+  // A process that ended before it read what was written to it.
+  if (isErrorLike(error) && Reflect.get(error, 'code') === 'EPIPE') return wentAway;
   if (isErrorLike(error) && error.name === 'SyntaxError') return notMcp;
   if (isFlaw(error)) return notAllowed;
   return { kind: 'lost', what: `cannot be reached (${secrets.redact(reasonOf(error)).slice(0, maxLength)})` };
@@ -70,8 +72,9 @@ function reasonIn(data: unknown): unknown {
 const needsSignIn: Failure = { kind: 'sign-in', what: 'needs the user to sign in' };
 const notMcp: Failure = { kind: 'refused', what: 'answers with what is not MCP' };
 const notAllowed: Failure = { kind: 'refused', what: 'answered with what the protocol does not allow' };
+const wentAway: Failure = { kind: 'lost', what: 'went away before it answered' };
 const sdkFailures: Readonly<Record<string, Failure>> = {
-  CONNECTION_CLOSED: { kind: 'lost', what: 'went away before it answered' },
+  CONNECTION_CLOSED: wentAway,
   REQUEST_TIMEOUT: { kind: 'silent', what: 'did not answer in time' },
   INVALID_RESULT: notAllowed,
   UNSUPPORTED_RESULT_TYPE: notAllowed,
