@@ -134,6 +134,7 @@ async function findFrontEnds() {
 }
 
 async function findVendors() {
+  await besides('tests/vendors', 'typescript-5.9');
   const { version } = await besides('tests/vendors', '@ai-sdk/groq');
   return { version: `groq ${version}` };
 }

@@ -4,6 +4,7 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
+import { describeReal } from './real-part.ts';
 
 jest.setTimeout(120_000);
 
@@ -30,6 +31,54 @@ afterAll(() => folder.remove());
 function run(command: string, ...args: readonly string[]): string {
   return execFileSync(command, args, { cwd: folder.path, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 }
+
+/** An agent with tools of its own, and its turns and its team, are accepted where no tools are known. */
+const assignments = `
+import { type Agent, agent, agentTools, type LLMProvider, type Team, team, tool, type Turn } from 'millrace';
+declare const provider: LLMProvider;
+const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } as const;
+const weather = tool({ name: 'weather', description: 'Weather.', parameters, execute: () => 'sun' });
+const typed = agent({ name: 'typed', provider, tools: [weather] });
+const plain = agent({ name: 'plain', provider });
+const crew = team({ id: 'crew', agents: [typed, plain], handOff: true });
+export const agents: readonly Agent[] = [typed, plain, crew.asAgent()];
+export const turns: readonly Turn[] = [typed.startTurn('Hello'), plain.startTurn('Hello')];
+export const teams: readonly Team[] = [crew];
+agentTools([typed, plain]);
+typed.on('internal:tool-start', (event) => event.toolName === 'weather' && event.arguments);
+`;
+
+/** What a compiler says of all declarations, and of these assignments, where only the needed packages are installed. */
+function compiled(tsc: string): string {
+  const bare = temporaryFolder({});
+  const modules = join(bare.path, 'node_modules');
+  mkdirSync(modules);
+  execFileSync('cp', ['-r', installed, join(modules, 'millrace')]);
+  const { dependencies, peerDependencies, peerDependenciesMeta, exports } = JSON.parse(
+    readFileSync(join(installed, 'package.json'), 'utf8'),
+  );
+  const needed = Object.keys({ ...dependencies, ...peerDependencies }).filter((name) => !peerDependenciesMeta[name]);
+  for (const name of [...needed, '@types/node']) {
+    mkdirSync(dirname(join(modules, name)), { recursive: true });
+    symlinkSync(join(root, 'node_modules', name), join(modules, name));
+  }
+  const entries = Object.entries<{ readonly types?: string }>(exports).filter(([, { types }]) => types);
+  expect(entries.length).toBeGreaterThan(10);
+  const imports = entries.map(([name], at) => `export * as e${at} from 'millrace${name.slice(1)}';`);
+  writeFileSync(join(bare.path, 'all.ts'), imports.join('\n') + assignments);
+  writeFileSync(join(bare.path, 'package.json'), '{ "type": "module" }');
+  const options = ['--strict', '--noEmit', '--target', 'es2022', '--module', 'nodenext', '--types', 'node'];
+  const args = [join(root, tsc), ...options, 'all.ts'];
+  const { stdout } = spawnSync(process.execPath, args, { cwd: bare.path, encoding: 'utf8' });
+  bare.remove();
+  return stdout;
+}
+
+describeReal(['vendors'], 'the package', () => {
+  it.each(['5.4', '5.9'])('has declarations that compile with TypeScript %s', (version) => {
+    expect(compiled(`tests/vendors/node_modules/typescript-${version}/bin/tsc`)).toBe('');
+  });
+});
 
 describe('the package', () => {
   it('H-42 has every file that its examples name: imports, and links of their page', () => {
@@ -96,27 +145,7 @@ describe('the package', () => {
   });
 
   it('has declarations that compile where they are checked, and no optional package is installed', () => {
-    const bare = temporaryFolder({});
-    const modules = join(bare.path, 'node_modules');
-    mkdirSync(modules);
-    execFileSync('cp', ['-r', installed, join(modules, 'millrace')]);
-    const { dependencies, peerDependencies, peerDependenciesMeta, exports } = JSON.parse(
-      readFileSync(join(installed, 'package.json'), 'utf8'),
-    );
-    const needed = Object.keys({ ...dependencies, ...peerDependencies }).filter((name) => !peerDependenciesMeta[name]);
-    for (const name of [...needed, '@types/node']) {
-      mkdirSync(dirname(join(modules, name)), { recursive: true });
-      symlinkSync(join(root, 'node_modules', name), join(modules, name));
-    }
-    const entries = Object.entries<{ readonly types?: string }>(exports).filter(([, { types }]) => types);
-    expect(entries.length).toBeGreaterThan(10);
-    const imports = entries.map(([name], at) => `export * as e${at} from 'millrace${name.slice(1)}';`);
-    writeFileSync(join(bare.path, 'all.ts'), imports.join('\n'));
-    const options = ['--strict', '--noEmit', '--target', 'es2022', '--module', 'nodenext', '--types', 'node'];
-    const tsc = join(root, 'node_modules/typescript/bin/tsc');
-    const { stdout } = spawnSync(process.execPath, [tsc, ...options, 'all.ts'], { cwd: bare.path, encoding: 'utf8' });
-    bare.remove();
-    expect(stdout).toBe('');
+    expect(compiled('node_modules/typescript/bin/tsc')).toBe('');
   });
 
   it('runs no script where it is installed', () => {
