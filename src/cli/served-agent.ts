@@ -73,6 +73,11 @@ export async function withOpened(
   });
 }
 
+/** Loads what the model of an agent needs, so that a server fails at its start and not with each turn. Errors: `MISSING_PACKAGE`. */
+export async function preparedModel({ options: { provider } }: Agent): Promise<void> {
+  if (typeof provider !== 'string') await provider.prepare?.();
+}
+
 interface AgentRequest extends Omit<Served, keyof ServedAgent> {
   readonly flags: AgentFlags;
   readonly terminal: Terminal;

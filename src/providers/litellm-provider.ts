@@ -67,6 +67,12 @@ export class LiteLLMProvider implements LLMProvider {
     };
   }
 
+  /** Loads `openai`, as the first request does. Errors: `MISSING_PACKAGE`. */
+  async prepare(): Promise<void> {
+    this.#client ??= openAIClient(this.#settings, this.#server);
+    await this.#client;
+  }
+
   async call(params: LLMCallParams): Promise<LLMResponse> {
     for await (const chunks of this.#exchange(params, false)) {
       for (const chunk of chunks) if (chunk.type === 'done') return chunk.response;

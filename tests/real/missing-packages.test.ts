@@ -68,3 +68,21 @@ it('millrace serve names what to install', () => {
   expect(stderr).not.toMatch(/chunk/);
   expect(status).toBeGreaterThan(0);
 });
+
+it('millrace serve names the missing package of the model at its start', () => {
+  const agent = join(project.path, 'litellm-agent.mjs');
+  writeFileSync(
+    agent,
+    `import { agent, circuitBreaker } from 'millrace';
+     import { LiteLLMProvider } from 'millrace/litellm';
+     const provider = new LiteLLMProvider({ baseUrl: 'http://127.0.0.1:1/v1', model: 'demo' });
+     export default agent({ id: 'a', provider: circuitBreaker()(provider) });`,
+  );
+  const args = [join(installed, 'dist/cli/main.js'), 'serve', '--agent', agent, '--port', '0', '--store', 'memory'];
+  const { status, stderr } = spawnSync(process.execPath, args, {
+    cwd: project.path,
+    encoding: 'utf8',
+    timeout: 20_000,
+  });
+  expect([status, stderr]).toEqual([expect.any(Number), expect.stringMatching(/run `npm install openai`/)]);
+});

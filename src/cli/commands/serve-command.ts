@@ -13,7 +13,14 @@ import {
   type QueueFlags,
   type QueueSettings,
 } from '../queue.ts';
-import { type AgentFlags, checkReach, checkServeFlags, type Served, withServed } from '../served-agent.ts';
+import {
+  type AgentFlags,
+  checkReach,
+  checkServeFlags,
+  preparedModel,
+  type Served,
+  withServed,
+} from '../served-agent.ts';
 import { pagePath, servedRoutes } from '../served-routes.ts';
 import { defaultLeaseMs } from '../session.ts';
 import { type StoreFlags, type StoreSettings, storeSettings } from '../store.ts';
@@ -115,6 +122,8 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
   const settings = storeSettings(flags, terminal.env);
   const jobs = servedQueue(flags, settings);
   await withServed({ flags, settings, structured: flags.log === true, host }, async (served) => {
+    // A gateway asks no model.
+    if (!jobs) await served.interruption.race(preparedModel(served.agent));
     const queue = jobs && (await openGateway(served, flags, jobs));
     // For whoever reaches the server: only where nobody else does.
     const hasPage = flags.page && keys.length === 0 && flags.open !== true && jobs === undefined;

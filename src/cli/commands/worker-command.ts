@@ -7,7 +7,7 @@ import type { QueuedTurn, TurnQueue, TurnWorker, WorkerOptions } from '../../fle
 import { collect, invalidConfig, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { addQueueFlags, checkedQueue, checkQueuedAgent, openQueue, type QueueFlags } from '../queue.ts';
-import { agentDefaults, type Opened, withOpened } from '../served-agent.ts';
+import { agentDefaults, type Opened, preparedModel, withOpened } from '../served-agent.ts';
 import { type StoreFlags, storeSettings } from '../store.ts';
 import { note } from '../terminal.ts';
 import type { TraceFlags } from '../trace-view.ts';
@@ -114,6 +114,7 @@ async function workingAgent(file: string, opened: Opened): Promise<Agent> {
   const { Agent: Own } = await import('../../agent/agent.ts');
   if (agent instanceof Own) {
     checkQueuedAgent(agent, file);
+    await preparedModel(agent);
     return agent;
   }
   throw invalidConfig(

@@ -124,6 +124,8 @@ export interface LLMProvider {
   readonly info?: LLMProviderInfo;
   /** True if the provider creates an `llm.call` span per request, as a provider with policies does: the loop then creates none. */
   readonly tracesAttempts?: boolean;
+  /** Loads what the first call needs: a server that starts fails here in place of each turn. Errors: `MISSING_PACKAGE`. */
+  prepare?(): Promise<void>;
   /** Makes one call and resolves with the whole answer. */
   call(params: LLMCallParams): Promise<LLMResponse>;
   /** Cold: each subscription is one call. Unsubscribing closes the connection. Completes after `done`. */

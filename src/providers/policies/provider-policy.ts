@@ -41,7 +41,8 @@ export function assertProvider(policy: string, provider: LLMProvider): void {
   );
 }
 
-function streamingProvider({ info, capabilities }: LLMProvider, inner: StreamCall): LLMProvider {
+function streamingProvider(provider: LLMProvider, inner: StreamCall): LLMProvider {
+  const { info, capabilities } = provider;
   const stream = wholeCall(inner);
   // What streams here is at least the attempts, whatever the provider within can do.
   const { streaming: _, ...abilities } = capabilities ?? {};
@@ -49,6 +50,7 @@ function streamingProvider({ info, capabilities }: LLMProvider, inner: StreamCal
     ...(info && { info }),
     capabilities: abilities,
     tracesAttempts: true,
+    prepare: async () => provider.prepare?.(),
     stream,
     call: (params) => responseOf(stream(params)),
   };
