@@ -89,8 +89,8 @@ export function spanOutline(spans: readonly FinishedSpan[]): string {
 export interface WaterfallOptions {
   /** Columns of the terminal, at least 20; no line is longer. */
   readonly width: number;
-  /** Whether escape sequences color it. */
-  readonly color: boolean;
+  /** Whether escape sequences color it. Default false. */
+  readonly color?: boolean | undefined;
   /** False draws with ASCII only. Default true. */
   readonly unicode?: boolean | undefined;
 }

@@ -295,6 +295,7 @@ const effectCure = 'pass Schema.toStandardJSONSchemaV1(Schema.toStandardSchemaV1
 const wrapping: ReadonlyMap<string, string> = new Map([
   ['valibot', 'pass toStandardJsonSchema(schema) of "@valibot/to-json-schema", or give that as the option jsonSchema'],
   ['effect', `${effectCure}, or give that as the option jsonSchema`],
+  ['zod', 'use zod 4, since zod 3 has none, or give that as the option jsonSchema (outputSchema: output.jsonSchema)'],
 ]);
 
 function tellsJsonSchema(schema: StandardSchemaV1): schema is StandardSchemaV1 & StandardJSONSchemaV1 {

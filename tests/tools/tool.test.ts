@@ -69,7 +69,7 @@ describe('tool with a Standard Schema', () => {
     const error = await thrownBy(() => tool({ ...plain, parameters, execute: () => '' }));
     expect([error.code, error.message]).toEqual([
       'INVALID_CONFIG',
-      'Tool "weather": its zod schema does not tell its JSON Schema; give that as the option jsonSchema.',
+      'Tool "weather": its zod schema does not tell its JSON Schema; use zod 4, since zod 3 has none, or give that as the option jsonSchema (outputSchema: output.jsonSchema).',
     ]);
     const given = tool({ ...plain, parameters, jsonSchema: cityJson, execute: ({ city }) => city.length });
     expect(given.definition.function.parameters).toBe(cityJson);

@@ -69,7 +69,7 @@ function checkRetryable({ turn, isComplete, outcome }: LoopState, contextId: str
   if (outcome?.state === 'completed')
     throw refuse(
       'INVALID_INPUT',
-      `Task "${taskId}" has completed; start a new turn, or change it with AgentLoop.fork.`,
+      `Task "${taskId}" has completed; start a new turn, or change it with AgentLoop.fork (millrace fork).`,
     );
 }
 
