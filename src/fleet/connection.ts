@@ -169,7 +169,8 @@ export class QueueConnections {
       made.on('error', ignore);
       return made;
     }
-    if (!this.redis) throw new AgentLoopError('INTERNAL', 'A queue on Redis has a client.');
+    if (!this.redis)
+      throw new AgentLoopError('INTERNAL', 'Internal: the queue has neither a Redis client nor a PostgreSQL address.');
     const made = new Queue(name, { connection: this.redis, prefix: this.#prefix });
     made.on('error', ignore);
     return made;
@@ -196,7 +197,8 @@ function postgresOf(connection: QueueConnection): string | undefined {
 }
 
 function patientClient(client: Redis | Cluster | undefined, closed: AbortSignal): Redis | Cluster {
-  if (client === undefined) throw new AgentLoopError('INTERNAL', 'A queue on Redis has a client.');
+  if (client === undefined)
+    throw new AgentLoopError('INTERNAL', 'Internal: the queue has neither a Redis client nor a PostgreSQL address.');
   // BullMQ duplicates this client, and drops a duplicate whose server is down when the worker is closed: it would retry forever.
   const retryStrategy = (times: number) => (closed.aborted ? null : Math.min(50 * 2 ** (times - 1), 2_000));
   // A worker waits up to ten seconds for a job: silence does not mean a lost connection.

@@ -287,7 +287,11 @@ class Gate {
 
   #refuse(taskId: string, refusal: Later): never {
     this.refusal = refusal;
-    throw new AgentLoopError('BUSY', `Turn "${taskId}" is not due yet.`, { taskId });
+    throw new AgentLoopError(
+      'BUSY',
+      `Turn "${taskId}" does not run yet: it is not due, or its tenant runs as many turns as it may.`,
+      { taskId },
+    );
   }
 
   async leave(): Promise<void> {

@@ -131,7 +131,10 @@ function failureOf(record: JournalRecord): AgentLoopError {
     const { code, message, details } = error;
     return new AgentLoopError(code, message, { details, retryable: true, retryAfterMs: until - record.at });
   }
-  return new AgentLoopError('PROVIDER_FAILED', 'The recorded call failed.');
+  return new AgentLoopError(
+    'PROVIDER_FAILED',
+    'The model call failed when it was recorded; the journal does not say how.',
+  );
 }
 
 /** Off the recording: what the model answered in this iteration then. */

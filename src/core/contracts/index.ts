@@ -1,4 +1,4 @@
-// The interfaces between core and edges: providers, tools, stores, extensions, messages, events, errors, the clock, the configuration. Other rooms import from here only.
+// The interfaces between core and edges: providers, tools, stores, extensions, messages, events, errors, the clock, the configuration. Exports for code outside of `core`.
 export type { AnswerSource, VendorCall } from './answer-notes.ts';
 export type { AgentLoopConfig, AgentLoopContext, AgentSetup, OnLength, OnLimit, StartOptions } from './config.ts';
 export type {

@@ -1,4 +1,4 @@
-// The records of a turn, their fold (the state), and their projection (the events). Other rooms import from here only.
+// The records of a turn, their fold (the state), and their projection (the events). Exports for code outside of `core`.
 export { callSettings, changedOptions, copySettings, iterationsBefore, maxIterationsOf } from './call-settings.ts';
 export { checkRecord } from './check-record.ts';
 export {

@@ -1,4 +1,4 @@
-// Validates callers' input. Other rooms import from here only.
+// Validates callers' input. Exports for code outside of `core`.
 export { checkStore, knownOptions, type ResolvedConfig, resolveConfig, silentLogger } from './config.ts';
 export {
   aBoolean,

@@ -1,4 +1,4 @@
-// Operators, subscribers and the cancellation tree that the other rooms use. They import from here only.
+// Operators, subscribers and the cancellation tree that the other rooms use. Code outside of `core` imports from here only.
 export { type AbortListener, AbortScope } from './abort-scope.ts';
 export {
   DirectSubscriber,

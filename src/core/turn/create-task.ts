@@ -162,7 +162,11 @@ function renumbered(
   place: NewPlace,
 ): readonly [Stamped<TurnStarted>, ...JournalRecord[]] {
   const [begun, ...rest] = records;
-  if (begun?.type !== 'turn.started') throw new AgentLoopError('INTERNAL', 'A fork begins with turn.started.');
+  if (begun?.type !== 'turn.started')
+    throw new AgentLoopError(
+      'INTERNAL',
+      `The journal of task "${place.from.taskId}" does not begin with turn.started; it is damaged.`,
+    );
   // A fork of a child turn has no parent turn, and a fork of a submitted turn is resumed as any fork.
   const { parent: _, submitted: __, ...first } = begun;
   const shift = place.now - (records.at(-1) ?? first).at;

@@ -1,4 +1,4 @@
-// The turn: its loop (`loop.ts`, read first), how it is opened, submitted, watched, steered, cancelled, forked and retried. Other rooms import from here only.
+// The turn: its loop (`loop.ts`, read first), how it is opened, submitted, watched, steered, cancelled, forked and retried. Exports for code outside of `core`.
 
 export type { ModelCallDeps as TurnDeps } from '../model-call/usage.ts';
 export { Inbox, incomingMessage } from '../ownership/inbox.ts';

@@ -214,7 +214,8 @@ function asNewTask(
   inDoubt: ReadonlySet<string>,
 ): readonly [Stamped<TurnStarted>, ...JournalRecord[]] {
   const [begun, ...rest] = records;
-  if (begun?.type !== 'turn.started') throw new AgentLoopError('INTERNAL', 'A journal begins with turn.started.');
+  if (begun?.type !== 'turn.started')
+    throw new AgentLoopError('INTERNAL', 'The journal does not begin with turn.started; it is damaged.');
   const { parent: _, trace: __, submitted: ___, ...first } = begun;
   const { iteration, history, pendingToolCalls, toolCalls } = foldRecords(records);
   const { taskId, retried } = old.turn;
