@@ -1,16 +1,16 @@
 #!/usr/bin/env node
-// npm create millrace my-agent -- --framework hono: copies a quick start into a new folder. Without dependencies, and asks nothing.
+// npm create millrace my-agent -- --framework hono: copies a quick start into a new folder. No dependencies, no prompts.
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const pathOf = (path) => fileURLToPath(new URL(path, import.meta.url));
-/** Packed with this file; in a checkout they are the examples. */
+/** The packed templates; in a checkout, the examples. */
 const templates = [pathOf('templates'), pathOf('../examples/quick-starts')].find((path) => existsSync(path));
 const frameworks = readdirSync(templates).sort();
 const usage = `Usage: npm create millrace FOLDER [-- --framework ${frameworks.join('|')}]   (default: node)`;
-/** What a quick start that was run leaves. */
+/** Files that a quick start creates when it runs. */
 const made = new Set(['node_modules', '.millrace', '.next', 'package-lock.json', 'next-env.d.ts']);
 
 function stop(sentence) {
@@ -37,7 +37,7 @@ if (help) {
 }
 if (folder === undefined || others.length > 0) stop(usage);
 if (!frameworks.includes(framework))
-  stop(`There is no template for "${framework}"; --framework takes ${frameworks.join(', ')}.`);
+  stop(`There is no template for "${framework}"; --framework accepts ${frameworks.join(', ')}.`);
 const target = resolve(folder);
 if (existsSync(target) && !statSync(target).isDirectory())
   stop(`${folder} is a file; name a folder that is new or empty.`);
@@ -46,7 +46,7 @@ if (existsSync(target) && readdirSync(target).length > 0)
 
 mkdirSync(target, { recursive: true });
 cpSync(join(templates, framework), target, { recursive: true, filter: (path) => !made.has(basename(path)) });
-// npm leaves out a .gitignore that is packed.
+// npm does not pack a .gitignore.
 writeFileSync(join(target, '.gitignore'), 'node_modules/\n.millrace/\n.next/\nnext-env.d.ts\n');
 const description = join(target, 'package.json');
 const { name: _, ...rest } = JSON.parse(readFileSync(description, 'utf8'));
@@ -57,7 +57,7 @@ const name = basename(target)
 writeFileSync(description, `${JSON.stringify({ name: name || 'my-agent', ...rest }, null, 2)}\n`);
 
 const place = relative(process.cwd(), target);
-console.log(`Made ${place === '' ? 'the program here' : place}. Next:
+console.log(`Created ${place === '' ? 'the project here' : place}. Next:
 
 ${place === '' ? '' : `  cd ${/^[\w./-]+$/.test(place) ? place : JSON.stringify(place)}\n`}  npm install
   npm run dev     # http://localhost:3000

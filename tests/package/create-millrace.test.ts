@@ -52,7 +52,7 @@ it('refuses a folder that is not empty, and changes nothing there', () => {
 it.each([
   [[], /^Usage: npm create millrace FOLDER \[-- --framework bun\|deno\|express\|/],
   [['one', 'two'], /^Usage: /],
-  [['one', '--framework', 'rails'], /^There is no template for "rails"; --framework takes bun, deno, express, /],
+  [['one', '--framework', 'rails'], /^There is no template for "rails"; --framework accepts bun, deno, express, /],
   [['one', '--framework', '../../scripts'], /^There is no template for /],
   [['one', '--what'], /^Unknown option '--what'.*\nUsage: /],
 ])('refuses %j in words, and makes nothing', (args, sentence) => {
