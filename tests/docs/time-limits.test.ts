@@ -87,13 +87,13 @@ const places: Readonly<Record<string, readonly Place[]>> = {
     ...at('stores/redis/redis-side-stores.ts', 'cacheSilenceMs'),
   ],
   'Redis: the replicas of a `strict` append': at('stores/redis/redis-options.ts', 'replicaTimeoutMs'),
-  'LMDB: a write that another process holds up; the same when it closes': at(
+  'LMDB: a write that another process blocks; the same on close': at(
     'stores/lmdb/lmdb-database.ts',
     'writeMs',
     'closeMs',
   ),
-  'a worker that renews its job no more': at('fleet/options.ts', 'lockMs'),
-  'a worker that renews the lease of a turn no more': at('fleet/options.ts', 'leaseMs'),
+  'a worker that no longer renews its job': at('fleet/options.ts', 'lockMs'),
+  'a worker that no longer renews the lease of a turn': at('fleet/options.ts', 'leaseMs'),
   'the running turns of a worker that drains': at('fleet/options.ts', 'drainMs'),
   'an answer of Redis to a queue': at('fleet/connection.ts', 'answerWithinMs'),
 };

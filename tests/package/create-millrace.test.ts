@@ -24,7 +24,7 @@ const text = (path: string) => readFileSync(join(folder.path, path), 'utf8');
 it('makes a plain Node.js project of its own name, and prints the next commands', () => {
   const { status, stdout } = create('My Agent');
   expect(status).toBe(0);
-  expect(stdout).toMatch(/^Made My Agent\. Next:\n\n {2}cd "My Agent"\n {2}npm install\n {2}npm run dev /);
+  expect(stdout).toMatch(/^Created My Agent\. Next:\n\n {2}cd "My Agent"\n {2}npm install\n {2}npm run dev /);
   const { name, scripts, dependencies } = JSON.parse(text('My Agent/package.json'));
   expect(name).toBe('my-agent');
   expect(Object.keys(scripts)).toEqual(expect.arrayContaining(['dev', 'test', 'chat']));
