@@ -51,7 +51,8 @@ export type TokenCheck = (token: string) => Promise<JWTPayload | undefined>;
  */
 export function tokenCheck(owner: string, options: TokenCheckOptions): TokenCheck {
   for (const name of ['issuer', 'audience'] as const) {
-    if (!options[name]) throw invalidConfig(`${owner} has no ${name}`, 'say which tokens are meant for this server');
+    if (!options[name])
+      throw invalidConfig(`${owner} has no ${name}`, 'set the value that tokens for this server have');
   }
   const checks = checksOf(options);
   const keyOf = keySource(owner, options);

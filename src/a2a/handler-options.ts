@@ -146,7 +146,7 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
   if (typeof card !== 'function' && typeof card?.name !== 'string')
     throw invalidConfig('card must be an AgentCard or a function that gives one', 'give card');
   for (const [name, ms] of Object.entries({ cancelDeadlineMs, callbackTimeoutMs }))
-    if (!(ms > 0)) throw invalidConfig(`${name} must be above 0`, 'give milliseconds, or leave it out');
+    if (!(ms > 0)) throw invalidConfig(`${name} must be above 0`, 'use milliseconds, or omit it');
   checkQueue(options);
   checkKinds(options.extensionEvents);
   const limits = resolveLimits(options.limits);

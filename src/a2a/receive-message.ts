@@ -293,7 +293,7 @@ interface Intake {
 /** For a message id that stands for another message. */
 function reusedMessageId(messageId: string): A2AError {
   return malformed(
-    `messageId "${messageId}" was used for another message; give each new message an id of its own, and repeat a message unchanged.`,
+    `messageId "${messageId}" was used for another message; use a new id for each new message, and repeat a message unchanged.`,
   );
 }
 

@@ -182,7 +182,7 @@ function sharedWith(context: ToolContext): AgentResumeOptions {
 /** How often the turn has suspended; all but the last suspension were answered. */
 async function suspensions(agent: Agent, { store }: ParentTurn, taskId: string): Promise<number> {
   if (store) return (await store.read(taskId)).filter(({ type }) => type === 'turn.suspended').length;
-  const message = `Agent "${agent.id}" waits for an answer, and no store keeps its turn; give the calling agent a taskStateStore.`;
+  const message = `Agent "${agent.id}" waits for an answer, and no store keeps its turn; set the taskStateStore of the calling agent.`;
   throw new AgentLoopError('INVALID_CONFIG', message, { taskId });
 }
 

@@ -335,7 +335,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   /** @internal */
   get recovery(): Recovery {
     const { taskStateStore: store, clock = systemClock, storeDeadlineMs = 30_000, logger } = this.#configs.config;
-    if (!store) throw invalidConfig(`agent "${this.id}" has no taskStateStore`, 'give one, such as a LmdbStateStore');
+    if (!store) throw invalidConfig(`agent "${this.id}" has no taskStateStore`, 'set one, such as a LmdbStateStore');
     const runsHere = (taskId: string) => this.#running.get(taskId) !== undefined;
     const resume = (taskId: string, options: AgentResumeOptions) => this.#resumed(taskId, options);
     const stores = { store, clock, storeDeadlineMs, logger };

@@ -113,7 +113,7 @@ export class Lifecycle {
     if (this.#state === 'closed') {
       throw new AgentLoopError(
         'SHUTDOWN',
-        `Agent "${this.#options.agentId}" is closed; make another with agent({ … }).`,
+        `Agent "${this.#options.agentId}" is closed; create another one with agent({ … }).`,
       );
     }
     if (this.#state === 'created') this.#enter('ready');

@@ -75,7 +75,7 @@ export class Roster {
         'add its agents, or give it to agentTools',
       );
     if (this.has(added.id) || added.id === this.#shared.id) {
-      throw invalidConfig(`two agents have the id "${added.id}"`, 'give each its own');
+      throw invalidConfig(`two agents have the id "${added.id}"`, 'use a different id for each');
     }
     this.#members.set(added.id, { original: added, member: added.variant(this.#changesOf(added)) });
     this.#setups = new Map();
@@ -123,7 +123,7 @@ export class Roster {
   agentOf(id: string): Agent {
     const found = this.#members.get(id);
     if (found) return found.original;
-    throw new AgentLoopError('INVALID_INPUT', `Agent ${shownValue(id)} is not of the team; ${this.known}.`);
+    throw new AgentLoopError('INVALID_INPUT', `Agent ${shownValue(id)} is not in the team; ${this.known}.`);
   }
 
   /** The agent that runs the turns of the team, with hand-offs to its members. */

@@ -229,7 +229,7 @@ export function router(agent: AgentRef): Choice {
     needs: [agentId],
     async choose({ messages, agents, current }, { ask }) {
       const asked = agents.find(({ id }) => id === agentId);
-      if (!asked) throw invalidConfig(`router: "${agentId}" is not of the team`, 'add it to agents');
+      if (!asked) throw invalidConfig(`router: "${agentId}" is not in the team`, 'add it to agents');
       const others = agents.filter(({ id }) => id !== agentId);
       const { text } = await ask(asked, [...messages, { role: 'user', content: questionOf(others) }]);
       return namedIn(text, others)?.id ?? (current.id === agentId ? others[0]?.id : undefined);
@@ -367,7 +367,7 @@ class RoutingChildren {
     const name = this.#asked === 0 ? 'route' : `route${this.#asked}`;
     this.#asked++;
     const parent = hookParentOf(context, name);
-    if (!parent) throw new AgentLoopError('INTERNAL', 'The routing of a team was asked without its turn.');
+    if (!parent) throw new AgentLoopError('INTERNAL', 'The routing of a team was called without its turn.');
     const { taskId, contextId, traceContext, iteration } = context;
     const own = { taskId: `${taskId}.${iteration}.${name}`, contextId, parentContext: traceContext };
     const start = withParent({ ...own, ...givenByCaller(context) }, parent);

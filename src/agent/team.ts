@@ -222,7 +222,7 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
     if (await taskStateStore?.load(taskId)) return;
     throw new AgentLoopError(
       'NOT_FOUND',
-      `No journal of the team has a turn "${taskId}"; give the team a taskStateStore.`,
+      `No journal of the team has a turn "${taskId}"; set the taskStateStore of the team.`,
     );
   }
 

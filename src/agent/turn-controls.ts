@@ -69,7 +69,7 @@ export class TurnControls {
     if (taskStateStore) return taskStateStore;
     throw new AgentLoopError(
       'NOT_FOUND',
-      `Turn "${taskId}" does not run here; other processes are reached through taskStateStore.`,
+      `Turn "${taskId}" does not run in this process; to reach other processes, set taskStateStore.`,
     );
   }
 }

@@ -99,7 +99,7 @@ function outcomeOf(state: LoopState): TurnResult {
 function aborted(signal: AbortSignal, taskId: string): Observable<never> {
   return new Observable((subscriber) => {
     const leave = () =>
-      subscriber.error(new AgentLoopError('SHUTDOWN', 'The batch was left while a worker had the turn.', { taskId }));
+      subscriber.error(new AgentLoopError('SHUTDOWN', 'The batch stopped while a worker ran the turn.', { taskId }));
     if (signal.aborted) return leave();
     signal.addEventListener('abort', leave, { once: true });
     return () => signal.removeEventListener('abort', leave);

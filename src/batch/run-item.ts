@@ -86,7 +86,7 @@ function pause(ms: number, { clock, stop }: Pick<ItemRun<unknown>, 'clock' | 'st
   return new Promise((resolve, reject) => {
     const leave = () => {
       cancel();
-      reject(new AgentLoopError('SHUTDOWN', 'The batch was left while an item waited for its next attempt.'));
+      reject(new AgentLoopError('SHUTDOWN', 'The batch stopped while an item waited for its next attempt.'));
     };
     const cancel = clock.schedule(ms, () => {
       stop.removeEventListener('abort', leave);

@@ -28,7 +28,7 @@ export function isServersFile(spec: string): boolean {
 
 function addAll(servers: Record<string, McpServerOptions>, more: Servers): void {
   for (const [name, server] of Object.entries(more)) {
-    if (name in servers) throw invalidConfig(`two MCP servers are called "${name}"; give one of them another name`);
+    if (name in servers) throw invalidConfig(`two MCP servers are called "${name}"; rename one of them`);
     servers[name] = server;
   }
 }

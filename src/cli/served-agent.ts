@@ -167,7 +167,7 @@ export function checkAgentFlag(flags: AgentFlags): void {
   );
   if (flags.agent !== undefined && ofModel.length > 0) {
     throw invalidConfig(
-      '--agent brings its model, its tools and its prompt; leave --base-url, --model, --api-key-env, --tools, --mcp, --system and --workspace out',
+      '--agent includes the model, the tools and the prompt; remove --base-url, --model, --api-key-env, --tools, --mcp, --system and --workspace',
     );
   }
 }

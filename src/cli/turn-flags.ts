@@ -74,7 +74,7 @@ export function addServedAgentFlags(command: Command): Command {
 export function addLeaseFlag(command: Command): Command {
   return command.option(
     '--lease-ms <number>',
-    'how long the lease of a turn lasts without a renewal (default: 10000)',
+    'duration of the lease of a turn without a renewal (default: 10000)',
     wholeNumber(100, 3_600_000),
   );
 }
@@ -108,6 +108,6 @@ export function addContextFlag(command: Command): Command {
 export function addStoreFlag(command: Command): Command {
   return command.option(
     '--store <where>',
-    `where journals are kept: ${anyStore} (or MILLRACE_STORE; default: lmdb in .millrace)`,
+    `store of the journals: ${anyStore} (or MILLRACE_STORE; default: lmdb in .millrace)`,
   );
 }

@@ -127,7 +127,7 @@ export function checkWorkerOptions(options: CheckedWorker): WorkerTimes {
     throw invalidConfig(`agents is ${shownValue(agents)}`, 'give an array of at least one agent({ … })');
   const ids = agents.map(({ id }) => id);
   const twice = ids.find((id, index) => ids.indexOf(id) !== index);
-  if (twice !== undefined) throw invalidConfig(`two agents have the id "${twice}"`, 'give each an id of its own');
+  if (twice !== undefined) throw invalidConfig(`two agents have the id "${twice}"`, 'use a different id for each');
   for (const name of ['concurrency', ...timeNames]) checkOption(name, Reflect.get(options, name), integerFrom(1));
   const { lockMs, leaseMs, stalledCheckMs, drainMs, sweepEveryMs } = options;
   const given = Object.entries({ lockMs, leaseMs, stalledCheckMs, drainMs, sweepEveryMs });

@@ -93,7 +93,8 @@ const codes: Partial<Record<FailureKind, ErrorCode>> = { silent: 'TOOL_TIMEOUT',
 
 /** As a tool error. `began`: whether the server may have begun what it was asked for. */
 export function toolError(server: string, { kind, what }: Failure, began: boolean): AgentLoopError {
-  if (kind === 'canceled') return new AgentLoopError('CANCELED', `The call of the MCP server "${server}" was left.`);
+  if (kind === 'canceled')
+    return new AgentLoopError('CANCELED', `The call of the MCP server "${server}" was cancelled.`);
   const doubtful = began && (kind === 'silent' || kind === 'lost' || kind === 'too-large');
   const message = `the MCP server "${server}" ${what}${doubtful ? '; the call may or may not have taken effect' : ''}`;
   const isFinal = kind === 'refused' || kind === 'too-large' || kind === 'stale-state';

@@ -224,7 +224,10 @@ export class McpConnection {
     { call, signal }: { readonly call: OpenCall; readonly signal: AbortSignal },
   ): Promise<CallToolResult> {
     if (this.isModern)
-      throw new AgentLoopError('TOOL_FAILED', 'wants this tool to run as a task, which its protocol revision has not');
+      throw new AgentLoopError(
+        'TOOL_FAILED',
+        'requires this tool to run as a task, which its protocol revision does not support',
+      );
     const progressToken = `task-${++this.#tasks}`;
     this.#taskProgress.set(progressToken, call);
     const request = { signal, timeout: noTimeout };

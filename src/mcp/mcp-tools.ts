@@ -107,7 +107,7 @@ class McpToolProvider implements McpTools {
     return list.catch((error: unknown) => {
       const isOurs = AgentLoopError.isInstance(error) && error.code !== 'TOOL_FAILED';
       if (server.isRequired || isOurs) throw error;
-      this.#logger?.warn('MCP server left out', { server: server.name, why: messageOf(error) });
+      this.#logger?.warn('MCP server skipped', { server: server.name, why: messageOf(error) });
       return [];
     });
   }
@@ -124,7 +124,8 @@ class McpToolProvider implements McpTools {
     const tools = new Map<string, ServerTool>();
     for (const tool of lists.flat()) {
       const { name } = tool.definition.function;
-      if (tools.has(name)) this.#logger?.warn('MCP tool left out', { tool: name, why: 'another server has it too' });
+      if (tools.has(name))
+        this.#logger?.warn('MCP tool skipped', { tool: name, why: 'another server has a tool of this name' });
       else tools.set(name, tool);
     }
     this.#byName = { lists, tools };

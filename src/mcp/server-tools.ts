@@ -198,7 +198,7 @@ export class ServerTools {
   }
 
   #leaveOut(tool: string, why: string): undefined {
-    this.#options.logger?.warn('MCP tool left out', { server: this.#link.name, tool, why });
+    this.#options.logger?.warn('MCP tool skipped', { server: this.#link.name, tool, why });
   }
 }
 

@@ -52,7 +52,7 @@ export async function listTools(
     cursor = answer.nextCursor;
     if (cursor === undefined) return { tools, flawed, ttlMs };
   }
-  throw new AgentLoopError('TOOL_FAILED', `gives a list of tools that does not end after ${maxPages} pages`);
+  throw new AgentLoopError('TOOL_FAILED', `returned a list of tools that does not end after ${maxPages} pages`);
 }
 
 function listIn(answer: object): readonly unknown[] {

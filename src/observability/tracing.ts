@@ -154,7 +154,7 @@ function logDiagnostics(): void {
   const logLevel = levels.get(name);
   diag.setLogger(new DiagConsoleLogger(), { logLevel: logLevel ?? DiagLogLevel.INFO });
   if (logLevel === undefined)
-    diag.warn(`OTEL_LOG_LEVEL is ${name}; known are ${[...levels.keys()].join(', ')}. INFO is used.`);
+    diag.warn(`OTEL_LOG_LEVEL is ${name}; allowed: ${[...levels.keys()].join(', ')}. INFO is used.`);
 }
 
 const levels: ReadonlyMap<string, DiagLogLevel> = new Map([
@@ -361,7 +361,7 @@ function propagatorFromEnvironment(): TextMapPropagator {
     if (name === 'tracecontext') propagators.push(new W3CTraceContextPropagator());
     else if (name === 'baggage') propagators.push(new W3CBaggagePropagator());
     else if (name !== 'none')
-      diag.warn(`OTEL_PROPAGATORS names ${name}, which is not there; known are tracecontext and baggage.`);
+      diag.warn(`OTEL_PROPAGATORS names ${name}, which is unknown; allowed: tracecontext, baggage.`);
   }
   return new CompositePropagator({ propagators });
 }

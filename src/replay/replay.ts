@@ -171,7 +171,7 @@ class Stage {
   }
 
   leave(): void {
-    this.#conductor.fail(new AgentLoopError('CANCELED', 'The replay was left.'));
+    this.#conductor.fail(new AgentLoopError('CANCELED', 'The replay was cancelled.'));
   }
 
   /** Rejects with what went wrong. */

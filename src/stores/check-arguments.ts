@@ -309,7 +309,7 @@ export function encodeMetadata(metadata: object): string {
 export function encodeJson(value: object, name: string): string {
   const flaw = jsonFlaw(value, name);
   if (flaw !== undefined)
-    throw invalidInput(`${flaw}, which JSON does not keep; give texts, numbers, lists and objects.`);
+    throw invalidInput(`${flaw}, which JSON does not keep; pass strings, numbers, arrays and objects.`);
   return JSON.stringify(value);
 }
 

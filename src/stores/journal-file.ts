@@ -42,7 +42,7 @@ export function parseJournal(text: string, source = 'the journal'): readonly Jou
   const records = lines.map((line, index) => recordOf(line, `Line ${index + 2} of ${source}`));
   if (records.length !== header.records) {
     const why = `it has ${records.length} records, its header says ${header.records}`;
-    throw new AgentLoopError('INVALID_INPUT', `${source} is not whole: ${why}; export the turn again.`);
+    throw new AgentLoopError('INVALID_INPUT', `${source} is incomplete: ${why}; export the turn again.`);
   }
   if (records.length === 0) {
     throw new AgentLoopError('INVALID_INPUT', `${source} has a header and no records; export the turn again.`);
@@ -64,7 +64,7 @@ function headerOf(line: string, source: string): JournalHeader {
   if (member('format') !== 'millrace-journal') {
     throw new AgentLoopError(
       'INVALID_INPUT',
-      `Line 1 of ${source} is no header of a journal file; it has to be { "format": "millrace-journal", "version": 1, "taskId": …, "records": … }.`,
+      `Line 1 of ${source} is not the header of a journal file; it must be { "format": "millrace-journal", "version": 1, "taskId": …, "records": … }.`,
     );
   }
   const [version, taskId, records] = [member('version'), member('taskId'), member('records')];

@@ -146,7 +146,7 @@ export function assertTaskId(taskId: string): void {
   if (taskIdPattern.test(taskId)) return;
   throw new AgentLoopError(
     'INVALID_INPUT',
-    `The task id ${JSON.stringify(taskId)} cannot be used; take 1 to 128 of the characters A-Z a-z 0-9 _ . : -`,
+    `The task id ${JSON.stringify(taskId)} is invalid; use 1 to 128 of the characters A-Z a-z 0-9 _ . : -`,
   );
 }
 
@@ -154,7 +154,7 @@ export function assertTaskId(taskId: string): void {
 export function notFound(taskId: string): AgentLoopError {
   return new AgentLoopError(
     'NOT_FOUND',
-    `The store has no task "${taskId}"; check the id, or start the turn again if the task was deleted or its time ran out.`,
+    `The store has no task "${taskId}"; check the id, or start the turn again if the task was deleted or has expired.`,
     { taskId },
   );
 }
@@ -163,7 +163,7 @@ export function notFound(taskId: string): AgentLoopError {
 export function fenced(lease: Lease): AgentLoopError {
   return new AgentLoopError(
     'FENCED',
-    `The lease of "${lease.owner}" on task "${lease.taskId}" (epoch ${lease.epoch}) was taken over or given back; stop this turn, its results are not recorded.`,
+    `The lease of "${lease.owner}" on task "${lease.taskId}" (epoch ${lease.epoch}) was taken over or released; stop this turn, its results are not recorded.`,
     { taskId: lease.taskId },
   );
 }

@@ -279,6 +279,6 @@ function unexpectedCall(calls: number, steps: number): AgentLoopError {
 function unusedSteps(calls: number, steps: number): AgentLoopError {
   return new AgentLoopError(
     'INVALID_CONFIG',
-    `The scripted model was called ${calls} times but has ${steps} steps; take out those that are not used, or find out why the turn ended early.`,
+    `The scripted model was called ${calls} times but has ${steps} steps; remove the unused steps, or find out why the turn ended early.`,
   );
 }

@@ -176,7 +176,7 @@ async function existing(store: ArtifactStore, artifactId: string, context: ToolC
 async function missing(store: ArtifactStore, artifactId: string, { contextId }: ToolContext): Promise<never> {
   const { artifacts } = await store.list({ contextId, limit: 10 });
   const known = artifacts.map((artifact) => artifact.artifactId).join(', ') || 'none';
-  throw new AgentLoopError('NOT_FOUND', `There is no artifact "${artifactId}"; some that there are: ${known}`);
+  throw new AgentLoopError('NOT_FOUND', `There is no artifact "${artifactId}"; known artifacts: ${known}`);
 }
 
 function textOfArtifact({ content, mediaType, size }: Artifact): string {

@@ -56,7 +56,7 @@ function checkUnique(definitions: readonly ToolDefinition[], provider: string): 
   const names = definitions.map((each) => each.function.name);
   const twice = names.find((name, index) => names.indexOf(name) < index);
   if (twice === undefined) return;
-  throw new AgentLoopError('DUPLICATE_TOOL', `${provider} has two tools "${twice}"; give one of them another name.`);
+  throw new AgentLoopError('DUPLICATE_TOOL', `${provider} has two tools "${twice}"; rename one of them.`);
 }
 
 function askClient(call: ToolCall, context: ToolContext): ToolResult {

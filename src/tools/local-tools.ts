@@ -43,10 +43,7 @@ export class LocalToolProvider implements ToolProvider {
     const one = 'definition' in added ? added : toolOf(added, execute);
     const { name } = one.definition.function;
     if (this.#tools.has(name)) {
-      throw new AgentLoopError(
-        'DUPLICATE_TOOL',
-        `${this.name} has a tool "${name}" already; give one of them another name.`,
-      );
+      throw new AgentLoopError('DUPLICATE_TOOL', `${this.name} has a tool "${name}" already; rename one of them.`);
     }
     this.#tools.set(name, one);
     if (one.prepare !== undefined) {
@@ -106,7 +103,7 @@ function missing(definition: ToolDefinition): never {
   const { name } = definition.function;
   throw new AgentLoopError(
     'INVALID_CONFIG',
-    `Tool "${name}": execute is missing; give the function after its definition.`,
+    `Tool "${name}": execute is missing; pass the function after its definition.`,
   );
 }
 

@@ -19,7 +19,7 @@ export interface ContentParts {
  */
 export function contentParts(parts: readonly ContentPart[]): ContentParts {
   if (parts.length === 0) {
-    throw new AgentLoopError('INVALID_INPUT', 'contentParts() got no part; give at least one, or return a string.');
+    throw new AgentLoopError('INVALID_INPUT', 'contentParts() got no part; pass at least one, or return a string.');
   }
   return { [marker]: [...parts] };
 }

@@ -96,5 +96,5 @@ it('keeps artifacts of one owner from the model of another, which knows their id
   const read = model.calls[3]?.messages.at(-1);
   expect(read).toMatchObject({ role: 'tool', status: 'error' });
   expect(JSON.stringify(read)).not.toContain('Dear diary');
-  expect(JSON.stringify(read)).toContain('some that there are: none');
+  expect(JSON.stringify(read)).toContain('known artifacts: none');
 });

@@ -267,7 +267,7 @@ describe('an agent that is a tool of another', () => {
     const ada = agent({ name: 'ada', provider, toolProviders: [agentTools([bo])], clock: on.bench.clock });
     await ada.run('Ask Bo.');
     expect(provider.calls[1]?.messages.at(-1)).toMatchObject({
-      content: expect.stringContaining('give the calling agent a taskStateStore'),
+      content: expect.stringContaining('set the taskStateStore of the calling agent'),
     });
   });
 

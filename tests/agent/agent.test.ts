@@ -132,7 +132,7 @@ describe('an agent', () => {
   });
 
   it.each<[unknown, object, RegExp]>([
-    ['Hello', { contextId: 'ann@example.org' }, /context id "ann@example\.org" cannot be used; take 1 to 128/],
+    ['Hello', { contextId: 'ann@example.org' }, /context id "ann@example\.org" is invalid; use 1 to 128/],
     [undefined, {}, /a turn is given a string, a message or an array of messages, not undefined/],
     [[], {}, /a turn is given at least one message, not an empty array; to continue a turn write resume\(taskId\)\.$/],
   ])('refuses a turn of %j with %j at the call, before anything runs', (input, options, message) => {

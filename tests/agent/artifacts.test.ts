@@ -51,7 +51,7 @@ describe('the artifacts of an agent', () => {
     expect(JSON.parse(String(list?.content))).toEqual({
       artifacts: [{ artifactId: 't:1:0', version: 2, name: 'report.md', mediaType: 'text/markdown', size: 5 }],
     });
-    expect(missing).toMatchObject({ status: 'error', content: expect.stringContaining('some that there are: t:1:0') });
+    expect(missing).toMatchObject({ status: 'error', content: expect.stringContaining('known artifacts: t:1:0') });
   });
 
   it('S1-22 need no store: without one the model has no such tools', async () => {

@@ -86,7 +86,7 @@ describe('the routing of a team', () => {
       await expect(one.ask('1')).rejects.toMatchObject({ code: 'EXTENSION_FAILED', message });
     }
     const astray = made([player('b', [])], { routing: { choose: () => 'z' } });
-    await expect(astray.ask('1')).rejects.toMatchObject({ message: expect.stringContaining('"z" is not of the team') });
+    await expect(astray.ask('1')).rejects.toMatchObject({ message: expect.stringContaining('"z" is not in the team') });
   });
 
   it.each([
@@ -189,7 +189,7 @@ describe('agents in sequence', () => {
     const failing = made([a], { routing: inSequence(['a']) });
     await expect(failing.ask('1')).rejects.toMatchObject({ code: 'PROVIDER_FAILED' });
     const astray = made([player('b', [])], { routing: inSequence(['z']) });
-    await expect(astray.ask('1')).rejects.toMatchObject({ message: expect.stringContaining('"z" is not of the team') });
+    await expect(astray.ask('1')).rejects.toMatchObject({ message: expect.stringContaining('"z" is not in the team') });
   });
 
   it('go on in another process where they were: an agent that answered is not asked again', async () => {

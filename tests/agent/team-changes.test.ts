@@ -29,7 +29,7 @@ describe('an agent that is removed from its team', () => {
     expect(two.agents.map(({ id }) => id)).toEqual(['a']);
     expect((await two.currentAgent()).id).toBe('a');
     await expect(two.ask('To anybody.')).resolves.toMatchObject({ text: 'A.', agentId: 'a' });
-    const gone = expect.stringContaining('"b" is not of the team; the agents are: a');
+    const gone = expect.stringContaining('"b" is not in the team; the agents are: a');
     await expect(two.ask('To b.')).rejects.toMatchObject({ code: 'INVALID_INPUT', message: gone });
     expect(() => two.startTurn('1', { agentId: 'b' })).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
     await expect(two.setAgentById('b')).rejects.toMatchObject({ code: 'INVALID_INPUT' });

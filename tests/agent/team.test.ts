@@ -51,7 +51,7 @@ describe('a team', () => {
     await two.setAgent(a.agent);
     await two.ask('3');
     expect(lastOf(a)).toEqual([user('1'), says('B.'), user('2'), says('C.'), user('3')]);
-    await expect(two.setAgentById('z')).rejects.toThrow(/"z" is not of the team; the agents are: a, b, c/);
+    await expect(two.setAgentById('z')).rejects.toThrow(/"z" is not in the team; the agents are: a, b, c/);
     expect(() => two.startTurn('4', { agentId: 'z' })).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
   });
 

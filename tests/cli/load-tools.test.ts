@@ -71,7 +71,7 @@ describe('loadTools', () => {
     ['typo.mjs', 'has an invalid tool, #2: Tool "other": timeout is 5; it is no option of a tool; those are'],
     ['null.mjs', 'has an invalid tool, #1: A tool is described by an object, not by null.'],
     ['schema.mjs', '#1: The JSON Schema of tool "x" is not valid: schema/required must be array.'],
-    ['twice.mjs', /#2: .* has a tool "greet" already; give one of them another name\.$/],
+    ['twice.mjs', /#2: .* has a tool "greet" already; rename one of them\.$/],
   ];
 
   it.each(wrong)('reports %s', async (name, message) => {

@@ -7,8 +7,8 @@ it('a server says what failed, and leaves stacks to its structured log', async (
   const log = await serveLogger(screen.terminal, false);
   const error = { type: 'RangeError', message: 'it is too long', stack: 'RangeError: it is too long\n    at x.ts:1:1' };
   log.warn('extension failed', { taskId: 't', hook: 'afterEnd', error });
-  log.error('turns cannot be looked for', { code: 'UNAVAILABLE', tasks: ['a', 'b'] });
+  log.error('recovery of turns failed', { code: 'UNAVAILABLE', tasks: ['a', 'b'] });
   const [warning, failure] = screen.stderr().trimEnd().split('\n');
   expect(warning).toContain('extension failed (taskId t, hook afterEnd, error RangeError: it is too long)');
-  expect(failure).toContain('turns cannot be looked for (code UNAVAILABLE, tasks ["a","b"])');
+  expect(failure).toContain('recovery of turns failed (code UNAVAILABLE, tasks ["a","b"])');
 });

@@ -198,7 +198,7 @@ describe('a store that throws what has no code', () => {
       /^store must be a TaskStateStore; give the store of the turn/,
     );
     expect(() => AgentLoop.cancel('t', JSON.parse('{}'))).toThrow(/^store must be a TaskStateStore; give the store/);
-    expect(() => AgentLoop.observe('t', { store: bench.store, from: JSON.parse('5') })).toThrow(/^5 is no cursor/);
+    expect(() => AgentLoop.observe('t', { store: bench.store, from: JSON.parse('5') })).toThrow(/^5 is not a cursor/);
   });
 });
 

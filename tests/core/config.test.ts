@@ -73,7 +73,7 @@ describe('the configuration', () => {
     [
       'extensions',
       [[{ name: 'x', beforeLunch() {} }], [{ name: 'x', approveToolCall: true }]],
-      'is no hook; the hooks',
+      'is not a hook; the hooks',
     ],
     ['maxResumes', [0, 1.5, '3', null], 'must be a whole number of at least 1'],
     ['retryPlan', [null, [], 5], 'must be an object { attempts'],

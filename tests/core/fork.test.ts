@@ -254,7 +254,7 @@ describe('the edits of a fork', () => {
     await ranTurn();
     await expect(fork({ at: 1, edits: edits as object })).rejects.toMatchObject({
       code: 'INVALID_INPUT',
-      message: `${message}, which a journal cannot hold; give text, numbers, lists or plain objects.`,
+      message: `${message}, which a journal cannot hold; pass strings, numbers, arrays or plain objects.`,
     });
   });
 

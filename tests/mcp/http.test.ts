@@ -179,6 +179,6 @@ describe('an MCP server over HTTP', () => {
     connect();
     server.odd((_request, response) => Boolean(response.destroy()));
     expect(await tools.getTools(toolContext())).toEqual([]);
-    expect(warnings).toEqual([['MCP server left out', { server: 'far', why: expect.stringContaining('cannot be') }]]);
+    expect(warnings).toEqual([['MCP server skipped', { server: 'far', why: expect.stringContaining('cannot be') }]]);
   });
 });

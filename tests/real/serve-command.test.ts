@@ -93,7 +93,7 @@ describeReal(['a2a'], 'millrace serve', () => {
   it.each([
     [['--host', '0.0.0.0'], '--host 0.0.0.0 lets others reach the server; set MILLRACE_CLIENT_KEYS, or add --open'],
     [['--agent', 'nowhere.mjs'], 'cannot be found'],
-    [['--model', 'x', '--agent', 'y'], '--agent brings its model'],
+    [['--model', 'x', '--agent', 'y'], '--agent includes the model'],
     [['--client-keys-env', 'NOT_SET'], 'is not set'],
   ])('refuses %j in one sentence', async (args, sentence) => {
     const { exitCode, stderr } = await runInProcess(['serve', ...args]);

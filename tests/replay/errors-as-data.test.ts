@@ -94,7 +94,7 @@ describe('errors are data', () => {
     ['TOOL_ABANDONED', 'the tool did not stop within 5000 ms of the cancel', 'abandoned', { limitMs: 5_000 }],
     ['TOOL_SKIPPED', 'skipped: the turn finished', 'skipped', undefined],
     ['CANCELED', 'the turn was stopped before this call started', 'never_started', undefined],
-    ['CANCELED', 'The turn was left.', undefined, undefined],
+    ['CANCELED', 'The turn was cancelled.', undefined, undefined],
     ['TOOL_FAILED', 'Error: no money', undefined, undefined],
     ['TOOL_NOT_FOUND', 'tool "x" is not known; known tools: a, b', 'unknown_tool', { name: 'x', known: ['a', 'b'] }],
     ['TOOL_NOT_FOUND', 'the call names no tool; there are no tools', 'unknown_tool', { name: '', known: [] }],

@@ -50,7 +50,7 @@ describe('a journal file', () => {
       (text) => text.slice(0, 20),
       { code: 'INVALID_INPUT', message: /^Line 4 of j\.jsonl/ },
     ],
-    ['no header', 1, () => '{"type":"turn.started"}', { code: 'INVALID_INPUT', message: /^Line 1 .* no header/ }],
+    ['no header', 1, () => '{"type":"turn.started"}', { code: 'INVALID_INPUT', message: /^Line 1 .* not the header/ }],
     [
       'a newer file',
       1,

@@ -45,7 +45,7 @@ describe('LocalToolProvider', () => {
     const error = await thrownBy(() => local.register(add));
     expect([error.code, error.message]).toEqual([
       'DUPLICATE_TOOL',
-      'sums has a tool "add" already; give one of them another name.',
+      'sums has a tool "add" already; rename one of them.',
     ]);
     expect((await thrownBy(() => new LocalToolProvider([add, add]))).code).toBe('DUPLICATE_TOOL');
     expect(await local.getTools()).toHaveLength(1);

@@ -121,7 +121,7 @@ function partOf(part: ContentPart): PartJson {
   if (part.type === 'image_url') return fileOf(part.image_url.url);
   const { file_data: data, filename } = part.file;
   if (data === undefined) {
-    const message = 'A file that is known by its file_id cannot be sent to a remote agent; give it as file_data.';
+    const message = 'A file with a file_id cannot be sent to a remote agent; send it as file_data.';
     throw new AgentLoopError('INVALID_INPUT', message);
   }
   return { ...fileOf(data), ...(filename !== undefined && { filename }) };

@@ -179,7 +179,7 @@ function knownKey(given: ApiKey, index: number): KnownKey {
     return { hash: Buffer.from(given.sha256, 'hex'), user };
   }
   if (typeof given.key !== 'string' || given.key.length < shortestKey) {
-    throw invalidConfig(`${which} is too short`, `take a random one of at least ${shortestKey} characters`);
+    throw invalidConfig(`${which} is too short`, `use a random one of at least ${shortestKey} characters`);
   }
   return { hash: hashOf(given.key), user };
 }

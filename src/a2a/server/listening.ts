@@ -18,10 +18,10 @@ export function bind(server: Server, port: number, host: string): Promise<Addres
 function unbound(cause: Error, port: number, host: string): AgentLoopError {
   const code = 'code' in cause ? cause.code : undefined;
   const reasons: Readonly<Record<string, string>> = {
-    EADDRINUSE: 'another process listens there; give another port',
-    EACCES: 'this process may not; give a port from 1024',
-    EADDRNOTAVAIL: 'this machine has no such address; give another host',
-    ENOTFOUND: 'this machine has no such address; give another host',
+    EADDRINUSE: 'another process listens there; use another port',
+    EACCES: 'this process lacks the permission; use a port ≥ 1024',
+    EADDRNOTAVAIL: 'this machine has no such address; use another host',
+    ENOTFOUND: 'this machine has no such address; use another host',
   };
   const why = reasons[String(code)] ?? cause.message;
   return new AgentLoopError('UNAVAILABLE', `The server cannot listen on port ${port} of ${host}: ${why}.`, { cause });

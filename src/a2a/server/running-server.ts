@@ -103,8 +103,7 @@ class RunningServer implements A2AServer {
 
   async start(): Promise<void> {
     const { publicUrl } = this.#options;
-    if (publicUrl === undefined)
-      throw invalidConfig('start needs publicUrl', 'say where app is reached, or use listen');
+    if (publicUrl === undefined) throw invalidConfig('start needs publicUrl', 'set the URL of app, or use listen');
     this.#claimStart();
     await this.#begin({ url: publicUrl }).catch((thrown: unknown) => {
       this.#hasStarted = false;
@@ -205,7 +204,7 @@ class RunningServer implements A2AServer {
     if (queue) return;
     this.#recovering = this.recover().then(
       (count) => count > 0 && this.#logger.info('turns resumed', { count }),
-      (thrown: unknown) => this.#logger.warn('turns cannot be looked for', { code: codeOf(thrown) }),
+      (thrown: unknown) => this.#logger.warn('recovery of turns failed', { code: codeOf(thrown) }),
     );
     if (recoverEveryMs === 0) return;
     void this.#recovering.then(() => {

@@ -56,9 +56,9 @@ function addBatchFlags(command: Command): Command {
     .option('--concurrency <number>', 'turns that run at once (default: 10)', wholeNumber(1))
     .option('--budget-cost <dollars>', 'start no more turns once they have cost this much', dollars)
     .option('--budget-tokens <number>', 'start no more turns once they have used this many tokens', wholeNumber(1))
-    .option('--attempts <number>', 'how often a prompt runs at most that fails (default: 1)', wholeNumber(1))
+    .option('--attempts <number>', 'maximum attempts for a prompt that fails (default: 1)', wholeNumber(1))
     .option('--max-failures <number>', 'start no more turns once so many failed for good', wholeNumber(1))
-    .option('--retry-failed', 'run the prompts again that failed in an earlier start')
+    .option('--retry-failed', 'repeat prompts that failed in an earlier start')
     .option('--id <name>', 'the name of the batch in the store (default: the path of --out)')
     .option('--window <number>', 'lines that are read ahead (default: 1000)', wholeNumber(1));
 }

@@ -31,7 +31,7 @@ export function addFleetCommand(program: Command, host: CommandHost): void {
   const fleet = program
     .command('fleet')
     .summary('look at a queue and its workers')
-    .description('Look at the turns of a queue and at its workers, and have turns run that nothing runs.')
+    .description('Show the turns and workers of a queue, and run dead turns again.')
     .addHelpText('after', help);
   const add = (name: string) =>
     addStoreFlag(addQueueFlags(fleet.command(name), 'the queue (default: in the Redis of the store)')).option(
@@ -46,7 +46,7 @@ export function addFleetCommand(program: Command, host: CommandHost): void {
     .summary('list turns that nothing runs')
     .description('List turns that failed, and open ones that no worker could run, newest first.')
     .option('--limit <number>', 'maximum number of turns', wholeNumber(1), 20)
-    .option('--after <task>', 'only those after this task in the order of the list', idArgument)
+    .option('--after <task>', 'list tasks after this one, in the order of the list', idArgument)
     .action((flags: DeadFlags) => withFleet(flags, host, ({ queue }) => dead(queue, flags, host.terminal)));
   const addForTask = (name: string) => add(name).argument('<task>', 'the id of the task', idArgument);
   addForTask('revive')
@@ -62,7 +62,7 @@ export function addFleetCommand(program: Command, host: CommandHost): void {
   addForTask('break')
     .summary('take a turn from the worker that runs it')
     .description(
-      'Break the lease of a turn whose worker is stuck, and wake the turn. That worker can record nothing more; the next free one continues once it has given the job up, which a process that does not respond does when its lock ends.',
+      'Break the lease of a turn whose worker is stuck, and wake the turn. That worker can record nothing more; the next free one continues once the stuck worker releases the job, or once the lock of the job expires.',
     )
     .action((taskId: string, flags: FleetFlags) =>
       withFleet(flags, host, async ({ queue, store }) => {
@@ -75,9 +75,7 @@ export function addFleetCommand(program: Command, host: CommandHost): void {
     );
   addForTask('wake')
     .summary('have a worker look at a turn')
-    .description(
-      'Have a worker look at a turn, at once where it is delayed. It does nothing to a turn that has nothing to do.',
-    )
+    .description('Make a worker check a turn, at once if it is delayed. A turn with nothing to do does not change.')
     .action((taskId: string, flags: FleetFlags) =>
       withFleet(flags, host, async ({ queue }) => {
         await queue.wake(taskId);

@@ -34,8 +34,8 @@ export function addInspectCommand(program: Command, host: CommandHost): void {
       '--agent <file>',
       'an ES module whose default export is an agent, or the options of one: replays its turns, and with --write runs them',
     )
-    .option('--raw', 'show what looks like a key, a token or a password as it is')
-    .summary('look at the turns of a store in a browser')
+    .option('--raw', 'show strings that look like a key, a token or a password, instead of [redacted]')
+    .summary('show the turns of a store in a browser')
     .description('Serve a page that shows the turns of a store, until Ctrl-C.')
     .addHelpText('after', help)
     .action((flags: InspectFlags) => inspect(flags, host));

@@ -106,7 +106,7 @@ function addServerFlags(command: Command): Command {
     .option('--rate-limit <number>', 'requests a minute of one caller; 0: no limit (default: 600)', wholeNumber(0))
     .option(
       '--trusted-proxies <number>',
-      'proxies in front whose X-Forwarded-For is trusted (default: 0)',
+      'number of proxies whose X-Forwarded-For is trusted (default: 0)',
       wholeNumber(0, 100),
     )
     .option('--no-page', 'serve no chat page; there is none with client keys, --open or --queue either')
@@ -255,7 +255,7 @@ function clientKeys({ clientKeysEnv }: Pick<ServeFlags, 'clientKeysEnv'>, env: E
   const short = keys.find(({ key }) => key.length < shortestKey);
   if (short)
     throw invalidConfig(
-      `the key of ${short.id} in ${clientKeysEnv ?? variable} is too short; take a random one of at least ${shortestKey} characters, e.g. of openssl rand -hex 24`,
+      `the key of ${short.id} in ${clientKeysEnv ?? variable} is too short; use a random one of at least ${shortestKey} characters, e.g. of openssl rand -hex 24`,
     );
   return keys;
 }

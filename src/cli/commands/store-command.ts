@@ -105,7 +105,7 @@ export function addStoreCommand(program: Command, host: CommandHost): void {
   const command = program.command('store').summary('prepare a store').description('Prepare the store of the turns.');
   addStoreFlag(command.command('migrate'))
     .summary('create or update the tables in PostgreSQL')
-    .description('Create the tables of a store in PostgreSQL, or bring them up to date. Other stores have none.')
+    .description('Create or update the tables of a PostgreSQL store. Other stores have no tables.')
     .action((flags: StoreFlags) => migrate(flags, host));
 }
 

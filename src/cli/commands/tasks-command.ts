@@ -134,7 +134,7 @@ interface CancelFlags extends TurnFlags {
 export function addCancelCommand(program: Command, host: CommandHost): void {
   addStoreFlag(program.command('cancel').argument('<task>', 'the id of the task'))
     .summary('cancel a turn in any process')
-    .description('Cancel a turn: the process that runs it stops; a turn without an owner ends here.')
+    .description('Cancel a turn: the process that runs it stops; a turn without an owner is cancelled here.')
     .option('--reason <text>', 'the reason to record', 'canceled')
     .action((taskId: string, flags: CancelFlags) => cancel(taskId, flags, host));
 }

@@ -61,11 +61,11 @@ export function addWorkerCommand(program: Command, host: CommandHost): void {
     )
     .option(
       '--stalled-check-ms <number>',
-      'how often jobs of dead workers are looked for (default: 5000)',
+      'interval of the check for jobs of dead workers (default: 5000)',
       milliseconds,
     )
     .option('--drain-ms <number>', 'the time limit of a drain (default: 20000)', milliseconds)
-    .option('--sweep-every-ms <number>', 'how often turns without a job are looked for (default: 10000)', milliseconds)
+    .option('--sweep-every-ms <number>', 'interval of the sweep for turns without a job (default: 10000)', milliseconds)
     .option('--log', 'write a log as lines of JSON to stderr, with a line for each run of a turn (needs pino)');
   addOtlpFlag(addLeaseFlag(addStoreFlag(addQueueFlags(command, 'where turns wait (default: the Redis of the store)'))))
     .summary('run turns of a queue')

@@ -24,6 +24,6 @@ function placeOf(cursor: string): { readonly seq: number; readonly n: number } {
   if (match) return { seq: Number(match[1]), n: Number(match[3]) };
   throw new AgentLoopError(
     'INVALID_INPUT',
-    `${shownValue(cursor)} is no cursor; give the cursor of an event, e.g. "12-1.2".`,
+    `${shownValue(cursor)} is not a cursor; pass the cursor of an event, e.g. "12-1.2".`,
   );
 }

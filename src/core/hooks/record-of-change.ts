@@ -248,7 +248,7 @@ function checkedUsage(usage: Usage): Usage {
 export function jsonOf(name: string, value: unknown): unknown {
   const normal = asJson(value);
   if (normal !== undefined) return normal;
-  throw new TypeError(`${name} is not JSON; give text, numbers, lists or plain objects`);
+  throw new TypeError(`${name} is not JSON; pass strings, numbers, arrays or plain objects`);
 }
 
 /**

@@ -129,7 +129,7 @@ export class PreparedCall {
     if (this.#ended) return;
     usageOnSpan(this.span, this.#deps.openCall.usage);
     cancelSpan(this.span);
-    this.scope.abort(new AgentLoopError('CANCELED', 'The model call was left before its end.'));
+    this.scope.abort(new AgentLoopError('CANCELED', 'The model call was cancelled before its end.'));
     this.#end();
   }
 

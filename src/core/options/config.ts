@@ -309,7 +309,7 @@ function checkExtensions(
 }
 
 function checkName(at: string, name: unknown): void {
-  if (typeof name !== 'string' || name === '') throw invalidConfig(`${at} must have a name`, 'it stands in errors');
+  if (typeof name !== 'string' || name === '') throw invalidConfig(`${at} must have a name`, 'errors contain it');
   if (/^[\w.-]+$/.test(name) && name !== 'steer') return;
   const cure = 'use letters, digits, "-", "_" and ".", and not "steer"';
   throw invalidConfig(`${at} cannot be called ${shownValue(name)}`, cure);
@@ -330,6 +330,6 @@ function checkMember(at: string, member: string, value: unknown): void {
   if (member === 'toolProviders') {
     if (!Array.isArray(value)) throw invalidConfig(`${at}.toolProviders must be an array`, 'or leave it out');
   } else if (!hooks.has(member) || typeof value !== 'function') {
-    throw invalidConfig(`${at}.${member} is no hook`, `the hooks are functions: ${hookNames.join(', ')}`);
+    throw invalidConfig(`${at}.${member} is not a hook`, `the hooks are functions: ${hookNames.join(', ')}`);
   }
 }

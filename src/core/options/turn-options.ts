@@ -155,7 +155,7 @@ function checkKnown(given: object, names: readonly string[], what: (name: string
 export function checkTaskId(taskId: string): void {
   if (!isTaskId(taskId))
     throw invalid(
-      `taskId must ${rules.taskId.must}, not ${shownValue(taskId)}; give the id that the turn was started with`,
+      `taskId must ${rules.taskId.must}, not ${shownValue(taskId)}; pass the id that the turn was started with`,
     );
 }
 
@@ -199,7 +199,7 @@ export function answerFlaw(question: Question, answer: unknown): string | undefi
   const { id } = question;
   const { kind } = innermostQuestion(question);
   const who = `the answer to question "${id}"`;
-  if (answer === undefined) return `${who} is not JSON; give text, numbers, lists or plain objects`;
+  if (answer === undefined) return `${who} is not JSON; pass strings, numbers, arrays or plain objects`;
   const fields: Readonly<Record<string, unknown>> = isPlainObject(answer) ? { ...answer } : {};
   switch (kind) {
     case 'approval':
@@ -345,7 +345,7 @@ function checkEdits(edits: ForkEdits): void {
   checkSettings(settings);
   const flaw = jsonFlaw(edits, 'edits');
   if (flaw !== undefined)
-    throw invalid(`${flaw}, which a journal cannot hold; give text, numbers, lists or plain objects`);
+    throw invalid(`${flaw}, which a journal cannot hold; pass strings, numbers, arrays or plain objects`);
 }
 
 function checkResult(callId: string, edit: unknown): void {

@@ -101,7 +101,7 @@ function decisionOf(change: ToolCallChange, before: unknown): CheckedCall | Chan
 }
 
 function checkedAnswer(answer: ToolAnswer): ToolAnswer {
-  if (answer?.content === undefined) throw new TypeError('it answers with no content; give { content: "…" }');
+  if (answer?.content === undefined) throw new TypeError('it returned no content; return { content: "…" }');
   checkContent(answer.content, 'its content');
   const { success, error } = answer;
   if (success !== undefined && typeof success !== 'boolean')

@@ -173,7 +173,7 @@ export class CallContext implements ToolContext {
     if (typeof asked !== 'object' || asked === null) {
       throw new AgentLoopError(
         'INVALID_INPUT',
-        `Tool "${call.function.name}" asks with no question; give { prompt: "…" }.`,
+        `Tool "${call.function.name}" called ask without a question; pass { prompt: "…" }.`,
       );
     }
     const { kind = 'input', prompt, data, private: kept } = asked;
@@ -214,7 +214,7 @@ function checkQuestion(
   if (!isTools(question)) fail(`the kind "${question.kind}"; use "input", "auth" or "client-tool"`);
   if (prompt !== undefined && typeof prompt !== 'string') fail('a prompt that is not a string');
   if (data !== undefined && asJson(data) === undefined)
-    fail('data that is not JSON; give text, numbers, lists or plain objects');
+    fail('data that is not JSON; pass strings, numbers, arrays or plain objects');
   if (kept !== undefined && asJson(kept) === undefined)
-    fail('a private value that is not JSON; give text, numbers, lists or plain objects');
+    fail('a private value that is not JSON; pass strings, numbers, arrays or plain objects');
 }

@@ -184,7 +184,7 @@ export async function writeTask(
   const { taskId } = started;
   const { created } = await store.create(taskId, started);
   if (!created) {
-    const message = `Task "${taskId}" exists; give another taskId, or none.`;
+    const message = `Task "${taskId}" exists; use another taskId, or omit it.`;
     throw new AgentLoopError('CONFLICT', message, { taskId });
   }
   if (rest.length === 0) return;

@@ -270,7 +270,7 @@ export function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
 }
 
 export function otherContext(taskId: string): AgentLoopError {
-  const message = `Task "${taskId}" belongs to another context; give the contextId that it was started with, or none.`;
+  const message = `Task "${taskId}" belongs to another context; pass the contextId that it was started with, or omit it.`;
   return new AgentLoopError('CONFLICT', message, { taskId });
 }
 

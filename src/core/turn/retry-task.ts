@@ -63,7 +63,7 @@ function checkRetryable({ turn, isComplete, outcome }: LoopState, contextId: str
   if (contextId !== undefined && contextId !== turn.contextId)
     throw refuse(
       'CONFLICT',
-      `Task "${taskId}" belongs to another context; give the contextId that it was started with, or none.`,
+      `Task "${taskId}" belongs to another context; pass the contextId that it was started with, or omit it.`,
     );
   if (!isComplete) throw refuse('CONFLICT', `Task "${taskId}" has not ended; continue it with AgentLoop.resume.`);
   if (outcome?.state === 'completed')

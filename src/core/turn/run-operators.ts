@@ -233,7 +233,7 @@ export function askAfterEnd(deps: RunDeps, initial: LoopState, traceContext: Con
   return operate((to) => {
     let state = initial;
     const scope = new AbortScope();
-    to.add(() => scope.abort(new AgentLoopError('CANCELED', 'The turn was left.')));
+    to.add(() => scope.abort(new AgentLoopError('CANCELED', 'The turn was cancelled.')));
     return {
       next(signal) {
         if (signal.type === 'commit') state = signal.after;

@@ -106,7 +106,7 @@ function checkOptions(options: LimitsOptions): void {
   const { onLimit: _, prices, ...values } = options;
   if (Object.values(values).every((value) => value === undefined)) throw wrongOption('limits', 'no limit is given');
   if (prices && options.maxCost === undefined)
-    throw wrongOption('limits', 'prices are read for maxCost only; give it too');
+    throw wrongOption('limits', 'prices are only used with maxCost; set it too');
 }
 
 function reaction({ onLimit = 'fail' }: LimitsOptions, broken: BrokenLimit): IterationChange {
@@ -182,9 +182,9 @@ function countedCost(
   const cost = usage && callCost(usage, { model, prices });
   if (cost !== undefined) return { data: { cost: dollars(costIn(data) + cost) } };
   const [what, cure] = usage
-    ? [`the price of ${model === undefined ? 'its model' : `"${model}"`}`, 'give limits the prices']
-    : ['what a model call took', 'take a provider that reports usage'];
-  const message = `The turn has a maxCost, and ${what} is not known; ${cure}, or leave maxCost out.`;
+    ? [`the price of ${model === undefined ? 'its model' : `"${model}"`}`, 'set prices of limits']
+    : ['the usage of a model call', 'use a provider that reports usage'];
+  const message = `The turn has a maxCost, and ${what} is not known; ${cure}, or omit maxCost.`;
   return { fail: { code: 'INVALID_CONFIG', message } };
 }
 

@@ -128,7 +128,7 @@ export class Budget {
     const what = model === undefined ? 'its model' : `"${model}"`;
     throw new AgentLoopError(
       'INVALID_CONFIG',
-      `The budget has a maxCost, and the price of ${what} is not known; give it the prices, or leave maxCost out.`,
+      `The budget has a maxCost, and the price of ${what} is not known; set prices, or omit maxCost.`,
     );
   }
 }
@@ -153,5 +153,5 @@ export function budget(options: BudgetOptions): Budget {
 }
 
 function exhausted(reason: 'max_tokens' | 'max_cost', what: string): AgentLoopError {
-  return new AgentLoopError('LIMIT', `The budget has ${what}; raise it, or give less to do.`, { reason });
+  return new AgentLoopError('LIMIT', `The budget has ${what}; raise it, or reduce the work.`, { reason });
 }

@@ -90,7 +90,7 @@ class CallLog {
       if (end.type === 'done') {
         return { ...this.#place(), type: 'llm.response', durationMs, response: this.#clean(end.response) };
       }
-      const error = end.type === 'failed' ? end.error : new AgentLoopError('CANCELED', 'The model call was left.');
+      const error = end.type === 'failed' ? end.error : new AgentLoopError('CANCELED', 'The model call was cancelled.');
       const code = AgentLoopError.isInstance(error) ? error.code : 'PROVIDER_FAILED';
       return { ...this.#place(), type: 'llm.error', durationMs, code, message: String(this.#clean(messageOf(error))) };
     });

@@ -73,7 +73,7 @@ export function checkListening(options: ListenOptions): void {
   const { host = '127.0.0.1', apiKeys, auth } = options;
   if (auth !== undefined) new TokenAuth(auth);
   if (auth !== undefined && apiKeys !== undefined)
-    throw invalidConfig('listen: apiKeys and auth are both there', 'give one of them');
+    throw invalidConfig('listen: apiKeys and auth are both set', 'set one of them');
   if (!loopback.test(host) && apiKeys === undefined && auth === undefined)
     throw invalidConfig(
       `listen: host ${shownValue(host)} can be reached from elsewhere`,

@@ -152,7 +152,7 @@ export class AISDKProvider implements LLMProvider {
     if (name === undefined || name === model.modelId) return asV3(model);
     if (modelFor === undefined) {
       const what = `A call asks for model ${name}, but this provider was made with ${model.modelId} alone`;
-      throw new AgentLoopError('INVALID_CONFIG', `${what}; give AISDKProvider the option modelFor.`);
+      throw new AgentLoopError('INVALID_CONFIG', `${what}; set the option modelFor of AISDKProvider.`);
     }
     const other = modelFor(name);
     assertModel(other);

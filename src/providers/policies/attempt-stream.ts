@@ -165,7 +165,7 @@ export function sourceOf(provider: LLMProvider, params: LLMCallParams): Observab
     };
     subscriber.add(() => {
       if (answered) scope.release();
-      else scope.abort(new AgentLoopError('CANCELED', 'The model call was left before its end.'));
+      else scope.abort(new AgentLoopError('CANCELED', 'The model call was cancelled before its end.'));
     });
     provider.call({ ...params, signal: scope.signal }).then(answer, fail);
   });

@@ -24,7 +24,7 @@ export type GivenInfo = Pick<ArtifactInfo, 'artifactId' | 'name' | 'mediaType' |
 /** Refuses an invalid id: `INVALID_INPUT`. `what` names it. */
 export function assertId(id: unknown, what = 'artifact id'): asserts id is string {
   if (typeof id === 'string' && taskIdPattern.test(id)) return;
-  throw invalid(`The ${what} ${shownValue(id)} cannot be used; take 1 to 128 of the characters A-Z a-z 0-9 _ . : -`);
+  throw invalid(`The ${what} ${shownValue(id)} is invalid; use 1 to 128 of the characters A-Z a-z 0-9 _ . : -`);
 }
 
 /** Validates a new artifact and adds the defaults. Errors: `INVALID_INPUT`. */
@@ -50,7 +50,7 @@ export function infoOf(artifact: NewArtifact): GivenInfo {
 export function checked({ name, mediaType, metadata }: ArtifactChange): Omit<ArtifactChange, 'content'> {
   if (name !== undefined) assertName(name);
   if (mediaType !== undefined && !(typeof mediaType === 'string' && mediaTypePattern.test(mediaType))) {
-    throw invalid(`mediaType is ${shownValue(mediaType)}; give one such as "text/markdown".`);
+    throw invalid(`mediaType is ${shownValue(mediaType)}; use one such as "text/markdown".`);
   }
   const copy = metadata === undefined ? {} : { metadata: JSON.parse(encodeMetadata(metadata)) };
   return { ...(name !== undefined && { name }), ...(mediaType !== undefined && { mediaType }), ...copy };
@@ -66,14 +66,14 @@ export function bytesOf(content: ArtifactContent): Uint8Array {
 /** Errors: `INVALID_INPUT`. */
 export function assertChunkOptions({ offset = 0 }: ChunkOptions): void {
   if (!Number.isSafeInteger(offset) || offset < 0) {
-    throw invalid(`offset is ${shownValue(offset)}; give a whole number of bytes from 0, or leave it out.`);
+    throw invalid(`offset is ${shownValue(offset)}; use an integer of bytes ≥ 0, or omit it.`);
   }
 }
 
 /** Errors: `INVALID_INPUT`. */
 export function assertVersion(version: number | undefined): void {
   if (version === undefined || (Number.isSafeInteger(version) && version >= 1)) return;
-  throw invalid(`version is ${shownValue(version)}; give a whole number from 1, or leave it out.`);
+  throw invalid(`version is ${shownValue(version)}; use an integer ≥ 1, or omit it.`);
 }
 
 /** The query with its defaults. Errors: `INVALID_INPUT`. */
@@ -82,7 +82,7 @@ export function artifactQueryOf(
 ): ArtifactQuery & { readonly limit: number; readonly after: string } {
   const { limit = 50, after = '', taskId, contextId } = query;
   if (!Number.isSafeInteger(limit) || limit < 1) {
-    throw invalid(`limit is ${shownValue(limit)}; give a whole number of at least 1.`);
+    throw invalid(`limit is ${shownValue(limit)}; use an integer ≥ 1.`);
   }
   if (after !== '') assertId(after);
   if (taskId !== undefined) assertId(taskId, 'task id');
@@ -132,7 +132,7 @@ export function artifactExists(artifactId: string): AgentLoopError {
 export function newerVersion(artifactId: string, expected: number, found: number): AgentLoopError {
   return new AgentLoopError(
     'CONFLICT',
-    `The newest version of artifact "${artifactId}" is ${found}, not ${expected}: somebody changed it; read it and try again.`,
+    `The newest version of artifact "${artifactId}" is ${found}, not ${expected}: it was changed concurrently; read it and try again.`,
   );
 }
 

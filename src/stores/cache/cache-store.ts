@@ -52,7 +52,7 @@ export function assertCacheKey(key: string): void {
 /** The stored JSON text of a value. Errors with `INVALID_INPUT` for a value that JSON would lose or change, and for an invalid time. */
 export function cacheEntryText(value: unknown, { ttlMs }: CacheSetOptions): string {
   if (ttlMs !== undefined && !(ttlMs > 0 && Number.isFinite(ttlMs))) {
-    throw invalid(`ttlMs is ${shownValue(ttlMs)}; give milliseconds above 0, or leave it out.`);
+    throw invalid(`ttlMs is ${shownValue(ttlMs)}; use milliseconds above 0, or omit it.`);
   }
   const flaw = jsonFlaw(value, 'the value');
   if (flaw !== undefined) throw invalid(`A cache keeps values of JSON, but ${flaw}.`);

@@ -285,7 +285,7 @@ function foundPlace(path: string): Place {
   const warnings: string[] = [];
   if (network !== undefined) {
     warnings.push(
-      `"${path}" lies on a network file system (${network}), where locks and memory maps do not hold; give a path on a local disk, or use Redis.`,
+      `"${path}" is on a network file system (${network}), where locks and memory maps do not work; use a path on a local disk, or use Redis.`,
     );
   }
   if (isOpenToOthers(path)) {

@@ -150,7 +150,7 @@ function assertUsable(file: string): void {
   const stat = statSync(file, { throwIfNoEntry: false });
   if (stat === undefined) return;
   if (!stat.isFile()) {
-    throw new AgentLoopError('UNAVAILABLE', `"${file}" is no file; remove it, or give the store another path.`);
+    throw new AgentLoopError('UNAVAILABLE', `"${file}" is not a file; remove it, or use another path for the store.`);
   }
   accessSync(file, constants.R_OK | constants.W_OK);
 }
@@ -300,7 +300,7 @@ export function forgottenWrite(path: string): AgentLoopError {
 export function lostFile(path: string): AgentLoopError {
   return new AgentLoopError(
     'UNAVAILABLE',
-    `The folder of the LMDB store at "${path}" was deleted or replaced while it was open, so nothing that is written now is kept; put it back and make a new store.`,
+    `The folder of the LMDB store at "${path}" was deleted or replaced while it was open, so new writes are lost; restore it and create a new store.`,
   );
 }
 
@@ -338,7 +338,7 @@ function codeOf(thrown: unknown): unknown {
 function full(path: string, cause: unknown): AgentLoopError {
   return new AgentLoopError(
     'FULL',
-    `The disk of the LMDB store at "${path}" took no more: it is full, or it fails; nothing of this was written. Free space and try again.`,
+    `The disk of the LMDB store at "${path}" accepted no write: it is full or failing; nothing of this append was written. Free space and try again.`,
     { retryable: true, cause },
   );
 }
@@ -346,7 +346,7 @@ function full(path: string, cause: unknown): AgentLoopError {
 function newerFormat(path: string, cause?: unknown): AgentLoopError {
   return new AgentLoopError(
     'SCHEMA',
-    `The LMDB store at "${path}" was written by another version of LMDB; update millrace, or give another path.`,
+    `The LMDB store at "${path}" was written by another version of LMDB; update millrace, or use another path.`,
     { cause },
   );
 }
@@ -354,7 +354,7 @@ function newerFormat(path: string, cause?: unknown): AgentLoopError {
 function unreadable(path: string, cause?: unknown): AgentLoopError {
   return new AgentLoopError(
     'POISON',
-    `The file at "${path}" is damaged or no LMDB store; restore it from a backup, or give another path.`,
+    `The file at "${path}" is damaged or not an LMDB store; restore it from a backup, or use another path.`,
     { cause },
   );
 }

@@ -83,7 +83,7 @@ interface PageRequest {
 
 export function pageRequestOf({ limit = 50, order = 'oldest-first', after }: MessageQuery): PageRequest {
   if (!Number.isSafeInteger(limit) || limit < 1) {
-    throw invalid(`limit is ${shownValue(limit)}; give a whole number of at least 1.`);
+    throw invalid(`limit is ${shownValue(limit)}; use an integer ≥ 1.`);
   }
   if (order !== 'oldest-first' && order !== 'newest-first') {
     throw invalid(`order must be "oldest-first" or "newest-first", got ${shownValue(order)}.`);
@@ -172,7 +172,7 @@ const maxAgentIdLength = 256;
 export function assertContextId(contextId: string): void {
   if (typeof contextId === 'string' && taskIdPattern.test(contextId)) return;
   throw invalid(
-    `The context id ${shownValue(contextId)} cannot be used; take 1 to 128 of the characters A-Z a-z 0-9 _ . : -`,
+    `The context id ${shownValue(contextId)} is invalid; use 1 to 128 of the characters A-Z a-z 0-9 _ . : -`,
   );
 }
 
@@ -225,7 +225,7 @@ export function assertVersion({ version }: MetadataOptions): void {
 /** The query with its defaults. Errors: `INVALID_INPUT`. */
 export function contextQueryOf({ limit = 50, after = '' }: ContextQuery): Required<ContextQuery> {
   if (!Number.isSafeInteger(limit) || limit < 1) {
-    throw invalid(`limit is ${shownValue(limit)}; give a whole number of at least 1.`);
+    throw invalid(`limit is ${shownValue(limit)}; use an integer ≥ 1.`);
   }
   if (after !== '') assertContextId(after);
   return { limit, after };
@@ -234,13 +234,13 @@ export function contextQueryOf({ limit = 50, after = '' }: ContextQuery): Requir
 export function versionConflict(contextId: string, expected: number, found: number): AgentLoopError {
   return new AgentLoopError(
     'CONFLICT',
-    `The metadata of context "${contextId}" has version ${found}, not ${expected}: somebody changed it; load it and try again.`,
+    `The metadata of context "${contextId}" has version ${found}, not ${expected}: it was changed concurrently; load it and try again.`,
   );
 }
 
 function assertCount(name: string, value: number | undefined): void {
   if (value === undefined || value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && value >= 0)) return;
-  throw invalid(`${name} is ${shownValue(value)}; give a whole number from 0, or leave it out.`);
+  throw invalid(`${name} is ${shownValue(value)}; use an integer ≥ 0, or omit it.`);
 }
 
 /** The data of a context beside its messages; times in milliseconds since 1970. */

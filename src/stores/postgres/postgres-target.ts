@@ -115,7 +115,7 @@ export function assertSchemaName(schema: unknown): asserts schema is string {
   if (typeof schema === 'string' && /^[a-z_][a-z0-9_]{0,47}$/.test(schema) && !schema.startsWith('pg_')) return;
   throw new AgentLoopError(
     'INVALID_CONFIG',
-    `schema is ${shownValue(schema)}; take 1 to 48 of the characters a-z 0-9 _, the first one no digit.`,
+    `schema is ${shownValue(schema)}; use 1 to 48 of the characters a-z 0-9 _, not starting with a digit.`,
   );
 }
 
@@ -179,7 +179,7 @@ export function damaged(taskId: string, why: string): AgentLoopError {
 }
 
 export function storeClosed(store: string): AgentLoopError {
-  return new AgentLoopError('UNAVAILABLE', `This ${store} was closed; make a new one.`);
+  return new AgentLoopError('UNAVAILABLE', `This ${store} was closed; create a new one.`);
 }
 
 /** Concurrent changes of the same row prevented every attempt. */

@@ -143,7 +143,7 @@ export class RedisConnection {
   /** Errors: `UNAVAILABLE` after `close`. */
   assertOpen(): void {
     if (!this.#closed) return;
-    throw new AgentLoopError('UNAVAILABLE', `This ${this.#store} was closed; make a new one.`);
+    throw new AgentLoopError('UNAVAILABLE', `This ${this.#store} was closed; create a new one.`);
   }
 
   /** Sends one command, and returns the reply. Errors: `FULL`, `UNAVAILABLE`. */
@@ -181,14 +181,10 @@ export function redisError(thrown: unknown, taskId?: string): AgentLoopError {
   const said = saidBy(thrown);
   const about = taskId === undefined ? {} : { taskId };
   if (fullReplies.test(said)) {
-    return new AgentLoopError(
-      'FULL',
-      `Redis has no room for more: "${said}"; free memory or disk, or raise its limit.`,
-      {
-        ...about,
-        retryable: true,
-      },
-    );
+    return new AgentLoopError('FULL', `Redis is full: "${said}"; free memory or disk, or raise its limit.`, {
+      ...about,
+      retryable: true,
+    });
   }
   if (refusedCredentials.test(said)) {
     return new AgentLoopError(
@@ -213,7 +209,7 @@ export function isNoScript(thrown: unknown): boolean {
 export function unconfirmed(taskId: string, confirmed: number, wanted: number): AgentLoopError {
   return new AgentLoopError(
     'UNAVAILABLE',
-    `${confirmed} of ${wanted} replicas confirmed the records of task "${taskId}" in time; bring the replicas back, or ask for fewer.`,
+    `${confirmed} of ${wanted} replicas confirmed the records of task "${taskId}" in time; restore the replicas, or require fewer.`,
     { taskId, retryable: true },
   );
 }
@@ -222,7 +218,7 @@ export function unconfirmed(taskId: string, confirmed: number, wanted: number): 
 export function overtaken(taskId: string): AgentLoopError {
   return new AgentLoopError(
     'UNAVAILABLE',
-    `An append to task "${taskId}" arrived before an earlier one that is still on its way; send it again.`,
+    `An append to task "${taskId}" arrived before an earlier one that is still in flight; retry it.`,
     { taskId, retryable: true },
   );
 }
@@ -230,7 +226,7 @@ export function overtaken(taskId: string): AgentLoopError {
 export function scriptsLost(taskId: string): AgentLoopError {
   return new AgentLoopError(
     'UNAVAILABLE',
-    `Redis had lost the scripts of the store, which are loaded again; send the append to task "${taskId}" again.`,
+    `Redis had lost the scripts of the store, which are loaded again; retry the append to task "${taskId}".`,
     { taskId, retryable: true },
   );
 }

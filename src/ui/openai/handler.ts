@@ -50,7 +50,7 @@ export function openAIHandler(options: OpenAIHandlerOptions): FetchHandler {
   if (clientInstructions !== 'ignore' && clientInstructions !== 'append')
     throw invalidConfig('clientInstructions is not valid', 'it must be "ignore" or "append"');
   const models = new Map(agents.map((agent) => [agent.id, new Model(resolveHandler({ ...common, agent }), options)]));
-  if (models.size < agents.length) throw invalidConfig('two agents have the same id', 'give each an id of its own');
+  if (models.size < agents.length) throw invalidConfig('two agents have the same id', 'use a different id for each');
   const [first] = models.values();
   const handle = async (request: Request): Promise<Response> => {
     try {

@@ -161,7 +161,7 @@ describe('millrace batch', () => {
     expect(again.exitCode).toBe(0);
     expect(linesIn(out)).toMatchObject([{ status: 'completed', text: 'So: refunded' }]);
     const both = await runInProcess([...command.split(' '), '--model', 'demo']);
-    expect([both.exitCode, both.stderr]).toEqual([2, expect.stringContaining('--agent brings its model')]);
+    expect([both.exitCode, both.stderr]).toEqual([2, expect.stringContaining('--agent includes the model')]);
   });
 
   it('draws a bar on a terminal, and takes it away', async () => {

@@ -55,7 +55,7 @@ describe('H-43 millrace chat asks in place, from a pipe', () => {
     expect(end.stderr).toMatch(/refund +Refunds, if somebody says so/);
     expect(end.stderr).toContain('refund needs approval');
     const both = await runInProcess(['chat', '--agent', agent, '--tools', tools], { stdin: '' });
-    expect(both).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--agent brings its model') });
+    expect(both).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--agent includes the model') });
   });
 
   it('the end of the input leaves the turn as it waits, exit code 3, with the command that answers', async () => {

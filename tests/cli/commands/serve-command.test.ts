@@ -81,7 +81,7 @@ describe('the keys of callers', () => {
   it.each([
     [
       { MILLRACE_CLIENT_KEYS: 'alice=short-key' },
-      'the key of alice in MILLRACE_CLIENT_KEYS is too short; take a random one',
+      'the key of alice in MILLRACE_CLIENT_KEYS is too short; use a random one',
     ],
     [{ MILLRACE_CLIENT_KEYS: 'short-key' }, 'the key of client in MILLRACE_CLIENT_KEYS is too short'],
     [{ MILLRACE_CLIENT_KEYS: `a=${'x'.repeat(16)},a=${'y'.repeat(16)}` }, 'MILLRACE_CLIENT_KEYS names a caller twice'],
@@ -134,7 +134,7 @@ describe('the file tools of an agent that is served', () => {
   it.each([
     [['--workspace', 'no/such/folder'], 'working folder "no/such/folder" cannot be read; name one that exists'],
     [['--workspace', '.', '--tools', 'tools.mjs'], '--tools replaces the built-in tools, so --workspace has no effect'],
-    [['--workspace', '.', '--agent', 'agent.mjs'], 'leave --base-url, --model'],
+    [['--workspace', '.', '--agent', 'agent.mjs'], 'remove --base-url, --model'],
   ])('H-02 millrace serve refuses %j', async (args, sentence) => {
     const { exitCode, stderr } = await runInProcess(['serve', '--port', '0', ...args]);
     expect(stderr.replace(/\s+/g, ' ')).toContain(sentence);

@@ -104,12 +104,12 @@ const answers: readonly (readonly [string, Broken, RegExp])[] = [
   [
     'beforeToolCall with an answer without content',
     { beforeToolCall: () => nonsense({ answer: {} }) },
-    /answers with no content/,
+    /returned no content/,
   ],
   [
     'afterToolCall with a result without content',
     { afterToolCall: () => nonsense({ result: {} }) },
-    /answers with no content/,
+    /returned no content/,
   ],
   [
     'afterToolCall with parts that are none',

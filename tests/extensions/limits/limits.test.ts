@@ -126,7 +126,7 @@ describe('limits', () => {
     expect(() => limits({ maxTokens: 0 })).toThrow('maxTokens must be a whole number of at least 1, not 0');
     // @ts-expect-error no list of prices
     expect(() => limits({ maxCost: 1, prices: { find: 7 } })).toThrow('prices must be a list of prices');
-    expect(() => limits({ maxTokens: 1, prices: new ModelRegistry() })).toThrow('prices are read for maxCost only');
+    expect(() => limits({ maxTokens: 1, prices: new ModelRegistry() })).toThrow('prices are only used with maxCost');
   });
 });
 
@@ -202,12 +202,12 @@ describe('the limit on costs', () => {
     const loop = costing({ maxCost: 1, prices: new ModelRegistry([]) }, [answers]);
     await expect(loop.startTurn(question).result()).rejects.toMatchObject({
       code: 'INVALID_CONFIG',
-      message: expect.stringContaining('the price of "m" is not known; give limits the prices'),
+      message: expect.stringContaining('the price of "m" is not known; set prices of limits'),
     });
     const silent = costing({ maxCost: 1, prices }, [{ text: 'Two.' }]).startTurn(question);
     await expect(silent.result()).rejects.toMatchObject({
       code: 'INVALID_CONFIG',
-      message: expect.stringContaining('what a model call took is not known; take a provider that reports usage'),
+      message: expect.stringContaining('the usage of a model call is not known; use a provider that reports usage'),
     });
   });
 });

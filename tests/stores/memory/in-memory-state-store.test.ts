@@ -144,9 +144,9 @@ describe('InMemoryStateStore', () => {
     ].map((action) => `${thrownBy(action).code}: ${thrownBy(action).message}`);
     expect(messages).toEqual([
       'INVALID_INPUT: taskId must be 1 to 128 of the characters A-Z a-z 0-9 _ . : -, got "a b".',
-      'NOT_FOUND: The store has no task "missing"; check the id, or start the turn again if the task was deleted or its time ran out.',
+      'NOT_FOUND: The store has no task "missing"; check the id, or start the turn again if the task was deleted or has expired.',
       'BUSY: Task "t" is held by another owner for 1000 ms more; follow it, or try again later.',
-      'FENCED: The lease of "a" on task "t" (epoch 7) was taken over or given back; stop this turn, its results are not recorded.',
+      'FENCED: The lease of "a" on task "t" (epoch 7) was taken over or released; stop this turn, its results are not recorded.',
       'REWOUND: Record 4 does not follow the journal of task "t", which ends at 1; stop this turn and resume the task from its journal.',
       'POISON: Record 2 of task "t" has the type "later.thing", which this version does not know; name extension records "x.…", or update millrace.',
       'TERMINAL: The turn of task "t" has ended; start a new one with another id.',

@@ -64,7 +64,7 @@ export class PushDelivery {
       const claim = { owner, leaseMs, limit, ...(taskId !== undefined && { taskId }) };
       for (const entry of await push.store.claim(claim)) this.#run(new Delivery(entry, this.#runOptions(owner)));
     } catch (thrown) {
-      logger.warn('push deliveries cannot be looked for', { code: codeOf(thrown) });
+      logger.warn('recovery of push deliveries failed', { code: codeOf(thrown) });
     }
   }
 
@@ -228,7 +228,7 @@ class Delivery {
       const attempts = failures.add(this.key);
       if (outcome.type === 'gone' || attempts >= (push.attempts ?? 10)) {
         failures.forget(this.key);
-        logger.warn('push registration given up', { ...this.key, attempts, ...(status && { status }) });
+        logger.warn('push registration dropped', { ...this.key, attempts, ...(status && { status }) });
         await this.#report({ type: 'over' });
         return false;
       }
