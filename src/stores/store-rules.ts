@@ -34,12 +34,12 @@ export function checkAppend(end: JournalEnd, lease: Lease, records: readonly Jou
   if (first <= end.seq && first > lease.seq && first + records.length - 1 <= end.seq) return false;
   if (end.hasEnded) throw ended(lease.taskId);
   let { seq } = end;
-  let closed = false;
+  let previous: JournalRecord | undefined;
   for (const record of records) {
     if (record.seq !== seq + 1) throw rewound(lease.taskId, seq, record.seq);
-    if (closed) throw ended(lease.taskId);
-    if (!isKnownType(record.type)) throw unknownRecord(lease.taskId, record.seq, record.type);
-    closed = isTerminal(record);
+    if (previous !== undefined && isTerminal(previous)) throw ended(lease.taskId);
+    if (kindOf(record.type) === undefined) throw unknownRecord(lease.taskId, record.seq, record.type);
+    previous = record;
     seq++;
   }
   return true;

@@ -40,7 +40,7 @@ describe('loadAgent', () => {
   it.each([
     ['no default export', 'export const agent = 1;', /must have an agent as its default export/],
     ['something else', 'export default 7;', /must have an agent as its default export/],
-    ['options that are not right', `export default { provider: ${provider}, stray: 1 };`, /stray is not an option/],
+    ['options that are not right', `export default { provider: ${provider}, stray: 1 };`, /has no option "stray"/],
     ['a mistake', 'export default {', /cannot be loaded: SyntaxError/],
   ])('refuses a module with %s', async (_what, source, message) => {
     const error = await thrownBy(() => loadAgent(moduleOf(source)));

@@ -41,7 +41,7 @@ describe('- in place of a file', () => {
 
 describe('millrace import', () => {
   it.each<[string, (text: string) => string, string]>([
-    ['was cut short', (text) => text.trimEnd().split('\n').slice(0, -1).join('\n'), 'is not whole'],
+    ['was cut short', (text) => text.trimEnd().split('\n').slice(0, -1).join('\n'), 'is incomplete'],
     ['does not fold', (text) => text.replace('"seq":2', '"seq":3'), '(POISON)'],
     ['is of a newer version', (text) => text.replace('"schema":2', '"schema":99'), '(SCHEMA)'],
     ['is something else', () => 'hello', 'is not JSON'],

@@ -227,7 +227,7 @@ describe('scriptedLLM', () => {
   });
 
   it('fails on steps that are left', () => {
-    expect(() => scriptedLLM([{ text: 'x' }]).assertDone()).toThrow('was called 0 times but has 1 steps; take out');
+    expect(() => scriptedLLM([{ text: 'x' }]).assertDone()).toThrow('was called 0 times but has 1 steps; remove');
   });
 
   it('says nothing where a step says nothing', async () => {

@@ -49,7 +49,7 @@ describe('calls of functions', () => {
   });
 
   it('W-07 are few more with a store in memory', () => {
-    expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(92);
+    expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(90);
     expect(cost.storedIteration.rxjs - cost.iteration.rxjs).toBeLessThanOrEqual(6);
     expect(cost.storedTurn.own - cost.turn.own).toBeLessThanOrEqual(231);
     expect(cost.storedTurn.rxjs - cost.turn.rxjs).toBeLessThanOrEqual(67);
