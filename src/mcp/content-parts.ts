@@ -1,4 +1,4 @@
-import type { CallToolResult, ContentBlock, ReadResourceResult } from '@modelcontextprotocol/client';
+import type { CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult } from '@modelcontextprotocol/client';
 import type { Content, ContentPart, TextPart } from '../core/contracts/index.ts';
 
 /** What the model reads of a tool's result: one text where there is nothing else, else its parts in their order. */
@@ -11,6 +11,11 @@ export function contentOf({ content, structuredContent }: CallToolResult): Conte
 /** What the model reads of a resource. */
 export function contentOfResource({ contents }: ReadResourceResult): Content {
   return joined(contents.map(resourcePart));
+}
+
+/** The messages of a prompt, each after a line with its role. */
+export function contentOfPrompt({ messages }: GetPromptResult): Content {
+  return joined(messages.flatMap(({ role, content }) => [textPart(`${role}:`), partOf(content)]));
 }
 
 /** Images as images, audio and other bytes as files, a link as text that names it. */

@@ -91,6 +91,8 @@ interface McpServerSettings {
   readonly tools?: readonly string[] | undefined;
   /** Whether the model gets the tools `list_resources` and `read_resource`. Default false. */
   readonly resources?: boolean | undefined;
+  /** Whether the model gets the tools `list_prompts` and `get_prompt`. Default false. */
+  readonly prompts?: boolean | undefined;
   /** Folders, or `file:` URLs, that are the server's roots. Default: none. */
   readonly roots?: readonly string[] | undefined;
   /** How long a call may go without progress. Milliseconds; default 60,000; each progress notification restarts it. */
@@ -195,6 +197,7 @@ const sharedRules: OptionRules<McpServerSettings> = {
   },
   tools: someStrings,
   resources: aBoolean,
+  prompts: aBoolean,
   roots: someStrings,
   timeoutMs: someMs,
   maxTimeMs: someMs,

@@ -1,19 +1,24 @@
 import type { RequestOptions } from '@modelcontextprotocol/client';
-import type { Content, JSONSchema, ToolContext } from '../core/contracts/index.ts';
+import { type Content, isObject, type JSONSchema, type ToolContext } from '../core/contracts/index.ts';
 import { jsonSchemaChecker } from '../tools/schema-checks.ts';
 import { toolError } from './call-failure.ts';
-import { contentOfResource } from './content-parts.ts';
+import { contentOfPrompt, contentOfResource } from './content-parts.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import { defaultIdleMs, noteRequest, type ServerLink } from './server-link.ts';
 import { exposedName, type ServerTool } from './server-tool.ts';
 import { signInQuestions } from './sign-in/sign-in-questions.ts';
 
-/** A server's resources as two tools: one that lists them, one that reads one. */
+/** A server's resources as two tools: one lists them, one reads one. */
 export function resourceTools(link: ServerLink, prefix: string): readonly ServerTool[] {
-  return [resourceTool(link, prefix, lists), resourceTool(link, prefix, reads)];
+  return [readingTool(link, prefix, resourceList), readingTool(link, prefix, resourceRead)];
 }
 
-interface ResourceTool {
+/** A server's prompts as two tools: one lists them with their arguments, one returns the messages of one. */
+export function promptTools(link: ServerLink, prefix: string): readonly ServerTool[] {
+  return [readingTool(link, prefix, promptList), readingTool(link, prefix, promptGet)];
+}
+
+interface ReadingTool {
   readonly name: string;
   readonly does: string;
   readonly parameters: JSONSchema;
@@ -24,15 +29,19 @@ interface ResourceTool {
 interface Given {
   readonly cursor?: string;
   readonly uri?: string;
+  readonly name?: string;
+  readonly values?: Readonly<Record<string, string>>;
 }
 
-const lists: ResourceTool = {
+const ofPage: JSONSchema = {
+  type: 'object',
+  properties: { cursor: { type: 'string', description: 'The nextCursor of the page before.' } },
+};
+
+const resourceList: ReadingTool = {
   name: 'list_resources',
   does: 'Lists the resources',
-  parameters: {
-    type: 'object',
-    properties: { cursor: { type: 'string', description: 'The nextCursor of the page before.' } },
-  },
+  parameters: ofPage,
   method: 'resources/list',
   async ask({ client }, { cursor }, options) {
     const request = { method: 'resources/list' as const, params: cursor === undefined ? {} : { cursor } };
@@ -43,7 +52,7 @@ const lists: ResourceTool = {
   },
 };
 
-const reads: ResourceTool = {
+const resourceRead: ReadingTool = {
   name: 'read_resource',
   does: 'Reads a resource',
   parameters: {
@@ -56,7 +65,47 @@ const reads: ResourceTool = {
     contentOfResource(await client.request({ method: 'resources/read', params: { uri } }, options)),
 };
 
-function resourceTool(link: ServerLink, prefix: string, tool: ResourceTool): ServerTool {
+const promptList: ReadingTool = {
+  name: 'list_prompts',
+  does: 'Lists the prompts',
+  parameters: ofPage,
+  method: 'prompts/list',
+  async ask({ client }, { cursor }, options) {
+    const request = { method: 'prompts/list' as const, params: cursor === undefined ? {} : { cursor } };
+    const { prompts, nextCursor } = await client.request(request, options);
+    const shown = prompts.map(({ name, title, description, arguments: args }) => ({
+      name,
+      title,
+      description,
+      arguments: args,
+    }));
+    return JSON.stringify({ prompts: shown, nextCursor });
+  },
+};
+
+const promptGet: ReadingTool = {
+  name: 'get_prompt',
+  does: 'Returns the messages of a prompt',
+  parameters: {
+    type: 'object',
+    properties: {
+      name: { type: 'string', description: 'As the list has it.' },
+      arguments: {
+        type: 'object',
+        description: 'The arguments that the list names, as strings.',
+        additionalProperties: { type: 'string' },
+      },
+    },
+    required: ['name'],
+  },
+  method: 'prompts/get',
+  ask: async ({ client }, { name = '', values = {} }, options) =>
+    contentOfPrompt(
+      await client.request({ method: 'prompts/get', params: { name, arguments: { ...values } } }, options),
+    ),
+};
+
+function readingTool(link: ServerLink, prefix: string, tool: ReadingTool): ServerTool {
   const { name, does, parameters } = tool;
   return {
     definition: {
@@ -79,12 +128,18 @@ function resourceTool(link: ServerLink, prefix: string, tool: ResourceTool): Ser
   };
 }
 
-async function asked(link: ServerLink, { method, ask }: ResourceTool, context: ToolContext): Promise<Content> {
+async function asked(link: ServerLink, { method, ask }: ReadingTool, context: ToolContext): Promise<Content> {
   const given = givenIn(context.arguments);
   const { timeoutMs: timeout = defaultIdleMs } = link.server;
   for (let again = false; ; again = true) {
     const connection = await link.connected();
-    const noted = { method, link, connection, ...(given.uri !== undefined && { resourceUri: given.uri }) };
+    const noted = {
+      method,
+      link,
+      connection,
+      ...(given.uri !== undefined && { resourceUri: given.uri }),
+      ...(given.name !== undefined && { promptName: given.name }),
+    };
     noteRequest(context.traceContext, noted);
     try {
       const content = await ask(connection, given, { signal: context.signal, timeout });
@@ -112,8 +167,24 @@ async function templatesOf(client: McpConnection['client'], options: RequestOpti
   }
 }
 
+const none: { [Name in 'cursor' | 'uri' | 'name' | 'arguments']?: unknown } = {};
+
 function givenIn(args: unknown): Given {
   if (typeof args !== 'object' || args === null) return {};
-  const { cursor, uri } = { cursor: undefined, uri: undefined, ...args };
-  return { ...(typeof cursor === 'string' && { cursor }), ...(typeof uri === 'string' && { uri }) };
+  const { cursor, uri, name, arguments: values } = { ...none, ...args };
+  return {
+    ...(typeof cursor === 'string' && { cursor }),
+    ...(typeof uri === 'string' && { uri }),
+    ...(typeof name === 'string' && { name }),
+    ...(isObject(values) && { values: stringsOf(values) }),
+  };
+}
+
+/** The protocol has strings only; other values that a model sends become their JSON. */
+function stringsOf(values: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
+  const texts = Object.entries(values).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? value : JSON.stringify(value),
+  ]);
+  return Object.fromEntries(texts);
 }

@@ -223,10 +223,14 @@ interface NotedRequest {
   readonly link: ServerLink;
   readonly connection: McpConnection;
   readonly resourceUri?: string;
+  readonly promptName?: string;
 }
 
 /** Writes onto the span of the tool call that a server is asked. The id of the session stays out: who knows it can use the session. */
-export function noteRequest(traceContext: Context, { method, link, connection, resourceUri }: NotedRequest): void {
+export function noteRequest(
+  traceContext: Context,
+  { method, link, connection, resourceUri, promptName }: NotedRequest,
+): void {
   const span = trace.getSpan(traceContext);
   if (!span?.isRecording()) return;
   const version = connection.protocolVersion;
@@ -235,6 +239,7 @@ export function noteRequest(traceContext: Context, { method, link, connection, r
     [attribute.mcpServer]: link.name,
     ...(version !== undefined && { [attribute.mcpProtocolVersion]: version }),
     ...(resourceUri !== undefined && { [attribute.mcpResourceUri]: resourceUri }),
+    ...(promptName !== undefined && { [attribute.promptName]: promptName }),
     ...placeOf(link),
   });
 }

@@ -10,7 +10,7 @@ import { foreignSchemaChecker, verifyForeignSchema } from '../tools/schema-check
 import { toolError } from './call-failure.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import { isHttp, type McpAnnotations, type McpServerOptions, type McpToolInfo } from './mcp-options.ts';
-import { resourceTools } from './resource-tools.ts';
+import { promptTools, resourceTools } from './resource-tools.ts';
 import { ServerLink, type ServerLinkOptions } from './server-link.ts';
 import { exposedName, type ServerTool } from './server-tool.ts';
 import { isOAuth, type McpAuthStore } from './sign-in/auth-options.ts';
@@ -101,6 +101,8 @@ export class ServerTools {
     const tools = await this.#madeAll(listed);
     if (this.#options.server.resources && connection.client.getServerCapabilities()?.resources)
       tools.push(...resourceTools(this.#link, this.#prefix));
+    if (this.#options.server.prompts && connection.client.getServerCapabilities()?.prompts)
+      tools.push(...promptTools(this.#link, this.#prefix));
     if (this.#authStore) tools.push(signInTool(this.#link, this.#prefix));
     this.#tools = this.#eachOnce(tools);
     this.#listedVersion = version;

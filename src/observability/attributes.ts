@@ -18,6 +18,7 @@ export const attribute = {
   mcpMethod: 'mcp.method.name',
   mcpProtocolVersion: 'mcp.protocol.version',
   mcpResourceUri: 'mcp.resource.uri',
+  promptName: 'gen_ai.prompt.name',
   mcpServer: 'mcp.server.name',
 
   operationName: 'gen_ai.operation.name',

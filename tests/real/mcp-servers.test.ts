@@ -33,7 +33,7 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${port}/mcp`;
   tools = mcpTools({
     servers: {
-      near: { command: process.execPath, args: [everything, 'stdio'], resources: true, roots: [folder] },
+      near: { command: process.execPath, args: [everything, 'stdio'], resources: true, prompts: true, roots: [folder] },
       far: { url, timeoutMs: 5_000 },
       files: { command: process.execPath, args: [filesystem, folder], required: true },
     },
@@ -117,6 +117,17 @@ describeReal(['mcp'], 'real MCP servers', () => {
     expect(list).toMatchObject({ resources: expect.any(Array), templates: expect.any(Array) });
     const read = await call('near__read_resource', { uri: list.resources[0].uri });
     expect(textOf(read.content).length).toBeGreaterThan(20);
+  });
+
+  it('give their prompts with arguments', async () => {
+    const { prompts } = JSON.parse(String((await call('near__list_prompts')).content));
+    const withArguments = prompts.find((each: { readonly arguments?: readonly object[] }) => each.arguments?.length);
+    const values = Object.fromEntries(
+      withArguments.arguments.map(({ name }: { readonly name: string }) => [name, 'Rome']),
+    );
+    const { content } = await call('near__get_prompt', { name: withArguments.name, arguments: values });
+    expect(textOf(content)).toMatch(/^user:\n.*Rome/s);
+    await expect(call('near__get_prompt', { name: 'no such prompt' })).rejects.toMatchObject({ code: 'TOOL_FAILED' });
   });
 
   it('show progress, over both ways', async () => {
