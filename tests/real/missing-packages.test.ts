@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 import { installPacked } from '../packed-package.ts';
 
-/** Only what `npm install millrace rxjs @opentelemetry/api` brings: no optional package. */
+/** Only what `npm install millrace rxjs @opentelemetry/api@1.9` brings: no optional package. */
 const project = temporaryFolder({});
 let installed = '';
 beforeAll(async () => {
