@@ -3,6 +3,7 @@ import {
   type AgentEvent,
   innermostQuestion,
   invalidConfig,
+  isSuspended,
   iterateEvents,
   systemClock,
   type TaskState,
@@ -137,10 +138,6 @@ function isOpen(state: TaskState): boolean {
   return state === 'working' || state === 'submitted';
 }
 
-function isWaiting(state: TaskState): boolean {
-  return state === 'input-required' || state === 'auth-required';
-}
-
 /** `resp_`, the conversation, the turn, and the number of answers before it, where there are some. */
 const responseId = /^resp_([\w-]{22})([\w-]{43})(?:\.\d+)?$/;
 
@@ -239,7 +236,7 @@ class Model {
 
   /** Waits for the end of a response that is continued, also of one whose process died; one that asks what nobody can answer here ends. */
   async #over({ chat, taskId, id, state }: Found, request: Request): Promise<void> {
-    if (!isOpen(state) && !isWaiting(state)) return;
+    if (!isOpen(state) && !isSuspended(state)) return;
     const encoder = new ResponseEncoder({ ...this.#common(id), previous: null, isStreamed: false });
     await readAll(this.#untilAsked(chat.observe(taskId), isUnanswerable), encoder, request.signal);
     request.signal.throwIfAborted();
