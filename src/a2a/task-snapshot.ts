@@ -1,6 +1,7 @@
 import type { Artifact, Message, Part, Task, TaskStatus, TaskState as WireState } from '@a2a-js/sdk';
 import {
   type ErrorCode,
+  isSuspended,
   isTerminalState,
   type Message as OwnMessage,
   type TaskState,
@@ -374,5 +375,5 @@ export function stateOf(state: WireState): TaskState | undefined {
 
 /** Whether a client that waits for the task gets its response now: the task has ended, or needs input. */
 export function isAtRest(state: TaskState): boolean {
-  return isTerminalState(state) || state === 'input-required' || state === 'auth-required';
+  return isTerminalState(state) || isSuspended(state);
 }

@@ -2,13 +2,10 @@ import { expect, it } from '@jest/globals';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { AgentFolder, ServeProcess } from '../a2a/server/serve-process.ts';
 import { serverBench } from '../a2a/server/test-server.ts';
+import { eventually } from '../eventually.ts';
 import { describeReal } from './real-part.ts';
 
 const on = serverBench();
-
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 20));
-}
 
 describeReal(['a2a'], 'millrace inspect --agent', () => {
   it('runs a turn that a POST resumes, gives it back at Ctrl-C, and the next one completes it', async () => {
@@ -50,7 +47,7 @@ describeReal(['a2a'], 'millrace inspect --agent', () => {
     };
     const first = inspect();
     expect(await post(first, 'resume')).toEqual([200, { taskId: 't', runs: true }]);
-    await until(() => folder.ledger().length === 2);
+    await eventually(() => folder.ledger().length === 2);
     const ended = first.end('SIGINT');
     folder.go();
     expect(await ended).toBe(130);

@@ -3,6 +3,7 @@ import {
   type AgentEvent,
   AgentLoopError,
   type ErrorCode,
+  isSuspended,
   type Message,
   partsText,
 } from '../../core/contracts/index.ts';
@@ -247,8 +248,7 @@ class Chat {
       if (next === 'lost') return { exitCode: host.exitCode, continues: false };
       shown = next;
       const { final } = shown.tally;
-      const isOpen = final?.status.state === 'input-required' || final?.status.state === 'auth-required';
-      const questions = isOpen ? (final.questions ?? []) : [];
+      const questions = final && isSuspended(final.status.state) ? (final.questions ?? []) : [];
       const asked = questions.length === 0 ? undefined : await this.#ask(questions, { taskId: turn.taskId, printer });
       if (asked === 'leave') return this.#left(questions, turn.taskId, shown.tally);
       if (asked === undefined || asked === 'cancel') {
