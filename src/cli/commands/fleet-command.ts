@@ -6,7 +6,7 @@ import { cut, pad } from '../columns.ts';
 import type { CommandHost } from '../command-host.ts';
 import { localTime, oneLine, terminalJson } from '../format.ts';
 import { addQueueFlags, checkedQueue, openQueue, type QueueFlags } from '../queue.ts';
-import type { StoreFlags } from '../store.ts';
+import { type StoreFlags, storeSettings } from '../store.ts';
 import { note, type Terminal } from '../terminal.ts';
 import { addStoreFlag } from '../turn-flags.ts';
 import { withStore } from '../with-store.ts';
@@ -89,9 +89,11 @@ interface Fleet {
   readonly store: TaskStateStore;
 }
 
-function withFleet(flags: FleetFlags, host: CommandHost, action: (fleet: Fleet) => Promise<void>): Promise<void> {
-  return withStore({ flags, host }, async (store, settings) => {
-    const queue = await openQueue(checkedQueue(flags, settings), { store });
+async function withFleet(flags: FleetFlags, host: CommandHost, action: (fleet: Fleet) => Promise<void>): Promise<void> {
+  // Before the store is opened: its package and its folder are not what is missing.
+  const jobs = checkedQueue(flags, storeSettings(flags, host.terminal.env));
+  return withStore({ flags, host }, async (store) => {
+    const queue = await openQueue(jobs, { store });
     try {
       await action({ queue, store });
     } finally {

@@ -215,6 +215,7 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
     [['worker'], "required option '--agent <file>'"],
     [['worker', '--agent', 'a.mjs', '--store', 'memory'], 'a queue needs a store that other processes read'],
     [['worker', '--agent', 'a.mjs', '--store', 'lmdb'], '--queue is missing'],
+    [['fleet', 'status', '--store', 'lmdb:no-such-folder'], '--queue is missing'],
     [['worker', '--agent', 'a.mjs', '--store', 'redis://h', '--queue', 'http://h'], '--queue must be redis://'],
     [['worker', '--agent', 'a.mjs', '--store', 'redis://h', '--host', '0.0.0.0'], '--host needs --health-port'],
     [['serve', '--queue', 'redis://h'], '--queue needs --agent'],
