@@ -67,14 +67,14 @@ export class Output {
     return this.#closed.signal;
   }
 
-  /** Of the terminal, or 80. */
+  /** Of the terminal, or 80. A terminal that does not know its size says 0. */
   get columns(): number {
-    return this.#stream.columns ?? 80;
+    return this.#stream.columns || 80;
   }
 
-  /** Of the terminal, or 24. */
+  /** Of the terminal, or 24, in the same way. */
   get rows(): number {
-    return this.#stream.rows ?? 24;
+    return this.#stream.rows || 24;
   }
 
   /** Writes; for a slow reader, returns a promise that resolves when there is room again or stdout is closed. */

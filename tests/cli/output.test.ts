@@ -57,4 +57,9 @@ describe('Output', () => {
     const pipe = new Output(new PassThrough());
     expect([pipe.isTerminal, pipe.columns, pipe.rows]).toEqual([false, 80, 24]);
   });
+
+  it('assumes a size for a terminal that says 0, as some of CI systems do', () => {
+    const terminal = new Output(Object.assign(new PassThrough(), { isTTY: true, columns: 0, rows: 0 }));
+    expect([terminal.columns, terminal.rows]).toEqual([80, 24]);
+  });
 });
