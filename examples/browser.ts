@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { agent, InMemoryStateStore } from 'millrace';
 import { LiteLLMProvider } from 'millrace/litellm';
 import { startModelServer } from 'millrace/testing';
-import { toSSEResponse } from 'millrace/ui';
+import { respondWithSSE } from 'millrace/ui';
 
 const model = await startModelServer();
 const assistant = agent({
@@ -17,16 +17,16 @@ const assistant = agent({
 const server = createServer(async ({ headers: asked }, response) => {
   const from = asked['last-event-id'];
   try {
-    const source =
+    const open = () =>
       typeof from === 'string'
         ? assistant.observe('task-1', { from, recover: {} })
         : assistant.startTurn('Hello', { taskId: 'task-1', detached: true });
-    const { headers, body } = toSSEResponse(source, typeof from === 'string' ? { from } : {});
-    response.writeHead(200, Object.fromEntries(headers));
+    const { status, headers, body } = await respondWithSSE(open, typeof from === 'string' ? { from } : {});
+    response.writeHead(status, Object.fromEntries(headers));
     await pipeline(body ?? [], response);
   } catch {
-    // A cursor that is none, or a client that left in the middle.
-    if (!response.headersSent) response.writeHead(400).end();
+    // A client that left in the middle has its headers.
+    if (!response.headersSent) response.writeHead(500).end();
   }
 });
 server.listen(0, '127.0.0.1');

@@ -1,8 +1,8 @@
 import type { TurnInput } from '../agent/agent-options.ts';
-import { type AgentEvent, AgentLoopError, type TaskSummary } from '../core/contracts/index.ts';
+import { AgentLoopError, type TaskSummary } from '../core/contracts/index.ts';
 import type { JournalRecord } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
-import type { EventSource } from './event-stream.ts';
+import { begun, type EventSource } from './event-stream.ts';
 import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts';
 import { digestOf, malformed, notFound, Refusal } from './requests.ts';
 import { sentenceOf } from './stream-options.ts';
@@ -11,8 +11,6 @@ import { sentenceOf } from './stream-options.ts';
 export type ChatKind = 'chat' | 'completion' | 'keyed';
 /** How many turns of a chat are looked at for one that is open. */
 const newest = 10;
-/** How long the first event of a turn is waited for, so that what is refused has a status of its own. */
-const patienceMs = 2_000;
 
 /** The turns that a request is given, and what its stream begins with. */
 export interface Followed {
@@ -195,32 +193,6 @@ function cursorBefore(records: readonly JournalRecord[], answered: readonly stri
   const first = records.findIndex((record) => record.type === 'turn.answered' && answered.includes(record.questionId));
   const last = records.at(first === -1 ? -1 : first - 1);
   return `${last?.seq ?? 0}-${last?.epoch ?? 0}.${afterAll}`;
-}
-
-/** The same source, once it has its first event, or that takes long. Errors: with what it errors before that. */
-async function begun(source: AsyncIterable<AgentEvent>): Promise<AsyncIterable<AgentEvent>> {
-  const events = source[Symbol.asyncIterator]();
-  let waiting: Promise<IteratorResult<AgentEvent>> | undefined = events.next();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, patienceMs);
-  });
-  try {
-    await Promise.race([waiting, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-  const iterator: AsyncIterator<AgentEvent> = {
-    next() {
-      const first = waiting;
-      waiting = undefined;
-      return first ?? events.next();
-    },
-    async return() {
-      return (await events.return?.()) ?? { done: true, value: undefined };
-    },
-  };
-  return { [Symbol.asyncIterator]: () => iterator };
 }
 
 function bytesOf(value: unknown): number {

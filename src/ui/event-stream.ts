@@ -3,7 +3,8 @@ import { type AgentEvent, AgentLoopError, iterateEvents } from '../core/contract
 
 import { AgUiEncoder, type AgUiOptions } from './ag-ui-events.ts';
 import { PlainEncoder, type PlainEvent } from './plain-events.ts';
-import type { StreamOptions } from './stream-options.ts';
+import { refusalOf, refused } from './requests.ts';
+import { type StreamOptions, sentenceOf } from './stream-options.ts';
 import { UIMessageEncoder, type UIMessageOptions } from './ui-message-chunks.ts';
 
 /** The events of one turn: a `Turn`, what `observe` of an agent gives, or these with operators. */
@@ -41,6 +42,54 @@ export function toSSE(source: EventSource, options: StreamOptions = {}): Readabl
 /** `toSSE` as a `Response` with its headers. */
 export function toSSEResponse(source: EventSource, options: StreamOptions = {}): Response {
   return responseOf(toSSE(source, options));
+}
+
+/**
+ * `toSSEResponse` for a request that may name no turn, or one of something else: the response comes with the first event of the turn, or after 2 s. What `open` throws,
+ * and what the turn errors with before that, is the response: its status, for example 404 for a task that does not exist and 409 for a task that exists with other
+ * messages, and JSON `{ error: { code, message } }` as the handlers send it. Never rejects. Left as `toUIMessageStreamResponse` says.
+ */
+export async function respondWithSSE(open: () => EventSource, options: StreamOptions = {}): Promise<Response> {
+  try {
+    const encoder = new PlainEncoder(options);
+    const body = streamOf(await begun(open()), { ...options, encoder, frame: plainFrame, last: '' });
+    return responseOf(body);
+  } catch (error) {
+    return refused(refusalOf(error, options.errorText ?? sentenceOf));
+  }
+}
+
+/** How long the first event of a turn is waited for, so that what is refused has a status of its own. */
+const patienceMs = 2_000;
+
+/** The same source, once it has its first event, or that takes long. Errors: with what it errors before that. */
+export async function begun(source: EventSource): Promise<AsyncIterable<AgentEvent>> {
+  const events = iteratorOf(source);
+  let waiting: Promise<IteratorResult<AgentEvent>> | undefined = events.next();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, patienceMs);
+  });
+  try {
+    await Promise.race([waiting, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+  const iterator: AsyncIterator<AgentEvent> = {
+    next() {
+      const first = waiting;
+      waiting = undefined;
+      return first ?? events.next();
+    },
+    async return() {
+      return (await events.return?.()) ?? { done: true, value: undefined };
+    },
+  };
+  return { [Symbol.asyncIterator]: () => iterator };
+}
+
+function iteratorOf(source: EventSource): AsyncIterator<AgentEvent> {
+  return Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : iterateEvents(source);
 }
 
 function dataFrame(data: unknown): string {
@@ -84,7 +133,7 @@ export function streamOf<T>(source: EventSource, settings: StreamSettings<T>): R
   const { encoder, frame, last, heartbeatMs = 15_000 } = settings;
   const bytes = new TextEncoder();
   const text = (items: readonly T[]) => items.map(frame).join('');
-  const events = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : iterateEvents(source);
+  const events = iteratorOf(source);
   let waiting: Promise<IteratorResult<AgentEvent>> | undefined;
   let isLeft = false;
   return new ReadableStream<Uint8Array>(

@@ -11,6 +11,7 @@ export type {
 } from './ag-ui-types.ts';
 export {
   type EventSource,
+  respondWithSSE,
   toAgUI,
   toAgUIResponse,
   toSSE,

@@ -1,6 +1,6 @@
 import type { AgentEvent } from '../core/contracts/index.ts';
 import type { ShownStep } from './shown-steps.ts';
-import { isRetryableCode, type Shown, type StreamOptions, shownOf } from './stream-options.ts';
+import { isRefusalCode, isRetryableCode, type Shown, type StreamOptions, shownOf } from './stream-options.ts';
 import { TurnReader } from './turn-reader.ts';
 
 /** An event of a plain event stream, as `EventSource` reads it. */
@@ -31,7 +31,8 @@ export interface PlainEvent {
 /**
  * The events of a plain event stream for the events of one turn: a function for one stream, called with each event in order. Pure. `text` and `reasoning` have the
  * `id` of what they belong to and are appended to it; with `reset: true` they replace it. Ids of calls and questions are `<taskId>/<id>`. The last event is
- * `end`, with `state`, and `code` and `message` of an error. Holds the open iteration. Errors: `INVALID_CONFIG`.
+ * `end`, with `state`, and `code` and `message` of an error: the state of the turn; `lost` where this process lost it, with `retryable`; `refused` where there is no
+ * such turn, or it is of another message. Holds the open iteration. Errors: `INVALID_CONFIG`.
  */
 export function plainEvents(options: StreamOptions = {}): (event: AgentEvent) => readonly PlainEvent[] {
   const encoder = new PlainEncoder(options);
@@ -94,7 +95,8 @@ export class PlainEncoder {
       case 'end': {
         const { type: event, code, ...data } = step;
         const { state, questions } = data;
-        const { cursor: _, ...shown } = { ...data, state: state === 'working' ? 'lost' : state };
+        const lost = code !== undefined && isRefusalCode(code) ? 'refused' : 'lost';
+        const { cursor: _, ...shown } = { ...data, state: state === 'working' ? lost : state };
         const retryable = state === 'working' && code !== undefined ? { retryable: isRetryableCode(code) } : {};
         const error = code === undefined ? {} : this.#errorOf(code);
         return [{ event, data: { ...shown, questions, ...error, ...retryable } }];

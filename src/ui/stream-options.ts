@@ -44,9 +44,14 @@ export function codeOf(error: unknown): ErrorCode {
   return AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
 }
 
+/** Whether a stream that ends with this code was of no turn: the request named none, or asked something else of it. */
+export function isRefusalCode(code: ErrorCode): boolean {
+  return code === 'NOT_FOUND' || code === 'CONFLICT' || code === 'INVALID_INPUT';
+}
+
 /** Whether a turn that this process lost with this code can be followed again. */
 export function isRetryableCode(code: ErrorCode): boolean {
-  return code !== 'NOT_FOUND' && code !== 'CONFLICT' && code !== 'INVALID_INPUT' && code !== 'INTERNAL';
+  return !isRefusalCode(code) && code !== 'INTERNAL';
 }
 
 const busy = 'The service is busy. Try again in a moment.';
@@ -54,7 +59,6 @@ const away = 'The model cannot be reached. Try again in a moment.';
 const broken = 'The model gave no usable answer. Try again.';
 const interrupted = 'The connection to the turn was lost. It can be followed again.';
 const refused = 'This request was refused.';
-const conflict = 'This was answered or changed before.';
 
 const sentences: Partial<Record<ErrorCode, string>> = {
   INVALID_INPUT: 'The request is not valid.',
@@ -89,8 +93,8 @@ const sentences: Partial<Record<ErrorCode, string>> = {
   SHUTDOWN: interrupted,
   BUSY: interrupted,
   LEFT: interrupted,
-  TERMINAL: conflict,
-  CONFLICT: conflict,
+  TERMINAL: 'This was answered or changed before.',
+  CONFLICT: 'This id already has another message or answer. Send a new message with a new id.',
   NOT_FOUND: 'There is no such chat or turn.',
   FULL: 'There is no room for more. Have old conversations deleted.',
   AGENT_BUSY: 'Another message of this chat is still being answered.',

@@ -1,6 +1,6 @@
 import type { Agent } from 'millrace';
 import { openAIHandler } from 'millrace/openai';
-import { agUiHandler, type HandlerOptions, toSSEResponse, uiMessageHandler } from 'millrace/ui';
+import { agUiHandler, type HandlerOptions, respondWithSSE, uiMessageHandler } from 'millrace/ui';
 
 const scopeOf = (request: Request): string => request.headers.get('x-user') ?? 'ann';
 
@@ -21,7 +21,7 @@ export function routes(agent: Agent, options: Partial<HandlerOptions> = {}) {
     const taskId = /^\/api\/events\/(.+)$/.exec(pathname)?.[1];
     if (taskId === undefined) return new Response('not found', { status: 404 });
     const from = request.headers.get('last-event-id') ?? undefined;
-    return toSSEResponse(agent.observe(taskId, { from, recover: {} }), { from });
+    return respondWithSSE(() => agent.observe(taskId, { from, recover: {} }), { from });
   };
   const close = () => {
     for (const each of [seven, six, agUi, openAI]) each.close();

@@ -2,6 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { type AgentEvent, AgentLoopError, agent, InMemoryStateStore } from 'millrace';
 import { gate, openResources, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import {
+  type EventSource,
+  respondWithSSE,
   sentenceOf,
   toAgUI,
   toAgUIResponse,
@@ -130,6 +132,48 @@ describe('streams of a turn', () => {
     ]);
     const events = lines(await toSSEResponse(lost).text());
     expect(events).toMatchObject([{ event: 'end', data: { state: 'lost', code: 'FENCED', retryable: true } }]);
+  });
+
+  it('says of an unknown turn, and of one with another message, that the request was refused', async () => {
+    const bo = made([{ text: 'Hi.' }]);
+    await bo.run('Hello.', { taskId: 't' });
+    const end = async (source: EventSource) => lines(await textOf(toSSE(source))).map(({ data }) => data);
+    const refused = { state: 'refused', retryable: false };
+    expect(await end(bo.observe('nowhere'))).toMatchObject([{ ...refused, code: 'NOT_FOUND' }]);
+    const sentence = 'This id already has another message or answer. Send a new message with a new id.';
+    expect(await end(bo.startTurn('Something else?', { taskId: 't' }))).toMatchObject([
+      { ...refused, code: 'CONFLICT', message: sentence },
+    ]);
+  });
+
+  it('V-11 answers a request for an unknown turn with 404, and one for a turn with another message with 409', async () => {
+    const bo = made([{ text: 'Hi.' }]);
+    const asked = (question: string) => respondWithSSE(() => bo.startTurn(question, { taskId: 't' }));
+    const answered = await asked('Hello.');
+    expect([answered.status, answered.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+    const all = lines(await answered.text());
+    expect(all.at(-1)).toMatchObject({ event: 'end', data: { state: 'completed' } });
+    const [, first] = all;
+    const rest = await respondWithSSE(() => bo.observe('t', { from: first?.id }), { from: first?.id });
+    expect(lines(await rest.text()).at(-1)).toEqual(all.at(-1));
+    for (const [response, status, code] of [
+      [await respondWithSSE(() => bo.observe('nowhere', { recover: {} })), 404, 'NOT_FOUND'],
+      [await respondWithSSE(() => bo.observe('no id')), 400, 'INVALID_INPUT'],
+      [await respondWithSSE(() => bo.observe('t'), { from: 'no cursor' }), 400, 'INVALID_INPUT'],
+      [await asked('Something else?'), 409, 'CONFLICT'],
+    ] as const) {
+      expect(response.status).toBe(status);
+      expect(await response.json()).toEqual({ error: { code, message: sentenceOf({ code }) } });
+    }
+  });
+
+  it('leaves the turn when the reader of a response does', async () => {
+    const held = gate();
+    const turn = made([() => ({ text: ['Half', held.pass()] })]).startTurn('Hello.');
+    const { body } = await respondWithSSE(() => turn);
+    await body?.cancel();
+    await turn.settled;
+    expect(turn.state?.outcome?.state).toBe('canceled');
   });
 
   it('leaves no timer and no reader behind', async () => {
