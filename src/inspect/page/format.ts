@@ -60,8 +60,13 @@ export function moment(time: string | number): string {
   return new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 }
 
+/** A count with commas: `10,000`. */
+export function grouped(count: number): string {
+  return count.toLocaleString('en-US');
+}
+
 export function tokens(count: number): string {
-  return count < 10_000 ? count.toLocaleString('en-US') : `${(count / 1000).toFixed(count < 100_000 ? 1 : 0)} k`;
+  return count < 10_000 ? grouped(count) : `${(count / 1000).toFixed(count < 100_000 ? 1 : 0)} k`;
 }
 
 export function dollars(cost: number | undefined): string {
@@ -71,5 +76,5 @@ export function dollars(cost: number | undefined): string {
 }
 
 export function plural(count: number, noun: string): string {
-  return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
+  return `${grouped(count)} ${noun}${count === 1 ? '' : 's'}`;
 }

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { grouped } from './format.ts';
 
 const longText = 400;
 const firstMembers = 100;
@@ -58,7 +59,7 @@ function Scalar({ value }: { readonly value: unknown }) {
     <>
       <span class="text">{value.slice(0, longText)}…</span>{' '}
       <button type="button" class="quiet" onClick={() => setWhole(true)}>
-        {value.length.toLocaleString('en-US')} characters
+        {grouped(value.length)} characters
       </button>
     </>
   );

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { Message } from '../../core/contracts/index.ts';
 import { get, taskPath } from './api.ts';
-import { plural } from './format.ts';
+import { grouped, plural } from './format.ts';
 import { Json } from './json.tsx';
 import { Code, Fault } from './parts.tsx';
 
@@ -54,7 +54,7 @@ export function Messages({ taskId, version }: { readonly taskId: string; readonl
       </ol>
       {messages.length < total && (
         <button type="button" onClick={() => setWanted(wanted + 1)}>
-          Show more of {total.toLocaleString('en-US')}
+          Show more of {grouped(total)}
         </button>
       )}
     </>
@@ -94,7 +94,7 @@ function Long({ text }: { readonly text: string }) {
       {isWhole ? text : `${text.slice(0, longText)}…`}{' '}
       {!isWhole && (
         <button type="button" class="quiet" onClick={() => setWhole(true)}>
-          {text.length.toLocaleString('en-US')} characters
+          {grouped(text.length)} characters
         </button>
       )}
     </div>

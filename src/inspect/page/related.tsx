@@ -1,6 +1,4 @@
 import type { TaskDetail, TreeNode } from '../wire.ts';
-import { dollars, moment, tokens } from './format.ts';
-import { Json } from './json.tsx';
 import { State } from './parts.tsx';
 import { linkTo } from './place.ts';
 
@@ -51,68 +49,5 @@ function Node({ node, origin }: { readonly node: TreeNode; readonly origin: stri
         </ul>
       )}
     </li>
-  );
-}
-
-/** Usage by agent and model, and what the turn was started with. */
-export function About({ detail }: { readonly detail: TaskDetail }) {
-  const { summary, usageBy, settings, metadata } = detail;
-  return (
-    <div class="facts">
-      <section>
-        <h2>Usage</h2>
-        {usageBy.length === 0 ? (
-          <p class="hint">No model call yet.</p>
-        ) : (
-          <table>
-            <thead>
-              <tr>
-                <th>Agent</th>
-                <th>Model</th>
-                <th class="number">Prompt</th>
-                <th class="number">Completion</th>
-                <th class="number">Cost</th>
-              </tr>
-            </thead>
-            <tbody>
-              {usageBy.map(({ agentId, model, usage, cost }) => (
-                <tr key={`${agentId} ${model}`}>
-                  <td>{agentId}</td>
-                  <td>{model ?? 'not named'}</td>
-                  <td class="number">{tokens(usage.promptTokens)}</td>
-                  <td class="number">{tokens(usage.completionTokens)}</td>
-                  <td class="number">{dollars(cost)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        )}
-      </section>
-      <section>
-        <h2>Turn</h2>
-        <dl class="pairs">
-          <dt>Context</dt>
-          <dd>
-            <code>{summary.contextId}</code>
-          </dd>
-          <dt>Created</dt>
-          <dd>{moment(summary.createdAt)}</dd>
-          <dt>Last record</dt>
-          <dd>{moment(summary.updatedAt)}</dd>
-          <dt>Owner</dt>
-          <dd>{summary.held ? 'a process holds the lease' : 'no process'}</dd>
-          {summary.bytes !== undefined && <dt>Size</dt>}
-          {summary.bytes !== undefined && <dd>{summary.bytes.toLocaleString('en-US')} bytes</dd>}
-        </dl>
-      </section>
-      <section>
-        <h2>Settings</h2>
-        <Json value={settings} open={2} />
-      </section>
-      <section>
-        <h2>Metadata</h2>
-        <Json value={metadata} open={2} />
-      </section>
-    </div>
   );
 }

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { TaskSummary } from '../../core/contracts/index.ts';
 import type { TaskNote, TaskPage } from '../wire.ts';
 import { get } from './api.ts';
-import { age, dollars, shownState, standing, tokens } from './format.ts';
+import { age, dollars, grouped, shownState, standing, tokens } from './format.ts';
 import { Fault, State, useNow } from './parts.tsx';
 import { linkTo, type Place, replacePlace } from './place.ts';
 import { Windowed } from './windowed.tsx';
@@ -97,10 +97,10 @@ function useNotes(tasks: readonly TaskSummary[]) {
   return { notes: notes.current, look };
 }
 
-export function TaskList({ place }: { readonly place: Place }) {
-  const { state = '', q = '', children } = place.query;
-  const query = `${state && `&state=${state}`}${q && `&q=${encodeURIComponent(q)}`}${children === undefined ? '' : '&children'}`;
-  const { tasks, next, more, isReading, error } = useTasks(query);
+export function TaskList({ place: { query } }: { readonly place: Place }) {
+  const { state = '', q = '', children } = query;
+  const search = `${state && `&state=${state}`}${q && `&q=${encodeURIComponent(q)}`}${children === undefined ? '' : '&children'}`;
+  const { tasks, next, more, isReading, error } = useTasks(search);
   const { notes, look } = useNotes(tasks);
   const now = useNow();
   const onRange = useCallback(
@@ -110,47 +110,11 @@ export function TaskList({ place }: { readonly place: Place }) {
     },
     [look, more, tasks.length],
   );
-  const change = (changes: Readonly<Record<string, string | undefined>>) =>
-    replacePlace({ path: [], query: { ...place.query, ...changes } });
+  const count = grouped(tasks.length);
   return (
     <main>
       <h1>Turns</h1>
-      <search class="toolbar">
-        <input
-          type="search"
-          aria-label="Search ids, prompts and errors"
-          placeholder="Search ids, prompts and errors"
-          value={q}
-          onInput={({ currentTarget }) => change({ q: currentTarget.value || undefined })}
-        />
-        <select
-          aria-label="State"
-          value={state}
-          onChange={({ currentTarget }) => change({ state: currentTarget.value || undefined })}
-        >
-          <option value="">All states</option>
-          {filters.map((value) => (
-            <option key={value} value={value}>
-              {shownState(value).label}
-            </option>
-          ))}
-        </select>
-        <button
-          type="button"
-          aria-pressed={state === 'failed'}
-          onClick={() => change({ state: state === 'failed' ? undefined : 'failed' })}
-        >
-          Failed only
-        </button>
-        <label>
-          <input
-            type="checkbox"
-            checked={children !== undefined}
-            onChange={({ currentTarget }) => change({ children: currentTarget.checked ? '1' : undefined })}
-          />
-          Sub-agents
-        </label>
-      </search>
+      <Filters query={query} />
       <Fault error={error} />
       <div class="columns task" aria-hidden="true">
         <span>State</span>
@@ -167,20 +131,66 @@ export function TaskList({ place }: { readonly place: Place }) {
         row={(index) => <Row task={tasks[index]} note={notes.get(tasks[index]?.taskId ?? '')} now={now} />}
       />
       <p class="hint" role="status">
-        {isReading && tasks.length === 0 && 'Reading…'}
-        {!isReading &&
-          tasks.length === 0 &&
-          next === undefined &&
-          (query === '' ? 'This store has no turns yet.' : 'No turn fits.')}
-        {next !== undefined && `${tasks.length.toLocaleString('en-US')} so far, more as you scroll.`}
+        {next !== undefined
+          ? `${count} so far, more as you scroll.`
+          : tasks.length > 0
+            ? `${count} in all.`
+            : isReading
+              ? 'Reading…'
+              : search === ''
+                ? 'This store has no turns yet.'
+                : 'No turn fits.'}
         {next !== undefined && q !== '' && (
           <button type="button" class="quiet" onClick={() => void more()}>
             Search further
           </button>
         )}
-        {next === undefined && tasks.length > 0 && `${tasks.length.toLocaleString('en-US')} in all.`}
       </p>
     </main>
+  );
+}
+
+/** Which turns are listed: kept in the address, so that a reload and a link keep it. */
+function Filters({ query }: Pick<Place, 'query'>) {
+  const { state = '', q = '', children } = query;
+  const change = (changes: Place['query']) => replacePlace({ path: [], query: { ...query, ...changes } });
+  return (
+    <search class="toolbar">
+      <input
+        type="search"
+        aria-label="Search ids, prompts and errors"
+        placeholder="Search ids, prompts and errors"
+        value={q}
+        onInput={({ currentTarget }) => change({ q: currentTarget.value || undefined })}
+      />
+      <select
+        aria-label="State"
+        value={state}
+        onChange={({ currentTarget }) => change({ state: currentTarget.value || undefined })}
+      >
+        <option value="">All states</option>
+        {filters.map((value) => (
+          <option key={value} value={value}>
+            {shownState(value).label}
+          </option>
+        ))}
+      </select>
+      <button
+        type="button"
+        aria-pressed={state === 'failed'}
+        onClick={() => change({ state: state === 'failed' ? undefined : 'failed' })}
+      >
+        Failed only
+      </button>
+      <label>
+        <input
+          type="checkbox"
+          checked={children !== undefined}
+          onChange={({ currentTarget }) => change({ children: currentTarget.checked ? '1' : undefined })}
+        />
+        Sub-agents
+      </label>
+    </search>
   );
 }
 

@@ -1,14 +1,15 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { InspectInfo, ReplayReport, ShownHead, ShownRow, TaskDetail } from '../wire.ts';
+import { About } from './about.tsx';
 import { Actions } from './actions.tsx';
 import { follow, taskPath, text } from './api.ts';
-import { age, dollars, duration, moment, plural, standing, tokens } from './format.ts';
+import { age, dollars, duration, grouped, moment, plural, standing, tokens } from './format.ts';
 import { Messages } from './messages.tsx';
 import { Code, Copy, Fault, State, useApi, useNow } from './parts.tsx';
 import { linkTo, type Place, replacePlace } from './place.ts';
 import { Questions } from './questions.tsx';
 import { Records } from './records.tsx';
-import { About, Related } from './related.tsx';
+import { Related } from './related.tsx';
 import { Timeline } from './timeline.tsx';
 
 interface Live {
@@ -45,16 +46,6 @@ function useLive(taskId: string): Live {
   return live;
 }
 
-const tabs = ['timeline', 'messages', 'questions', 'records', 'related', 'about'] as const;
-const names = {
-  timeline: 'Timeline',
-  messages: 'Messages',
-  questions: 'Questions',
-  records: 'Records',
-  related: 'Sub-agents and forks',
-  about: 'Usage and settings',
-} as const;
-
 interface TaskViewProps {
   readonly taskId: string;
   readonly info: InspectInfo;
@@ -66,16 +57,6 @@ export function TaskView({ taskId, info, query }: TaskViewProps) {
   const [version, setVersion] = useState(0);
   const { data: detail, error } = useApi<TaskDetail>(taskPath(taskId), `${live.head?.seq} ${version}`);
   const [replay, setReplay] = useState<ReplayReport>();
-  const tab = tabs.find((each) => each === query['tab']) ?? 'timeline';
-  const show = (next: string, more: Place['query'] = {}) =>
-    replacePlace({ path: ['task', taskId], query: { tab: next, ...more } });
-  const move = (event: KeyboardEvent) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (step === undefined) return;
-    const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length] ?? tab;
-    show(next);
-    document.querySelector<HTMLElement>(`#tab-${next}`)?.focus();
-  };
   if (!detail)
     return (
       <main>
@@ -83,20 +64,15 @@ export function TaskView({ taskId, info, query }: TaskViewProps) {
         {error === undefined && <p class="hint">Reading…</p>}
       </main>
     );
+  const [tab] = tabs.find(([each]) => each === query['tab']) ?? tabs[0];
+  const onDone = () => setVersion(version + 1);
   const open = detail.questions.filter(({ isOpen }) => isOpen);
-  const marked = new Set(replay?.deviations.map(({ seq }) => seq));
-  const record = query['record'] === undefined ? undefined : Number(query['record']);
-  const counts: Partial<Record<(typeof tabs)[number], number>> = {
-    questions: detail.questions.length,
-    records: live.head?.seq ?? detail.summary.seq,
-    related: detail.below.length,
-  };
   return (
     <main>
       <Head detail={detail} live={live} />
       <Fault error={live.error ?? error} />
       <div class="actions">
-        <Actions detail={detail} info={info} onDone={() => setVersion(version + 1)} onReplay={setReplay} />
+        <Actions detail={detail} info={info} onDone={onDone} onReplay={setReplay} />
         <Copy label="Copy id" text={() => taskId} />
         <Copy label="Copy as JSON" text={() => JSON.stringify(detail, null, 2)} />
         <Export taskId={taskId} />
@@ -104,44 +80,95 @@ export function TaskView({ taskId, info, query }: TaskViewProps) {
       {replay && <Replayed report={replay} taskId={taskId} onClose={() => setReplay(undefined)} />}
       {open.length > 0 && (
         <section aria-label="Open questions">
-          <Questions questions={open} detail={detail} info={info} onDone={() => setVersion(version + 1)} />
+          <Questions questions={open} detail={detail} info={info} onDone={onDone} />
         </section>
       )}
-      <div class="tabs" role="tablist" aria-label="Views of the turn" onKeyDown={move}>
-        {tabs.map((each) => (
-          <button
-            key={each}
-            id={`tab-${each}`}
-            type="button"
-            role="tab"
-            aria-selected={each === tab}
-            aria-controls="panel"
-            tabIndex={each === tab ? 0 : -1}
-            onClick={() => show(each)}
-          >
-            {names[each]}
-            {counts[each] !== undefined && counts[each] > 0 && (
-              <span class="count">{counts[each].toLocaleString('en-US')}</span>
-            )}
-          </button>
-        ))}
-      </div>
+      <Tabs tab={tab} detail={detail} records={live.head?.seq ?? detail.summary.seq} />
       <div id="panel" role="tabpanel" aria-labelledby={`tab-${tab}`}>
-        {tab === 'timeline' && (
-          <Timeline taskId={taskId} rows={live.rows} text={live.text} isOver={live.isOver} marked={marked} />
-        )}
-        {tab === 'messages' && <Messages taskId={taskId} version={live.head?.seq ?? 0} />}
-        {tab === 'questions' && (
-          <Questions questions={detail.questions} detail={detail} info={info} onDone={() => setVersion(version + 1)} />
-        )}
-        {tab === 'records' && (
-          <Records taskId={taskId} count={live.head?.seq ?? detail.summary.seq} marked={marked} target={record} />
-        )}
-        {tab === 'related' && <Related detail={detail} />}
-        {tab === 'about' && <About detail={detail} />}
+        <Panel {...{ tab, detail, live, info, query, replay, onDone }} />
       </div>
     </main>
   );
+}
+
+const tabs = [
+  ['timeline', 'Timeline'],
+  ['messages', 'Messages'],
+  ['questions', 'Questions'],
+  ['records', 'Records'],
+  ['related', 'Sub-agents and forks'],
+  ['about', 'Usage and settings'],
+] as const;
+type Tab = (typeof tabs)[number][0];
+
+interface TabsProps {
+  readonly tab: Tab;
+  readonly detail: TaskDetail;
+  /** How many there are. */
+  readonly records: number;
+}
+
+function Tabs({ tab, detail, records }: TabsProps) {
+  const { summary, questions, below } = detail;
+  const counts: Partial<Record<Tab, number>> = { questions: questions.length, records, related: below.length };
+  const show = (next: Tab) => replacePlace({ path: ['task', summary.taskId], query: { tab: next } });
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step === undefined) return;
+    const at = tabs.findIndex(([each]) => each === tab) + step;
+    const [next] = tabs.at(at % tabs.length) ?? tabs[0];
+    show(next);
+    document.querySelector<HTMLElement>(`#tab-${next}`)?.focus();
+  };
+  return (
+    <div class="tabs" role="tablist" aria-label="Views of the turn" onKeyDown={onKeyDown}>
+      {tabs.map(([each, name]) => (
+        <button
+          key={each}
+          id={`tab-${each}`}
+          type="button"
+          role="tab"
+          aria-selected={each === tab}
+          aria-controls="panel"
+          tabIndex={each === tab ? 0 : -1}
+          onClick={() => show(each)}
+        >
+          {name}
+          {counts[each] !== undefined && counts[each] > 0 && <span class="count">{grouped(counts[each])}</span>}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+interface PanelProps extends Omit<TaskViewProps, 'taskId'> {
+  readonly tab: Tab;
+  readonly detail: TaskDetail;
+  readonly live: Live;
+  readonly replay: ReplayReport | undefined;
+  readonly onDone: () => void;
+}
+
+/** What a tab shows. */
+function Panel({ tab, detail, live, info, query, replay, onDone }: PanelProps) {
+  const { taskId, seq } = detail.summary;
+  const marked = new Set(replay?.deviations.map((deviation) => deviation.seq));
+  switch (tab) {
+    case 'timeline':
+      return <Timeline taskId={taskId} rows={live.rows} text={live.text} isOver={live.isOver} marked={marked} />;
+    case 'messages':
+      return <Messages taskId={taskId} version={live.head?.seq ?? 0} />;
+    case 'questions':
+      return <Questions questions={detail.questions} detail={detail} info={info} onDone={onDone} />;
+    case 'records': {
+      const target = query['record'] === undefined ? undefined : Number(query['record']);
+      return <Records taskId={taskId} count={live.head?.seq ?? seq} marked={marked} target={target} />;
+    }
+    case 'related':
+      return <Related detail={detail} />;
+    case 'about':
+      return <About detail={detail} />;
+  }
 }
 
 function Head({ detail, live }: { readonly detail: TaskDetail; readonly live: Live }) {
@@ -174,7 +201,7 @@ function Head({ detail, live }: { readonly detail: TaskDetail; readonly live: Li
         <Figure name="Started" value={`${age(summary.createdAt, now)} ago`} title={moment(summary.createdAt)} />
         <Figure name="Duration" value={duration(took)} />
         <Figure name="Iterations" value={String(live.head?.iteration ?? iteration)} />
-        <Figure name="Tool calls" value={toolCalls.toLocaleString('en-US')} />
+        <Figure name="Tool calls" value={grouped(toolCalls)} />
         <Figure name="Tokens" value={tokens(usage.totalTokens)} />
         <Figure
           name="Cost"

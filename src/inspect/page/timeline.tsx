@@ -2,7 +2,7 @@ import { useMemo, useState } from 'preact/hooks';
 import type { JournalRecord } from '../../core/journal/index.ts';
 import type { ShownRow } from '../wire.ts';
 import { taskPath } from './api.ts';
-import { clock, duration, shownState } from './format.ts';
+import { clock, duration, grouped, shownState } from './format.ts';
 import { Json } from './json.tsx';
 import { Fault, useApi, useNow } from './parts.tsx';
 import { linkTo } from './place.ts';
@@ -166,7 +166,7 @@ function Opened({ taskId, row }: { readonly taskId: string; readonly row: ShownR
         <span>{clock(at)}</span>
         {tokens && (
           <span>
-            {tokens[0].toLocaleString('en-US')} → {tokens[1].toLocaleString('en-US')} tokens
+            {grouped(tokens[0])} → {grouped(tokens[1])} tokens
           </span>
         )}
         {row.callId !== undefined && <code>{row.callId}</code>}
