@@ -4,8 +4,7 @@ import type { Conversation } from './conversation.ts';
 import { Icon } from './icons.tsx';
 
 export interface ComposerProps {
-  readonly phase: Conversation['phase'];
-  readonly isStopping: boolean;
+  readonly conversation: Conversation;
   readonly field: RefObject<HTMLTextAreaElement | null>;
   readonly send: (text: string) => void;
   readonly stop: () => void;
@@ -19,7 +18,7 @@ const placeholders = {
 } as const;
 
 /** The field for a message: Enter sends, Shift+Enter begins a line. Text stays while a turn runs. */
-export function Composer({ phase, isStopping, field, send, stop }: ComposerProps) {
+export function Composer({ conversation: { phase, isStopping }, field, send, stop }: ComposerProps) {
   const [text, setText] = useState('');
   const isBusy = phase === 'busy' || phase === 'asking';
   useLayoutEffect(() => {
