@@ -30,12 +30,12 @@ import type { ToolCallDeps } from './tool-results.ts';
 
 /** The turn that a call belongs to. */
 export interface CallTurn {
-  /** As it is when it is read. */
+  /** The current state. */
   readonly state: LoopState;
 }
 
-/** The runner of a call. */
-export interface CallOwner {
+/** What the context of a call uses of the code that runs it. */
+export interface CallRunner {
   readonly started: {
     readonly callId: string;
     readonly call: ToolCall;
@@ -45,29 +45,29 @@ export interface CallOwner {
   };
   readonly traceContext: Context;
   readonly turn: CallTurn;
-  /** Of this call alone; aborted when it shall stop. Made when it is read. */
+  /** The scope of this call, aborted when it shall stop. Created on access. */
   readonly scope: AbortScope;
-  /** Made where the tool does something that its record has to say. */
+  /** Created when the tool does something that is recorded with its result or question. */
   notes: CallNotes | undefined;
   progress(update: unknown): void;
-  /** Shows an event of the call's child turn. */
+  /** Emits an event of the call's child turn. */
   show(event: AgentEvent, childAgentId: string): void;
 }
 
-/** What a tool did with its context that its record has to say. */
+/** What a tool did through its context that is recorded with its result or question. */
 export class CallNotes {
-  /** How many questions it asked. */
+  /** The number of questions it asked. */
   questions = 0;
-  /** What the tool asked and has no answer to. */
+  /** Its question without an answer. */
   asked: Question | undefined;
-  /** What it keeps for itself with that question. */
+  /** The `private` value of that question. */
   kept: unknown;
-  /** What model calls of its own used. */
+  /** The usage that the tool reported (`noteUsage`). */
   used: Usage | undefined;
-  /** What a child turn of the call takes from this turn. */
+  /** What the call's child turn receives from this turn. */
   parent: ParentTurn | undefined;
 
-  /** What model calls of the tool's own and of its child turn used, for the record of its result or its question. */
+  /** The usage of the tool and of its child turns. */
   get usage(): Pick<ToolResultRecord, 'usage' | 'usageBy'> | undefined {
     const below = this.parent?.usageBy ?? [];
     return this.used || below.length > 0 ? recordedUsage(this.used, below) : undefined;
@@ -90,9 +90,9 @@ export class CallContext implements ToolContext {
   readonly attempt: number;
   readonly traceContext: Context;
   readonly #deps: ToolCallDeps;
-  readonly #owner: CallOwner;
+  readonly #owner: CallRunner;
 
-  constructor(deps: ToolCallDeps, owner: CallOwner) {
+  constructor(deps: ToolCallDeps, owner: CallRunner) {
     const { turn, authContext, context } = deps;
     const { callId, call, intent } = owner.started;
     this.#deps = deps;
@@ -116,7 +116,7 @@ export class CallContext implements ToolContext {
     return this.#owner.turn.state.messages;
   }
 
-  /** Made when it is read, so that a call which asks nothing costs nothing. */
+  /** Created on access: most calls ask nothing. */
   get ask(): (question: AskOptions) => unknown {
     return (question) => this.#ask(question);
   }
@@ -137,7 +137,7 @@ export class CallContext implements ToolContext {
     };
   }
 
-  /** What a child turn of the call takes from this turn. */
+  /** What the call's child turn receives from this turn. */
   get [parentTurn](): ParentTurn {
     const { callId, agentId } = this;
     const owner = this.#owner;
@@ -162,7 +162,7 @@ export class CallContext implements ToolContext {
     return this.#owner.notes;
   }
 
-  /** Of questions of the tool itself. */
+  /** The answers to the tool's own questions, in order. */
   get #answers(): readonly GivenAnswer[] {
     return this.#owner.started.answers.filter(({ question }) => isTools(question));
   }
@@ -194,12 +194,12 @@ export class CallContext implements ToolContext {
     }
     throw new AgentLoopError(
       'INVALID_INPUT',
-      `Call "${callId}" waits for an answer; it runs again once that is given.`,
+      `Call "${callId}" waits for an answer; its tool runs again once it is answered.`,
     );
   }
 }
 
-/** Whether a question was asked by the tool itself. */
+/** Whether the tool itself asked the question. */
 function isTools({ kind }: Question): boolean {
   return kind === 'input' || kind === 'auth' || kind === 'client-tool';
 }

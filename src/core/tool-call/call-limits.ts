@@ -2,13 +2,13 @@ import { type Clock, type ToolCall, toolError } from '../contracts/index.ts';
 import type { PendingToolCall, ToolResultRecord } from '../journal/index.ts';
 import { refusedCall, type ToolCallDeps } from './tool-results.ts';
 
-/** Who has to be over by a time. */
+/** What has a time limit in `Deadlines`. */
 export interface Limited {
-  /** Its time is over. */
+  /** Called when the time limit is over. */
   expire(): void;
 }
 
-/** Time limits of calls that run side by side, on one timer: that of the earliest. Most calls end in time, and cancel nothing. */
+/** Time limits of concurrent calls, on one timer: that of the earliest. */
 export class Deadlines {
   readonly #clock: Clock;
   readonly #open = new Map<Limited, number>();
@@ -20,7 +20,7 @@ export class Deadlines {
     this.#clock = clock;
   }
 
-  /** `ms`: how long it may take from now on. */
+  /** `ms`: the time from now on. Replaces an earlier limit. */
   set(limited: Limited, ms: number): void {
     const at = this.#now() + ms;
     this.#open.set(limited, at);
@@ -31,7 +31,7 @@ export class Deadlines {
     this.#open.delete(limited);
   }
 
-  /** Expires nobody any more. */
+  /** Removes all limits. */
   stop(): void {
     this.#open.clear();
     this.#cancel?.();
@@ -39,7 +39,7 @@ export class Deadlines {
     this.#armedFor = Number.POSITIVE_INFINITY;
   }
 
-  /** A system clock that is set while calls run does not change what is left to them. */
+  /** Uses `elapsed` if the clock has it: setting the system clock then does not change limits. */
   #now(): number {
     return this.#clock.elapsed?.() ?? this.#clock.now();
   }
@@ -51,7 +51,7 @@ export class Deadlines {
   }
 
   #fire(): void {
-    // The timer has waited, also where the clock was set back meanwhile.
+    // The timer is right even if the clock was set back.
     const now = Math.max(this.#now(), this.#armedFor);
     this.#armedFor = Number.POSITIVE_INFINITY;
     for (const [limited, at] of [...this.#open]) {
@@ -69,14 +69,14 @@ interface Check extends Limited {
 }
 
 /**
- * The calls of a batch whose arguments or approval are being checked. A check, or an approval, that does not answer within the tool's
- * timeout refuses the call; hooks before it have a limit of their own.
+ * The running checks of a batch's calls, of arguments and approvals. A check that exceeds the tool's timeout refuses the call; the
+ * `beforeToolCall` hooks have time limits of their own.
  */
 export class CallChecks {
   readonly #deps: ToolCallDeps;
   readonly #deadlines: Deadlines;
   readonly #refuse: (refused: ToolResultRecord) => void;
-  /** By call id. */
+  /** The checks by call id. */
   readonly #open = new Map<string, Check>();
 
   constructor(deps: ToolCallDeps, deadlines: Deadlines, refuse: (refused: ToolResultRecord) => void) {
@@ -92,7 +92,7 @@ export class CallChecks {
   add({ callId, call }: PendingToolCall): void {
     const { tools, config } = this.#deps;
     const ms = tools.byName.get(call.function.name)?.definition.timeoutMs ?? config.toolTimeoutMs;
-    const check = { call, expire: () => this.#late(callId, check, ms) };
+    const check = { call, expire: () => this.#timeOut(callId, check, ms) };
     this.#open.set(callId, check);
     if (ms > 0) this.#deadlines.set(check, ms);
   }
@@ -103,21 +103,21 @@ export class CallChecks {
     this.#open.delete(callId);
   }
 
-  /** Waits for none of them any more, and says which they were. Aborts the signals of the hooks that were asked with `reason`. */
-  leave(reason: unknown): readonly string[] {
+  /** Abandons all checks and returns their call ids. Aborts the signals of pending hooks with `reason`. */
+  abandon(reason: unknown): readonly string[] {
     const open = [...this.#open];
     for (const [callId, { call }] of open) {
       this.end(callId);
-      this.#deps.unstartedCalls.of(call).question?.leave(reason);
+      this.#deps.unstartedCalls.of(call).hook?.leave(reason);
     }
     return open.map(([callId]) => callId);
   }
 
-  #late(callId: string, check: Check, ms: number): void {
-    const { isAsked, isDeciding, question } = this.#deps.unstartedCalls.of(check.call);
-    if (isAsked) return this.#deadlines.set(check, ms);
+  #timeOut(callId: string, check: Check, ms: number): void {
+    const { isInHook, isDeciding, hook } = this.#deps.unstartedCalls.of(check.call);
+    if (isInHook) return this.#deadlines.set(check, ms);
     this.#open.delete(callId);
-    question?.expire(ms);
+    hook?.expire(ms);
     this.#refuse(refusedCall(callId, toolError(isDeciding ? 'undecided' : 'check_late', { limitMs: ms })));
   }
 }

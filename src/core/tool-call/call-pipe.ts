@@ -7,60 +7,58 @@ import type { RunningTool, ToolSignal } from './running-tool.ts';
 import { decideCall, isSequential, type PlannedRecord } from './tool-plan.ts';
 import type { ToolCallDeps } from './tool-results.ts';
 
-/** A call that has a place of `mergeMap`. */
-export interface PlacedCall {
+/** A call that occupies one of the `toolConcurrency` slots of `mergeMap`. */
+export interface SlotHolder {
   readonly callId: string;
   readonly index: number;
   /** Completes when the call has its result or asks. */
-  readonly place: Subscriber<ToolSignal>;
-  /** Once its tool is called. */
+  readonly slot: Subscriber<ToolSignal>;
+  /** Set when its tool is called. */
   running: RunningTool | undefined;
 }
 
-export const noStarts: readonly PlacedCall[] = [];
+export const noStarts: readonly SlotHolder[] = [];
 
-/** Who has a batch run. */
+/** Receives the signals of a batch, then exactly one of `fail` and `end`, unless it stopped the batch before. */
 export interface BatchOwner {
-  give(signal: Signal): void;
-  /** The last that is heard of the batch, as `end`. */
+  pass(signal: Signal): void;
   fail(error: unknown): void;
   end(): void;
 }
 
-/** The batch that a pipe runs the calls of. */
+/** The batch whose calls a pipe runs. */
 export interface PipedBatch {
-  /** A call has got its place. */
-  arrive(index: number, place: Subscriber<ToolSignal>): void;
-  take(signal: ToolSignal): void;
-  failed(error: unknown): void;
-  /** The check of a call has answered: it is decided about again. */
+  /** A call received its slot. */
+  onSlot(index: number, slot: Subscriber<ToolSignal>): void;
+  onSignal(signal: ToolSignal): void;
+  onError(error: unknown): void;
+  /** The check of a call has ended; the call is decided again. */
   decideAgain(callId: string): void;
-  /** The check of a call took too long. */
+  /** The check of a call timed out. */
   settle(refused: ToolResultRecord): void;
 }
 
 /**
- * `calls$.pipe(mergeMap(runCall, toolConcurrency))` for the batches of a loop, one after another: a pipe for each batch would cost more than a
- * call in it. Knows the calls that have a place: those that wait for the next append, those that are busy, and the one that runs alone. Holds no
- * resource while no batch runs.
+ * `calls$.pipe(mergeMap(runCall, toolConcurrency))`, shared by the batches of a loop, one after another: a pipe for each batch would cost more
+ * than a call. Tracks the calls that hold a slot: waiting for the next append, busy, or running alone. Holds no resource between batches.
  */
 export class CallPipe {
-  /** Calls that run, are being checked, or are in doubt; without a place where a check or an answer did not wait for one. */
-  readonly busy = new Map<string, PlacedCall | undefined>();
-  /** The call that runs alone, where one does. */
+  /** Calls that run, are being checked, or are in doubt. The value is undefined for a check or a doubt that started without a slot. */
+  readonly busy = new Map<string, SlotHolder | undefined>();
+  /** The id of the `sequential` call that runs, if one does. */
   alone: string | undefined;
-  /** Of the calls that run, or are being checked. */
+  /** Time limits of the calls that run or are being checked. */
   readonly deadlines: Deadlines;
   readonly #deps: ToolCallDeps;
   #batch: PipedBatch | undefined;
   #signals$: Observable<ToolSignal> | undefined;
   #calls: Subscriber<number> | undefined;
   #running: Subscription | undefined;
-  /** How many calls the buffer of `mergeMap` holds, which cannot be read. */
+  /** The length of `mergeMap`'s buffer, which cannot be read. */
   #buffered = 0;
-  /** Calls that have a place and are not busy, in call order. */
-  #waiting: PlacedCall[] = [];
-  /** Checks that have not answered. A cancel does not wait for them. */
+  /** Calls that hold a slot and are not busy, in call order. */
+  #waiting: SlotHolder[] = [];
+  /** Running checks. A cancel does not wait for them. */
   #checks: CallChecks | undefined;
 
   constructor(deps: ToolCallDeps) {
@@ -73,8 +71,8 @@ export class CallPipe {
     if (this.#running) return;
     this.#signals$ ??= this.#pipe();
     const signals = new DirectSubscriber<ToolSignal>({
-      next: (signal) => this.#batch?.take(signal),
-      error: (error) => this.#batch?.failed(error),
+      next: (signal) => this.#batch?.onSignal(signal),
+      error: (error) => this.#batch?.onError(error),
       complete: () => {},
     });
     this.#running = this.#signals$.subscribe(signals);
@@ -85,57 +83,57 @@ export class CallPipe {
       this.#calls = calls;
     });
     const runCall = (index: number) =>
-      new Observable<ToolSignal>((place) => {
+      new Observable<ToolSignal>((slot) => {
         this.#buffered--;
-        this.#batch?.arrive(index, place);
+        this.#batch?.onSlot(index, slot);
       });
     return calls$.pipe(mergeMap(runCall, this.#deps.config.toolConcurrency));
   }
 
-  /** A call of the batch wants a place. */
+  /** Requests a slot for a call of the batch. */
   add(index: number): void {
     this.#buffered++;
     this.#calls?.next(index);
   }
 
-  /** Whether all of that many calls are busy: then there is nothing to decide. */
-  hasAll(calls: number): boolean {
-    return this.#waiting.length === 0 && this.busy.size === calls;
+  /** Whether all open calls are busy: then there is nothing to decide. */
+  areAllBusy(openCalls: number): boolean {
+    return this.#waiting.length === 0 && this.busy.size === openCalls;
   }
 
-  /** A call that is not busy waits, in call order. */
-  enter(placed: PlacedCall): void {
+  /** Inserts a call into the waiting ones, in call order. */
+  addWaiting(holder: SlotHolder): void {
     const waiting = this.#waiting;
     const last = waiting.at(-1);
-    if (!last || last.index <= placed.index) waiting.push(placed);
+    if (!last || last.index <= holder.index) waiting.push(holder);
     else
       waiting.splice(
-        waiting.findIndex(({ index }) => index > placed.index),
+        waiting.findIndex(({ index }) => index > holder.index),
         0,
-        placed,
+        holder,
       );
   }
 
-  /** A call is not busy any more: `mergeMap` passes its place to the next. */
+  /** Ends a busy call: `mergeMap` gives its slot to the next one. */
   free(callId: string): void {
-    const placed = this.busy.get(callId);
+    const holder = this.busy.get(callId);
     this.busy.delete(callId);
     if (this.alone === callId) this.alone = undefined;
-    placed?.place.complete();
+    holder?.slot.complete();
   }
 
   /**
-   * Decides about the calls that wait, in call order, and adds what is to be written of them to `planned`; returns those that start. A
-   * `sequential` one waits, and all after it, until it is alone.
+   * Decides waiting calls in call order, appends their records to `planned`, and returns the calls that start. A `sequential` call, and all
+   * after it, wait until no other call is busy.
    */
-  takeUp(state: LoopState, traceContext: Context, planned: PlannedRecord[]): readonly PlacedCall[] {
-    const starts: PlacedCall[] = [];
-    for (let placed = this.#waiting[0]; placed && this.alone === undefined; placed = this.#waiting[0]) {
-      const pending = state.calls.at(placed.index);
+  decideWaiting(state: LoopState, traceContext: Context, planned: PlannedRecord[]): readonly SlotHolder[] {
+    const starts: SlotHolder[] = [];
+    for (let holder = this.#waiting[0]; holder && this.alone === undefined; holder = this.#waiting[0]) {
+      const pending = state.calls.at(holder.index);
       const isOver = !pending || pending.result !== undefined || pending.question !== undefined;
-      if (isOver || this.busy.has(placed.callId)) {
+      if (isOver || this.busy.has(holder.callId)) {
         this.#waiting.shift();
-        this.#passBy(placed, isOver);
+        this.#skip(holder, isOver);
         continue;
       }
       const decided = decideCall(this.#deps, { pending, state, traceContext });
@@ -144,23 +142,23 @@ export class CallPipe {
       if (isAlone && this.busy.size > 0) break;
       this.#waiting.shift();
       if (isStart) {
-        this.busy.set(placed.callId, placed);
-        if (isAlone) this.alone = placed.callId;
+        this.busy.set(holder.callId, holder);
+        if (isAlone) this.alone = holder.callId;
         planned.push(decided);
-        starts.push(placed);
-      } else if (decided instanceof Promise) this.awaitCheck(pending, decided, placed);
+        starts.push(holder);
+      } else if (decided instanceof Promise) this.awaitCheck(pending, decided, holder);
       else {
         if (decided) planned.push(decided);
-        placed.place.complete();
+        holder.slot.complete();
       }
     }
     return starts;
   }
 
-  /** The call is busy until its check has answered. `placed`: where it has a place. */
-  awaitCheck(pending: PendingToolCall, done: Promise<unknown>, placed?: PlacedCall): void {
+  /** The call is busy until its check has ended. `holder`: set if it holds a slot. */
+  awaitCheck(pending: PendingToolCall, done: Promise<unknown>, holder?: SlotHolder): void {
     const { callId } = pending;
-    this.busy.set(callId, placed);
+    this.busy.set(callId, holder);
     this.#checks ??= new CallChecks(this.#deps, this.deadlines, (refused) => this.#batch?.settle(refused));
     const checks = this.#checks;
     checks.add(pending);
@@ -171,12 +169,12 @@ export class CallPipe {
     });
   }
 
-  /** Waits for no check any more. */
-  leaveChecks(reason: unknown): void {
-    for (const callId of this.#checks?.leave(reason) ?? []) this.busy.delete(callId);
+  /** Abandons all running checks. */
+  abandonChecks(reason: unknown): void {
+    for (const callId of this.#checks?.abandon(reason) ?? []) this.busy.delete(callId);
   }
 
-  /** The batch has ended. Where calls of it still have a place or wait for one, all that runs is left. */
+  /** Ends the batch. If calls still hold or await a slot, stops them and unsubscribes; the next batch subscribes anew. */
   end(): void {
     this.#batch = undefined;
     this.deadlines.stop();
@@ -184,7 +182,7 @@ export class CallPipe {
     if (isEmpty && this.#running?.closed === false) return;
     this.#running?.unsubscribe();
     this.#running = undefined;
-    for (const placed of this.busy.values()) placed?.running?.leave();
+    for (const holder of this.busy.values()) holder?.running?.stop();
     this.busy.clear();
     this.alone = undefined;
     this.#waiting = [];
@@ -192,9 +190,9 @@ export class CallPipe {
     this.#checks = undefined;
   }
 
-  /** Frees the place of a call that has its result or asks; one that became busy without a place gets this one. */
-  #passBy(placed: PlacedCall, isOver: boolean): void {
-    if (isOver || this.busy.get(placed.callId)) placed.place.complete();
-    else this.busy.set(placed.callId, placed);
+  /** Frees the slot of a call that needs none; a call that became busy without a slot keeps it. */
+  #skip(holder: SlotHolder, isOver: boolean): void {
+    if (isOver || this.busy.get(holder.callId)) holder.slot.complete();
+    else this.busy.set(holder.callId, holder);
   }
 }

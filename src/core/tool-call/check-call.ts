@@ -18,13 +18,14 @@ import {
   type Decision,
   decide,
   mayAsk,
-} from './ask-call.ts';
+} from './call-hooks.ts';
 import type { AllowedCall, CheckedCall, ToolCallDeps } from './tool-results.ts';
 import type { ToolSet } from './tool-set.ts';
 
 /**
- * Looks a call's tool up, parses its arguments, checks them, asks the extensions, and whether it may run. A check that is asynchronous, or that
- * somebody decides, is made once: its answer is kept for the next plan. A promise only where one of them gives one.
+ * Checks a call: looks up its tool, parses and checks its arguments, calls the `beforeToolCall` hooks, and decides about an approval. An
+ * asynchronous check, or one with hooks or approvals, runs once, and its outcome is kept for the next plan. Returns a promise only if one of these
+ * steps does; plan again when it resolves.
  */
 export function checkOnce(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<unknown> {
   const { unstartedCalls } = deps;
@@ -53,7 +54,7 @@ function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): 
   return given instanceof Promise ? given.then(next) : next(given);
 }
 
-/** By a failure of an extension the turn fails, once the batch has stopped. */
+/** Calls the hooks. If one fails, the call is refused, and the turn fails once the batch has stopped. */
 function askExtensions(deps: ToolCallDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
   if (checked.verdict !== 'run') return checked;
   const refuse = (error: unknown): CheckedCall => {
@@ -66,19 +67,19 @@ function askExtensions(deps: ToolCallDeps, place: CallPlace, checked: CheckedCal
     );
   try {
     const answer = changeToolCall(deps, place, checked);
-    return answer instanceof Promise ? noted(deps, place, answer).then(recheck).catch(refuse) : recheck(answer);
+    return answer instanceof Promise ? whileInHook(deps, place, answer).then(recheck).catch(refuse) : recheck(answer);
   } catch (error) {
     return refuse(error);
   }
 }
 
-/** Notes for as long as a promise is open that extensions are asked about a call. */
-function noted<T>({ unstartedCalls }: ToolCallDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
-  unstartedCalls.update(pending.call, { isAsked: true });
-  return answer.finally(() => unstartedCalls.update(pending.call, { isAsked: false }));
+/** Marks the call while its hooks are pending: they have time limits of their own. */
+function whileInHook<T>({ unstartedCalls }: ToolCallDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
+  unstartedCalls.update(pending.call, { isInHook: true });
+  return answer.finally(() => unstartedCalls.update(pending.call, { isInHook: false }));
 }
 
-/** Once somebody was asked about these very arguments, it is theirs to decide; a call that was started before was let through then. */
+/** Decides about an approval, unless it was recorded for these arguments, or the call started before. */
 function withDecision(deps: ToolCallDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
   const { pending } = place;
   if (checked.verdict !== 'run' || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
@@ -93,7 +94,7 @@ function withDecision(deps: ToolCallDeps, place: CallPlace, checked: CheckedCall
   return decision.then(answer);
 }
 
-/** Why a call does not run that was not approved. */
+/** The error of a call that was not approved. */
 export function rejected(reason: string | undefined): ToolError {
   return toolError('rejected', reason === undefined || reason === '' ? {} : { says: reason });
 }
@@ -125,14 +126,14 @@ function checkedValue(
     const checked = check(allowed.arguments);
     return checked instanceof Promise ? checkedLater(deps, allowed, checked) : checkedBy(checked, allowed);
   } catch (error) {
-    return uncheckable(deps, allowed, error);
+    return checkThrew(deps, allowed, error);
   }
 }
 
 function checkedLater(deps: ToolCallDeps, allowed: AllowedCall, checked: Promise<ArgumentCheck>): Promise<CheckedCall> {
   return checked.then(
     (check) => checkedBy(check, allowed),
-    (error: unknown) => uncheckable(deps, allowed, error),
+    (error: unknown) => checkThrew(deps, allowed, error),
   );
 }
 
@@ -145,8 +146,8 @@ function invalid(message: string, value: unknown): CheckedCall {
   return { verdict: 'refused', error, arguments: value };
 }
 
-/** The check threw. */
-function uncheckable(deps: ToolCallDeps, { tool, arguments: value }: AllowedCall, thrown: unknown): CheckedCall {
+/** The outcome if the check throws. */
+function checkThrew(deps: ToolCallDeps, { tool, arguments: value }: AllowedCall, thrown: unknown): CheckedCall {
   const error = exceptionOf(thrown, deps.tracing.redact);
   const { taskId } = deps.turn;
   deps.config.logger.warn('tool arguments cannot be checked', { taskId, tool: tool.definition.function.name, error });
@@ -154,8 +155,8 @@ function uncheckable(deps: ToolCallDeps, { tool, arguments: value }: AllowedCall
 }
 
 /**
- * By the schema that a tool declares. A call that was started before was let through then: it may have taken effect, so it is not refused
- * for the same arguments.
+ * The check by the schema that a tool declares. A call that started before with the same arguments is not checked again: it may have taken
+ * effect.
  */
 function schemaCheck(
   { config, tools }: ToolCallDeps,
@@ -169,8 +170,8 @@ function schemaCheck(
 }
 
 /**
- * Loads what the checks of calls need, so that calls of one response are checked, asked about and started together. Nothing where all is
- * there. Never rejects: what is missing is said by the check that needs it.
+ * Loads what the argument checks of calls need, so that the calls of one response start together. Undefined if all is loaded. Never
+ * rejects: the check itself reports what is missing.
  */
 export function loadChecks(
   { config, tools }: ToolCallDeps,
@@ -187,7 +188,7 @@ export function loadChecks(
   return loading.length > 0 ? Promise.all(loading) : undefined;
 }
 
-/** A tool that was not offered with the last call of the model is not known to it. */
+/** Whether the last model call offered the tool; the model does not know other tools. */
 function isOffered(tools: ToolSet, name: string, { availableTools }: LoopState): boolean {
   if (availableTools === tools.functions || availableTools === neverOffered) return true;
   return availableTools.some((tool) => tool.name === name);
@@ -198,7 +199,7 @@ function unknownTool(tools: ToolSet, { availableTools }: LoopState, name: string
   return toolError('unknown_tool', { name, known: offered.map((tool) => tool.name) });
 }
 
-/** Each version of Node says in its own words what is wrong with a JSON text, so that is no part of the details. */
+/** The details exclude the reason: its wording depends on the version of Node. */
 function notJson(name: string, why: string): ToolError {
   const message = `the arguments of "${name}" are not JSON (${why}); send one JSON object`;
   return { code: 'TOOL_ARGUMENTS', reason: 'not_json', details: { name }, message };
@@ -206,11 +207,11 @@ function notJson(name: string, why: string): ToolError {
 
 interface Parsed {
   readonly value: unknown;
-  /** Why they are not JSON, where they are not. */
+  /** Why the string is not JSON. Absent if it is. */
   readonly why?: string;
 }
 
-/** No arguments at all count as none: many models send an empty text for a tool without parameters. */
+/** Parses an empty string as `{}`: many models send one for a tool without parameters. */
 function parseArguments(text: string): Parsed {
   if (text === '' || text.trim() === '') return { value: {} };
   try {

@@ -13,31 +13,30 @@ import type { AbortScope } from '../streams/index.ts';
 import { CallContext, type CallTurn } from './call-context.ts';
 import { refusedCall, type ToolCallDeps } from './tool-results.ts';
 
-/** What becomes of a call in doubt: `'run'` it again, its result, or a question. */
+/** The decision about a call in doubt: `'run'` it again, its result, or a question. */
 export type Settled = 'run' | ToolResultRecord | TurnAsked;
 
 interface Doubt {
   readonly pending: PendingToolCall;
-  /** Of the batch that the call is in; a tool that is asked has one below it. */
+  /** The scope of the batch; an `onInDoubt` function gets a child of it. */
   readonly batch: AbortScope;
   readonly traceContext: Context;
-  /** The turn as it is when that is read. */
   readonly turn: CallTurn;
-  /** Shows what a tool that is asked tells of its progress. */
+  /** Emits a progress update of an `onInDoubt` function. */
   readonly progress: (progress: ToolProgress) => void;
 }
 
 /**
- * Settles a call in doubt: one that runs as a child turn runs again, and continues that; others as their tool's `onInDoubt` says: `retry` runs it again where the tool is `idempotent` or `readOnly`;
- * a `reconcile` function answers itself, and counts as unknown where it throws, does not answer within the tool's timeout, or not
- * within `abortGraceMs` of a cancel; `ask` asks the user of the turn, once for each start of the call; everything else tells the model
- * that the outcome is unknown. An Observable of one answer where the tool has to be asked.
+ * Settles a call in doubt. A recorded answer decides first. A call with a child turn runs again, which continues that turn. Else its tool's
+ * `onInDoubt` decides: `retry` runs it again if the tool is `idempotent` or `readOnly`; `ask` asks the caller, once for each attempt; a function
+ * decides, and the outcome is unknown if it throws or exceeds the tool's timeout, or `abortGraceMs` after a cancel; otherwise the model
+ * is told that the outcome is unknown. Returns an Observable of one value for a function; unsubscribing aborts its signal.
  */
 export function settleDoubt(deps: ToolCallDeps, doubt: Doubt): Settled | Observable<Settled> {
   const { pending } = doubt;
   const tool = deps.tools.byName.get(pending.call.function.name);
-  const said = saidOf(pending);
-  if (said) return reconciled(pending, said);
+  const answer = answerAbout(pending);
+  if (answer) return reconciled(pending, answer);
   if (!tool) return unknownOutcome(pending);
   if (pending.child || tool.definition.childTurn) return 'run';
   const { onInDoubt = 'fail', idempotent, readOnly, timeoutMs = deps.config.toolTimeoutMs } = tool.definition;
@@ -46,8 +45,8 @@ export function settleDoubt(deps: ToolCallDeps, doubt: Doubt): Settled | Observa
   return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);
 }
 
-/** What was said of the last start of a call, where that was asked. */
-function saidOf({ answers, attempts }: PendingToolCall): unknown {
+/** The recorded answer about the last attempt of a call. */
+function answerAbout({ answers, attempts }: PendingToolCall): unknown {
   const given = answers.find((each) => each.question.kind === 'in-doubt' && each.attempts === attempts);
   return given?.answer;
 }
@@ -62,12 +61,12 @@ function askOutcome(pending: PendingToolCall): TurnAsked {
   };
 }
 
-interface Inquiry {
+interface ReconcileOptions {
   readonly ask: Extract<OnInDoubt, (...given: never[]) => unknown>;
   readonly timeoutMs: number;
 }
 
-function reconcile(deps: ToolCallDeps, doubt: Doubt, { ask, timeoutMs }: Inquiry): Observable<Settled> {
+function reconcile(deps: ToolCallDeps, doubt: Doubt, { ask, timeoutMs }: ReconcileOptions): Observable<Settled> {
   const { pending, batch } = doubt;
   return new Observable((to) => {
     const scope = batch.child();
@@ -125,7 +124,7 @@ function reconciled(pending: PendingToolCall, answer: unknown): Settled {
   return { type: 'tool.result', callId: pending.callId, content: answer.content, success: true, durationMs: 0 };
 }
 
-/** Tells the model that nobody knows whether a call took effect. */
+/** The result of a call that may or may not have taken effect. */
 export function unknownOutcome({ callId }: PendingToolCall): ToolResultRecord {
   return refusedCall(callId, toolError('in_doubt'));
 }

@@ -28,21 +28,21 @@ import {
 } from '../journal/index.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
 import type { AbortListener, AbortScope } from '../streams/index.ts';
-import { type ChangedOutcome, changeOutcome } from './ask-call.ts';
-import { CallContext, type CallNotes, type CallOwner, type CallTurn } from './call-context.ts';
+import { CallContext, type CallNotes, type CallRunner, type CallTurn } from './call-context.ts';
+import { type ChangedOutcome, changeOutcome } from './call-hooks.ts';
 import type { Deadlines, Limited } from './call-limits.ts';
 import type { StartedCall } from './tool-plan.ts';
-import { completed, isCanceled, limited, resultFlaw, type ToolCallDeps } from './tool-results.ts';
+import { completedResult, isCanceled, limitedResult, resultFlaw, type ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 
 /** What the calls of a batch have in common. */
 export interface CallBatch {
   readonly turn: CallTurn;
-  /** Once it is aborted nobody waits for extensions any more. */
+  /** Aborted when the batch stops waiting for hooks. */
   readonly scope: AbortScope;
-  /** Where the time limits of calls are kept. */
+  /** The time limits of the calls. */
   readonly deadlines: Deadlines;
-  /** Of the span that the spans of calls are below. */
+  /** The parent of the calls' spans. */
   readonly traceContext: Context;
 }
 
@@ -53,31 +53,31 @@ export interface ToolCallRun {
   readonly out: Subscriber<ToolSignal>;
 }
 
-/** The result of a call, and what extensions changed with it. */
+/** The result of a call, with the changes of hooks. */
 interface ToolOutcome {
   readonly type: 'tool-outcome';
   readonly result: ToolResultRecord;
   readonly records: readonly ExtensionRecord[];
-  /** What the tool threw, where it failed by that. Known to this process only. */
+  /** What the tool threw. Not recorded. */
   readonly thrown?: unknown;
 }
 
-/** A call whose child turn is left to the next owner of the turn: it has no result here. */
-interface ToolLeft {
-  readonly type: 'tool-left';
+/** A call without a result in this process: the next owner of the turn continues its child turn. */
+interface ToolUnfinished {
+  readonly type: 'tool-unfinished';
   readonly callId: string;
 }
 
-/** What comes of a running call: progress updates, then its result or a question. */
-export type ToolSignal = ToolProgress | SubAgentSignal | ToolResultRecord | ToolOutcome | TurnAsked | ToolLeft;
+/** The signals of a running call: progress updates and events of child turns, then one of the others. */
+export type ToolSignal = ToolProgress | SubAgentSignal | ToolResultRecord | ToolOutcome | TurnAsked | ToolUnfinished;
 
 const unchanged: readonly ExtensionRecord[] = [];
 
 /**
- * One call from its start to its one result, in its `tool[name]` span. Its batch completes `out` once it
- * has the result, tells the call to stop, and leaves it. Its methods are its callbacks: a closure for each would cost more than the call.
+ * Runs one call, in its `tool[name]` span, and emits its one result or question to `out`. The batch completes `out`. `onAbort` cancels the
+ * call; `stop` drops it. A class and not closures, which would cost more than the call.
  */
-export class RunningTool implements CallOwner, AbortListener, Limited {
+export class RunningTool implements CallRunner, AbortListener, Limited {
   readonly started: StartedCall;
   readonly traceContext: Context;
   readonly turn: CallTurn;
@@ -89,15 +89,15 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
   readonly #startedAt: number;
   readonly #span: Span;
   #scope: AbortScope | undefined;
-  /** Why the call alone shall stop, where it shall and nobody has read its scope. */
+  /** The reason of an abort before the scope was created. */
   #aborted: { readonly reason: unknown } | undefined;
   #thrownError: unknown;
-  /** The result of a call that ran into its time limit. */
-  #late: ToolResultRecord | undefined;
-  /** Milliseconds, once it is set. */
+  /** The result, once the call exceeded its time limit. */
+  #timeoutResult: ToolResultRecord | undefined;
+  /** The time limit, once it is set. */
   #timeoutMs: number | undefined;
   #cancelGrace: (() => void) | undefined;
-  /** Whether the tool has answered. */
+  /** Whether the outcome is decided. */
   #settled = false;
   #ended = false;
 
@@ -115,7 +115,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     this.traceContext = traced.traceContext;
   }
 
-  /** Calls the tool. A synchronous answer settles at once, without a timer. */
+  /** Calls the tool. A synchronous result settles at once, without a timer. */
   start(): void {
     const { provider } = this.#tool;
     try {
@@ -130,14 +130,14 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
       if (!this.#ended) this.#limitTime();
       answer.then(
         (result) => this.#settle(this.#resultOf(result)),
-        (error: unknown) => this.#rejected(error),
+        (error: unknown) => this.#onRejected(error),
       );
     } catch (error) {
       this.#settle(this.#thrown(error));
     }
   }
 
-  /** The call has to stop: it gets its time for that. One that runs as a child turn stops as that does. */
+  /** Gives the tool `abortGraceMs` to stop. A child turn is cancelled as a turn is. */
   onAbort(): void {
     if (this.#settled || this.#ended || this.#cancelGrace || this.started.intent.child) return;
     const { clock, abortGraceMs } = this.#deps.config;
@@ -146,8 +146,8 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     );
   }
 
-  /** Nobody waits for the call any more. Aborts its signal; no result follows. */
-  leave(): void {
+  /** Stops the call without a result: aborts its signal and ends its span as cancelled. */
+  stop(): void {
     if (this.#ended) return;
     this.#abort(leftReason(this.#deps.turn.taskId));
     this.#stopTimers();
@@ -155,7 +155,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     this.#end();
   }
 
-  /** Made when somebody reads it, for most calls never. Once the call is over it is aborted as the call was. */
+  /** Created on access: most tools do not read their signal. */
   get scope(): AbortScope {
     if (this.#scope) return this.#scope;
     const scope = this.#batch.scope.child();
@@ -171,7 +171,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     this.#out.next({ type: 'tool-progress', callId, toolName: call.function.name, update });
   }
 
-  /** Shows an event of the child turn, with the way to it. */
+  /** Emits an event of the child turn, with the path of agents to it. */
   show(event: AgentEvent, childAgentId: string): void {
     const { subAgentEvents } = this.#deps.config;
     const isNested = event.kind === 'internal:sub-agent';
@@ -181,21 +181,21 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     this.#out.next({ type: 'sub-agent', path: isNested ? [step, ...event.path] : [step], event: own });
   }
 
-  /** The call ran into its time limit. */
+  /** The call exceeded its time limit. */
   expire(): void {
-    this.#late = this.#failed(toolError('tool_late', { limitMs: this.#timeoutMs ?? 0 }));
-    // A child turn is cancelled first: its end is in the journal before the result of the call.
-    if (!this.started.intent.child) this.#settle(this.#late);
+    this.#timeoutResult = this.#failed(toolError('tool_late', { limitMs: this.#timeoutMs ?? 0 }));
+    // A child turn is cancelled first, so that its end is recorded before the result of the call.
+    if (!this.started.intent.child) this.#settle(this.#timeoutResult);
     this.#abort(new AgentLoopError('TOOL_TIMEOUT', `The call ran into its limit of ${this.#timeoutMs} ms.`));
   }
 
-  /** What the tool answered, or why it has no answer. Only the first counts. */
+  /** Takes the result of the tool, or of its failure. Only the first call counts. */
   #settle(record: ToolResultRecord): void {
     if (this.#ended || this.#settled) return;
     this.#settled = true;
     this.#stopTimers();
     if (this.notes) this.#settleNoted(record, this.notes);
-    else this.#change(record);
+    else this.#finish(record);
   }
 
   #settleNoted(record: ToolResultRecord, { asked, kept, usage, parent }: CallNotes): void {
@@ -207,29 +207,30 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
       return this.#out.next({ type: 'turn.asked', question: asked, ...own, ...usage });
     }
     const stopped = asked
-      ? (this.#late ?? this.#failed({ code: 'CANCELED', reason: 'stopped', message: messageOf(this.scope.reason) }))
+      ? (this.#timeoutResult ??
+        this.#failed({ code: 'CANCELED', reason: 'stopped', message: messageOf(this.scope.reason) }))
       : record;
-    const outcome = limited(stopped, parent?.exceeded);
-    this.#change(usage ? { ...outcome, ...usage } : outcome);
+    const outcome = limitedResult(stopped, parent?.exceeded);
+    this.#finish(usage ? { ...outcome, ...usage } : outcome);
   }
 
-  /** The outcome of the call, before extensions are asked about it. */
-  #change(outcome: ToolResultRecord): void {
+  /** Runs the `afterToolCall` hooks, if there are any, and emits the result. */
+  #finish(outcome: ToolResultRecord): void {
     const complete = !outcome.success && TaskComplete.isInstance(this.#cause) ? this.#cause : undefined;
-    const result = complete ? completed(outcome, complete) : outcome;
-    if (this.#deps.hooks.lists.afterToolCall.length === 0) this.#give(result, unchanged, complete);
-    else this.#askExtensions(result, complete);
+    const result = complete ? completedResult(outcome, complete) : outcome;
+    if (this.#deps.hooks.lists.afterToolCall.length === 0) this.#emit(result, unchanged, complete);
+    else this.#runHooks(result, complete);
   }
 
-  /** Asks the extensions what becomes of the outcome. A failure of one fails the turn; what the tool did is recorded all the same. */
-  #askExtensions(result: ToolResultRecord, complete: TaskComplete | undefined): void {
+  /** A failure of a hook fails the turn; the result of the tool is still recorded. */
+  #runHooks(result: ToolResultRecord, complete: TaskComplete | undefined): void {
     const { started, turn, traceContext } = this;
     const { scope } = this.#batch;
     const tool = this.#tool;
     const ran = { pending: started, tool, arguments: started.intent.arguments, result, thrown: this.#thrownError };
     const failed = (error: unknown) => {
       const fails = failTurn(this.#deps.hooks, error);
-      this.#give({ ...result, fails }, unchanged, complete);
+      this.#emit({ ...result, fails }, unchanged, complete);
     };
     try {
       let question: AskedHook | undefined;
@@ -237,13 +238,13 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
         question = given;
       };
       const changed = changeOutcome(this.#deps, { state: turn.state, traceContext, asked }, ran);
-      const give = (given: ChangedOutcome) => this.#give(given.result, given.records, complete);
+      const give = (given: ChangedOutcome) => this.#emit(given.result, given.records, complete);
       if (!(changed instanceof Promise)) return give(changed);
       // The span of the hook ends before that of the call.
       const leave = () => {
         if (this.#ended) return;
         if (question?.isOver === false) question.leave(scope.reason);
-        this.#give(result, unchanged, complete);
+        this.#emit(result, unchanged, complete);
       };
       changed.then(give, failed);
       if (scope.aborted) leave();
@@ -253,9 +254,9 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     }
   }
 
-  #give(result: ToolResultRecord, changes: readonly ExtensionRecord[], complete: TaskComplete | undefined): void {
+  #emit(result: ToolResultRecord, changes: readonly ExtensionRecord[], complete: TaskComplete | undefined): void {
     if (this.#ended) return;
-    const records = complete ? this.#ending(complete, { result, records: changes }) : changes;
+    const records = complete ? this.#withFinish(complete, { result, records: changes }) : changes;
     if (result.success) finishToolSpan(this.#deps.tracing, this.#span, result);
     else this.#noteFailure(result);
     this.#end();
@@ -264,8 +265,8 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     this.#out.next(isPlain ? result : { type: 'tool-outcome', result, records, thrown });
   }
 
-  /** The tool ends the turn, unless an extension, or a call before it, has ended it otherwise. */
-  #ending({ finalMessage: text }: TaskComplete, { result, records }: ChangedOutcome): readonly ExtensionRecord[] {
+  /** Adds the end of the turn (`TaskComplete`), unless an extension or an earlier call ends it. */
+  #withFinish({ finalMessage: text }: TaskComplete, { result, records }: ChangedOutcome): readonly ExtensionRecord[] {
     const isEnded = this.turn.state.changes.finish || records.some(({ effects }) => effects?.finish);
     if (isEnded || !result.success || result.fails) return records;
     const finish = { ...(text !== undefined && { text }), reason: 'done' };
@@ -285,16 +286,16 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     this.#span.end();
   }
 
-  #rejected(error: unknown): void {
-    if (TurnLost.isInstance(error)) this.#lose(error);
+  #onRejected(error: unknown): void {
+    if (TurnLost.isInstance(error)) this.#onTurnLost(error);
     else this.#settle(this.#thrown(error));
   }
 
-  /** The call has no result here. In a process that shuts down the other calls may still get theirs. */
-  #lose(error: TurnLost): void {
+  /** This process lost the child turn. The batch fails; if the turn drains, only this call stays without a result. */
+  #onTurnLost(error: TurnLost): void {
     if (!this.#deps.drain.aborted) return this.#out.error(error);
-    this.leave();
-    this.#out.next({ type: 'tool-left', callId: this.started.callId });
+    this.stop();
+    this.#out.next({ type: 'tool-unfinished', callId: this.started.callId });
   }
 
   #limitTime(): void {
@@ -321,7 +322,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     this.#cancelGrace = undefined;
   }
 
-  /** What an extension left it. Milliseconds. */
+  /** Milliseconds until the deadline that a `beforeToolCall` hook set. */
   get #leftMs(): number {
     const { checked } = this.#deps.unstartedCalls.of(this.started.call);
     const deadline = checked instanceof Promise || checked?.verdict !== 'run' ? undefined : checked.deadline;
@@ -339,14 +340,14 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
     return this.#failedWith(content, { code: 'TOOL_FAILED', message });
   }
 
-  /** What the call failed by, where that was thrown; what a tool throws because its time is over is not. */
+  /** What the tool threw, except after its time limit. */
   get #cause(): unknown {
-    return this.#late ? undefined : this.#thrownError;
+    return this.#timeoutResult ? undefined : this.#thrownError;
   }
 
   #thrown(error: unknown): ToolResultRecord {
     this.#thrownError = error;
-    if (this.#late) return this.#late;
+    if (this.#timeoutResult) return this.#timeoutResult;
     const thrown = AgentLoopError.isInstance(error)
       ? thrownError(error)
       : { code: 'TOOL_FAILED' as const, message: `${nameOf(error)}: ${messageOf(error)}` };
@@ -378,7 +379,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited {
   }
 }
 
-/** Says of a failed call which one it is and what it threw; what a tool returns as its failure is content. */
+/** Logs a failed call, with what it threw. The message of a failure that the tool returns is content and stays out. */
 function logFailure(
   { turn, config, tracing }: ToolCallDeps,
   { callId, call }: StartedCall,
@@ -391,7 +392,7 @@ function logFailure(
   config.logger.warn('tool call failed', { ...fields, ...cause });
 }
 
-/** What a child turn had written that stopped at its token limit. */
+/** The text of a child turn that stopped at its token limit. */
 function partialText(error: unknown): string {
   return error instanceof TurnError && error.code === 'LENGTH' ? error.result.text : '';
 }

@@ -19,7 +19,7 @@ import { failed } from '../model-call/response.ts';
 import { leftReason } from '../ownership/child-turns.ts';
 import { takeReply } from '../ownership/inbox.ts';
 import type { AbortListener, AbortScope } from '../streams/index.ts';
-import { type BatchOwner, CallPipe, noStarts, type PipedBatch, type PlacedCall } from './call-pipe.ts';
+import { type BatchOwner, CallPipe, noStarts, type PipedBatch, type SlotHolder } from './call-pipe.ts';
 import { type Settled, settleDoubt, unknownOutcome } from './doubt.ts';
 import { type CallBatch, RunningTool, type ToolSignal } from './running-tool.ts';
 import {
@@ -27,7 +27,7 @@ import {
   isStarted,
   openCalls,
   type PlannedRecord,
-  planWithoutPlace,
+  planWithoutSlot,
   recordBranchesOf,
 } from './tool-plan.ts';
 import { failureBy, refusedCall, type ToolCallDeps } from './tool-results.ts';
@@ -36,7 +36,7 @@ interface ToolBatchOptions {
   /** The state with the open batch. */
   readonly state: LoopState;
   readonly owner: BatchOwner;
-  /** Of the loop that the batch belongs to. Default: one of its own. */
+  /** The pipe of the loop. Default: a new one. */
   readonly pipe: CallPipe | undefined;
   /** The parent of the batch's span. */
   readonly traceContext: Context;
@@ -45,36 +45,36 @@ interface ToolBatchOptions {
 /**
  * Runs the calls of one response: `calls$.pipe(mergeMap(runCall, toolConcurrency))`.
  *
- * The inner Observable of a call is its place: it completes when the call has its result or asks. `mergeMap` then subscribes to the
- * next call synchronously, so the intent of that call is in one append with the result. A call with a place waits in the
- * pipe until the next append; it starts once that append is durable. Only what needs no place is planned beside the pipe, from the state.
+ * The inner Observable of a call is its slot: it completes when the call has its result or asks. `mergeMap` then subscribes to the next call
+ * synchronously, so that its intent is in one append with the result. The call starts once that append is durable. Records that need no slot are
+ * planned from the state (`planWithoutSlot`).
  */
 export class MergedBatch implements PipedBatch, AbortListener {
   readonly #deps: ToolCallDeps;
-  /** After the last commit. */
+  /** The state after the last commit. */
   state: LoopState;
   readonly #owner: BatchOwner;
-  /** `tools.execute`. */
+  /** The span `tools.execute`. */
   readonly #span: Span;
   /** Aborted with the turn, and when a failed call fails the turn. */
   readonly #scope: AbortScope;
-  /** What its calls run with. */
+  /** What its calls have in common. */
   readonly #batch: CallBatch;
-  /** Gives the open calls their places, by index; a call that was answered comes again. */
+  /** Assigns slots to open calls, by index; a call that was answered gets one again. */
   readonly #pipe: CallPipe;
-  /** Tools that are asked about calls in doubt. */
-  #asked: Subscription | undefined;
-  /** Calls in doubt that have a place and that nobody has asked about yet. */
-  readonly #doubts: PlacedCall[] = [];
-  /** Calls whose doubt is over: they run again. */
+  /** Running `onInDoubt` functions. */
+  #reconciling: Subscription | undefined;
+  /** Calls in doubt that hold a slot and are not being settled yet. */
+  readonly #doubts: SlotHolder[] = [];
+  /** Ids of calls in doubt that run again. */
   #repeats: Set<string> | undefined;
-  /** Calls whose intent is durable and that have not started yet. */
-  #ready: PlacedCall[] = [];
-  /** Whether the process shuts down, and the batch knows. */
+  /** Calls with a durable intent that have not started. */
+  #ready: SlotHolder[] = [];
+  /** Whether the batch has handled the drain. */
   #draining: boolean;
   #pumping = false;
-  /** Appends with questions that nobody has seen yet. */
-  #unseen = 0;
+  /** The number of appends with questions that are not durable yet. */
+  #pendingQuestions = 0;
   #ended = false;
   #failure: AgentLoopError | undefined;
   #cancelDrain: (() => void) | undefined;
@@ -100,7 +100,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const { calls, openCalls: open } = this.state;
     const results = open === calls.length ? [] : calls.list.flatMap(({ result }) => result ?? []);
     // In the order in which they were recorded: with several, the first one fails the turn.
-    for (const result of results.sort((one, other) => one.seq - other.seq)) this.#fail(result);
+    for (const result of results.sort((one, other) => one.seq - other.seq)) this.#noteFailure(result);
     if (this.#failure) this.#scope.abort(this.#failure);
     for (const index of openCalls(this.state)) this.#pipe.add(index);
     if (this.#deps.inbox.hasReplies) this.#takeReplies();
@@ -110,7 +110,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     this.#pump();
   }
 
-  /** Leaves the batch: aborts what runs and drops its results. */
+  /** Stops the batch: aborts running calls and drops their results. The owner is not notified. */
   stop(): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -118,9 +118,9 @@ export class MergedBatch implements PipedBatch, AbortListener {
     this.#close(true);
   }
 
-  /** The turn is cancelled, a call has failed it, or the process shuts down. */
+  /** The turn was cancelled, a call failed it, or it drains. */
   onAbort(): void {
-    if (this.#scope.aborted) for (const placed of this.#pipe.busy.values()) placed?.running?.onAbort();
+    if (this.#scope.aborted) for (const holder of this.#pipe.busy.values()) holder?.running?.onAbort();
     if (this.#deps.drain.aborted && !this.#draining) this.#drain();
     else this.#stopChecking(this.#scope.reason);
   }
@@ -129,25 +129,25 @@ export class MergedBatch implements PipedBatch, AbortListener {
     return this.#failure !== undefined || this.#scope.aborted;
   }
 
-  /** `mergeMap` gives a call its place. Writes nothing: whoever has freed the place is about to. */
-  arrive(index: number, place: Subscriber<ToolSignal>): void {
+  /** `mergeMap` gives a call its slot. Commits nothing: the caller that freed the slot does. */
+  onSlot(index: number, slot: Subscriber<ToolSignal>): void {
     const pending = this.state.calls.at(index);
-    if (!pending) return place.complete();
+    if (!pending) return slot.complete();
     const { callId, intent, result, question } = pending;
-    const placed = { callId, index, place, running: undefined };
+    const holder = { callId, index, slot, running: undefined };
     if (!intent || result || question || this.#pipe.busy.has(callId) || this.#repeats?.has(callId))
-      return this.#pipe.enter(placed);
-    this.#pipe.busy.set(callId, placed);
-    if (intent.epoch !== this.#deps.epoch) this.#doubts.push(placed);
+      return this.#pipe.addWaiting(holder);
+    this.#pipe.busy.set(callId, holder);
+    if (intent.epoch !== this.#deps.epoch) this.#doubts.push(holder);
     else {
       if (isSequential(this.#deps, pending.call)) this.#pipe.alone = callId;
-      this.#ready.push(placed);
+      this.#ready.push(holder);
     }
   }
 
   /**
-   * Starts what is ready, none while somebody else may own the turn: then it waits for a renewal of the lease, which that refuses. Ends
-   * the batch when no call is busy any more: then none in the line may start, and none waits for a place.
+   * Starts the ready calls. If the lease may have expired, waits for its renewal, which is refused if the turn has another owner. Ends the
+   * batch when no call is busy: then no waiting call may start.
    */
   #pump(): void {
     if (this.#pumping || this.#ended) return;
@@ -158,13 +158,13 @@ export class MergedBatch implements PipedBatch, AbortListener {
     for (; next < this.#ready.length; next++) {
       // A call that is stopped does not start, so it need not wait.
       if (leaseHold && !leaseHold.isSure && !this.#stopping) break;
-      this.#start(this.#ready[next] as PlacedCall);
+      this.#start(this.#ready[next] as SlotHolder);
       if (this.#doubts.length > 0) this.#settleDoubts();
     }
     if (next > 0) this.#ready = this.#ready.slice(next);
     this.#pumping = false;
     if (this.#ready.length > 0) return leaseHold?.afterRenewal(() => this.#pump());
-    if (this.#pipe.busy.size > 0 || this.#unseen > 0) return;
+    if (this.#pipe.busy.size > 0 || this.#pendingQuestions > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
     if (this.#failure && !this.state.outcome) this.#owner.fail(this.#failure);
     else this.#owner.end();
@@ -173,7 +173,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
   #close(canceled: boolean): void {
     this.#ended = true;
     this.#pipe.end();
-    this.#asked?.unsubscribe();
+    this.#reconciling?.unsubscribe();
     this.#scope.forget(this);
     this.#scope.release();
     this.#deps.drain.forget(this);
@@ -183,28 +183,28 @@ export class MergedBatch implements PipedBatch, AbortListener {
     this.#span.end();
   }
 
-  #start(placed: PlacedCall): void {
-    const { callId, index, place: out } = placed;
+  #start(holder: SlotHolder): void {
+    const { callId, index, slot: out } = holder;
     const started = this.state.calls.at(index);
     const tool = started && this.#deps.tools.byName.get(started.call.function.name);
     if (!tool || !isStarted(started) || this.#stopping)
       return this.settle(refusedCall(callId, toolError('never_started')));
-    placed.running = new RunningTool(this.#deps, this.#batch, { started, tool, out });
-    placed.running.start();
+    holder.running = new RunningTool(this.#deps, this.#batch, { started, tool, out });
+    holder.running.start();
   }
 
-  take(signal: ToolSignal): void {
-    if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#owner.give(signal);
+  onSignal(signal: ToolSignal): void {
+    if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#owner.pass(signal);
     else if (signal.type === 'tool-outcome') this.settle(signal.result, signal.records, signal.thrown);
-    else if (signal.type === 'tool-left') this.#leave(signal.callId);
+    else if (signal.type === 'tool-unfinished') this.#unfinished(signal.callId);
     else this.settle(signal);
   }
 
-  failed(error: unknown): void {
+  onError(error: unknown): void {
     this.#owner.fail(error);
   }
 
-  /** Running calls get their time to end; the others are left to the next owner of the turn. */
+  /** Running calls have `abortGraceMs` to end; the others are left to the next owner of the turn. */
   #drain(): void {
     this.#draining = true;
     const { clock, abortGraceMs } = this.#deps.config;
@@ -217,16 +217,16 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   #takeReplies(): void {
     for (let record = takeReply(this.#deps, this.state); record; record = takeReply(this.#deps, this.state))
-      this.#answered(record);
+      this.#onAnswer(record);
   }
 
-  /** A call has its answer: it gets a place again. One in doubt is settled by the answer, and needs no place for that. */
-  #answered(record: TurnAnswered): void {
+  /** An answered call gets a slot again. A call in doubt is settled by the answer, which needs no slot. */
+  #onAnswer(record: TurnAnswered): void {
     const { callId } = record;
     const index = openCallIndex(this.state, callId);
     const asked = this.state.calls.at(index);
     const inDoubt = asked?.intent !== undefined;
-    // Extensions are asked again, as they are where another process continues with the answer.
+    // Hooks are called again, as they are if another process continues with the answer.
     if (asked) this.#deps.unstartedCalls.update(asked.call, { checked: undefined });
     if (inDoubt) this.#pipe.busy.set(callId, undefined);
     else this.#pipe.add(index);
@@ -237,30 +237,30 @@ export class MergedBatch implements PipedBatch, AbortListener {
   }
 
   #stopChecking(reason: unknown): void {
-    this.#pipe.leaveChecks(reason);
+    this.#pipe.abandonChecks(reason);
     if (!this.#failure) this.#pump();
   }
 
-  /** A call is left to the next owner of the turn. Nothing starts in its place: the process shuts down. */
-  #leave(callId: string): void {
+  /** Leaves a call to the next owner of the turn. No call starts in its slot, since the turn drains. */
+  #unfinished(callId: string): void {
     if (this.#ended) return;
     this.#pipe.free(callId);
     this.#pump();
   }
 
-  /** A call has its result, or asks: `mergeMap` passes its place to the next. */
+  /** Ends a call with its result or question: `mergeMap` gives its slot to the next one. */
   settle(record: ToolResultRecord | TurnAsked, changes?: readonly ExtensionRecord[], thrown?: unknown): void {
     if (this.#ended) return;
     const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
-    // Others may settle by the abort: the batch does not end with them, for this call is still busy.
-    if (record.type === 'tool.result' && this.#fail(record, thrown)) this.#scope.abort(this.#failure);
+    // Other calls may settle synchronously on the abort; the batch does not end with them, since this call is still busy.
+    if (record.type === 'tool.result' && this.#noteFailure(record, thrown)) this.#scope.abort(this.#failure);
     this.#pipe.free(callId);
     this.#write(record, changes);
     this.#pump();
   }
 
-  /** Notes how the turn fails with a result, where it does and nothing else has ended it before. */
-  #fail(result: ToolResultRecord, thrown?: unknown): boolean {
+  /** If a result fails the turn, and nothing has stopped it before, keeps the error. Returns whether it did. */
+  #noteFailure(result: ToolResultRecord, thrown?: unknown): boolean {
     const failure = failureBy(result, this.#deps.config.toolFailureMode);
     if (!failure || this.#stopping) return false;
     const { code, message, reason } = failure;
@@ -271,20 +271,20 @@ export class MergedBatch implements PipedBatch, AbortListener {
   }
 
   /**
-   * Commits what became of a call, together with the intents of the calls that get a place now. The batch does not end before its
-   * questions were shown, for whoever sees one may answer it there and then.
+   * Commits a record, together with the intents of the calls that start now. The batch does not end before its questions are emitted, since a
+   * subscriber may answer at once.
    */
   #write(record?: ToolResultRecord | TurnAsked | TurnAnswered, changes?: readonly ExtensionRecord[]): void {
     const draft = new CommitDraft(this.#deps, this.state);
     if (record) this.#add(draft, record);
     if (changes) for (const change of changes) this.#add(draft, change);
     const { phase, openCalls: open } = draft.after;
-    const mayPlan = phase === 'tools' && !this.#failure && !this.#pipe.hasAll(open);
+    const mayPlan = phase === 'tools' && !this.#failure && !this.#pipe.areAllBusy(open);
     const starts = mayPlan ? this.#plan(draft) : noStarts;
-    if (draft.after.phase === 'closed') this.#follow(draft);
+    if (draft.after.phase === 'closed') this.#addFollowUp(draft);
     this.state = draft.after;
     this.#commit(draft, starts);
-    // A call that may not run has failed the turn: its result is written before the others stop.
+    // A refused call may have failed the turn: its result is committed before the others stop.
     if (this.#failure) this.#scope.abort(this.#failure);
   }
 
@@ -293,14 +293,14 @@ export class MergedBatch implements PipedBatch, AbortListener {
     draft.add(record);
   }
 
-  /** What follows from the last result, in one append with it: after a crash between the two, the turn would continue. */
-  #follow(draft: CommitDraft): void {
+  /** Adds the end of the turn, or the change of agent, to the append of the last result: a crash between two appends would lose it. */
+  #addFollowUp(draft: CommitDraft): void {
     const cause = this.#failure;
     const follows = cause ? failed(cause.code, cause.message, cause) : agentChange(this.#deps, draft.after);
     if (follows) draft.add(follows);
   }
 
-  #commit(draft: CommitDraft, starts: readonly PlacedCall[]): void {
+  #commit(draft: CommitDraft, starts: readonly SlotHolder[]): void {
     const { steps, after } = draft;
     if (steps.length === 0) return;
     let asks = false;
@@ -312,36 +312,36 @@ export class MergedBatch implements PipedBatch, AbortListener {
     }
     if (after.outcome) {
       this.#deps.inbox.close(after);
-      return this.#owner.give({ type: 'commit', steps, after, barrier: true, cause: this.#failure });
+      return this.#owner.pass({ type: 'commit', steps, after, barrier: true, cause: this.#failure });
     }
-    if (starts.length === 0 && !asks) return this.#owner.give({ type: 'commit', steps, after, barrier: false });
-    this.#giveAwaited(draft, starts, asks);
+    if (starts.length === 0 && !asks) return this.#owner.pass({ type: 'commit', steps, after, barrier: false });
+    this.#commitAwaited(draft, starts, asks);
   }
 
-  /** Calls start, and questions count as seen, once the append is durable. */
-  #giveAwaited({ steps, after }: CommitDraft, starts: readonly PlacedCall[], asks: boolean): void {
-    if (asks) this.#unseen++;
+  /** Once the append is durable, its calls start and its questions no longer hold the batch open. */
+  #commitAwaited({ steps, after }: CommitDraft, starts: readonly SlotHolder[], asks: boolean): void {
+    if (asks) this.#pendingQuestions++;
     const durable = () => {
-      if (asks) this.#unseen--;
-      for (const placed of starts) this.#ready.push(placed);
+      if (asks) this.#pendingQuestions--;
+      for (const holder of starts) this.#ready.push(holder);
       this.#pump();
     };
-    this.#owner.give({ type: 'commit', steps, after, barrier: true, durable });
+    this.#owner.pass({ type: 'commit', steps, after, barrier: true, durable });
   }
 
-  /** Adds to an append what needs no place, then what becomes of the calls that have one. Returns those that start. */
-  #plan(draft: CommitDraft): readonly PlacedCall[] {
+  /** Adds the records that need no slot, then those of the calls that hold one. Returns the calls that start. */
+  #plan(draft: CommitDraft): readonly SlotHolder[] {
     const { traceContext } = this.#batch;
     const place = { state: draft.after, traceContext };
-    const { records, checks, mayStart } = planWithoutPlace(this.#deps, place, this.#pipe.busy);
+    const { records, checks, mayStart } = planWithoutSlot(this.#deps, place, this.#pipe.busy);
     for (const { pending, done } of checks) this.#pipe.awaitCheck(pending, done);
     const planned = [...records];
-    const starts = mayStart ? this.#pipe.takeUp(draft.after, traceContext, planned) : noStarts;
-    for (const record of planned) if (record.type === 'tool.result') this.#fail(record);
+    const starts = mayStart ? this.#pipe.decideWaiting(draft.after, traceContext, planned) : noStarts;
+    for (const record of planned) if (record.type === 'tool.result') this.#noteFailure(record);
     const kept = this.#failure ? planned.filter(({ type }) => type === 'tool.result') : planned;
     if (this.#deps.unstartedCalls.branches.length > 0)
       for (const record of kept) recordBranchesOf(this.#deps, draft, record);
-    // Hooks alone are shown the state that the records so far have made.
+    // Only hooks read the state between these records.
     const { beforeToolCall, approveToolCall } = this.#deps.hooks.lists;
     draft.addAll(kept, draft.steps.length > 0 && beforeToolCall.length + approveToolCall.length === 0);
     if (!this.#failure) return starts;
@@ -349,19 +349,19 @@ export class MergedBatch implements PipedBatch, AbortListener {
     return noStarts;
   }
 
-  /** A call is not busy any more, and has no result: it is decided about again, in the place that it has. */
+  /** Decides a call without a result again, in the slot that it holds. */
   decideAgain(callId: string): void {
     if (this.#ended) return;
-    const placed = this.#pipe.busy.get(callId);
+    const holder = this.#pipe.busy.get(callId);
     this.#pipe.busy.delete(callId);
-    if (placed) this.#pipe.enter(placed);
+    if (holder) this.#pipe.addWaiting(holder);
     this.#write();
     this.#pump();
   }
 
   #settleDoubts(): void {
-    for (let placed = this.#doubts.shift(); placed; placed = this.#doubts.shift()) {
-      const pending = this.state.calls.at(placed.index);
+    for (let holder = this.#doubts.shift(); holder; holder = this.#doubts.shift()) {
+      const pending = this.state.calls.at(holder.index);
       if (pending && !this.#ended) this.#settleDoubt(pending);
     }
   }
@@ -372,11 +372,11 @@ export class MergedBatch implements PipedBatch, AbortListener {
       batch: this.#scope,
       traceContext: this.#batch.traceContext,
       turn: this,
-      progress: (update) => this.#owner.give(update),
+      progress: (update) => this.#owner.pass(update),
     });
     if (!isObservable(settled)) return this.#doubtSettled(pending, settled);
-    this.#asked ??= new Subscription();
-    this.#asked.add(settled.subscribe((answer) => this.#doubtSettled(pending, answer)));
+    this.#reconciling ??= new Subscription();
+    this.#reconciling.add(settled.subscribe((answer) => this.#doubtSettled(pending, answer)));
   }
 
   #doubtSettled(pending: PendingToolCall, settled: Settled): void {
@@ -385,7 +385,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     this.settle(mayAsk ? settled : unknownOutcome(pending));
   }
 
-  /** A call in doubt has not taken effect. One that was settled without a place gets one as an answered call does. */
+  /** Runs a call in doubt again. If it was settled without a slot, it requests one. */
   #repeat(callId: string): void {
     this.#repeats ??= new Set();
     this.#repeats.add(callId);

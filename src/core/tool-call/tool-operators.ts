@@ -7,9 +7,10 @@ import { MergedBatch } from './tool-batch.ts';
 import type { ToolCallDeps } from './tool-results.ts';
 
 /**
- * The open batch of a state: calls with an intent run at once, the others as places get free; each result is committed the moment
- * it is there, together with the intents of the calls that take the place. On cancel no call starts, running ones have
- * `abortGraceMs` to stop, and the batch completes with their results. Unsubscribing aborts all of them and drops their results.
+ * Runs the open batch of a state, at most `toolConcurrency` calls at once, those with an intent first. Emits a commit for each result, which also
+ * has the intents of the calls that start in its slot, and progress updates. Completes when no call is busy. On cancel no further call starts,
+ * running ones have `abortGraceMs` to stop, and the batch completes with their results. Errors if this process loses a child turn, or with what
+ * fails the turn, unless a commit records that. Unsubscribing aborts all calls and drops their results.
  */
 export function executeTools(
   deps: ToolCallDeps,
@@ -19,7 +20,7 @@ export function executeTools(
   return (state) =>
     new Observable((to) => {
       const owner: BatchOwner = {
-        give: (signal) => to.next(signal),
+        pass: (signal) => to.next(signal),
         fail: (error) => to.error(error),
         end: () => to.complete(),
       };
@@ -40,7 +41,7 @@ interface LateStart {
   readonly to: Subscriber<Signal>;
 }
 
-/** A turn that is stopped does not wait for what checks need. */
+/** Starts after `loading`, or at once when the turn is cancelled or drained. */
 function startAfter({ scope, drain }: ToolCallDeps, { loading, start, to }: LateStart): void {
   const waiting = new Subscription();
   const begin = () => {

@@ -11,7 +11,7 @@ import type {
   TurnAnswered,
   TurnAsked,
 } from '../journal/index.ts';
-import { approvalOf, askApproval, type CallPlace, callsToApprove, mayAsk } from './ask-call.ts';
+import { approvalOf, askApproval, type CallPlace, callsToApprove, mayAsk } from './call-hooks.ts';
 import { checkOnce, rejected } from './check-call.ts';
 import { unknownOutcome } from './doubt.ts';
 import { type AllowedCall, answeredCall, type CheckedCall, refusedCall, type ToolCallDeps } from './tool-results.ts';
@@ -23,9 +23,9 @@ export interface StartedCall {
   readonly callId: string;
   readonly call: ToolCall;
   readonly intent: ToolIntent;
-  /** What it was answered before. */
+  /** Answers to its earlier questions, in the order they were asked. */
   readonly answers: readonly GivenAnswer[];
-  /** What its child turn had used when it asked last. */
+  /** The usage of its child turn up to its last question. */
   readonly childUsage: readonly AgentUsage[];
 }
 
@@ -37,11 +37,11 @@ type BatchPlace = Omit<CallPlace, 'pending'>;
 const noneBusy: BusyCalls = new Set<string>();
 
 /**
- * What is written of the calls of a response in one append with it: as the batch would, at most `toolConcurrency` intents in call
- * order, a `sequential` tool only alone, results of calls that may not run, and all questions whether calls may run.
+ * Plans the records that are in one append with a response, by the same rules as the batch: at most `toolConcurrency` intents in call
+ * order, a `sequential` tool only alone, the results of calls that may not run, and all approval questions.
  */
 export function planFirstWave(deps: ToolCallDeps, { state, traceContext }: BatchPlace): readonly PlannedRecord[] {
-  const { records, mayStart } = planWithoutPlace(deps, { state, traceContext }, noneBusy);
+  const { records, mayStart } = planWithoutSlot(deps, { state, traceContext }, noneBusy);
   if (!mayStart) return records;
   const planned = [...records];
   let free = deps.config.toolConcurrency;
@@ -64,8 +64,8 @@ export function planFirstWave(deps: ToolCallDeps, { state, traceContext }: Batch
 }
 
 /**
- * Decides about a call that has a place: it starts with an intent, has a result without running, or is being checked. Undefined where it
- * waits for an approval; the question is part of `planWithoutPlace`.
+ * Decides a call that holds a slot. Returns the intent with which it starts, a result without running, or the promise of its check. Undefined
+ * if it waits for an approval, whose question `planWithoutSlot` plans.
  */
 export function decideCall(
   deps: ToolCallDeps,
@@ -85,41 +85,41 @@ export function isSequential({ tools }: ToolCallDeps, { function: { name } }: To
   return tools.byName.get(name)?.definition.sequential === true;
 }
 
-/** A check of a call that has not answered yet. */
+/** The running check of a call. */
 interface RunningCheck {
   readonly pending: PendingToolCall;
   readonly done: Promise<unknown>;
 }
 
-/** What is written of the calls that wait for no place. */
-interface PlanWithoutPlace {
+/** The records of calls that need no slot. */
+interface PlanWithoutSlot {
   readonly records: readonly PlannedRecord[];
-  /** Checks that say whether somebody has to be asked; plan again when they are done. */
+  /** Checks that decide whether an approval is needed; plan again when they end. */
   readonly checks: readonly RunningCheck[];
-  /** Whether calls that have a place may start. */
+  /** Whether calls that hold a slot may start. */
   readonly mayStart: boolean;
 }
 
-const nothing: PlanWithoutPlace = { records: [], checks: [], mayStart: true };
+const nothing: PlanWithoutSlot = { records: [], checks: [], mayStart: true };
 
 /**
- * What needs no place: all questions whether calls may run are asked at once; a call for which an extension fails the turn has its
- * result at once; where an extension finishes the turn, calls that have not started are skipped. No call starts where the turn fails
- * or finishes, is asked to pause, drains or is cancelled.
+ * Plans what needs no slot: all approval questions, the results of calls for which an extension fails the turn, and, if an extension
+ * finishes the turn, skipped results for calls that have not started. No call may start if the turn fails, finishes, drains, is cancelled or
+ * shall pause.
  */
-export function planWithoutPlace(deps: ToolCallDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutPlace {
+export function planWithoutSlot(deps: ToolCallDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutSlot {
   const { state } = place;
   const held = deps.inbox.pause !== undefined || deps.scope.aborted || deps.drain.aborted;
   const { finish } = state.changes;
   const asked = held || finish !== undefined ? nothing : planQuestions(deps, place, busy);
-  const fatal = deps.hooks.failure && !deps.scope.aborted ? failing(deps, state, busy) : [];
+  const fatal = deps.hooks.failure && !deps.scope.aborted ? failingCalls(deps, state, busy) : [];
   if (fatal.length > 0) return { records: fatal, checks: [], mayStart: false };
   if (held) return { ...nothing, mayStart: false };
-  return finish ? { records: skipped(state, busy), checks: [], mayStart: false } : asked;
+  return finish ? { records: skippedCalls(state, busy), checks: [], mayStart: false } : asked;
 }
 
-/** The questions whether calls may run, and the checks that have not said yet whether to ask. */
-function planQuestions(deps: ToolCallDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutPlace {
+/** The approval questions, and the running checks that decide whether to ask. */
+function planQuestions(deps: ToolCallDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutSlot {
   if (!mayAsk(deps)) return nothing;
   const records: PlannedRecord[] = [];
   const checks: RunningCheck[] = [];
@@ -132,7 +132,7 @@ function planQuestions(deps: ToolCallDeps, place: BatchPlace, busy: BusyCalls): 
   return { records, checks, mayStart: true };
 }
 
-/** The result of a call that does not run: an extension answered it, or it is not in order. */
+/** The result of a call that does not run: an extension answered it, or it was refused. */
 function resultOf(callId: string, checked: Exclude<CheckedCall, AllowedCall>): ToolResultRecord {
   const { arguments: args } = checked;
   if (checked.verdict === 'answered') return answeredCall(checked.answer, { callId, durationMs: 0, arguments: args });
@@ -140,8 +140,12 @@ function resultOf(callId: string, checked: Exclude<CheckedCall, AllowedCall>): T
   return checked.fails ? { ...refused, fails: checked.fails } : refused;
 }
 
-/** Calls for which an extension fails the turn. They wait for no place. */
-function failing(deps: ToolCallDeps, { pendingToolCalls }: LoopState, busy: BusyCalls): readonly ToolResultRecord[] {
+/** Results of calls for which an extension fails the turn. */
+function failingCalls(
+  deps: ToolCallDeps,
+  { pendingToolCalls }: LoopState,
+  busy: BusyCalls,
+): readonly ToolResultRecord[] {
   return pendingToolCalls.flatMap(({ callId, call, result }) => {
     const checked = result || busy.has(callId) ? undefined : deps.unstartedCalls.of(call).checked;
     if (!checked || checked instanceof Promise || checked.verdict !== 'refused' || !checked.fails) return [];
@@ -149,8 +153,8 @@ function failing(deps: ToolCallDeps, { pendingToolCalls }: LoopState, busy: Busy
   });
 }
 
-/** Calls that have not started when an extension finishes the turn; one that a dead process had started may have taken effect. */
-function skipped({ pendingToolCalls }: LoopState, busy: BusyCalls): readonly ToolResultRecord[] {
+/** Results of calls that have not started when an extension finishes the turn. A call that a crashed process started may have taken effect. */
+function skippedCalls({ pendingToolCalls }: LoopState, busy: BusyCalls): readonly ToolResultRecord[] {
   return pendingToolCalls
     .filter(({ callId, result }) => !result && !busy.has(callId))
     .map((pending) => {
@@ -174,7 +178,7 @@ export function isStarted(pending: PendingToolCall): pending is PendingToolCall 
   return pending.intent !== undefined;
 }
 
-/** The calls without a result or a question, by index, in call order; first those that a process has started, this one or another. */
+/** The indexes of calls without a result or a question: first those with an intent, then the others, each in call order. */
 export function openCalls({ pendingToolCalls: calls }: LoopState): readonly number[] {
   const started: number[] = [];
   const others: number[] = [];
@@ -185,7 +189,7 @@ export function openCalls({ pendingToolCalls: calls }: LoopState): readonly numb
   return others.length === 0 ? started : [...started, ...others];
 }
 
-/** Records what child turns of the hooks used that were asked about the call of a record, before that record. */
+/** Records the usage of hooks' child turns for a call; call it before the record of that call is added. */
 export function recordBranchesOf(
   { unstartedCalls }: ToolCallDeps,
   draft: CommitDraft,
@@ -195,7 +199,7 @@ export function recordBranchesOf(
   if (callId !== undefined) recordBranches(draft, unstartedCalls.takeBranches(callId));
 }
 
-/** Errors with `MISSING_TOOL` where an open call names a tool that was offered before and is not there any more. */
+/** Throws `MISSING_TOOL` if the tool of an open call, or a tool that an extension added, is no longer provided. */
 export function checkToolsOfOpenCalls(deps: Pick<ToolCallDeps, 'tools'>, state: LoopState): void {
   for (const { call, result } of state.pendingToolCalls) {
     const { name } = call.function;

@@ -15,29 +15,29 @@ import type { ToolResultRecord } from '../journal/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import type { OfferedTool, ToolSet } from './tool-set.ts';
 
-/** What tool calls need of the run that they belong to. */
+/** What tool calls use of their run. */
 export interface ToolCallDeps extends HookDeps {
   readonly tools: ToolSet;
-  /** What is known of calls that have not started. */
+  /** The checks of calls that have not started. */
   readonly unstartedCalls: UnstartedCalls;
-  /** What the turn is asked to do while it runs. */
+  /** Requests to the running turn: pause, steer, answer. */
   readonly inbox: Inbox;
 }
 
-/** A call that may run, or why it may not, in words for the model. */
+/** The outcome of a check: the call may run, has an answer of an extension, or is refused with an error for the model. */
 export type CheckedCall =
   | {
       readonly verdict: 'run';
       readonly tool: OfferedTool;
       readonly arguments: unknown;
-      /** Somebody has to approve it first. */
+      /** Set if it needs an approval first. */
       readonly ask?: { readonly prompt: string | undefined };
-      /** When it has to be over, where an extension says so. Milliseconds since 1970. */
+      /** The deadline of an extension. Milliseconds since 1970. */
       readonly deadline?: number | undefined;
     }
   | {
       readonly verdict: 'answered';
-      /** What an extension gave in place of the tool. */
+      /** The result that an extension returned in place of the tool. */
       readonly answer: ToolAnswer;
       readonly arguments: unknown;
     }
@@ -45,56 +45,56 @@ export type CheckedCall =
       readonly verdict: 'refused';
       readonly error: ToolError;
       readonly arguments: unknown;
-      /** How the turn fails, where an extension says so. */
+      /** Set if an extension fails the turn. */
       readonly fails?: ToolResultRecord['fails'];
     };
 
 /** A call that may run. */
 export type AllowedCall = Extract<CheckedCall, { verdict: 'run' }>;
 
-/** What an extension is asked about a call, and may answer later. */
-interface OpenQuestion {
-  /** A limit of the place where it is asked was over before its own. */
+/** A pending hook of a call. */
+interface OpenHook {
+  /** The time limit of the check was over before the hook's own. */
   expire(afterMs: number): void;
-  /** Nobody waits for the answer any more. */
+  /** Abandons the hook and aborts its signal. */
   leave(reason: unknown): void;
 }
 
-/** What a run knows of a call that has not started. */
+/** The check of a call that has not started. */
 interface UnstartedCall {
-  /** A check that is asynchronous, or that somebody decides: running, or its answer. */
+  /** Its outcome, or the promise of a running check. */
   readonly checked?: CheckedCall | Promise<unknown> | undefined;
-  /** Its arguments were found in order, and its approval takes a while. */
+  /** Its arguments are valid, and its approval is pending. */
   readonly isDeciding?: boolean;
-  /** A hook is asked about it, which has its own time for that. */
-  readonly isAsked?: boolean;
-  /** What an extension is asked about it, until it has answered. */
-  readonly question?: OpenQuestion | undefined;
+  /** A `beforeToolCall` hook is pending, which has its own time limit. */
+  readonly isInHook?: boolean;
+  /** The pending hook. */
+  readonly hook?: OpenHook | undefined;
 }
 
 const nothing: UnstartedCall = {};
 
-/** What a run knows of calls that have not started. Most calls are decided about at once, and have no entry here. */
+/** The checks of calls that have not started. Calls that are decided synchronously, without hooks, have no entry. */
 export class UnstartedCalls {
   #known: WeakMap<ToolCall, UnstartedCall> | undefined;
-  /** Child turns of hooks that were asked about calls, until a record says what they used. */
+  /** Child turns of hooks whose usage is not recorded yet. */
   branches: readonly UnrecordedBranch[] = [];
 
   of(call: ToolCall): UnstartedCall {
     return this.#known?.get(call) ?? nothing;
   }
 
-  /** Replaces the members that `known` has. */
-  update(call: ToolCall, known: UnstartedCall): void {
+  /** Replaces the given properties. */
+  update(call: ToolCall, changes: UnstartedCall): void {
     this.#known ??= new WeakMap();
-    this.#known.set(call, { ...this.of(call), ...known });
+    this.#known.set(call, { ...this.of(call), ...changes });
   }
 
   keep(branches: readonly UnrecordedBranch[]): void {
     this.branches = [...this.branches, ...branches];
   }
 
-  /** Those of one call, for the caller to record. */
+  /** Removes and returns those of one call; the caller records them. */
   takeBranches(callId: string): readonly UnrecordedBranch[] {
     const taken = this.branches.filter((branch) => branch.callId === callId);
     this.branches = this.branches.filter((branch) => branch.callId !== callId);
@@ -102,11 +102,11 @@ export class UnstartedCalls {
   }
 }
 
-/** The result of a call that did not run, or of which nobody knows whether it did; `asked` says what it was called with, where no intent does. */
+/** The result of a call that did not run, or may not have run. Pass the arguments if no intent records them. */
 export function refusedCall(
   callId: string,
   error: ToolError,
-  asked: Pick<ToolResultRecord, 'arguments'> = {},
+  given: Pick<ToolResultRecord, 'arguments'> = {},
 ): ToolResultRecord {
   return {
     type: 'tool.result',
@@ -114,12 +114,12 @@ export function refusedCall(
     content: `Tool error: ${error.message}`,
     success: false,
     error,
-    ...asked,
+    ...given,
     durationMs: 0,
   };
 }
 
-/** The result of a call that an extension answered, or whose answer it changed. */
+/** The result of a call that an extension answered, or whose result it changed. */
 export function answeredCall(
   { content, success = true, error }: ToolAnswer,
   {
@@ -144,9 +144,9 @@ export function answeredCall(
   return { ...record, error: { code: 'TOOL_FAILED', message: error ?? textOf(content) } };
 }
 
-const unharmful: ReadonlySet<ErrorCode> = new Set(['TOOL_REJECTED', 'TOOL_SKIPPED']);
+const notFailures: ReadonlySet<ErrorCode> = new Set(['TOOL_REJECTED', 'TOOL_SKIPPED']);
 
-/** How the turn fails with a result, where it does: as an extension said, whatever the mode, else with the call. */
+/** The failure of the turn by a result: that of an extension in either mode; that of the call if `toolFailureMode` is `fail`. */
 export function failureBy(
   result: ToolResultRecord,
   toolFailureMode: 'continue' | 'fail',
@@ -157,18 +157,21 @@ export function failureBy(
   return { code, message, reason: code.toLowerCase() };
 }
 
-/** Whether a call has failed; one that was not approved, or that was not needed any more, has not. */
+/** Whether a call has failed. A call that was rejected or skipped has not. */
 export function hasFailed({ success, error }: ToolResultRecord): boolean {
-  return !success && !(error && unharmful.has(error.code));
+  return !success && !(error && notFailures.has(error.code));
 }
 
-/** A call that ends the turn has succeeded. */
-export function completed({ error: _, ...outcome }: ToolResultRecord, { message }: TaskComplete): ToolResultRecord {
+/** The result of a call that ended the turn with `TaskComplete`: a success. */
+export function completedResult(
+  { error: _, ...outcome }: ToolResultRecord,
+  { message }: TaskComplete,
+): ToolResultRecord {
   return { ...outcome, content: message, success: true };
 }
 
-/** The result of a call that was cancelled because a limit of the turn is reached. */
-export function limited(record: ToolResultRecord, reached: ReachedLimit | undefined): ToolResultRecord {
+/** The result of a call that was cancelled because the turn reached a limit. */
+export function limitedResult(record: ToolResultRecord, reached: ReachedLimit | undefined): ToolResultRecord {
   if (!reached) return record;
   const { code, message, reason = code.toLowerCase(), fails } = reached;
   const error = { code, reason, message };
@@ -178,7 +181,7 @@ export function limited(record: ToolResultRecord, reached: ReachedLimit | undefi
 
 const maxResultBytes = 8 * 1024 * 1024;
 
-/** Why the answer of a tool is no result: it has not its form, or is too large for the journal. */
+/** The error of an invalid tool result: wrong form, or larger than 8 MiB. Undefined if it is valid. */
 export function resultFlaw(answer: ToolResult): ToolError | undefined {
   const content: unknown = answer?.content;
   if (typeof content === 'string' && content.length * 3 <= maxResultBytes) return undefined;
@@ -187,7 +190,7 @@ export function resultFlaw(answer: ToolResult): ToolError | undefined {
   return bytes > maxResultBytes ? toolError('too_large', { bytes, maxBytes: maxResultBytes }) : undefined;
 }
 
-/** Whether a call was stopped. */
+/** Whether a call was cancelled. */
 export function isCanceled(result: ToolResultRecord): boolean {
   return result.error?.code === 'CANCELED' || result.error?.code === 'TOOL_ABANDONED';
 }

@@ -15,33 +15,33 @@ export interface OfferedTool {
   readonly provider: ToolProvider;
 }
 
-/** The part of tool definitions that the model receives. */
+/** The tools offered to the model, and nothing of their definitions but what it receives. */
 export interface Offer {
-  /** Without the engine's own members. */
+  /** The same as `functions`, wrapped as definitions. */
   readonly offered: readonly ToolDefinition[];
   readonly functions: readonly ToolDefinition['function'][];
 }
 
-/** What is known of the schemas that tools declare. */
+/** The argument checks of tools, compiled from their schemas. */
 interface SchemaChecks {
   readonly made: Map<OfferedTool, ArgumentChecker>;
-  /** Tools whose checks have all that they need. */
+  /** Tools whose checks have loaded what they need. */
   readonly loaded: Set<OfferedTool>;
 }
 
-/** The tools of a turn. As an offer: what the model is offered where no extension changed that. */
+/** The tools of a turn. Its `offered` and `functions` are the offer that no extension has changed. */
 export class ToolSet implements Offer {
   readonly offered: readonly ToolDefinition[];
   readonly functions: readonly ToolDefinition['function'][];
   /** Every tool, offered or not. */
   byName: ReadonlyMap<string, OfferedTool>;
-  /** Whether calls of any of them may have to be approved. */
+  /** Whether any tool has `needsApproval`. */
   anyNeedsApproval: boolean;
-  /** Shared by the sets of the same tools. */
+  /** Shared with copies of this set. */
   readonly #checks: SchemaChecks;
   #offers: WeakMap<object, Offer> | undefined;
 
-  /** Of tools, or of the same tools as another set: what is added to one is not in the other. Errors: `DUPLICATE_TOOL`, naming both providers. */
+  /** Creates a set of tools, or a copy of a set. Errors: `DUPLICATE_TOOL`, naming both providers. */
   constructor(tools: readonly OfferedTool[] | ToolSet) {
     if (tools instanceof ToolSet) {
       this.offered = tools.offered;
@@ -61,7 +61,7 @@ export class ToolSet implements Offer {
     this.add(tools);
   }
 
-  /** Tools that are not offered by themselves. Errors: `DUPLICATE_TOOL`, naming both providers. */
+  /** Adds tools, which are not offered unless an extension adds them. Errors: `DUPLICATE_TOOL`, naming both providers. */
   add(tools: readonly OfferedTool[]): void {
     const byName = new Map(this.byName);
     for (const tool of tools) {
@@ -71,7 +71,7 @@ export class ToolSet implements Offer {
     this.byName = byName;
   }
 
-  /** What the model is offered after the changes of a turn. Made once for each of them. */
+  /** The offer after the changes of extensions. Created once for each `changes` object. */
   after(changes: Changes['tools']): Offer {
     if (changes === undefined) return this;
     const known = this.#offers?.get(changes);
@@ -84,7 +84,7 @@ export class ToolSet implements Offer {
     return offer;
   }
 
-  /** The check of a call's arguments by the schema that its tool declares, made once; `undefined` where it declares none. */
+  /** The argument check by the schema of a tool, compiled once; `undefined` if it declares none. */
   schemaCheckOf(tool: OfferedTool, argumentChecks: ArgumentChecks): ArgumentChecker | undefined {
     const known = this.#checks.made.get(tool);
     if (known) return known;
@@ -95,7 +95,7 @@ export class ToolSet implements Offer {
     return check;
   }
 
-  /** Loads what the check of a tool's schema needs; `undefined` where all is there. */
+  /** Loads what the check of a tool's schema needs; `undefined` if all is loaded. */
   loadSchemaCheck(tool: OfferedTool, argumentChecks: ArgumentChecks): Promise<void> | undefined {
     if (this.#checks.loaded.has(tool)) return undefined;
     const { parameters } = tool.definition.function;
@@ -106,7 +106,7 @@ export class ToolSet implements Offer {
     return undefined;
   }
 
-  /** The tools of those names that there are, in their order. */
+  /** The offer of the named tools, in the order of the names. Unknown names are ignored. */
   only(names: readonly string[]): Offer {
     return offerOf(names.flatMap((name) => this.byName.get(name)?.definition ?? []));
   }
@@ -119,10 +119,10 @@ function offerOf(definitions: readonly ToolDefinition[]): Offer {
 
 export const noTools: ToolSet = new ToolSet([]);
 
-/** The last tools of each list of providers: most of them list the same definitions for every turn. */
+/** The last set for each array of providers: most providers list the same definitions for every turn. */
 const lastSets = new WeakMap<readonly ToolProvider[], ToolSet>();
 
-/** The tools of a turn. Made anew only where a provider lists a definition that it did not list for the turn before. Errors as `collectTools`. */
+/** Lists the tools of a turn: a copy of the previous set if the definitions are the same objects. Errors as `collectTools`. */
 export function listTools(
   providers: readonly ToolProvider[],
   context: ToolListContext,
@@ -140,7 +140,7 @@ function setOf(providers: readonly ToolProvider[], lists: readonly Definitions[]
   return new ToolSet(tools);
 }
 
-/** Whether a set is that of these lists, which name no tool twice. */
+/** Whether a set has exactly the tools of these lists, in their order. */
 function hasExactly({ byName }: ToolSet, providers: readonly ToolProvider[], lists: readonly Definitions[]): boolean {
   const known = byName.values();
   for (const [index, definitions] of lists.entries()) {
@@ -153,7 +153,8 @@ function hasExactly({ byName }: ToolSet, providers: readonly ToolProvider[], lis
 }
 
 /**
- * Asks every provider for its tools, at the same time. Errors: `TOOL_FAILED` where a provider fails or gives no list of definitions, naming it, with its error as the cause.
+ * Lists the tools of all providers, concurrently, in the order of the providers. Errors: `TOOL_FAILED`, naming the provider, if one fails or
+ * returns no array of definitions; its error is the cause.
  */
 export function collectTools(
   providers: readonly ToolProvider[],
@@ -169,7 +170,7 @@ function offeredBy(providers: readonly ToolProvider[], lists: readonly Definitio
 
 type Definitions = readonly ToolDefinition[];
 
-/** What each provider lists. `waiting` has those that have not answered yet. */
+/** The definitions of each provider. `waiting` contains the providers that have not answered yet. */
 function listsOf(
   providers: readonly ToolProvider[],
   context: ToolListContext,
@@ -190,7 +191,7 @@ function listsOf(
   return atOnce.length === lists.length ? atOnce : Promise.all(lists);
 }
 
-/** A provider's tools. A promise of them never rejects unheard: all of them are waited for together. */
+/** The definitions of one provider, or a promise of them. Failures are rejections, also of a provider that throws. */
 function listOf(provider: ToolProvider, context: ToolListContext): Definitions | Promise<Definitions> {
   try {
     const answer = provider.getTools(context);
@@ -212,7 +213,7 @@ function failList(provider: ToolProvider, error: unknown): never {
 function checkedList(definitions: Definitions): Definitions {
   if (Array.isArray(definitions) && definitions.every((each) => typeof each?.function?.name === 'string'))
     return definitions;
-  throw new TypeError('getTools gave no list of ToolDefinitions; return [{ type: "function", function: { name, … } }]');
+  throw new TypeError('getTools must return an array of definitions: [{ type: "function", function: { name, … } }]');
 }
 
 function addTool(byName: Map<string, OfferedTool>, tool: OfferedTool): void {
@@ -228,7 +229,7 @@ function addTool(byName: Map<string, OfferedTool>, tool: OfferedTool): void {
   byName.set(name, tool);
 }
 
-/** What errors call a provider. */
+/** The name of a provider in errors. */
 export function providerName(provider: ToolProvider): string {
   return provider.name ?? provider.constructor.name;
 }

@@ -109,7 +109,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
   }
 
   /** A signal of the batch. */
-  give(signal: Signal): void {
+  pass(signal: Signal): void {
     if (this.#over) return;
     if (signal.type === 'commit' && signal.cause) failSpan(this.#span, signal.cause);
     this.#owner.pass(signal);
@@ -264,7 +264,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     const signals$ = executeTools(this.#deps, this.#traceContext, this.#pipeOf())(this.#state);
     this.add(
       signals$.subscribe({
-        next: (signal) => this.give(signal),
+        next: (signal) => this.pass(signal),
         error: (error: unknown) => this.fail(error),
         complete: () => this.end(),
       }),

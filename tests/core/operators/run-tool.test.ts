@@ -42,7 +42,7 @@ function runTool(deps: TurnDeps, traceContext: Context): (run: Run) => Observabl
       const batch = { turn: { state: startedState() }, scope: deps.scope, deadlines, traceContext };
       const running = new RunningTool(deps, batch, { started, tool, out });
       out.add(deps.scope.onAbort(() => running.onAbort()));
-      out.add(() => running.leave());
+      out.add(() => running.stop());
       running.start();
     });
   return (run) => run$(run).pipe(takeWhile(({ type }) => type === 'tool-progress', true));

@@ -225,7 +225,7 @@ describe('tool providers', () => {
 
   it('that give no list fail the turn', async () => {
     const { result } = await runTurn(bench.loop([], { toolProviders: [asked(() => JSON.parse('null')).provider] }));
-    expect(result).toMatchObject({ code: 'TOOL_FAILED', message: expect.stringContaining('gave no list') });
+    expect(result).toMatchObject({ code: 'TOOL_FAILED', message: expect.stringContaining('must return an array') });
   });
 
   it('that never answer do not hold a cancel', async () => {

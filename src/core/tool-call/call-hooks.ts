@@ -31,24 +31,24 @@ import type { ParentTurn } from '../ownership/child-turns.ts';
 import { type AllowedCall, answeredCall, type CheckedCall, type ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 
-/** Where a call stands that is checked. */
+/** A call that is checked, with the state and the trace context of that moment. */
 export interface CallPlace extends HookPlace {
   readonly pending: PendingToolCall;
 }
 
-/** Arguments that an extension put in place of the model's, not yet checked. */
+/** Arguments with which an extension replaced the model's, not yet checked. */
 interface ChangedArguments {
   readonly changed: unknown;
 }
 
-/** What extensions made of a call that is about to run. */
+/** The outcome of the `beforeToolCall` hooks of a call. */
 export interface ChangedToolCall {
   readonly answer: CheckedCall | ChangedArguments;
-  /** The earliest that they gave. Milliseconds since 1970. */
+  /** The earliest deadline of the hooks. Milliseconds since 1970. */
   readonly deadline: number | undefined;
 }
 
-/** Asks the extensions about a call that is about to run; the first that denies or answers it is the last. Throws or rejects as `askHooks`. */
+/** Calls the `beforeToolCall` hooks of a call; the first that denies or answers it is the last. Throws or rejects as `askHooks`. */
 export function changeToolCall(
   deps: ToolCallDeps,
   { pending, state, traceContext }: CallPlace,
@@ -61,7 +61,7 @@ export function changeToolCall(
     hook: 'beforeToolCall',
     place: { state, traceContext },
     about: () => ({ pending, tool: checked.tool, arguments: argumentsNow() }),
-    asked: (question) => deps.unstartedCalls.update(pending.call, { question }),
+    asked: (hook) => deps.unstartedCalls.update(pending.call, { hook }),
     keep: keepBranches(deps, 'beforeToolCall', pending),
     take(change) {
       deadline = earliest(deadline, change.deadline);
@@ -69,12 +69,12 @@ export function changeToolCall(
       return 'changed' in decided || decided.verdict === 'run';
     },
   });
-  const answered = () => deps.unstartedCalls.update(pending.call, { question: undefined });
+  const answered = () => deps.unstartedCalls.update(pending.call, { hook: undefined });
   const changed = () => ({ answer: decided, deadline });
   return asked instanceof Promise ? asked.finally(answered).then(changed) : changed();
 }
 
-/** Keeps child turns of a hook until the next record of the call, which is written in one append with what they used. */
+/** Keeps the child turns of a hook until the next record of the call: their usage is in one append with it. */
 function keepBranches(
   { unstartedCalls }: ToolCallDeps,
   hook: 'beforeToolCall' | 'approveToolCall',
@@ -111,18 +111,18 @@ function checkedAnswer(answer: ToolAnswer): ToolAnswer {
   return answer;
 }
 
-/** What extensions made of the outcome of a call: its result, and what they changed besides. */
+/** The outcome of a call after the `afterToolCall` hooks: its result, and the records of their other changes. */
 export interface ChangedOutcome {
   readonly result: ToolResultRecord;
   readonly records: readonly ExtensionRecord[];
 }
 
-/** Where a call stands that has run, and what receives the question that its outcome waits for. */
 interface OutcomePlace extends HookPlace {
-  readonly asked: (question: AskedHook) => void;
+  /** Receives a hook that is pending. */
+  readonly asked: (hook: AskedHook) => void;
 }
 
-/** Asks the extensions about the outcome of a call, before it is recorded. Throws or rejects as `askHooks`. */
+/** Calls the `afterToolCall` hooks of a call, before its outcome is recorded. Throws or rejects as `askHooks`. */
 export function changeOutcome(
   deps: ToolCallDeps,
   { asked: waiting, ...place }: OutcomePlace,
@@ -159,13 +159,13 @@ function besides({ messages, finish, agent, usage, usageBy, data, events }: Tool
   };
 }
 
-/** Whether a call runs, is refused, or somebody is asked. */
+/** Whether a call runs, is refused, or waits for an approval. */
 export type Decision =
   | { readonly decision: 'approve' }
   | { readonly decision: 'reject'; readonly reason: string | undefined }
   | { readonly decision: 'ask'; readonly prompt: string | undefined };
 
-/** A call whose arguments are in order. */
+/** A call with valid arguments. */
 interface Candidate {
   readonly pending: PendingToolCall;
   readonly tool: OfferedTool;
@@ -175,8 +175,8 @@ interface Candidate {
 const approve: Decision = { decision: 'approve' };
 
 /**
- * Whether a call may run: the first extension that has an opinion decides, else the tool's `needsApproval`. What throws, or answers nonsense,
- * refuses the call, whatever `onError` says; that of an extension is shown and logged. A promise only where one of them is.
+ * Decides whether a call may run: the first `approveToolCall` hook that returns a decision, else the tool's `needsApproval`. One that throws or
+ * returns an invalid value refuses the call, regardless of `onError`. Returns a promise only if one of them does.
  */
 export function decide(deps: ToolCallDeps, place: HookPlace, candidate: Candidate): Decision | Promise<Decision> {
   const { needsApproval } = candidate.tool.definition;
@@ -188,11 +188,11 @@ export function decide(deps: ToolCallDeps, place: HookPlace, candidate: Candidat
 
 type Maybe<T> = T | undefined | Promise<T | undefined>;
 
-/** The decision of the first extension that has an opinion. A hook that fails is shown and logged by `askHooks`. */
+/** The first decision of an `approveToolCall` hook. `askHooks` emits and logs the failure of a hook. */
 function decideByExtension(deps: ToolCallDeps, place: HookPlace, candidate: Candidate): Maybe<Decision> {
   const { call } = candidate.pending;
   let decision: Decision | undefined;
-  const answered = () => deps.unstartedCalls.update(call, { question: undefined });
+  const answered = () => deps.unstartedCalls.update(call, { hook: undefined });
   const refuse = (error: unknown): Decision => {
     answered();
     return { decision: 'reject', reason: messageOf(error) };
@@ -206,7 +206,7 @@ function decideByExtension(deps: ToolCallDeps, place: HookPlace, candidate: Cand
       hook: 'approveToolCall',
       place,
       about: () => candidate,
-      asked: (question) => deps.unstartedCalls.update(call, { question }),
+      asked: (hook) => deps.unstartedCalls.update(call, { hook }),
       keep: keepBranches(deps, 'approveToolCall', candidate.pending),
       take(given) {
         decision = approvalDecision(given);
@@ -219,7 +219,7 @@ function decideByExtension(deps: ToolCallDeps, place: HookPlace, candidate: Cand
   }
 }
 
-/** What `needsApproval` of a tool gets. */
+/** The second argument of a tool's `needsApproval`. */
 type NeedRequest = ToolListContext & Pick<ApprovalRequest, 'callId' | 'call' | 'arguments'>;
 
 function ownDecision(
@@ -228,8 +228,7 @@ function ownDecision(
 ): Decision | Promise<Decision> {
   if (typeof needsApproval !== 'function') return needsApproval ? { decision: 'ask', prompt: undefined } : approve;
   const next = (needed: boolean): Decision => {
-    if (typeof needed !== 'boolean')
-      return { decision: 'reject', reason: 'needsApproval answered neither true nor false' };
+    if (typeof needed !== 'boolean') return { decision: 'reject', reason: 'needsApproval must return true or false' };
     return needed ? { decision: 'ask', prompt: undefined } : approve;
   };
   const refuse = (error: unknown): Decision => ({
@@ -271,13 +270,15 @@ function requestOf({ turn, authContext, context }: ToolCallDeps, { pending, argu
 }
 
 /**
- * Whether a call was approved, once that was asked and answered. With other arguments than those that were shown it has to be asked
- * again; a no counts for all, and so does an answer that is no decision.
+ * The recorded decision about a call, if there is one. An approval counts only for the arguments that were shown; a rejection, or an
+ * answer that is not a decision, counts for all.
  */
 export function approvalOf({ answers }: PendingToolCall, args: unknown): Approval | undefined {
   for (const { question, answer } of answers) {
     if (question.kind !== 'approval') continue;
-    const approval = isApproval(answer) ? answer : { approved: false, reason: 'the answer was neither yes nor no' };
+    const approval = isApproval(answer)
+      ? answer
+      : { approved: false, reason: 'the answer was neither an approval nor a rejection' };
     if (!approval.approved || stableJson(question.data) === stableJson(args)) return approval;
   }
   return undefined;
@@ -287,12 +288,12 @@ function isApproval(answer: unknown): answer is Approval {
   return typeof answer === 'object' && answer !== null && 'approved' in answer && typeof answer.approved === 'boolean';
 }
 
-/** Whether any call of the turn may have to be approved. */
+/** Whether any call of the turn may need an approval. */
 export function mayAsk({ hooks, tools }: ToolCallDeps): boolean {
   return hooks.lists.approveToolCall.length > 0 || tools.anyNeedsApproval;
 }
 
-/** The calls of a batch that may have to be approved and were not asked about yet, in call order. */
+/** The calls of a batch that may need an approval and have not started, in call order. */
 export function callsToApprove(
   deps: ToolCallDeps,
   state: LoopState,
@@ -306,13 +307,13 @@ export function callsToApprove(
   });
 }
 
-/** The question whether a call may run. */
+/** The approval question of a call. */
 export function askApproval(pending: PendingToolCall, args: unknown, prompt: string | undefined): TurnAsked {
   const { callId, call } = pending;
   const toolName = call.function.name;
-  const words = prompt ?? `May the tool "${toolName}" run with these arguments?`;
+  const shownPrompt = prompt ?? `May the tool "${toolName}" run with these arguments?`;
   return {
     type: 'turn.asked',
-    question: { id: nextQuestionId(pending), callId, kind: 'approval', toolName, prompt: words, data: args },
+    question: { id: nextQuestionId(pending), callId, kind: 'approval', toolName, prompt: shownPrompt, data: args },
   };
 }
