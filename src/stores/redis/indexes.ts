@@ -4,8 +4,8 @@ import { listOf } from './lua-scripts.ts';
 import type { RedisConnection } from './redis-connection.ts';
 
 /*
- * Which tasks, contexts and artifacts there are: sorted sets that are not atomic with what they name. Entries whose time ran out are removed
- * when a list meets them, and by a sample now and then, so that dead entries stay a fraction.
+ * Indexes of tasks, contexts and artifacts: sorted sets that are not updated atomically with what they name. Entries of what has expired are
+ * removed when a list meets them, and by random samples, so that they stay a fraction.
  */
 
 const sampleEvery = 32;
@@ -94,12 +94,12 @@ export class TaskIndex {
   async add(task: IndexedTask, createdAt: number): Promise<void> {
     await Promise.all([
       this.#each(task, (key, member) => this.#connection.send('zadd', key, 'NX', createdAt, member)),
-      this.tell(task, createdAt),
+      this.setStatusTime(task, createdAt),
     ]);
   }
 
   /** Sets the time of a task's last status; an earlier time changes nothing. Does nothing for a context without a group. */
-  async tell(task: IndexedTask, statusAt: number): Promise<void> {
+  async setStatusTime(task: IndexedTask, statusAt: number): Promise<void> {
     const group = groupOf(task.contextId);
     if (group !== undefined) await this.#connection.send('zadd', this.#ofGroup(group), 'GT', statusAt, memberOf(task));
   }
@@ -135,7 +135,7 @@ export class TaskIndex {
     return tasksOf(await this.#connection.send('zrevrangebyscore', key, newest, oldest, 'LIMIT', offset, size));
   }
 
-  /** The number of tasks before a task in a part of the index; if it is not in it, before the tasks of its time. */
+  /** The number of tasks before a task, itself included, in a part of the index; if it is not in it, the number of newer tasks. */
   async before(part: Omit<IndexPage, 'offset' | 'size'>, task: IndexedTask, createdAt: number): Promise<number> {
     const key = this.#keyOf(part);
     const rank = await this.#connection.send('zrevrank', key, memberOf(task));

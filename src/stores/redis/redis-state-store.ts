@@ -127,7 +127,7 @@ export class RedisStateStore implements TaskStateStore {
     const tell = () =>
       Promise.all([
         this.#index.add(task, at),
-        this.#tasks.runnable.tell(taskId),
+        this.#tasks.runnable.addInCluster(taskId),
         this.#tellsStates && this.#index.enter(task, 'submitted', at),
       ]);
     const [, answer] = await Promise.all([tell(), this.#scripts.run(call)]);
@@ -153,7 +153,7 @@ export class RedisStateStore implements TaskStateStore {
     // Repairs an index that lost its entry.
     const task = indexedTask(taskId, answer.text(3), answer.text(5));
     this.#index.add(task, Number(answer.text(4))).catch(() => {});
-    this.#tasks.runnable.tell(taskId).catch(() => {});
+    this.#tasks.runnable.addInCluster(taskId).catch(() => {});
     if (this.#tellsStates || groupOf(task.contextId) !== undefined) {
       this.#leased.set(taskId, { task, createdAt: Number(answer.text(4)), state: 'submitted' });
     }
@@ -174,7 +174,8 @@ export class RedisStateStore implements TaskStateStore {
   async #tell(leased: LeasedTask, records: readonly JournalRecord[], state: TaskState): Promise<void> {
     const { task, createdAt, state: before } = leased;
     const statusAt = statusTimeIn(records);
-    if (statusAt !== undefined && groupOf(task.contextId) !== undefined) await this.#index.tell(task, statusAt);
+    if (statusAt !== undefined && groupOf(task.contextId) !== undefined)
+      await this.#index.setStatusTime(task, statusAt);
     if (!this.#tellsStates || state === before) return;
     leased.state = state;
     await Promise.all([this.#index.enter(task, state, createdAt), this.#index.leave(task, before)]);
@@ -203,14 +204,14 @@ export class RedisStateStore implements TaskStateStore {
       args: [owner, epoch, abandonedAt ?? ''],
       subject: { taskId },
     });
-    await this.#tasks.runnable.tell(taskId).catch(() => {});
+    await this.#tasks.runnable.addInCluster(taskId).catch(() => {});
   }
 
   async breakLease(taskId: string): Promise<boolean> {
     const { head } = this.#keys(taskId);
     const args = [randomInt(1, maxEpochStep)];
     const answer = await this.#scripts.run({ script: 'break', keys: [head], args, subject: { taskId } });
-    await this.#tasks.runnable.tell(taskId).catch(() => {});
+    await this.#tasks.runnable.addInCluster(taskId).catch(() => {});
     return answer.int(1) === 1;
   }
 

@@ -20,11 +20,11 @@ interface TaskListDeps {
 
 const listPageSize = 100;
 
-/** Summaries of tasks, found through the index. Entries of deleted tasks are removed from the index on the way. */
+/** Lists and describes tasks through the indexes. Removes index entries of deleted tasks that it meets. */
 export class TaskList {
   readonly #deps: TaskListDeps;
   readonly runnable: RunnableIndex;
-  #complete: Promise<void> | undefined;
+  #migrated: Promise<void> | undefined;
 
   constructor(deps: TaskListDeps) {
     const { connection, prefix } = deps;
@@ -41,13 +41,13 @@ export class TaskList {
       found.push(...page);
       if (found.length >= limit) break;
     }
-    if (query.byStatus !== undefined) await this.#mend(found);
+    if (query.byStatus !== undefined) await this.#sortByStatus(found);
     return found.slice(0, limit);
   }
 
   /**
-   * Reads the index of the group, in its order, and that of the state alternately: the one that ends first has all tasks, so the cost is that of
-   * the shorter one, or of the group's entries before `limit` tasks are found.
+   * Reads the indexes of the group and of the state in parallel and stops when one ends: it contains all matching tasks. The cost is that of the
+   * shorter index, or of the group's entries up to `limit` matches.
    */
   async #listOfGroupAndState(query: TaskQuery, limit: number): Promise<readonly TaskSummary[]> {
     const ofGroup = this.#pages(query);
@@ -61,23 +61,23 @@ export class TaskList {
       if (other.done) return found.sort(byStatusOfSummaries).slice(0, limit);
       found.push(...other.value.filter((summary) => fits(query, summary)));
     }
-    await this.#mend(inOrder);
+    await this.#sortByStatus(inOrder);
     return inOrder.slice(0, limit);
   }
 
-  /** What a query asks for, page by page of its index: of that of the state, where nothing but the state is asked for. */
+  /** The matches of a query, one array for each page of its index. Uses the index of the state if the query has no other condition. */
   async *#pages(query: TaskQuery): AsyncGenerator<readonly TaskSummary[], undefined> {
     const { limit = 50 } = query;
     const isOfState = query.contextId === undefined && query.parentTaskId === undefined && query.byStatus === undefined;
     const state = isOfState ? query.state : undefined;
-    if (state !== undefined) await this.#withOlder();
+    if (state !== undefined) await this.#migrate();
     const after = await this.#after(query);
     const start = after ? await this.#deps.index.before({ ...query, state }, after, Date.parse(after.createdAt)) : 0;
     for (let offset = start; limit > 0; ) {
-      // The first page has what the caller asks for; where that was not enough, later pages are whole ones. Child turns cost nothing.
+      // The first page has `limit` entries; later pages, and those of root turns, which skip child turns, are full.
       const size = offset === start && !query.roots ? Math.min(Math.ceil(limit), listPageSize) : listPageSize;
       const page = await this.#deps.index.page({ ...query, state, offset, size });
-      // Those that are gone were removed from the index, so the next page begins earlier.
+      // Entries of deleted tasks were removed from the index, so the next page begins earlier.
       const wanted = query.roots ? page.filter(({ parentTaskId }) => parentTaskId === undefined) : page;
       const summaries = await this.#summaries(wanted, state);
       offset += page.length - (wanted.length - summaries.length);
@@ -86,7 +86,7 @@ export class TaskList {
     }
   }
 
-  /** The task before the page. Errors: `NOT_FOUND`. */
+  /** The task of `afterTaskId`, after which the page begins. Errors: `NOT_FOUND`. */
   async #after({ afterTaskId }: TaskQuery): Promise<TaskSummary | undefined> {
     if (afterTaskId === undefined) return undefined;
     const task = await this.describe(afterTaskId);
@@ -95,7 +95,7 @@ export class TaskList {
   }
 
   async #listRunnable(query: TaskQuery, limit: number): Promise<readonly TaskSummary[]> {
-    await this.#withOlder();
+    await this.#migrate();
     const found: TaskSummary[] = [];
     for (let from: RunnablePlace | undefined = [0, 0]; from !== undefined && found.length < limit; ) {
       const page: RunnablePage = await this.runnable.page(from, query.dueBy);
@@ -106,20 +106,20 @@ export class TaskList {
     return found.slice(0, limit);
   }
 
-  /** Sorts tasks of a group: one whose index misses its last status is at its old position. */
-  async #mend(found: TaskSummary[]): Promise<void> {
+  /** Sorts tasks of a group by status time, and updates the index entries that were out of order. */
+  async #sortByStatus(found: TaskSummary[]): Promise<void> {
     const before = [...found];
     found.sort(byStatusOfSummaries);
     const moved = found.filter((summary, index) => summary !== before[index]);
-    await Promise.all(moved.map((task) => this.#deps.index.tell(task, Date.parse(task.statusAt))));
+    await Promise.all(moved.map((task) => this.#deps.index.setStatusTime(task, Date.parse(task.statusAt))));
   }
 
-  /** Called once for each new task: sometimes checks whether some tasks of the index still exist. */
+  /** Called once for each new task; every 32nd call removes deleted tasks from a random sample of the index. */
   async sweep(): Promise<void> {
     await this.#summaries(await this.#deps.index.sample());
   }
 
-  /** `state`: whose index names the tasks. */
+  /** The summaries of existing tasks. `state`: the state whose index lists them. */
   async #summaries(tasks: readonly IndexedTask[], state?: TaskState): Promise<readonly TaskSummary[]> {
     const summaries = await Promise.all(tasks.map((task) => this.#summary(task, state)));
     return summaries.filter((summary) => summary !== undefined);
@@ -131,25 +131,25 @@ export class TaskList {
     if (!summary) await index.remove(task);
     if (!summary || state === undefined || summary.state === state) return summary;
     await index.leave(task, state);
-    // It may have come back to the state before it was removed.
+    // The task may have returned to the state before its entry was removed.
     const now = await this.describe(task.taskId);
     if (now?.state !== state) return undefined;
     await index.enter(task, state, Date.parse(now.createdAt));
     return now;
   }
 
-  /** Once for a prefix: adds the tasks that a version without indexes of states and of runnable tasks created. */
-  async #withOlder(): Promise<void> {
-    this.#complete ??= this.#addOlder();
+  /** Once for a prefix: adds tasks of older versions to the indexes of states and of runnable tasks. */
+  async #migrate(): Promise<void> {
+    this.#migrated ??= this.#addOlderTasks();
     try {
-      await this.#complete;
+      await this.#migrated;
     } catch (error) {
-      this.#complete = undefined;
+      this.#migrated = undefined;
       throw error;
     }
   }
 
-  async #addOlder(): Promise<void> {
+  async #addOlderTasks(): Promise<void> {
     const { connection, prefix, index } = this.#deps;
     const mark = `${prefix}:indexed`;
     if ((await connection.send('get', mark)) !== null) return;
@@ -167,7 +167,7 @@ export class TaskList {
     await connection.send('set', mark, '1');
   }
 
-  /** Undefined where the task is gone. */
+  /** The summary of a task; undefined if it does not exist. */
   async describe(taskId: string): Promise<TaskSummary | undefined> {
     const { scripts, prefix } = this.#deps;
     const { head } = taskKeys(prefix, taskId);
@@ -183,7 +183,7 @@ export class TaskList {
   }
 }
 
-/** Whether a task is the other one or comes before it: of one time the last member of the index is the first. */
+/** Whether a task is the other one, or before it among tasks of the same time, which the index lists by descending member. */
 function isNotAfter(task: TaskSummary, other: TaskSummary): boolean {
   return task.createdAt === other.createdAt && memberOf(task) >= memberOf(other);
 }
@@ -191,16 +191,16 @@ function isNotAfter(task: TaskSummary, other: TaskSummary): boolean {
 interface RunnableIndexDeps {
   readonly connection: RedisConnection;
   readonly prefix: string;
-  /** What the head of a task says; undefined where it is gone. */
+  /** The summary of a task; undefined if it does not exist. */
   describe(taskId: string): Promise<TaskSummary | undefined>;
 }
 
-/** What earlier pages had: of the tasks that may be taken, and of those that back off. In a cluster they are in one set. */
+/** The number of entries that earlier pages read: of claimable tasks, and of those that back off. In a cluster the first counts both. */
 type RunnablePlace = readonly [number, number];
 
 interface RunnablePage {
   readonly found: readonly TaskSummary[];
-  /** Where the next page begins; undefined at the end. */
+  /** The start of the next page; undefined after the last one. */
   readonly next: RunnablePlace | undefined;
 }
 
@@ -208,12 +208,12 @@ const dueScript = new LuaScript('due-1', { flags: 'allow-oom' });
 const duePageSize = 100;
 
 /**
- * Which tasks anybody may take: those that were created, answered or given back, and those whose owner let its lease run out. A sorted
- * set, by the time from which on a task may be taken, and a second one of those that back off, by the time until which they do.
+ * The index of tasks that a worker may acquire: those created, answered or released, and those whose lease has expired. One sorted set, by the
+ * time from which a task may be acquired, and a second one of tasks that back off, by the end of the backoff.
  *
- * On one server the scripts of the state store keep it, and a page is one script: its cost is that of what it finds, however many tasks
- * are suspended or have ended. In a cluster, where no script can reach both the set and a task, one set holds every task that may be runnable;
- * a page looks at each of those and drops what is not.
+ * On one server the scripts of the state store maintain it, and a page is one script, whose cost does not depend on suspended or ended tasks.
+ * In a cluster no script can access both the set and a task: one set holds every task that may be runnable, and a page describes each
+ * task and removes those that are not.
  */
 class RunnableIndex {
   readonly #deps: RunnableIndexDeps;
@@ -224,22 +224,22 @@ class RunnableIndex {
     this.#key = runnableKey(deps.prefix);
   }
 
-  /** In a cluster: says that a task may be runnable. Elsewhere the scripts have said it. */
-  async tell(taskId: string): Promise<void> {
+  /** In a cluster, adds a task that may be runnable. On one server the scripts have added it. */
+  async addInCluster(taskId: string): Promise<void> {
     if (isCluster(this.#deps.connection.client)) await this.add(taskId);
   }
 
-  /** Of a task that stands in it already it changes nothing. */
+  /** Idempotent. */
   async add(taskId: string): Promise<void> {
     await this.#deps.connection.send('zadd', this.#key, 'NX', 0, taskId);
   }
 
-  /** The tasks from a place on, that back off until `dueBy` at most; of one server the one that waits longest first. */
+  /** A page from a place on, without tasks that back off beyond `dueBy` (ms since 1970). On one server the task that waits longest is first. */
   async page(from: RunnablePlace, dueBy = Number.POSITIVE_INFINITY): Promise<RunnablePage> {
-    return isCluster(this.#deps.connection.client) ? this.#lookedAt(from[0]) : this.#scripted(from, dueBy);
+    return isCluster(this.#deps.connection.client) ? this.#pageOfCluster(from[0]) : this.#pageOfServer(from, dueBy);
   }
 
-  async #scripted(from: RunnablePlace, dueBy: number): Promise<RunnablePage> {
+  async #pageOfServer(from: RunnablePlace, dueBy: number): Promise<RunnablePage> {
     const { connection, prefix } = this.#deps;
     const most = Number.isFinite(dueBy) ? Math.floor(dueBy) : `${dueBy < 0 ? '-' : '+'}inf`;
     const args = [prefix, ...from, duePageSize, most];
@@ -251,30 +251,31 @@ class RunnableIndex {
     return { found, next: more === 1 ? [Number(free), Number(later)] : undefined };
   }
 
-  async #lookedAt(offset: number): Promise<RunnablePage> {
+  async #pageOfCluster(offset: number): Promise<RunnablePage> {
     const ids = listOf(await this.#deps.connection.send('zrange', this.#key, offset, offset + duePageSize - 1)).map(
       String,
     );
-    const states = await Promise.all(ids.map((taskId) => this.#stateOf(taskId)));
-    const kept = states.filter((state) => state !== undefined);
+    const summaries = await Promise.all(ids.map((taskId) => this.#runnableTask(taskId)));
+    const kept = summaries.filter((summary) => summary !== undefined);
     const found = kept.filter(({ held }) => !held);
     return { found, next: ids.length < duePageSize ? undefined : [offset + kept.length, 0] };
   }
 
-  async #stateOf(taskId: string): Promise<TaskSummary | undefined> {
+  /** The summary of a runnable task; another one is removed from the set. */
+  async #runnableTask(taskId: string): Promise<TaskSummary | undefined> {
     const { describe } = this.#deps;
     const summary = await describe(taskId);
     if (summary && isRunnable(summary.state)) return summary;
     await this.#deps.connection.send('zrem', this.#key, taskId);
-    // It may have been answered before it was removed, and told before that.
+    // The task may have been answered, and added, before its entry was removed.
     const now = await describe(taskId);
     if (!now || !isRunnable(now.state)) return undefined;
-    await this.tell(taskId);
+    await this.addInCluster(taskId);
     return now;
   }
 }
 
-/** What `lua/describe-1.lua` gives of a task. */
+/** Reads the answer of `lua/describe-1.lua`. */
 function summaryOfAnswer(taskId: string, answer: ScriptAnswer): TaskSummary {
   const [parentTaskId, bytes] = [answer.text(9), answer.text(10)];
   return summaryOf({

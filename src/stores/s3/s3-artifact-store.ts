@@ -30,25 +30,25 @@ import { isMissingKey, S3Bucket, S3Draft, type S3Target, s3Error } from './s3-bu
 
 /** Options of `S3ArtifactStore`: bucket, client, and how much it holds. */
 export interface S3ArtifactStoreOptions {
-  /** The bucket; it has to be there. */
+  /** The name of an existing bucket. */
   readonly bucket: string;
   /**
-   * Options of the SDK's client, such as `region`, `endpoint` and `forcePathStyle`, or a client, which stays the caller's. Default: what
-   * the SDK finds in environment and files.
+   * Options of the SDK's client, such as `region`, `endpoint` and `forcePathStyle`, or a client, which the caller closes. Default: the
+   * environment and files that the SDK reads.
    */
   readonly s3?: S3Target | undefined;
-  /** What all keys begin with. Default `millrace/`. */
+  /** Prefix of all keys. Default `millrace/`. */
   readonly prefix?: string | undefined;
-  /** Contents beyond as many bytes are sent in parts of that size, of which there may be 10,000. Default 8 MiB; at least 5 MiB. */
+  /** Larger contents are uploaded in parts of this size, at most 10,000. Bytes; default 8 MiB, minimum 5 MiB. */
   readonly partBytes?: number | undefined;
   /**
-   * Whether the server knows `If-None-Match` of a PUT, as Amazon's does. With `false` two processes that change the same artifact at
-   * once may lose one of the changes; within one process none is lost. Default true.
+   * Whether the server supports `If-None-Match` of a PUT, as Amazon's does. With `false`, if two processes change an artifact at the same time,
+   * one change may be lost; within one process none is lost. Default true.
    */
   readonly conditionalWrites?: boolean | undefined;
-  /** How many versions of an artifact are kept; the oldest go first. At least 2. Default 10. */
+  /** The number of versions of an artifact that are kept; older ones are deleted. Default 10, minimum 2. */
   readonly keepVersions?: number | undefined;
-  /** Replaced by tests. Default: the system's. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
@@ -68,17 +68,17 @@ const rules: OptionRules<S3ArtifactStoreOptions> = {
 };
 
 /**
- * Keeps artifacts in a bucket of S3, or of a server that speaks its protocol, shared by any number of processes and machines.
+ * Stores artifacts in a bucket of S3, or of a compatible server, for any number of processes.
  *
- * A content is stored first, then one small object names it as a version: whole or not at all, and of two processes that write the same
- * version one gets the next, because the server refuses to write the object twice. `read` compares content and hash, and resumes where
- * a connection broke. A content whose writer died in between goes with its artifact; uploads that are left half done are ended after a
- * week, when a store first writes.
+ * A version is published atomically: its content is uploaded first, then one small object that names the content. The server refuses to write
+ * that object twice, so that of two processes that write the same version one gets the next. `read` verifies the hash, and continues after a
+ * broken connection. Content of a writer that crashed before it published is deleted with its artifact; abandoned uploads are aborted after a
+ * week, at the first write of a store.
  *
- * Loads `@aws-sdk/client-s3` at the first call. Errors besides the contract's: `INVALID_CONFIG` here, `MISSING_PACKAGE`;
- * `UNAVAILABLE` (retryable unless credentials, bucket or region are at fault) and `FULL` by a quota.
+ * Loads `@aws-sdk/client-s3` at the first call. Errors besides the contract's: `INVALID_CONFIG` by the constructor; `MISSING_PACKAGE`;
+ * `UNAVAILABLE`, retryable unless credentials, bucket or region are wrong; `FULL` by a quota.
  *
- * Memory: a part a draft that is being written, chunks as the network gives them a reader; contents only in `get`, `create`, `update`.
+ * Memory: one part for each draft being written, one network chunk for each reader; whole contents only in `get`, `create`, `update`.
  */
 export class S3ArtifactStore extends VersionedArtifactStore<S3Version, S3Draft> {
   readonly #bucket: S3Bucket;
@@ -98,11 +98,11 @@ export class S3ArtifactStore extends VersionedArtifactStore<S3Version, S3Draft> 
     this.#conditionalWrites = conditionalWrites;
   }
 
-  /** Writes to the bucket, and looks whether it keeps the promise of `conditionalWrites`. Errors: `UNAVAILABLE`, `FULL`. */
+  /** Writes to the bucket, and tests whether it supports `conditionalWrites`. Errors: `UNAVAILABLE`, `FULL`. */
   async check(): Promise<StoreCheck> {
     if (!this.#conditionalWrites) {
       const warning =
-        'conditionalWrites is false: of two processes that change an artifact at once, one may lose its change.';
+        'conditionalWrites is false: if two processes change an artifact at the same time, one change may be lost.';
       return { ok: true, warnings: [warning] };
     }
     try {
@@ -115,7 +115,7 @@ export class S3ArtifactStore extends VersionedArtifactStore<S3Version, S3Draft> 
     return { ok: false, warnings: [warning] };
   }
 
-  /** Ends the connections that this store made. */
+  /** Closes the connections, unless the caller passed a client. */
   async close(): Promise<void> {
     await this.#bucket.close();
   }
@@ -124,34 +124,34 @@ export class S3ArtifactStore extends VersionedArtifactStore<S3Version, S3Draft> 
 interface S3BackendSettings {
   readonly prefix: string;
   readonly partBytes: number;
-  /** Whether the server keeps a key from being written twice. */
+  /** Whether the server refuses to write a key twice. */
   readonly conditionalWrites: boolean;
   /** Milliseconds since 1970. */
   now(): number;
 }
 
-/** A version as its object tells it. */
+/** A version, as its object stores it. */
 interface S3Version extends FoundVersion {
   /** The key of its content. */
   readonly content: string;
-  /** Tells the write that made it from others. */
+  /** Identifies the write that created it. */
   readonly stamp: string;
 }
 
-/** An upload that is as old was left by a process that died. */
+/** The age from which an upload counts as abandoned. */
 const staleMs = 7 * 24 * 60 * 60 * 1000;
 
-/** How many artifacts are looked at at once. */
-const looks = 8;
+/** How many artifacts are read concurrently. */
+const concurrentReads = 8;
 
 /**
  * The objects of an artifact store, below a prefix:
  *
- *     artifacts/<id>/<version>        what is known of a version, and where its content is; written once
- *     contents/<id>/<uuid>            a content, before the version that names it
- *     tasks/<task id>/<id>, contexts/<context id>/<id>   empty, for `infos`
+ *     artifacts/<id>/<version>        the description of a version and the key of its content; written once
+ *     contents/<id>/<uuid>            a content, written before the version that names it
+ *     tasks/<task id>/<id>, contexts/<context id>/<id>   empty marks, by which `infos` finds artifacts
  *
- * Ids stand there as `fileNameOf` writes them.
+ * Ids are encoded by `fileNameOf`.
  */
 class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
   readonly #bucket: S3Bucket;
@@ -179,7 +179,7 @@ class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
     if (newest === undefined) return undefined;
     const found = await this.#versionAt(artifactId, newest);
     if (found) return found;
-    // It was dropped while it was looked for: a newer one is there, or none.
+    // The version was deleted meanwhile: a newer one exists, or none.
     return (await this.#versionKeys(artifactId)).at(-1) === newest ? undefined : this.find(artifactId);
   }
 
@@ -188,7 +188,7 @@ class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
     const version: S3Version = { info, content, stamp: randomUUID() };
     if (info.version === 1) await this.#mark(info);
     if (!(await this.#write(version))) return false;
-    // A delete may have taken the marks away between both.
+    // A delete may have removed the marks in between.
     if (info.version === 1) await this.#mark(info);
     else if (await this.#isAlone(info)) {
       await this.#bucket.remove(this.#keys.version(info.artifactId, info.version));
@@ -206,7 +206,7 @@ class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
         [key, keys[index + 1] ?? ''].map((one) => this.#versionAt(artifactId, one)),
       );
       await this.#bucket.remove(key);
-      // Only neighbours share a content.
+      // Only consecutive versions share a content.
       if (found && next && found.content !== next.content) await this.#bucket.remove(found.content);
     }
   }
@@ -215,7 +215,7 @@ class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
     try {
       yield* this.#bucket.read(content, info.size);
     } catch (error) {
-      throw isMissingKey(error) ? await this.#lost(info) : error;
+      throw isMissingKey(error) ? await this.#missingContent(info) : error;
     }
   }
 
@@ -223,32 +223,32 @@ class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
     let batch: Promise<S3Version | undefined>[] = [];
     for await (const name of this.#names(query)) {
       batch.push(this.find(idOfFileName(name)));
-      if (batch.length < looks) continue;
+      if (batch.length < concurrentReads) continue;
       for (const found of await Promise.all(batch)) if (found) yield found.info;
       batch = [];
     }
     for (const found of await Promise.all(batch)) if (found) yield found.info;
   }
 
-  /** Its versions are gone, the oldest first, before its contents and marks are. */
+  /** Removes versions first, from the oldest, then contents and marks. */
   async remove(artifactId: string): Promise<void> {
     const newest = await this.find(artifactId);
     if (newest === undefined) return;
-    // Contents that come later are those of an artifact that is made anew.
+    // Contents uploaded later belong to a new artifact of this id.
     const contents = await this.#allKeys(this.#keys.contents(artifactId));
     for (let keys = await this.#versionKeys(artifactId); keys.length > 0; keys = await this.#versionKeys(artifactId)) {
       for (const key of keys) await this.#bucket.remove(key);
     }
     await Promise.all([...contents, ...this.#keys.marks(newest.info)].map((key) => this.#bucket.remove(key)));
-    const anew = await this.find(artifactId);
-    if (anew) await this.#mark(anew.info);
+    const recreated = await this.find(artifactId);
+    if (recreated) await this.#mark(recreated.info);
   }
 
   errorOf(thrown: unknown): AgentLoopError {
     return s3Error(thrown, this.#bucket.name);
   }
 
-  /** Whether the server keeps a key from being written twice, as it is found out. */
+  /** Tests whether the server refuses to write a key twice. */
   async writesOnce(): Promise<boolean> {
     const key = `${this.#settings.prefix}check-${randomUUID()}`;
     try {
@@ -258,14 +258,14 @@ class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
     }
   }
 
-  /** False where there is such a version by somebody else. */
+  /** Returns false if another write created the version. */
   async #write(version: S3Version): Promise<boolean> {
     const { artifactId, version: number } = version.info;
     const key = this.#keys.version(artifactId, number);
     const body = JSON.stringify(version);
     if (this.#settings.conditionalWrites) {
       if (await this.#bucket.putNew(key, body)) return true;
-      // A request whose reply was lost is sent again, and finds itself.
+      // The SDK may have repeated a request whose response was lost.
       return (await this.#versionAt(artifactId, key))?.stamp === version.stamp;
     }
     return this.#inTurn.run(key, async () => {
@@ -275,7 +275,7 @@ class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
     });
   }
 
-  /** Whether a version that has come stands there without any before it: the artifact was deleted meanwhile. At least 2 are kept. */
+  /** Whether a new version is the only one: the artifact was deleted meanwhile, since at least 2 versions are kept. */
   async #isAlone({ artifactId }: ArtifactInfo): Promise<boolean> {
     return (await this.#versionKeys(artifactId)).length === 1;
   }
@@ -295,7 +295,7 @@ class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
     return keys;
   }
 
-  /** The names of the artifacts that a query means, in order. */
+  /** The encoded ids of the artifacts that match a query, in order. */
   async *#names({ after, ...query }: ArtifactQuery & { readonly after: string }): AsyncGenerator<string> {
     const prefix = this.#keys.list(query);
     if (prefix === undefined) {
@@ -310,21 +310,21 @@ class S3ArtifactBackend implements ArtifactBackend<S3Version, S3Draft> {
     await Promise.all(this.#keys.marks(info).map((key) => this.#bucket.put(key, '')));
   }
 
-  /** Why a content is not there. */
-  async #lost({ artifactId, version }: ArtifactInfo): Promise<AgentLoopError> {
+  /** The error for a missing content: the version was deleted, or is damaged. */
+  async #missingContent({ artifactId, version }: ArtifactInfo): Promise<AgentLoopError> {
     return (await this.find(artifactId, version))
-      ? damagedArtifact(artifactId, `the content of version ${version} is not there`)
+      ? damagedArtifact(artifactId, `the content of version ${version} is missing`)
       : noArtifact(artifactId, version);
   }
 
-  /** Aborts abandoned multipart uploads; without permission they stay. */
+  /** Aborts abandoned multipart uploads. */
   async #sweep(): Promise<void> {
     try {
       for (const upload of await this.#bucket.uploads(this.#keys.allContents)) {
         if (upload.startedAt < this.#settings.now() - staleMs) await this.#bucket.abortUpload(upload);
       }
     } catch {
-      // The store works without.
+      // Without the permission they remain; the store works.
     }
   }
 }
@@ -336,13 +336,13 @@ function versionIn(artifactId: string, text: string): S3Version {
   } catch {
     throw damagedArtifact(artifactId, 'the object of a version is damaged');
   }
-  throw damagedArtifact(artifactId, 'the object of a version is that of another artifact');
+  throw damagedArtifact(artifactId, 'the object of a version belongs to another artifact');
 }
 
-/** Versions are written with as many digits, so that their keys sort as they do. */
+/** Version numbers are padded to this length, so that keys sort by version. */
 const versionDigits = 12;
 
-/** The keys of an artifact store, below a prefix. All that end with `/` are prefixes themselves. */
+/** The keys of an artifact store, below a prefix. Those that end with `/` are prefixes. */
 class S3Keys {
   readonly artifacts: string;
   readonly allContents: string;
@@ -366,12 +366,12 @@ class S3Keys {
     return `${this.allContents}${fileNameOf(artifactId)}/`;
   }
 
-  /** Sorts behind all versions of an artifact, and before those of the next one. */
+  /** Sorts after all versions of an artifact, and before those of the next one. */
   endOf(artifactId: string): string {
     return `${this.versions(artifactId)}~`;
   }
 
-  /** Where the marks of a task or a context stand; undefined where a query names neither. */
+  /** The prefix of the marks of a task or a context; undefined if a query names neither. */
   list({ taskId, contextId }: ArtifactQuery): string | undefined {
     if (taskId !== undefined) return `${this.#prefix}tasks/${fileNameOf(taskId)}/`;
     if (contextId !== undefined) return `${this.#prefix}contexts/${fileNameOf(contextId)}/`;

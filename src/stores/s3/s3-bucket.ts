@@ -4,7 +4,7 @@ import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3';
 import { AgentLoopError, messageOf, missingPackage, nameOf } from '../../core/contracts/index.ts';
 import { type ArtifactDraft, PartBuffer, type WrittenContent } from '../artifacts/versioned-artifact-store.ts';
 
-/** What a store connects with: options of the SDK's client, such as region and endpoint, or a client that is there. */
+/** Options of the SDK's client, such as region and endpoint, or a client. */
 export type S3Target = S3ClientConfig | S3Client;
 
 interface S3Part {
@@ -24,7 +24,7 @@ interface Connection {
   readonly client: S3Client;
 }
 
-/** How often a read resumes after a broken connection without receiving a byte in between. */
+/** How many attempts of a read may break in a row without receiving a byte. */
 const readAttempts = 3;
 
 /** The requests that the artifact store makes to one bucket. Throws what the SDK throws. */
@@ -40,12 +40,12 @@ export class S3Bucket {
 
   async put(key: string, body: Uint8Array | string): Promise<void> {
     const { sdk, client } = await this.#connection();
-    // Without its length the SDK warns of an empty body.
+    // Without a length the SDK logs a warning for an empty body.
     const ContentLength = Buffer.byteLength(body);
     await client.send(new sdk.PutObjectCommand({ Bucket: this.name, Key: key, Body: body, ContentLength }));
   }
 
-  /** Writes a key that is not there, which the server makes sure of. False where it is there. */
+  /** Creates a key atomically. Returns false if it exists. */
   async putNew(key: string, body: string): Promise<boolean> {
     const { sdk, client } = await this.#connection();
     try {
@@ -57,7 +57,7 @@ export class S3Bucket {
     }
   }
 
-  /** As text; undefined where there is no such key. */
+  /** The object as a string; undefined if the key does not exist. */
   async get(key: string): Promise<string | undefined> {
     const { sdk, client } = await this.#connection();
     try {
@@ -69,7 +69,7 @@ export class S3Bucket {
     }
   }
 
-  /** In bytes; undefined where there is no such key. */
+  /** The size in bytes; undefined if the key does not exist. */
   async sizeOf(key: string): Promise<number | undefined> {
     const { sdk, client } = await this.#connection();
     try {
@@ -80,7 +80,7 @@ export class S3Bucket {
     }
   }
 
-  /** An object of `size` bytes in chunks; where the connection breaks, from the next byte on. Leaving it ends the connection. */
+  /** Reads an object of `size` bytes in chunks; continues after a broken connection. `return()` closes the connection. */
   async *read(key: string, size: number): AsyncGenerator<Uint8Array> {
     let offset = 0;
     for (let attempt = 1; ; attempt++) {
@@ -100,21 +100,21 @@ export class S3Bucket {
     }
   }
 
-  /** All keys that begin so and sort behind `after`, in order. */
+  /** All keys with the prefix that sort after `after`, in order. */
   async *keys(prefix: string, after?: string): AsyncGenerator<string> {
     for await (const { Contents = [] } of this.#list({ prefix, after })) {
       for (const { Key } of Contents) if (Key !== undefined) yield Key;
     }
   }
 
-  /** What stands between the prefix and the next `/`, each once, of the keys that sort behind `after`, in order. */
+  /** The distinct names between the prefix and the next `/`, of keys that sort after `after`, in order. */
   async *folders(prefix: string, after?: string): AsyncGenerator<string> {
     for await (const { CommonPrefixes = [] } of this.#list({ prefix, after, delimiter: '/' })) {
       for (const { Prefix } of CommonPrefixes) if (Prefix !== undefined) yield Prefix.slice(prefix.length, -1);
     }
   }
 
-  /** Does nothing where there is no such key. */
+  /** Does nothing if the key does not exist. */
   async remove(key: string): Promise<void> {
     const { sdk, client } = await this.#connection();
     await client.send(new sdk.DeleteObjectCommand({ Bucket: this.name, Key: key }));
@@ -123,7 +123,7 @@ export class S3Bucket {
   async startUpload(key: string): Promise<string> {
     const { sdk, client } = await this.#connection();
     const { UploadId } = await client.send(new sdk.CreateMultipartUploadCommand({ Bucket: this.name, Key: key }));
-    if (UploadId === undefined) throw new Error('the server gave no id to an upload of several parts');
+    if (UploadId === undefined) throw new Error('the server returned no UploadId for a multipart upload');
     return UploadId;
   }
 
@@ -148,7 +148,7 @@ export class S3Bucket {
     await client.send(new sdk.AbortMultipartUploadCommand({ Bucket: this.name, Key, UploadId }));
   }
 
-  /** The first thousand uploads that are neither complete nor aborted. */
+  /** The first 1,000 open multipart uploads below a prefix. */
   async uploads(prefix: string): Promise<readonly S3Upload[]> {
     const { sdk, client } = await this.#connection();
     const { Uploads = [] } = await client.send(
@@ -161,7 +161,7 @@ export class S3Bucket {
     }));
   }
 
-  /** Ends the connections, where they are not of a client that was given. */
+  /** Closes the connections, unless the caller passed a client. */
   async close(): Promise<void> {
     const opened = await this.#opened?.catch(() => undefined);
     if (!isClient(this.#target)) opened?.client.destroy();
@@ -194,11 +194,11 @@ export class S3Bucket {
     return this.#opened;
   }
 
-  /** Nothing is loaded before the first request. Errors: `MISSING_PACKAGE`. */
+  /** Errors: `MISSING_PACKAGE`. */
   async #open(): Promise<Connection> {
     const sdk = await loadS3();
     if (isClient(this.#target)) return { sdk, client: this.#target };
-    // Servers other than Amazon's refuse checksums of their own header, or store them as content.
+    // Some compatible servers refuse the SDK's checksum header, or store the checksum as content.
     const defaults = {
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
@@ -211,15 +211,15 @@ function isClient(target: S3Target): target is S3Client {
   return 'send' in target && 'middlewareStack' in target;
 }
 
-/** What S3 takes of one upload. */
-const mostParts = 10_000;
+/** The maximum number of parts of an S3 upload. */
+const maxParts = 10_000;
 
-/** A content on its way to an object of its own: in one request, or part by part where it is larger than a part. */
+/** A content that is written to its own object: in one request, or as a multipart upload if it is larger than a part. */
 export class S3Draft implements ArtifactDraft {
   readonly key: string;
   readonly #bucket: S3Bucket;
   readonly #partBytes: number;
-  /** What is not sent yet. */
+  /** Bytes that are not sent yet. */
   readonly #rest: PartBuffer;
   readonly #hash = createHash('sha256');
   readonly #parts: S3Part[] = [];
@@ -251,7 +251,7 @@ export class S3Draft implements ArtifactDraft {
     return { size: this.#size, sha256: this.#hash.digest('hex') };
   }
 
-  /** From now on the content belongs to a version. */
+  /** Call it when a version names the content: `discard` then keeps it. */
   published(): void {
     this.#state = 'settled';
   }
@@ -270,14 +270,14 @@ export class S3Draft implements ArtifactDraft {
     try {
       await this.#bucket.completeUpload({ key: this.key, uploadId }, this.#parts);
     } catch (error) {
-      // A request whose reply was lost is sent again, and finds the upload done.
+      // The SDK may have repeated a request whose response was lost: the upload is complete then.
       if (!isMissingUpload(error) || (await this.#bucket.sizeOf(this.key)) !== this.#size) throw error;
     }
   }
 
   async #sendPart(part: Uint8Array): Promise<void> {
-    if (this.#parts.length === mostParts) {
-      const message = `A content has more than ${mostParts} parts of ${this.#partBytes} bytes; raise partBytes.`;
+    if (this.#parts.length === maxParts) {
+      const message = `A content has more than ${maxParts} parts of ${this.#partBytes} bytes; raise partBytes.`;
       throw new AgentLoopError('FULL', message);
     }
     this.#uploadId ??= await this.#bucket.startUpload(this.key);
@@ -305,8 +305,8 @@ const full: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The error of a request that S3 did not carry out: `FULL` where it has no room, else `UNAVAILABLE`. Says what S3 said; the request
- * itself, which holds a signature, stays out.
+ * The error of a failed request: `FULL` if the server has no space, else `UNAVAILABLE`. Contains the message of the server, but not the request,
+ * which has a signature.
  */
 export function s3Error(thrown: unknown, bucket: string): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
@@ -325,7 +325,7 @@ export function s3Error(thrown: unknown, bucket: string): AgentLoopError {
   return new AgentLoopError('UNAVAILABLE', message, { retryable: true });
 }
 
-/** Whether a request was refused because of what stands at its key. */
+/** Whether a request was refused because its key exists, or is being written. */
 function isTaken(thrown: unknown): boolean {
   const status = statusOf(thrown);
   return status === 412 || (status === 409 && nameOf(thrown) === 'ConditionalRequestConflict');
@@ -339,14 +339,14 @@ function isMissingUpload(thrown: unknown): boolean {
   return nameOf(thrown) === 'NoSuchUpload';
 }
 
-/** What helps against a refusal that another try would meet again. */
+/** The cure of a failure that a retry would repeat; undefined for others. */
 function cureOf(name: string, status: number | undefined): string | undefined {
   if (refusedCredentials.has(name) || status === 401 || status === 403) {
     return 'check the credentials, and what their policy allows';
   }
-  if (name === 'NoSuchBucket') return 'make it, or name another one';
+  if (name === 'NoSuchBucket') return 'create it, or name another one';
   if (name === 'NotImplemented' || status === 501) {
-    return 'where the server does not know If-None-Match, set conditionalWrites to false';
+    return 'if the server does not support If-None-Match, set conditionalWrites to false';
   }
   const isRefusal = status !== undefined && status >= 400 && status < 500 && ![408, 409, 425, 429].includes(status);
   return isRefusal ? 'check bucket, region and endpoint' : undefined;
@@ -368,7 +368,7 @@ function statusOf(thrown: unknown): number | undefined {
 /** The package of the S3 client. */
 type S3Package = typeof import('@aws-sdk/client-s3');
 
-/** Loaded when it is first needed. Errors: `MISSING_PACKAGE`. */
+/** Loads the package. Errors: `MISSING_PACKAGE`. */
 async function loadS3(): Promise<S3Package> {
   try {
     return await import('@aws-sdk/client-s3');

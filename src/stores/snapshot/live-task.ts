@@ -13,7 +13,7 @@ import { checkAppend, fenced, notFound } from '../store-rules.ts';
 import { statusTimeIn } from '../task-summary.ts';
 import { lostIntents, type PlainStore, type SavedTurn, snapshotOf } from './snapshot.ts';
 
-/** A task as its records say; nobody holds it. `state` is their fold. */
+/** A task without an owner. `state` is the fold of the records. */
 export function taskOf(started: Stamped<TurnStarted>, records: readonly JournalRecord[], state: LoopState): MemoryTask {
   const task = new MemoryTask(started);
   for (const record of records.slice(1)) task.records.push(record);
@@ -23,27 +23,27 @@ export function taskOf(started: Stamped<TurnStarted>, records: readonly JournalR
 }
 
 /**
- * A task that somebody in this process holds the lease of. Records are taken at once, and shown to followers once the snapshot that
- * they call for is saved. Saves of a task never overlap. Holds the records of the turn.
+ * A task whose lease is held in this process. Accepts records at once, and emits them to followers after the snapshot that they require is
+ * saved. Saves of a task never overlap. Memory: the records of the turn.
  */
 export class LiveTask {
-  /** What followers see. */
+  /** The task as followers see it. */
   readonly shown: MemoryTask;
   readonly #plain: PlainStore;
   readonly #lease: Lease;
   readonly #now: () => number;
-  /** Records that were taken and are not shown yet. */
+  /** Accepted records that are not emitted yet. */
   #tail: JournalRecord[] = [];
   #hasEnded: boolean;
   #state: LoopState;
-  /** The versions of the snapshot that are ours: the saved one, and one whose save may have failed. */
+  /** The versions that this owner wrote: the last that was saved, and the last attempt, which may have failed. */
   #saved: string;
   #attempted: string;
   #saving: Promise<void> = Promise.resolve();
   #dropped = false;
   readonly #wasReleased: boolean;
 
-  /** `epoch` has to be above that of every record. */
+  /** `epoch` must be greater than that of every record. */
   constructor(saved: SavedTurn, holder: Holder) {
     const { plain, now, taskId, owner, epoch, leaseMs, under = saved.under } = holder;
     const lost = lostIntents(saved);
@@ -92,14 +92,14 @@ export class LiveTask {
 
   /** Drops the task if another owner has it. */
   async verify(): Promise<void> {
-    await this.#inTurn(() => this.#look()).catch((error: unknown) => {
+    await this.#inTurn(() => this.#checkOwner()).catch((error: unknown) => {
       if (!this.#dropped) throw error;
     });
   }
 
   /** Renews the lease, if the snapshot is still this owner's. */
   async renew(): Promise<void> {
-    await this.#inTurn(() => this.#look());
+    await this.#inTurn(() => this.#checkOwner());
     this.shown.expiresAt = this.#now() + this.#lease.leaseMs;
   }
 
@@ -113,7 +113,7 @@ export class LiveTask {
     this.shown.owner = undefined;
   }
 
-  /** Whether this process has lost it. */
+  /** Whether this process has lost the task. */
   get isDropped(): boolean {
     return this.#dropped;
   }
@@ -136,7 +136,7 @@ export class LiveTask {
     const records = this.#tail.slice(0, Math.max(0, upTo - this.shown.records.length));
     if (records.length === 0) return;
     const after = records.reduce<LoopState>(applyRecord, this.#state);
-    if (callsForSave(records, after)) await this.#save(after, [...this.shown.records, ...records], false);
+    if (requireSave(records, after)) await this.#save(after, [...this.shown.records, ...records], false);
     this.#tail.splice(0, records.length);
     this.#state = after;
     this.shown.append(this.#lease, records, { status: taskState(after), barrier: true }, this.#now());
@@ -149,7 +149,7 @@ export class LiveTask {
 
   /** Checks before it saves, so that another owner's snapshot is not overwritten. */
   async #save(state: LoopState, records: readonly JournalRecord[], released: boolean): Promise<void> {
-    await this.#look();
+    await this.#checkOwner();
     const { taskId, epoch } = this.#lease;
     this.#attempted = versionOf(state.seq, epoch);
     const { under } = this.shown;
@@ -157,14 +157,15 @@ export class LiveTask {
     this.#saved = this.#attempted;
   }
 
-  async #look(): Promise<void> {
+  /** Throws, and drops the task, if its snapshot is not of this owner. */
+  async #checkOwner(): Promise<void> {
     if (this.#dropped) throw fenced(this.#lease);
     const { taskId } = this.#lease;
-    const there = await this.#plain.load(taskId);
-    const version = there && versionOf(there.state.seq, there.epoch);
+    const found = await this.#plain.load(taskId);
+    const version = found && versionOf(found.state.seq, found.epoch);
     if (version === this.#saved || version === this.#attempted) return;
     this.drop();
-    throw there ? fenced(this.#lease) : notFound(taskId);
+    throw found ? fenced(this.#lease) : notFound(taskId);
   }
 }
 
@@ -182,8 +183,11 @@ function versionOf(seq: number, epoch: number): string {
   return `${seq}-${epoch}`;
 }
 
-/** All but what happens inside an iteration: a model call begins, a tool begins that is no child turn, a tool ends while others are open. */
-function callsForSave(records: readonly JournalRecord[], after: LoopState): boolean {
+/**
+ * Whether records are emitted only after a save: all but those inside an iteration, which are `llm.start`, the intent of a call without a child
+ * turn, and a result while other calls are open.
+ */
+function requireSave(records: readonly JournalRecord[], after: LoopState): boolean {
   return records.some((record) => {
     if (record.type === 'tool.result') return after.openCalls === 0;
     // A delete or a cancel finds a child turn by this link.

@@ -240,8 +240,8 @@ class SnapshotStateStore implements TaskStateStore {
     return {
       ok: true,
       warnings: [
-        'Snapshots keep no two processes apart: run each task in one process at a time, or use the LMDB or Redis store.',
-        'Where a process dies inside an iteration, every open tool call of it is in doubt; use the LMDB or Redis store to keep each result.',
+        'Snapshots do not exclude a second owner: run each task in one process at a time, or use the LMDB or Redis store.',
+        'If a process crashes inside an iteration, all its open tool calls are in doubt; use the LMDB or Redis store to keep each result.',
       ],
     };
   }
@@ -300,8 +300,8 @@ interface FollowDeps {
 }
 
 /**
- * The records from a seq on: of a task that runs here as they are saved, with its deltas; of any other from its snapshots, polled
- * every `pollMs`. Switches between the two as the task does.
+ * The records from a seq on. Of a task that runs in this process, each is emitted after it is saved, with deltas; of another, snapshots are polled
+ * every `pollMs`. Follows a task that moves between processes. Unsubscribing stops the poll.
  */
 function followSnapshots(deps: FollowDeps, from: number): Observable<FollowSignal> {
   return new Observable((subscriber) => {
@@ -341,7 +341,7 @@ class Follower {
     this.#to.add(
       signals.subscribe({
         next: (signal) => this.#take(signal),
-        // Another owner has it now, here or elsewhere, or none.
+        // The task has another owner now, in this process or another, or none.
         error: () => this.look(),
         complete: () => this.#to.complete(),
       }),

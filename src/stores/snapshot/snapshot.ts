@@ -114,7 +114,7 @@ export function snapshotOf(
 export function readSnapshot(taskId: string, saved: object): SavedTurn {
   const journal = 'journal' in saved ? saved.journal : undefined;
   if (!Array.isArray(journal)) {
-    throw unreadable(taskId, 'it has no "journal"; load has to give back all that save was given');
+    throw unreadable(taskId, 'it has no "journal"; load must return the complete value that save received');
   }
   const records: readonly JournalRecord[] = journal;
   const [started] = records;
