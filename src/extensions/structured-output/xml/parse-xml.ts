@@ -1,37 +1,36 @@
 import type { JSONSchema } from '../../../core/contracts/index.ts';
 import { entryName, itemName, type ScalarType, type Shape, shapeOf } from './write-xml.ts';
 
-/** The value that was read, or in words why there is none. */
+/** The value, or the sentence that says why there is none. */
 export type ParsedXml = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly flaw: string };
 
 /**
- * Reads the value that a model wrote as XML, guided by its JSON Schema: the filled form of `xmlTemplate`, or what `toXml`
- * writes, with any text around it. Numbers, booleans and `null` become what the schema wants; a list may stand as
- * `<item>`s or as its element repeated; entities and CDATA are resolved, text is trimmed.
+ * Parses the XML answer of a model by its JSON Schema: a filled `xmlTemplate`, or the output of `toXml`, with any text around it. Converts
+ * numbers, booleans and `null` as the schema requires. Reads an array from `<item>` elements or from its repeated element. Resolves
+ * entities and CDATA, trims text.
  *
- * Forgiving: a missing closing tag ends its element where the next known one begins, a bare `<` or an unknown tag within
- * a string is text, names are case-insensitive, the outermost element may be missing, and of several the last that
- * holds something counts. Never throws, and does not validate: what does not fit stays text and what is missing stays
- * out, for the check of the schema to name. Linear in the text.
+ * Lenient: an element without a closing tag ends at the next known tag; a bare `<` or an unknown tag in a string is text; names are
+ * case-insensitive; the root element may be missing; of several, the last one with a value counts. Never throws and does not validate: a
+ * value of another type stays a string, and a missing one stays absent, for the schema check to report. Linear in the length of the text.
  */
 export function parseXml(text: string, jsonSchema: JSONSchema, rootName = 'output'): ParsedXml {
   const tags = xmlTags(text);
   const reader = new ElementReader(text, tags, jsonSchema);
   const values = reader.rootValues(rootName.toLowerCase());
-  const value = values.findLast(holdsSomething) ?? values.at(-1);
+  const value = values.findLast(hasValue) ?? values.at(-1);
   if (value !== undefined) return { ok: true, value };
-  const loose = reader.looseMembers();
-  if (holdsSomething(loose)) return { ok: true, value: loose };
+  const members = reader.membersWithoutRoot();
+  if (hasValue(members)) return { ok: true, value: members };
   const found = text.trim() === '' ? 'The answer is empty' : `The answer has no element <${rootName}>`;
   return { ok: false, flaw: `${found}; it must be <${rootName}>…</${rootName}> with the values in its elements.` };
 }
 
-function holdsSomething(value: unknown): boolean {
-  if (typeof value === 'object' && value !== null) return Object.values(value).some(holdsSomething);
+function hasValue(value: unknown): boolean {
+  if (typeof value === 'object' && value !== null) return Object.values(value).some(hasValue);
   return value !== '' && value !== undefined;
 }
 
-/** An element that is being read, and those around it. */
+/** An open element, with its ancestors. */
 interface Frame {
   readonly name: string;
   readonly shape: Shape;
@@ -43,15 +42,15 @@ interface Frame {
 const maxDepth = 100;
 
 /**
- * Reads elements by the schema that they follow, so that it knows what is an element and what is text that only looks
- * like one, and where an element ends whose closing tag is missing: at the next tag that belongs to one around it.
+ * A recursive-descent parser. The schema decides whether a tag is an element or text, and where an element without a closing tag ends: at the
+ * next tag that belongs to an ancestor.
  */
 class ElementReader {
   readonly #text: string;
   readonly #tags: readonly XmlTag[];
   readonly #root: JSONSchema;
   readonly #shapes = new WeakMap<JSONSchema, Shape>();
-  /** The tag that is read next. */
+  /** The index of the next tag. */
   #next = 0;
 
   constructor(text: string, tags: readonly XmlTag[], root: JSONSchema) {
@@ -60,7 +59,7 @@ class ElementReader {
     this.#root = root;
   }
 
-  /** The value of each element of this name that stands in no other of them, in order. */
+  /** The values of the outermost elements of this name, in order. */
   rootValues(name: string): readonly unknown[] {
     const values: unknown[] = [];
     while (this.#next < this.#tags.length) {
@@ -70,8 +69,8 @@ class ElementReader {
     return values;
   }
 
-  /** The members that stand in the text without an element around them. */
-  looseMembers(): unknown {
+  /** The members of an answer without a root element. */
+  membersWithoutRoot(): unknown {
     this.#next = 0;
     return this.#children({ name: '', shape: this.#shapeOf(this.#root), parent: undefined, depth: 0 }, false);
   }
@@ -80,14 +79,14 @@ class ElementReader {
     const shape = this.#shapeOf(schema);
     const frame = { name: tag.name, shape, parent, depth: (parent?.depth ?? 0) + 1 };
     if (tag.kind === 'empty') return shape.members ? {} : shape.entries ? [] : scalarValue('', shape);
-    if (frame.depth < maxDepth && (shape.members || shape.entries) && this.#holdsElements(frame)) {
+    if (frame.depth < maxDepth && (shape.members || shape.entries) && this.#hasChildren(frame)) {
       return this.#children(frame, !shape.members || this.#startsWithItem(shape));
     }
     return this.#textValue(tag, frame);
   }
 
-  /** Whether an element comes before the end of this one. */
-  #holdsElements({ name, shape, parent }: Frame): boolean {
+  /** Whether the next tag begins a child of this element. */
+  #hasChildren({ name, shape, parent }: Frame): boolean {
     const tag = this.#upcoming();
     if (tag === undefined || tag.kind === 'close') return false;
     if (shape.members && memberOf(shape, tag) !== undefined) return true;
@@ -106,7 +105,7 @@ class ElementReader {
     return this.#tags[index];
   }
 
-  /** The members of an object, or the entries of a list, up to the end of their element. */
+  /** The members of an object, or the entries of an array, up to the end of their element. */
   #children(frame: Frame, isList: boolean): unknown {
     const members = new Map<string, unknown>();
     const entries: unknown[] = [];
@@ -123,7 +122,7 @@ class ElementReader {
     return isList ? entries : Object.fromEntries(members);
   }
 
-  /** Whether a closing tag ends this element: its own, which is taken, or that of one around it. */
+  /** Whether a closing tag ends this element: its own, which is consumed, or that of an ancestor. */
   #ends(tag: XmlTag, frame: Frame): boolean {
     if (tag.kind !== 'close') return false;
     if (tag.name === frame.name) this.#next += 1;
@@ -142,8 +141,8 @@ class ElementReader {
   }
 
   /**
-   * The index of the tag that ends this element of text: its own closing tag; where an element around it ends before that, or another
-   * of its name begins, the first tag that belongs to an element around it.
+   * The index of the tag that ends this text element: its own closing tag; or, if an ancestor ends or an element of the same name begins
+   * before it, the first tag that belongs to an ancestor.
    */
   #textEnd({ name, parent }: Frame): number {
     let firstAround: number | undefined;
@@ -159,7 +158,7 @@ class ElementReader {
     return firstAround ?? this.#tags.length;
   }
 
-  /** The text from a place to the tag `end`: blanks at its ends and comments left out, tags among it kept as they stand. */
+  /** The text from an offset to the tag `end`, trimmed, without comments; other tags stay as text. */
   #textBetween(from: number, first: number, end: number): string {
     const pieces: string[] = [];
     let at = from;
@@ -193,14 +192,14 @@ interface Member {
   readonly schema: JSONSchema;
 }
 
-/** The member that an element stands for: one that is named, else one of free name. */
+/** The member of an element: a named one, else an additional property. */
 function memberOf(shape: Shape, tag: XmlTag): Member | undefined {
   const named = namedMember(shape, tag);
   if (named || !isOpening(tag) || !shape.otherMembers) return named;
   return { name: tag.member, schema: shape.otherMembers };
 }
 
-/** By its name, else by its name in other capitals. */
+/** Matches the exact name first, then case-insensitively. */
 function namedMember({ members, names }: Shape, tag: XmlTag): Member | undefined {
   if (!members || !isOpening(tag)) return undefined;
   const name = members.has(tag.member) ? tag.member : names.get(tag.member.toLowerCase());
@@ -208,14 +207,14 @@ function namedMember({ members, names }: Shape, tag: XmlTag): Member | undefined
   return name === undefined || schema === undefined ? undefined : { name, schema };
 }
 
-/** A member that comes again: entries are added to the list that was read before, anything else is replaced. */
+/** Merges a repeated member: array entries are appended, anything else is replaced. */
 function joined(before: unknown, value: unknown): unknown {
   if (!Array.isArray(before) || !Array.isArray(value)) return value;
   for (const entry of value) before.push(entry);
   return before;
 }
 
-/** Whether an opening tag is one that an element around this place waits for. */
+/** Whether an opening tag begins a child of one of these elements. */
 function knownAround(frame: Frame | undefined, tag: XmlTag): boolean {
   for (let at = frame; at && isOpening(tag); at = at.parent) {
     if (namedMember(at.shape, tag)) return true;
@@ -235,8 +234,8 @@ function closesAround(frame: Frame | undefined, tag: XmlTag): boolean {
 const numberForm = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$/;
 
 /**
- * The value of a string, as far as the shape allows it; else the string itself, for the check of the schema to
- * name. Where both are allowed, it is a number, `true`, `false` or `null` only if it is written just like that.
+ * Converts a string to a scalar that the shape allows; else returns the string, for the schema check to report. If the shape also allows
+ * strings, converts only the exact JSON form.
  */
 function scalarValue(text: string, { scalars, values }: Shape): unknown {
   const listed = values?.find((value) => !isContainer(value) && String(value) === text);
@@ -261,12 +260,12 @@ function isContainer(value: unknown): boolean {
   return typeof value === 'object' && value !== null;
 }
 
-/** Markup in a string: a tag, a CDATA section or a comment. */
+/** A tag, a CDATA section or a comment. */
 interface XmlTag {
   readonly kind: 'open' | 'close' | 'empty' | 'cdata' | 'comment';
-  /** Of a tag: its name in lower case, by which opening and closing tags belong together. */
+  /** The name of a tag in lower case, by which tags are matched. */
   readonly name: string;
-  /** Of a tag: the member that it stands for: its name, or what an `<entry name="…">` gives. */
+  /** The member name of a tag: its own name, or the attribute of `<entry name="…">`. */
   readonly member: string;
   /** The content of a CDATA section. */
   readonly content: string;
@@ -277,7 +276,7 @@ interface XmlTag {
 const tagForm = /<(\/?)([\p{L}_][\p{L}\p{N}_.:-]*)((?:\s+[^\s=<>"'/]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>/uy;
 const nameAttribute = /\sname\s*=\s*(?:"([^"<]*)"|'([^'<]*)')/;
 
-/** All markup in a string, in order; anything else is text. Never throws. Linear in the text. */
+/** All markup of a string, in order. Linear. */
 function xmlTags(text: string): readonly XmlTag[] {
   const tags: XmlTag[] = [];
   const sectionAt = sectionsOf(text);
@@ -301,7 +300,7 @@ function tagAt(text: string, start: number): XmlTag | undefined {
   return { kind, name: name.toLowerCase(), member: called, content: '', start, end: start + whole.length };
 }
 
-/** Finds CDATA sections and comments; the ends are looked up once, so that a string of openings alone stays linear. */
+/** Finds CDATA sections and comments. Looks up the last end of each once, so that a string of unclosed openings stays linear. */
 function sectionsOf(text: string): (start: number) => XmlTag | undefined {
   const forms = [
     { kind: 'comment' as const, opens: '<!--', closes: '-->' },
@@ -317,7 +316,7 @@ function sectionsOf(text: string): (start: number) => XmlTag | undefined {
   };
 }
 
-/** Puts characters in the place of XML's five named entities and of numbered ones; what is none stays as it is. */
+/** Decodes XML's five named entities and numeric references; anything else stays. */
 function decodeEntities(text: string): string {
   return text.replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|(amp|lt|gt|quot|apos));/gi, (entity, decimal, hex, name) => {
     if (name !== undefined) return named[String(name).toLowerCase()] ?? entity;

@@ -1,12 +1,12 @@
 import { AgentLoopError, isObject, type JSONSchema, jsonFlaw } from '../../../core/contracts/index.ts';
 
-/** The name of an entry of a list. */
+/** The element of an array entry. */
 export const itemName = 'item';
 
-/** The element of a member whose name XML does not allow; it has the name as its attribute. */
+/** The element of a member whose name is not a valid XML name; its attribute `name` has it. */
 export const entryName = 'entry';
 
-/** The tags around the content of a member; `attributes` as they stand in the opening tag. */
+/** The opening and closing tag of a member. `attributes`: escaped, with a leading space. */
 function tagsAround(member: string, attributes = ''): { readonly open: string; readonly close: string } {
   if (isElementName(member)) return { open: `<${member}${attributes}>`, close: `</${member}>` };
   return { open: `<${entryName} name="${escapeAttribute(member)}"${attributes}>`, close: `</${entryName}>` };
@@ -17,9 +17,9 @@ function isElementName(member: string): boolean {
 }
 
 /**
- * A JSON value as indented XML for a model to read: a member is an element of its name, a list has an `<item>` for each
- * entry, text is escaped. Members that are `undefined` are left out, `null` is the text `null`; a name that XML does not
- * allow becomes `<entry name="…">`. `parseXml` reads it back. Throws `INVALID_INPUT` where the value is not JSON.
+ * Writes a JSON value as indented XML: a member is an element of its name, an array entry an `<item>`, `null` the text `null`; a name that is
+ * not valid in XML becomes `<entry name="…">`. Omits members that are `undefined`. `parseXml` reads it back. Throws `INVALID_INPUT` if the
+ * value is not JSON.
  */
 export function toXml(value: unknown, rootName = 'input'): string {
   const flaw = jsonFlaw(value, rootName);
@@ -42,8 +42,8 @@ function childrenOf(value: object): readonly (readonly [string, unknown])[] {
 }
 
 /**
- * The text of an element. Blanks at its ends and control characters are written as references, so that they survive
- * indentation and readers that trim.
+ * Escapes the text of an element. White space at its ends and control characters become character references, so that trimming does not
+ * remove them.
  */
 export function escapeText(text: string): string {
   const body = text.trim();
@@ -53,7 +53,7 @@ export function escapeText(text: string): string {
   return blanks(0, begin) + written + blanks(begin + body.length);
 }
 
-/** The text of an attribute, for double quotes. */
+/** Escapes the value of an attribute in double quotes. */
 function escapeAttribute(text: string): string {
   return text
     .replace(/[&<>"]/g, (character) => entities[character] ?? character)
@@ -62,20 +62,20 @@ function escapeAttribute(text: string): string {
 
 const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 
-/** All control characters but the tabulator and the line feed. */
+/** All control characters except tab and line feed. */
 const unsafe = /[^\t\n\u0020-\u007e\u00a0-\uffff]/g;
 
 function asReference(character: string): string {
   return `&#${character.charCodeAt(0)};`;
 }
 
-/** Deeper than this a template is of no help, and a schema may be without end. */
+/** The maximum depth of a template: a schema may be recursive. */
 const maxDepth = 8;
 
 /**
- * An empty XML form of a JSON Schema for a model to fill in: one element for each property, its description as the
- * attribute `description`, with what values it takes where that is not any text. A list shows one `<item>`, an object of
- * free names one `<entry name="…">`. `parseXml` reads the filled form.
+ * An XML template of a JSON Schema for a model to fill in: one element for each property, with its description, and its values unless any
+ * string is allowed, as the attribute `description`. An array has one `<item>`, an object of additional properties one `<entry name="…">`. At most
+ * 8 levels deep. `parseXml` reads the filled template.
  */
 export function xmlTemplate(jsonSchema: JSONSchema, rootName = 'output'): string {
   return templateLines(rootName, jsonSchema, { root: jsonSchema, depth: 0 }).join('\n');
@@ -119,25 +119,25 @@ function valuesOf({ values, members, otherMembers, entries, scalars }: Shape): s
 
 export type ScalarType = 'string' | 'number' | 'integer' | 'boolean' | 'null';
 
-/** What a value can be by its schema: alternatives (`anyOf`, `oneOf`) and parts (`allOf`) are laid one over the other. */
+/** The values that a schema allows. Alternatives (`anyOf`, `oneOf`) and parts (`allOf`) are merged. */
 export interface Shape {
-  /** The schemas of the members by name; absent where the value cannot be an object. */
+  /** The schemas of the members by name; absent if the value cannot be an object. */
   readonly members?: ReadonlyMap<string, JSONSchema>;
-  /** The names of the members by their form in lower case. */
+  /** The names of the members by their lower-case form. */
   readonly names: ReadonlyMap<string, string>;
-  /** The schema of members that are not named. */
+  /** The schema of additional properties. */
   readonly otherMembers?: JSONSchema;
-  /** The schema of the entries; absent where the value cannot be a list. */
+  /** The schema of the entries; absent if the value cannot be an array. */
   readonly entries?: JSONSchema;
   readonly scalars: ReadonlySet<ScalarType>;
-  /** The only values there are (`enum`, `const`). */
+  /** The allowed values (`enum`, `const`). */
   readonly values?: readonly unknown[];
   readonly description?: string;
 }
 
 const scalarTypes: readonly ScalarType[] = ['string', 'number', 'integer', 'boolean', 'null'];
 
-/** The shape of a schema; `root` is the document in which its `$ref`s (`#/…`) are looked up. */
+/** The shape of a schema. `root`: the document of its `$ref`s (`#/…`). */
 export function shapeOf(schema: JSONSchema, root: JSONSchema): Shape {
   const parts = partsOf(schema, root);
   const members = membersOf(parts);
@@ -158,7 +158,7 @@ export function shapeOf(schema: JSONSchema, root: JSONSchema): Shape {
   };
 }
 
-/** The schema, what it refers to, and its alternatives and parts, all without end where they lead back. */
+/** The schema, its `$ref` target, its alternatives and parts, recursively, each once. */
 function partsOf(schema: JSONSchema, root: JSONSchema, seen: Set<JSONSchema> = new Set()): readonly JSONSchema[] {
   if (seen.has(schema)) return [];
   seen.add(schema);
@@ -187,7 +187,7 @@ function membersOf(parts: readonly JSONSchema[]): Map<string, JSONSchema> {
   return members;
 }
 
-/** What is not said can be any scalar, unless the schema speaks of objects or lists. */
+/** The scalar types of a schema: all, if it has no `type` and is no object or array. */
 function scalarsOf(parts: readonly JSONSchema[], isContainer: boolean): ReadonlySet<ScalarType> {
   const named = scalarTypes.filter((type) => parts.some((part) => allows(part, type)));
   const any = named.length === 0 && !isContainer && !parts.some((part) => 'type' in part);
