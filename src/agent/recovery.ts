@@ -20,16 +20,9 @@ import {
 } from '../core/contracts/index.ts';
 import { ready, type Signal } from '../core/journal/index.ts';
 import { releaseUnused } from '../core/ownership/index.ts';
-import {
-  AgentLoop,
-  type ObserveOptions,
-  observeEvents,
-  retryAfterMs,
-  type Turn,
-  type TurnStream,
-} from '../core/turn/index.ts';
-import { isRunnable } from '../stores/task-summary.ts';
+import { type ObserveOptions, observeEvents, retryAfterMs, type Turn, type TurnStream } from '../core/turn/index.ts';
 import type { AgentResumeOptions } from './agent-options.ts';
+import { cancelOrphan, codeOf, runnableTurns, warnUnlessExpected } from './runnable-turns.ts';
 
 /** The values of a resume that are never journaled. */
 export type GivenValues<C = unknown> = Pick<
@@ -71,13 +64,8 @@ interface RecoveryOptions {
 /** The duration of the trial lease: it is released again before the agent resumes the turn. */
 const tryLeaseMs = 2_000;
 const longestPauseMs = 2_000;
-/** The limit of the first query; it is raised until all turns are found. */
-const firstLook = 1_000;
 /** How many conversations are resumed concurrently, until the turns of each have started. */
 const concurrency = 20;
-
-/** Errors for turns that another process acquired or deleted, and of a closing agent: skipped without a log entry. */
-const expected: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['BUSY', 'NOT_FOUND', 'TERMINAL', 'SHUTDOWN']);
 
 /** The turns of an agent in its store, of any process: observes, lists, and resumes them if their owner is gone. */
 export class Recovery {
@@ -150,14 +138,14 @@ export class Recovery {
 
   async recover({ accepts = () => true }: RecoverOptions = {}): Promise<number> {
     const { agentId, store } = this.#options;
-    const free = (await runnableTasks(store)).sort((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
+    const free = (await runnableTurns(store)).sort((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
     const left = free.filter((task) => task.parentTaskId === undefined && task.agentId === agentId && accepts(task));
     const taken$ = from(conversationsOf(left)).pipe(
       mergeMap((tasks) => from(tasks).pipe(concatMap(({ taskId }) => this.#takeOver(taskId))), concurrency),
       reduce((sum, taken) => sum + (taken ? 1 : 0), 0),
     );
     const count = await lastValueFrom(taken$);
-    await this.#cancelOrphans();
+    for (const task of await runnableTurns(store)) await cancelOrphan(task, this.#options);
     return count;
   }
 
@@ -166,24 +154,8 @@ export class Recovery {
       await begun(this.#options.resume(taskId, { detached: true }));
       return true;
     } catch (error) {
-      const code = codeOf(error);
-      if (!expected.has(code)) this.#options.logger?.warn('turn not recovered', { taskId, code });
+      warnUnlessExpected(this.#options.logger, 'turn not recovered', { taskId, error });
       return false;
-    }
-  }
-
-  /** Cancels child turns without an owner whose parent turn has ended or was deleted, with their own child turns. */
-  async #cancelOrphans(): Promise<void> {
-    const { store, clock, logger } = this.#options;
-    for (const { taskId, parentTaskId } of await runnableTasks(store)) {
-      if (parentTaskId === undefined) continue;
-      try {
-        if (!((await store.load(parentTaskId))?.isComplete ?? true)) continue;
-        await AgentLoop.cancel(taskId, { store, clock, reason: `its parent turn "${parentTaskId}" has ended` });
-      } catch (error) {
-        const code = codeOf(error);
-        if (!expected.has(code)) logger?.warn('child turn not cancelled', { taskId, code });
-      }
     }
   }
 }
@@ -206,18 +178,4 @@ function conversationsOf(tasks: readonly TaskSummary[]): Iterable<readonly TaskS
     else conversations.set(task.contextId, [task]);
   }
   return conversations.values();
-}
-
-/** The oldest first if their times are equal. */
-async function runnableTasks(store: TaskStateStore): Promise<TaskSummary[]> {
-  for (let limit = firstLook; ; limit *= 4) {
-    const found = await store.list({ runnable: true, limit });
-    // A store that does not support `runnable` returns all tasks.
-    const runnable = found.filter(({ held, state }) => !held && isRunnable(state));
-    if (found.length < limit) return runnable.reverse();
-  }
-}
-
-function codeOf(error: unknown): ErrorCode {
-  return AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
 }

@@ -1,6 +1,5 @@
-import { AgentLoop } from '../agent-loop.ts';
-import { isTerminalState, type Logger, messageOf, type TaskSummary } from '../core/contracts/index.ts';
-import { isRunnable } from '../stores/task-summary.ts';
+import { cancelOrphan, runnableTurns } from '../agent/runnable-turns.ts';
+import { type Logger, messageOf, type TaskSummary } from '../core/contracts/index.ts';
 import type { FleetQueue } from './turn-queue.ts';
 
 export interface SweepOptions {
@@ -13,7 +12,6 @@ export interface SweepOptions {
 
 /** A live producer has added its job by then. */
 const graceMs = 5_000;
-const firstLook = 1_000;
 /** A sweep takes at most a twentieth of the time. */
 const restFactor = 20;
 /** The interval for an unchanged turn grows up to this factor. */
@@ -72,12 +70,14 @@ export class Sweep {
   }
 
   async #sweepFor(agentId: string): Promise<void> {
-    const now = this.#options.queue.clock.now();
-    const tasks = await this.#runnable(agentId, now);
+    const { queue, logger } = this.#options;
+    const { store, clock } = queue;
+    const now = clock.now();
+    const tasks = await runnableTurns(store, { agentId, dueBy: now });
     const seen = this.#seenOf(agentId);
     for (const task of tasks) {
       if (this.#stopped) return;
-      if (task.parentTaskId !== undefined) await this.#cancelOrphan(task, task.parentTaskId);
+      if (task.parentTaskId !== undefined) await cancelOrphan(task, { store, clock, logger });
       else if (this.#isDue(task, seen, now)) await this.#wake(task);
     }
     const there = new Set(tasks.map(({ taskId }) => taskId));
@@ -103,27 +103,5 @@ export class Sweep {
   async #wake(task: TaskSummary): Promise<void> {
     await this.#options.queue.enqueue(task, false);
     this.#options.onWoken();
-  }
-
-  /** Cancels a child turn whose parent turn has ended, since nothing resumes it. */
-  async #cancelOrphan({ taskId }: TaskSummary, parentTaskId: string): Promise<void> {
-    const { queue, logger } = this.#options;
-    const { store, clock } = queue;
-    try {
-      const parent = await store.describe(parentTaskId);
-      if (parent && !isTerminalState(parent.state)) return;
-      await AgentLoop.cancel(taskId, { store, clock, reason: `its parent turn "${parentTaskId}" has ended` });
-    } catch (error) {
-      logger?.warn('child turn not cancelled', { taskId, error: messageOf(error) });
-    }
-  }
-
-  /** The oldest first. A store that does not support parts of the query returns more. */
-  async #runnable(agentId: string, now: number): Promise<readonly TaskSummary[]> {
-    for (let limit = firstLook; ; limit *= 4) {
-      const found = await this.#options.queue.store.list({ runnable: true, agentId, dueBy: now, limit });
-      const runnable = found.filter((task) => !task.held && isRunnable(task.state) && task.agentId === agentId);
-      if (found.length < limit) return runnable.reverse();
-    }
   }
 }

@@ -1,0 +1,65 @@
+import {
+  AgentLoopError,
+  type Clock,
+  type ErrorCode,
+  isTerminalState,
+  type Logger,
+  type TaskQuery,
+  type TaskStateStore,
+  type TaskSummary,
+} from '../core/contracts/index.ts';
+import { AgentLoop } from '../core/turn/index.ts';
+import { isRunnable } from '../stores/task-summary.ts';
+
+/** The limit of the first query; it is raised until all turns are found. */
+const firstLook = 1_000;
+
+/** Errors for turns that another process acquired or deleted, and of a closing agent: skipped without a log entry. */
+const expected: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['BUSY', 'NOT_FOUND', 'TERMINAL', 'SHUTDOWN']);
+
+/** Turns without an owner that have work to do, the oldest first if their times are equal. */
+export async function runnableTurns(
+  store: TaskStateStore,
+  query: Pick<TaskQuery, 'agentId' | 'dueBy'> = {},
+): Promise<TaskSummary[]> {
+  for (let limit = firstLook; ; limit *= 4) {
+    const found = await store.list({ ...query, runnable: true, limit });
+    // A store that does not support `runnable` or `agentId` returns more.
+    const runnable = found.filter(
+      ({ held, state, agentId }) => !held && isRunnable(state) && agentId === (query.agentId ?? agentId),
+    );
+    if (found.length < limit) return runnable.reverse();
+  }
+}
+
+/** Cancels a child turn without an owner, with its own child turns, if its parent turn has ended or was deleted: nothing resumes it. Never rejects. */
+export async function cancelOrphan(
+  { taskId, parentTaskId }: TaskSummary,
+  {
+    store,
+    clock,
+    logger,
+  }: { readonly store: TaskStateStore; readonly clock: Clock; readonly logger: Logger | undefined },
+): Promise<void> {
+  if (parentTaskId === undefined) return;
+  try {
+    const parent = await store.describe(parentTaskId);
+    if (parent && !isTerminalState(parent.state)) return;
+    await AgentLoop.cancel(taskId, { store, clock, reason: `its parent turn "${parentTaskId}" has ended` });
+  } catch (error) {
+    warnUnlessExpected(logger, 'child turn not cancelled', { taskId, error });
+  }
+}
+
+export function warnUnlessExpected(
+  logger: Logger | undefined,
+  message: string,
+  { taskId, error }: { readonly taskId: string; readonly error: unknown },
+): void {
+  const code = codeOf(error);
+  if (!expected.has(code)) logger?.warn(message, { taskId, code });
+}
+
+export function codeOf(error: unknown): ErrorCode {
+  return AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
+}
