@@ -18,6 +18,8 @@ export function promptTools(link: ServerLink, prefix: string): readonly ServerTo
   return [readingTool(link, prefix, promptList), readingTool(link, prefix, promptGet)];
 }
 
+type Client = McpConnection['client'];
+
 interface ReadingTool {
   readonly name: string;
   readonly does: string;
@@ -33,24 +35,12 @@ interface Given {
   readonly values?: Readonly<Record<string, string>>;
 }
 
-const ofPage: JSONSchema = {
-  type: 'object',
-  properties: { cursor: { type: 'string', description: 'The nextCursor of the page before.' } },
-};
-
-const resourceList: ReadingTool = {
-  name: 'list_resources',
-  does: 'Lists the resources',
-  parameters: ofPage,
-  method: 'resources/list',
-  async ask({ client }, { cursor }, options) {
-    const request = { method: 'resources/list' as const, params: cursor === undefined ? {} : { cursor } };
-    const { resources, nextCursor } = await client.request(request, options);
-    const templates = cursor === undefined ? await templatesOf(client, options) : [];
-    const shown = resources.map(({ uri, name, description, mimeType }) => ({ uri, name, description, mimeType }));
-    return JSON.stringify({ resources: shown, ...(templates.length > 0 && { templates }), nextCursor });
-  },
-};
+const resourceList = listTool('resources', async (client, params, options) => {
+  const { resources, nextCursor } = await client.request({ method: 'resources/list', params }, options);
+  const templates = params.cursor === undefined ? await templatesOf(client, options) : [];
+  const shown = resources.map(({ uri, name, description, mimeType }) => ({ uri, name, description, mimeType }));
+  return { resources: shown, ...(templates.length > 0 && { templates }), nextCursor };
+});
 
 const resourceRead: ReadingTool = {
   name: 'read_resource',
@@ -65,23 +55,16 @@ const resourceRead: ReadingTool = {
     contentOfResource(await client.request({ method: 'resources/read', params: { uri } }, options)),
 };
 
-const promptList: ReadingTool = {
-  name: 'list_prompts',
-  does: 'Lists the prompts',
-  parameters: ofPage,
-  method: 'prompts/list',
-  async ask({ client }, { cursor }, options) {
-    const request = { method: 'prompts/list' as const, params: cursor === undefined ? {} : { cursor } };
-    const { prompts, nextCursor } = await client.request(request, options);
-    const shown = prompts.map(({ name, title, description, arguments: args }) => ({
-      name,
-      title,
-      description,
-      arguments: args,
-    }));
-    return JSON.stringify({ prompts: shown, nextCursor });
-  },
-};
+const promptList = listTool('prompts', async (client, params, options) => {
+  const { prompts, nextCursor } = await client.request({ method: 'prompts/list', params }, options);
+  const shown = prompts.map(({ name, title, description, arguments: args }) => ({
+    name,
+    title,
+    description,
+    arguments: args,
+  }));
+  return { prompts: shown, nextCursor };
+});
 
 const promptGet: ReadingTool = {
   name: 'get_prompt',
@@ -104,6 +87,24 @@ const promptGet: ReadingTool = {
       await client.request({ method: 'prompts/get', params: { name, arguments: { ...values } } }, options),
     ),
 };
+
+/** Lists page by page; `page` returns what the model reads of one. */
+function listTool(
+  what: 'resources' | 'prompts',
+  page: (client: Client, params: Pick<Given, 'cursor'>, options: RequestOptions) => Promise<object>,
+): ReadingTool {
+  return {
+    name: `list_${what}`,
+    does: `Lists the ${what}`,
+    parameters: {
+      type: 'object',
+      properties: { cursor: { type: 'string', description: 'The nextCursor of the page before.' } },
+    },
+    method: `${what}/list`,
+    ask: async ({ client }, { cursor }, options) =>
+      JSON.stringify(await page(client, cursor === undefined ? {} : { cursor }, options)),
+  };
+}
 
 function readingTool(link: ServerLink, prefix: string, tool: ReadingTool): ServerTool {
   const { name, does, parameters } = tool;
@@ -158,7 +159,7 @@ async function asked(link: ServerLink, { method, ask }: ReadingTool, context: To
 }
 
 /** A server without templates may answer that it knows no such method. */
-async function templatesOf(client: McpConnection['client'], options: RequestOptions): Promise<readonly object[]> {
+async function templatesOf(client: Client, options: RequestOptions): Promise<readonly object[]> {
   try {
     const { resourceTemplates } = await client.request({ method: 'resources/templates/list', params: {} }, options);
     return resourceTemplates.map(({ uriTemplate, name, description }) => ({ uriTemplate, name, description }));
