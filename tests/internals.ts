@@ -12,6 +12,7 @@ export { assertServerOptions } from '../src/a2a/server/a2a-server.ts';
 export { RateLimiter } from '../src/a2a/server/admission.ts';
 export { checkedLookup, isPublicAddress } from '../src/a2a/server/push/push-target.ts';
 export { Agent } from '../src/agent/agent.ts';
+export { eventKinds } from '../src/agent/agent-events.ts';
 export { agentToolName } from '../src/agent/agent-tools.ts';
 export { conversationName, settleTurnsAhead } from '../src/agent/open-turns.ts';
 export { Team } from '../src/agent/team.ts';

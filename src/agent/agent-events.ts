@@ -52,7 +52,8 @@ export type NoticeOf<K extends AgentNotice['kind'], X extends Tool = Tool> =
   | Extract<AgentNotice<X>, { readonly kind: K }>
   | (K extends ExtensionEventKind ? ExtensionEvent<K> : never);
 
-const noticeKinds: Readonly<Record<Exclude<AgentNotice['kind'], ExtensionEventKind>, true>> = {
+/** Every kind of event of a turn, but those of extensions. */
+export const eventKinds: Readonly<Record<Exclude<AgentEvent['kind'], ExtensionEventKind>, true>> = {
   task: true,
   'status-update': true,
   'artifact-update': true,
@@ -71,6 +72,10 @@ const noticeKinds: Readonly<Record<Exclude<AgentNotice['kind'], ExtensionEventKi
   'internal:resumed': true,
   'internal:sub-agent': true,
   'internal:extension-error': true,
+};
+
+const noticeKinds: Readonly<Record<Exclude<AgentNotice['kind'], ExtensionEventKind>, true>> = {
+  ...eventKinds,
   'message:sent': true,
   'message:received': true,
   'agent:state': true,

@@ -64,6 +64,28 @@ function namesOf(path: string): readonly string[] {
   });
 }
 
+/** The types that a declaration names, of those that its file declares or imports from others of ours. */
+function typesNamedBy(name: string, file: string): readonly string[] {
+  const source = parse(join(root, file));
+  const known = new Set<string>();
+  const named = new Set<string>();
+  const visit = (node: ts.Node): void => {
+    if (ts.isTypeReferenceNode(node) && ts.isIdentifier(node.typeName)) named.add(node.typeName.text);
+    if (ts.isExpressionWithTypeArguments(node) && ts.isIdentifier(node.expression)) named.add(node.expression.text);
+    ts.forEachChild(node, visit);
+  };
+  for (const statement of source.statements) {
+    if (ts.isInterfaceDeclaration(statement) || ts.isTypeAliasDeclaration(statement)) {
+      known.add(statement.name.text);
+      if (statement.name.text === name) visit(statement);
+    }
+    if (!ts.isImportDeclaration(statement) || !statement.moduleSpecifier.getText(source).startsWith("'.")) continue;
+    const imported = statement.importClause?.namedBindings;
+    if (imported && ts.isNamedImports(imported)) for (const each of imported.elements) known.add(each.name.text);
+  }
+  return [...named].filter((each) => known.has(each));
+}
+
 describe('what is exported', () => {
   const docs = pages.map(textOf).join('\n');
 
@@ -81,6 +103,18 @@ describe('what is exported', () => {
     const values = valuesOf(entry);
     expect(values).not.toEqual([]);
     expect(values.map(({ name }) => name).filter((name) => !new RegExp(`\\b${name}\\b`).test(docs))).toEqual([]);
+  });
+
+  it.each([
+    ['TurnRecord', 'src/core/journal/records.ts'],
+    ['AgentEvent', 'src/core/contracts/events.ts'],
+    ['Extension', 'src/core/contracts/extension.ts'],
+    ['StateStoreOptions', 'src/stores/factory.ts'],
+  ])('are all types that %s consists of', (name, file) => {
+    const exported = entries.flatMap(({ path }) => namesOf(path));
+    const named = typesNamedBy(name, file);
+    expect(named.length).toBeGreaterThan(3);
+    expect(named.filter((each) => !exported.includes(each))).toEqual([]);
   });
 
   // Declarations without their constructor would let `new` pass the compiler with nothing given.

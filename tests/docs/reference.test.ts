@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import {
-  type AgentEvent,
   AgentLoop,
   AgentLoopError,
   agent,
@@ -29,6 +28,7 @@ import {
   assertServerOptions,
   checkListening,
   defaultLimits,
+  eventKinds,
   hookNames,
   messageOf,
   resolveRemote,
@@ -37,8 +37,8 @@ import { LiteLLMProvider } from 'millrace/litellm';
 import { mcpServer, mcpTools } from 'millrace/mcp';
 import { S3ArtifactStore } from 'millrace/s3';
 import { scriptedLLM } from 'millrace/testing';
-import type { ExtensionEventKind } from 'millrace/types';
 import { runInProcess } from '../cli/run-in-process.ts';
+import { rows } from '../core/tables/record-rows.ts';
 import { textOf } from './markdown.ts';
 
 /** What stands as code in the first column of the page's tables, under the headings that match. */
@@ -153,32 +153,19 @@ describe('the guides', () => {
   });
 });
 
-/** Every kind of event but those of extensions. */
-const eventKinds: Readonly<Record<Exclude<AgentEvent['kind'], ExtensionEventKind>, true>> = {
-  task: true,
-  'status-update': true,
-  'artifact-update': true,
-  'internal:iteration-start': true,
-  'internal:iteration-complete': true,
-  'internal:llm-call': true,
-  'internal:reasoning-delta': true,
-  'internal:tool-call-delta': true,
-  'internal:llm-response': true,
-  'internal:llm-attempt-discarded': true,
-  'internal:tool-start': true,
-  'internal:tool-progress': true,
-  'internal:tool-complete': true,
-  'internal:checkpoint': true,
-  'internal:paused': true,
-  'internal:resumed': true,
-  'internal:sub-agent': true,
-  'internal:extension-error': true,
-};
-
 describe('docs/concepts.md', () => {
   it('lists every kind of event', () => {
     const listed = firstColumn('docs/concepts.md', /^Events/);
     expect([...listed].sort()).toEqual([...Object.keys(eventKinds), 'internal:x.<extension>'].sort());
+  });
+
+  it('lists every type of record', () => {
+    const listed = firstColumn('docs/concepts.md', /^Records/).filter((type) => !type.startsWith('x.'));
+    expect([...new Set(listed)].filter((type) => type !== 'branch').sort()).toEqual(
+      Object.keys(rows)
+        .filter((type) => type !== 'x.')
+        .sort(),
+    );
   });
 });
 
