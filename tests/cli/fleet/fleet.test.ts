@@ -238,6 +238,15 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
     },
   );
 
+  it('ends a worker at its start where the model of an agent lacks its package', async () => {
+    const file = join(folder.path, 'incomplete.mjs');
+    const prepare = 'prepare: async () => { throw new Error(\'The package "openai" cannot be loaded\'); }';
+    writeFileSync(file, `export default { id: 'eve', provider: { call: async () => {}, ${prepare} } };`);
+    const { exitCode, stdout, stderr } = await runInProcess(['worker', '--agent', file, ...at()]);
+    expect(stderr.replace(/\s+/g, ' ')).toContain('The package "openai" cannot be loaded');
+    expect([exitCode, stdout]).toEqual([1, '']);
+  });
+
   it('refuses a lock that is shorter than the lease and the check, naming what to do', async () => {
     const args = ['worker', '--agent', folder.agent, ...at(), '--lock-ms', '1000'];
     const refused = started(...args);
