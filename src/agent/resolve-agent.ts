@@ -29,7 +29,7 @@ import {
   oneOf,
 } from '../core/options/index.ts';
 import { contextManagement as manageContext } from '../extensions/context-management.ts';
-import { structuredOutput } from '../extensions/structured-output/structured-output.ts';
+import { StructuredOutput } from '../extensions/structured-output/structured-output.ts';
 import { policyNames } from '../providers/policies/policy-order.ts';
 import { retry } from '../providers/policies/retry.ts';
 import { InMemoryMessageStore } from '../stores/messages/table-message-store.ts';
@@ -179,11 +179,11 @@ function extensionsOf({
 }
 
 function outputOf(output: AgentSettings['output'], schema: AgentSettings['outputSchema']): readonly Extension[] {
-  if (output === undefined) return schema === undefined ? [] : [structuredOutput({ schema })];
+  if (output === undefined) return schema === undefined ? [] : [StructuredOutput.of({ schema }, 'outputSchema')];
   if (schema !== undefined) throw invalidConfig('an agent has output or outputSchema', 'write output: { schema }');
   if ('forceFinish' in output)
     throw invalidConfig('output has no forceFinish', 'for turns without a value use the extension structuredOutput');
-  return [structuredOutput(output)];
+  return [StructuredOutput.of(output, 'output')];
 }
 
 /** A member's part of a team's turn: its loop options without those of the turn, and its tools. */

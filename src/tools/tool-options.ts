@@ -270,22 +270,23 @@ export function standardChecker(schema: StandardSchemaV1): ArgumentChecker {
  * 2020-12, else draft-07. Throws `INVALID_CONFIG` where it cannot tell, or where it does not describe an object.
  */
 export function jsonSchemaOf(schema: StandardSchemaV1, toolName: string): JSONSchema {
-  const jsonSchema = anyJsonSchemaOf(schema, toolName);
+  const owner = `Tool "${toolName}"`;
+  const jsonSchema = anyJsonSchemaOf(schema, owner);
   if (jsonSchema['type'] !== 'object') {
     const { vendor } = schema['~standard'];
-    throw invalid(toolName, `its ${vendor} schema does not describe an object; wrap what it describes in one`);
+    throw invalid(owner, `its ${vendor} schema does not describe an object; wrap what it describes in one`);
   }
   return jsonSchema;
 }
 
-/** As `jsonSchemaOf`, of anything. */
-export function anyJsonSchemaOf(schema: StandardSchemaV1, toolName: string): JSONSchema {
+/** As `jsonSchemaOf`, of anything. `owner` begins the message of an error. */
+export function anyJsonSchemaOf(schema: StandardSchemaV1, owner: string): JSONSchema {
   const { vendor } = schema['~standard'];
   if (!tellsJsonSchema(schema)) {
     const cure = wrapping.get(vendor) ?? 'give that as the option jsonSchema';
-    throw invalid(toolName, `its ${vendor} schema does not tell its JSON Schema; ${cure}`);
+    throw invalid(owner, `its ${vendor} schema does not tell its JSON Schema; ${cure}`);
   }
-  const { $schema: _, ...jsonSchema } = inputSchema(schema, toolName);
+  const { $schema: _, ...jsonSchema } = inputSchema(schema, owner);
   return jsonSchema;
 }
 
@@ -302,7 +303,7 @@ function tellsJsonSchema(schema: StandardSchemaV1): schema is StandardSchemaV1 &
   return 'jsonSchema' in schema['~standard'];
 }
 
-function inputSchema(schema: StandardJSONSchemaV1, toolName: string): JSONSchema {
+function inputSchema(schema: StandardJSONSchemaV1, owner: string): JSONSchema {
   const { jsonSchema, vendor } = schema['~standard'];
   try {
     return jsonSchema.input({ target: 'draft-2020-12' });
@@ -311,7 +312,7 @@ function inputSchema(schema: StandardJSONSchemaV1, toolName: string): JSONSchema
       return jsonSchema.input({ target: 'draft-07' });
     } catch {
       const what = `its ${vendor} schema has no JSON Schema (${messageOf(refusal)}); give one as the option jsonSchema`;
-      throw invalid(toolName, what, refusal);
+      throw invalid(owner, what, refusal);
     }
   }
 }
@@ -325,8 +326,8 @@ function problemOf({ path = [], message }: StandardSchemaV1.Issue): string {
   return `${argumentPath(path.map((segment) => (typeof segment === 'object' ? segment.key : segment)))}: ${message}`;
 }
 
-function invalid(toolName: string, what: string, cause?: unknown): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', `Tool "${toolName}": ${what}.`, { cause });
+function invalid(owner: string, what: string, cause?: unknown): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', `${owner}: ${what}.`, { cause });
 }
 
 /**

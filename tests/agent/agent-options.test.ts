@@ -3,10 +3,14 @@ import { type Agent, agent, type Extension, InMemoryArtifactStore, tool } from '
 import { scriptedLLM } from 'millrace/testing';
 import type { AgentSettings } from 'millrace/types';
 import { EMPTY } from 'rxjs';
+import { z } from 'zod';
+import * as old from 'zod/v3';
 import { plainTools } from '../core/plain-tools.ts';
 import { agentBench, says, user } from './agent-bench.ts';
 
 const on = agentBench();
+/** Zod 3 has no JSON Schema of its own. */
+const zod3 = old.object({ a: old.string() });
 const count = plainTools({ count: () => 2 });
 const countThenSay = [{ toolCalls: [{ name: 'count', id: 'k' }] }, { text: 'Two.' }] as const;
 
@@ -130,7 +134,13 @@ describe('the options of an agent', () => {
     [{ tools: () => [] }, /tools that are a function need dependencies/],
     [{ dependencies: {}, tools: () => 7 }, /tools must be an array of tools, not 7/],
     [{ dependencies: 7, tools: () => [] }, /dependencies must be an object, not 7/],
-    [{ outputSchema: 'Report' }, /structuredOutput: schema is "Report"; give a Standard Schema or a JSON Schema/],
+    [{ outputSchema: 'Report' }, /^outputSchema: schema is "Report"; give a Standard Schema or a JSON Schema/],
+    [{ output: { schema: {}, mode: 'xml' } }, /^output: mode is "xml"; give/],
+    [{ output: { schema: {}, jsonSchema: {} } }, /^output: jsonSchema is .*; it goes with a Standard Schema only/],
+    [{ outputSchema: { properties: {} } }, /^outputSchema: schema.type is undefined; .*: give type "object"/],
+    [{ outputSchema: zod3 }, /^outputSchema: its zod schema does not tell its JSON Schema; use zod 4/],
+    [{ output: { schema: zod3 } }, /^output: its zod schema does not tell its JSON Schema; use zod 4/],
+    [{ extensions: [], output: { schema: z.date() } }, /^output: its zod schema has no JSON Schema \(Date/],
     [{ provider: {} }, /provider must be an LLMProvider or the name of one of providers, not an object/],
   ])('says what is wrong with %j', (wrong, message) => {
     const options: object = { provider: scriptedLLM([]), ...wrong };

@@ -44,29 +44,31 @@ export interface StructuredOutputOptions<S extends OutputSchema> {
 const modes: ReadonlySet<unknown> = new Set<OutputMode>(['auto', 'tool', 'native']);
 const optionNames = ['schema', 'jsonSchema', 'name', 'parseRetries', 'forceFinish', 'mode'];
 
-/** Throws `INVALID_CONFIG`, naming the option and the fix. The tool checks the schema and the name. */
-export function checkOutputOptions(options: StructuredOutputOptions<OutputSchema>): void {
+/** Throws `INVALID_CONFIG`, naming the option, after its owner, and the fix. The tool checks the name. */
+export function checkOutputOptions(options: StructuredOutputOptions<OutputSchema>, owner: string): void {
   const { parseRetries = 2, forceFinish = true, mode = 'auto' } = options;
+  const invalid = (option: string, value: unknown, cure: string) =>
+    new AgentLoopError('INVALID_CONFIG', `${owner}: ${option} is ${shownValue(value)}; ${cure}.`);
   if (!(Number.isSafeInteger(parseRetries) && parseRetries >= 0)) {
     throw invalid('parseRetries', parseRetries, 'give a whole number from 0');
   }
   if (typeof forceFinish !== 'boolean') throw invalid('forceFinish', forceFinish, 'give true or false');
   if (!modes.has(mode)) throw invalid('mode', mode, 'give "auto", "tool" or "native"');
-  const { schema } = options;
+  const { schema, jsonSchema } = options;
   if (!isStandardSchema(schema) && (typeof schema !== 'object' || schema === null))
     throw invalid('schema', schema, 'give a Standard Schema or a JSON Schema');
   const member = memberSchema(schema);
   if (member !== undefined) {
-    const what = `structuredOutput: schema is an object whose member "${member}" is a schema, and no schema itself`;
+    const what = `${owner}: schema is an object whose member "${member}" is a schema, and no schema itself`;
     throw new AgentLoopError('INVALID_CONFIG', `${what}; wrap it, with Zod as z.object({ ${member}: … }).`);
   }
+  if (!isStandardSchema(schema) && 'properties' in schema && schema['type'] !== 'object')
+    throw invalid('schema.type', schema['type'], 'what has properties is an object: give type "object"');
+  if (!isStandardSchema(schema) && jsonSchema !== undefined)
+    throw invalid('jsonSchema', jsonSchema, 'it goes with a Standard Schema only; leave it out');
   const stray = Object.keys(options).find((key) => !optionNames.includes(key));
   if (stray !== undefined)
     throw invalid(stray, Reflect.get(options, stray), `the options are ${optionNames.join(', ')}`);
-}
-
-function invalid(option: string, value: unknown, cure: string): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', `structuredOutput: ${option} is ${shownValue(value)}; ${cure}.`);
 }
 
 /** How the output is requested: `auto` uses the first way that the provider supports. */
@@ -93,23 +95,21 @@ export interface OutputWire {
 }
 
 /** Errors: `INVALID_CONFIG` if a Standard Schema cannot be converted to JSON Schema. */
-export function outputWire(schema: OutputSchema, given: JSONSchema | undefined, toolName: string): OutputWire {
+export function outputWire(schema: OutputSchema, given: JSONSchema | undefined, owner: string): OutputWire {
   const same = (value: unknown) => value;
   if (!isStandardSchema(schema)) {
     return needsWrap(schema)
       ? { parameters: wrapped(schema), jsonSchema: given, wrap, unwrap }
       : { parameters: schema, jsonSchema: given, wrap: same, unwrap: same };
   }
-  const described = given ?? anyJsonSchemaOf(schema, toolName);
+  const described = given ?? anyJsonSchemaOf(schema, owner);
   return needsWrap(described)
     ? { parameters: checkingValue(schema), jsonSchema: wrapped(described), wrap, unwrap }
     : { parameters: checkingObject(schema), jsonSchema: described, wrap: same, unwrap: same };
 }
 
-/** A schema with `properties` and without a type is left to the tool, which reports what is missing. */
 function needsWrap(schema: unknown): schema is JSONSchema {
-  if (!isObject(schema)) return false;
-  return Reflect.get(schema, 'type') !== 'object' && !('properties' in schema);
+  return isObject(schema) && Reflect.get(schema, 'type') !== 'object' && !('properties' in schema);
 }
 
 function wrap(value: unknown): unknown {

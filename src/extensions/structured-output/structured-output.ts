@@ -75,19 +75,22 @@ export class StructuredOutput<T> implements ValueExtension<T> {
   readonly #wire: OutputWire;
   readonly #tool: Tool;
 
-  private constructor(options: StructuredOutputOptions<OutputSchema>) {
-    checkOutputOptions(options);
+  private constructor(options: StructuredOutputOptions<OutputSchema>, owner: string) {
+    checkOutputOptions(options, owner);
     const { parseRetries = 2, forceFinish = true, mode = 'auto' } = options;
     this.#options = { parseRetries, forceFinish, mode };
     const { schema, jsonSchema, name = '__finish__' } = options;
-    this.#wire = outputWire(schema, jsonSchema, name);
+    this.#wire = outputWire(schema, jsonSchema, owner);
     this.#tool = finishTool(name, this.#wire);
     this.toolProviders = [new LocalToolProvider([this.#tool], { name: 'structuredOutput' })];
   }
 
-  /** @internal */
-  static of<S extends OutputSchema>(options: StructuredOutputOptions<S>): StructuredOutput<ArgumentsOf<S>> {
-    return new StructuredOutput(options);
+  /** @internal `owner`: the option of an agent that has these options, which begins the messages of errors. */
+  static of<S extends OutputSchema>(
+    options: StructuredOutputOptions<S>,
+    owner = 'structuredOutput',
+  ): StructuredOutput<ArgumentsOf<S>> {
+    return new StructuredOutput(options, owner);
   }
 
   /** The value of a completed turn. Errors: `INVALID_INPUT` if it has none. */
