@@ -1,6 +1,12 @@
 /** @jest-config-loader esbuild-register */
 import type { Config } from 'jest';
 import common from './jest.config.ts';
+import { devDependencies, peerDependencies } from './package.json';
+
+/** Packages of vendors that no checkout installs. */
+const ofVendors = Object.keys(peerDependencies)
+  .filter((name) => name.startsWith('@ai-sdk/') && !(name in devDependencies))
+  .map((name) => name.slice('@ai-sdk/'.length));
 
 /** `npm run test:e2e`: against real servers, which take their time. */
 const config: Config = {
@@ -11,8 +17,7 @@ const config: Config = {
   reporters: ['default', '<rootDir>/tests/real/report-parts.mjs'],
   moduleNameMapper: {
     ...common.moduleNameMapper,
-    '^@ai-sdk/(amazon-bedrock|deepseek|google-vertex|groq|mistral|xai)$':
-      '<rootDir>/tests/vendors/node_modules/@ai-sdk/$1',
+    [`^@ai-sdk/(${ofVendors.join('|')})$`]: '<rootDir>/tests/vendors/node_modules/@ai-sdk/$1',
   },
   testTimeout: 120_000,
   verbose: true,

@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import type { LLMCallParams } from 'millrace';
-import { createProvider } from 'millrace/ai-sdk';
+import { createProvider, type VendorName } from 'millrace/ai-sdk';
 import { lastValueFrom } from 'rxjs';
 import { pixel } from '../providers/ai-sdk/request-of-call.ts';
 import { google, isV4 } from '../providers/ai-sdk/vendor-wires.ts';
@@ -53,8 +53,10 @@ function sendAmazon({ response }: Exchange, deltas: readonly (readonly [string, 
   response.end();
 }
 
+/** Vendors whose packages every checkout installs; `tests/providers/ai-sdk` calls them. */
+type Installed = 'anthropic' | 'google' | 'openai' | 'openai-compatible';
+
 interface Wire {
-  readonly vendor: string;
   readonly model: string;
   readonly path: string;
   readonly variable: string;
@@ -123,37 +125,33 @@ function responses() {
   };
 }
 
-const wires: readonly Wire[] = [
-  {
-    vendor: 'groq',
+/** Of each vendor whose package no checkout installs. */
+const wireOf: Readonly<Record<Exclude<VendorName, Installed>, Wire>> = {
+  groq: {
     model: 'groq:llama-4-scout',
     variable: 'GROQ_API_KEY',
     providerName: 'groq',
     ...chat({ x_groq: { id: 'x', usage } }),
   },
-  {
-    vendor: 'mistral',
+  mistral: {
     model: 'mistral:large',
     variable: 'MISTRAL_API_KEY',
     providerName: 'mistral_ai',
     ...chat({ usage }),
   },
-  {
-    vendor: 'xai',
+  xai: {
     model: 'xai:grok-4',
     variable: 'XAI_API_KEY',
     providerName: 'x_ai',
     ...(isV4 ? responses() : chat({ usage })),
   },
-  {
-    vendor: 'deepseek',
+  deepseek: {
     model: 'deepseek:chat',
     variable: 'DEEPSEEK_API_KEY',
     providerName: 'deepseek',
     ...chat({ usage }),
   },
-  {
-    vendor: 'vertex',
+  vertex: {
     model: 'vertex:gemini-2.5-flash',
     path: '/v1/models/gemini-2.5-flash:streamGenerateContent?alt=sse',
     variable: 'GOOGLE_VERTEX_API_KEY',
@@ -162,8 +160,7 @@ const wires: readonly Wire[] = [
     text: (exchange) => sendStream(exchange, google.text('Hello.')),
     call: (exchange) => sendStream(exchange, google.call('callid001', 'weather', '{"city":"Oslo"}')),
   },
-  {
-    vendor: 'bedrock',
+  bedrock: {
     model: 'bedrock:anthropic.claude-x',
     path: '/v1/model/anthropic.claude-x/converse-stream',
     variable: 'AWS_BEARER_TOKEN_BEDROCK',
@@ -184,7 +181,8 @@ const wires: readonly Wire[] = [
         'tool_use',
       ),
   },
-];
+};
+const wires = Object.entries(wireOf).map(([vendor, wire]) => ({ vendor, ...wire }));
 
 const key = 'sk-secret-0123456789';
 const parameters = { type: 'object', properties: { city: { type: 'string' } } };

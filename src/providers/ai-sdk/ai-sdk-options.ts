@@ -27,6 +27,7 @@ import { type AISDKModel, interfaceVersions } from './model-interface.ts';
 import type { SdkProviderTool, VendorData } from './sdk-model.ts';
 import type { CallForm } from './sdk-prompt.ts';
 import { isVendorData } from './vendor-parts.ts';
+import { modelsOf } from './vendors.ts';
 
 /** Options of `AISDKProvider`: the model, its time limits, and what a request carries. */
 export interface AISDKProviderOptions {
@@ -127,14 +128,14 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
   assertOptions(name, options, rules);
   const { model, capabilities = {} } = options;
   assertModel(model);
-  const vendor = vendorOf(model.provider);
+  const { telemetryName, toolMedia } = modelsOf(model.provider);
   return {
     form: {
       provider: model.provider,
       tools: capabilities.tools !== false,
       toolChoice: capabilities.toolChoice !== false,
       sendReasoning: options.sendReasoning ?? true,
-      toolMedia: options.toolMedia ?? (takesMedia.has(vendor) ? 'result' : 'message'),
+      toolMedia: options.toolMedia ?? toolMedia,
       cacheMarks: options.cacheMarks,
       providerOptions: options.providerOptions,
       providerTools: Object.entries(options.providerTools ?? {}).flatMap(([toolName, tool]) =>
@@ -150,7 +151,7 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
     },
     capabilities,
     info: {
-      providerName: options.providerName ?? telemetryName(model.provider),
+      providerName: options.providerName ?? telemetryName,
       model: model.modelId,
       ...(options.address !== undefined && serverOf(new URL(options.address))),
     },
@@ -174,23 +175,3 @@ function isProviderTool(value: unknown): value is Omit<SdkProviderTool, 'name'> 
   if (!isJsonObject(value) || value['type'] !== 'provider' || !isJsonObject(value['args'])) return false;
   return typeof value['id'] === 'string' && value['id'].includes('.');
 }
-
-/** `anthropic` of `anthropic.messages`. */
-function vendorOf(provider: string): string {
-  return provider.split('.', 1)[0] ?? provider;
-}
-
-const takesMedia: ReadonlySet<string> = new Set(['anthropic', 'google']);
-
-function telemetryName(provider: string): string {
-  const vendor = vendorOf(provider);
-  return provider.startsWith('google.vertex') ? 'gcp.vertex_ai' : (telemetryNames[vendor] ?? vendor);
-}
-
-/** Where the AI SDK's name is not OpenTelemetry's. */
-const telemetryNames: Readonly<Record<string, string>> = {
-  google: 'gcp.gemini',
-  mistral: 'mistral_ai',
-  xai: 'x_ai',
-  'amazon-bedrock': 'aws.bedrock',
-};

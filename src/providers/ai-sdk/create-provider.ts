@@ -34,8 +34,8 @@ export interface CreateProviderOptions
 }
 
 /**
- * The provider of a model that is named with its vendor: `anthropic:claude-…`, `google:gemini-…`, `openai:gpt-…`, `bedrock:…`, `vertex:…`, `groq:…`,
- * `mistral:…`, `xai:…`, `deepseek:…`, or `openai-compatible:…` with a `baseUrl`. Loads the vendor's package of the AI SDK, an optional peer of this one.
+ * The provider of a model that is named with its vendor, one of `vendorNames`: `anthropic:claude-…`, `openai:gpt-…`, or
+ * `openai-compatible:…` with a `baseUrl`. Loads the vendor's package of the AI SDK, an optional peer of this one.
  *
  * The key comes from `apiKey`, else from the variable that the vendor's package reads, such as `ANTHROPIC_API_KEY`. Bedrock also takes
  * `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_REGION`, Vertex the credentials of the machine with `GOOGLE_VERTEX_PROJECT` and `GOOGLE_VERTEX_LOCATION`. Calls may name another model of the same vendor. Rejects with `INVALID_CONFIG` for a vendor that is not known, a missing key, or a wrong option,

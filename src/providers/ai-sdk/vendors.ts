@@ -31,7 +31,17 @@ export interface VendorAccess {
 /** Environment variables. */
 type Variables = Readonly<Record<string, string | undefined>>;
 
-export interface Vendor {
+/** What is known of the models of a vendor, whoever makes them. */
+export interface VendorModels {
+  /** OpenTelemetry's `gen_ai.provider.name`. */
+  readonly telemetryName: string;
+  /** Where pictures and files of tool results go: its results hold them, or a message after them does. */
+  readonly toolMedia: 'result' | 'message';
+}
+
+export interface Vendor extends VendorModels {
+  /** What its package calls the provider of a model, up to a dot: `anthropic` of `anthropic.messages`. */
+  readonly provider: string;
   /** The npm package that speaks the vendor's wire, and its major versions whose models have the interface v3 or v4; the first is the one to install. */
   readonly package: { readonly name: string; readonly majors: readonly number[] };
   /** The environment variables that hold its key, the first that is set counts; none: it needs no key. */
@@ -64,6 +74,9 @@ async function openAICompatible() {
 
 export const vendors: Readonly<Record<VendorName, Vendor>> = {
   anthropic: {
+    provider: 'anthropic',
+    telemetryName: 'anthropic',
+    toolMedia: 'result',
     package: { name: '@ai-sdk/anthropic', majors: [3, 4] },
     keyVariables: ['ANTHROPIC_API_KEY'],
     baseUrl: () => 'https://api.anthropic.com/v1',
@@ -78,6 +91,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   google: {
+    provider: 'google',
+    telemetryName: 'gcp.gemini',
+    toolMedia: 'result',
     package: { name: '@ai-sdk/google', majors: [3, 4] },
     keyVariables: ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY'],
     baseUrl: () => 'https://generativelanguage.googleapis.com/v1beta',
@@ -92,6 +108,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   openai: {
+    provider: 'openai',
+    telemetryName: 'openai',
+    toolMedia: 'message',
     package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
     keyVariables: ['OPENAI_API_KEY'],
     baseUrl: () => 'https://api.openai.com/v1',
@@ -109,6 +128,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   bedrock: {
+    provider: 'amazon-bedrock',
+    telemetryName: 'aws.bedrock',
+    toolMedia: 'message',
     package: { name: '@ai-sdk/amazon-bedrock', majors: [4, 5] },
     keyVariables: ['AWS_BEARER_TOKEN_BEDROCK'],
     credentialVariables: ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_REGION'],
@@ -125,6 +147,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   vertex: {
+    provider: 'google.vertex',
+    telemetryName: 'gcp.vertex_ai',
+    toolMedia: 'result',
     package: { name: '@ai-sdk/google-vertex', majors: [4, 5] },
     keyVariables: ['GOOGLE_VERTEX_API_KEY'],
     credentialVariables: ['GOOGLE_VERTEX_PROJECT', 'GOOGLE_VERTEX_LOCATION'],
@@ -140,6 +165,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   groq: {
+    provider: 'groq',
+    telemetryName: 'groq',
+    toolMedia: 'message',
     package: { name: '@ai-sdk/groq', majors: [3, 4] },
     keyVariables: ['GROQ_API_KEY'],
     baseUrl: () => 'https://api.groq.com/openai/v1',
@@ -154,6 +182,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   mistral: {
+    provider: 'mistral',
+    telemetryName: 'mistral_ai',
+    toolMedia: 'message',
     package: { name: '@ai-sdk/mistral', majors: [3, 4] },
     keyVariables: ['MISTRAL_API_KEY'],
     baseUrl: () => 'https://api.mistral.ai/v1',
@@ -168,6 +199,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   xai: {
+    provider: 'xai',
+    telemetryName: 'x_ai',
+    toolMedia: 'message',
     package: { name: '@ai-sdk/xai', majors: [3, 4, 5] },
     keyVariables: ['XAI_API_KEY'],
     baseUrl: () => 'https://api.x.ai/v1',
@@ -182,6 +216,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   deepseek: {
+    provider: 'deepseek',
+    telemetryName: 'deepseek',
+    toolMedia: 'message',
     package: { name: '@ai-sdk/deepseek', majors: [2, 3] },
     keyVariables: ['DEEPSEEK_API_KEY'],
     baseUrl: () => 'https://api.deepseek.com',
@@ -196,6 +233,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   'openai-compatible': {
+    provider: 'openai-compatible',
+    telemetryName: 'openai-compatible',
+    toolMedia: 'message',
     package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
     keyVariables: [],
     baseUrl: () => undefined,
@@ -208,6 +248,16 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
 };
+
+/** By what a model calls its provider; one that is not known keeps the name that it has there. */
+export function modelsOf(provider: string): VendorModels {
+  const isOf = (vendor: Vendor) => `${provider}.`.startsWith(`${vendor.provider}.`);
+  // `google.vertex` before `google`.
+  const [known] = Object.values(vendors)
+    .filter(isOf)
+    .sort((a, b) => b.provider.length - a.provider.length);
+  return known ?? { telemetryName: provider.split('.', 1)[0] ?? provider, toolMedia: 'message' };
+}
 
 /** As the package has it: a key leads to the address without a project. */
 function vertexAddress({ GOOGLE_VERTEX_API_KEY: key, ...variables }: Variables): string {
