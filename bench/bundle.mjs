@@ -1,24 +1,17 @@
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const root = new URL('..', import.meta.url);
+const { exports } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8'));
 
 /** What is measured is the built library, as a user gets it. */
 const builtLibrary = {
   name: 'built-library',
   setup({ onResolve }) {
-    onResolve({ filter: /^millrace$/ }, () => ({ path: new URL('dist/index.js', root).href, external: true }));
-    onResolve({ filter: /^millrace\/(a2a|fleet|testing)$/ }, ({ path }) => ({
-      path: new URL(`dist/${path.slice('millrace/'.length)}/index.js`, root).href,
-      external: true,
-    }));
-    onResolve({ filter: /^millrace\/litellm$/ }, () => ({
-      path: new URL('dist/providers/litellm-provider.js', root).href,
-      external: true,
-    }));
-    onResolve({ filter: /^millrace\/(lmdb|postgres|redis)$/ }, ({ path }) => ({
-      path: new URL(`dist/stores/${path.slice('millrace/'.length)}/index.js`, root).href,
+    onResolve({ filter: /^millrace(\/|$)/ }, ({ path }) => ({
+      path: new URL(exports[path.replace('millrace', '.')].default, root).href,
       external: true,
     }));
   },

@@ -44,9 +44,12 @@ describe('the entries of the build', () => {
     expect(loaded.length).toBeLessThanOrEqual(30);
     const sources = loaded.flatMap(sourcesOf);
     expect(sources).toContain('src/core/turn/agent-loop.ts');
-    expect(
-      sources.filter((file) => /^src\/(a2a|cli|mcp|testing|stores\/(lmdb|postgres|redis|s3))\//.test(file)),
-    ).toEqual([]);
+    // A folder of stores with an entry of its own has an index.ts.
+    const isEntry = (file: string) => {
+      const [folder] = /^src\/stores\/\w+(?=\/)/.exec(file) ?? [];
+      return folder !== undefined && existsSync(join(root, folder, 'index.ts'));
+    };
+    expect(sources.filter((file) => /^src\/(a2a|cli|mcp|testing)\//.test(file) || isEntry(file))).toEqual([]);
   });
 
   it('W-21 no source file is in two modules, so that a class is one in all entries', () => {

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
+import { vendors } from 'millrace/internals';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const textOf = (file: string): string => readFileSync(join(root, file), 'utf8');
@@ -22,7 +23,18 @@ function entriesOf(exports: Readonly<Record<string, string | { readonly default:
   });
 }
 
-const entries = entriesOf(JSON.parse(textOf('package.json')).exports);
+interface Manifest {
+  readonly exports: Readonly<Record<string, string | { readonly default: string }>>;
+  readonly devDependencies: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
+  readonly peerDependenciesMeta: Readonly<Record<string, { readonly optional: boolean }>>;
+}
+
+const manifest: Manifest = JSON.parse(textOf('package.json'));
+const entries = entriesOf(manifest.exports);
+const optionalPeers = Object.keys(manifest.peerDependencies).filter(
+  (name) => name !== 'rxjs' && name !== '@opentelemetry/api',
+);
 const own = entries.filter(({ source }) => /^src\/stores\/\w+\/index\.ts$/.test(source));
 const nameOf = ({ name }: Entry) => name.replace('millrace/', '');
 
@@ -68,9 +80,56 @@ describe('a store that is an entry', () => {
     expect(names.toSorted()).toEqual(ofTurns.map(nameOf).toSorted());
   });
 
+  const ofTurns = own.flatMap((entry) => {
+    const [type] = /\w+StateStore\b/.exec(textOf(entry.source)) ?? [];
+    return type === undefined ? [] : [{ ...entry, type }];
+  });
+
   it('is installed and constructed by the check of the tarball, if turns are kept in it', () => {
     const check = textOf('scripts/check-tarball.mjs');
-    const ofTurns = own.filter(({ source }) => /StateStore\b/.test(textOf(source)));
-    expect(ofTurns.filter(({ name }) => !check.includes(`['${name}',`))).toEqual([]);
+    const missing = ({ name, type }: (typeof ofTurns)[number]) =>
+      !check.includes(`['${name}', '{ ${type} }']`) || !check.includes(`new ${type}(`);
+    expect(ofTurns.filter(missing)).toEqual([]);
+  });
+
+  it('is tested by the contract of stores, and has a value of --store in docs/command-line.md', () => {
+    const tests = readdirSync(join(root, 'tests'), { recursive: true, encoding: 'utf8' })
+      .filter((file) => /^(stores|real)\b.*contract\.test\.ts$/.test(file))
+      .map((file) => textOf(join('tests', file)));
+    const isTested = (type: string) => tests.some((text) => text.includes('storeContract(') && text.includes(type));
+    expect(ofTurns.filter(({ type }) => !isTested(type))).toEqual([]);
+    const page = textOf('docs/command-line.md');
+    expect(ofTurns.filter((entry) => !new RegExp(`^\\| \`${nameOf(entry)}\\b`, 'm').test(page))).toEqual([]);
+  });
+});
+
+describe('a peer', () => {
+  it('is optional, but for the two that every program needs', () => {
+    expect(Object.keys(manifest.peerDependenciesMeta).toSorted()).toEqual(optionalPeers.toSorted());
+  });
+});
+
+describe('the package of a vendor', () => {
+  const packages = new Map(Object.values(vendors).map((vendor) => [vendor.package.name, vendor.package.majors]));
+
+  it.each([...packages])(
+    '%s is a peer in the majors that are accepted, and has a row in docs/versions.md',
+    (name, majors) => {
+      const range = manifest.peerDependencies[name] ?? '';
+      expect([...range.matchAll(/\^(\d+)\./g)].map(([, major]) => Number(major))).toEqual(majors);
+      expect(textOf('docs/versions.md')).toMatch(new RegExp(`^\\| .*\`${name}\``, 'm'));
+    },
+  );
+
+  it.each(Object.keys(vendors))('%s is named in docs/command-line.md', (vendor) => {
+    const page = textOf('docs/command-line.md');
+    expect(page.includes(`\`${vendor}:NAME\``)).toBe(vendor !== 'openai-compatible');
+  });
+
+  it('is installed for tests: in the checkout or in tests/vendors, and in tests/ai-sdk-7', () => {
+    const { dependencies: besides } = JSON.parse(textOf('tests/vendors/package.json'));
+    const { dependencies: ofSeven } = JSON.parse(textOf('tests/ai-sdk-7/package.json'));
+    const isInstalled = (name: string) => (name in besides || name in manifest.devDependencies) && name in ofSeven;
+    expect([...packages.keys()].filter((name) => !isInstalled(name))).toEqual([]);
   });
 });
