@@ -1,32 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { LLMResponse } from 'millrace';
-import { cutAt, fetchOf, foldChunks, replay, replayCall, replayText } from './piecewise.ts';
-import { completion, delta, done, event } from './raw-server.ts';
+import { cutAt, fetchOf, replay, replayCall, replayText } from './piecewise.ts';
+import { callDelta, completion, delta, done, event, wireCall } from './raw-server.ts';
 
 const usage = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 };
 const counted = { promptTokens: 3, completionTokens: 4, totalTokens: 7 };
-
-function call(id: string, name: string, args: string) {
-  return { id, type: 'function', function: { name, arguments: args } };
-}
-
-function fragment(index: number | undefined, parts: { id?: string; name?: string; args?: string }): string {
-  const { id, name, args } = parts;
-  const called = { ...(name === undefined ? {} : { name }), ...(args === undefined ? {} : { arguments: args }) };
-  return delta({
-    tool_calls: [{ ...(index === undefined ? {} : { index }), ...(id === undefined ? {} : { id }), function: called }],
-  });
-}
-
-const endsWithCalls = delta({}, 'tool_calls') + done;
-
-async function callsOf(stream: string): Promise<unknown> {
-  const { chunks, response } = await replayText(stream + endsWithCalls);
-  const folded = foldChunks(chunks).calls.map(({ id, name, arguments: args }) => call(id, name, args));
-  expect(folded).toEqual(response.toolCalls);
-  return response.toolCalls;
-}
 
 /** As these servers write them, with what differs from the others. */
 const servers: readonly (readonly [string, string])[] = [
@@ -68,18 +47,18 @@ describe('servers of ones own machine', () => {
   });
 
   it('H-38 [DONE] ends an answer whose calls are complete', async () => {
-    const calls = fragment(0, { id: 'a', name: 'look', args: '{"at":' }) + fragment(0, { args: '1}' });
+    const calls = callDelta(0, { id: 'a', name: 'look', args: '{"at":' }) + callDelta(0, { args: '1}' });
     const { response } = await replayText(calls + done);
-    expect(response).toMatchObject({ toolCalls: [call('a', 'look', '{"at":1}')], finishReason: 'tool_calls' });
-    const none = await replayText(fragment(0, { id: 'a', name: 'look' }) + done);
-    expect(none.response).toMatchObject({ toolCalls: [call('a', 'look', '')], finishReason: 'tool_calls' });
+    expect(response).toMatchObject({ toolCalls: [wireCall('a', 'look', '{"at":1}')], finishReason: 'tool_calls' });
+    const none = await replayText(callDelta(0, { id: 'a', name: 'look' }) + done);
+    expect(none.response).toMatchObject({ toolCalls: [wireCall('a', 'look', '')], finishReason: 'tool_calls' });
   });
 
   it.each([
     ['nothing', done],
     ['an empty text', delta({ content: '' }) + done],
-    ['a call that is cut off', fragment(0, { id: 'a', name: 'look', args: '{"at":' }) + done],
-    ['a text and a call that is cut off', delta({ content: 'a' }) + fragment(0, { name: 'look', args: '{' }) + done],
+    ['a call that is cut off', callDelta(0, { id: 'a', name: 'look', args: '{"at":' }) + done],
+    ['a text and a call that is cut off', delta({ content: 'a' }) + callDelta(0, { name: 'look', args: '{' }) + done],
   ])('H-38 [DONE] ends no answer of %s', async (_, stream) => {
     await expect(replayText(stream)).rejects.toMatchObject({ code: /PROVIDER_(STREAM_CLOSED|PROTOCOL)/ });
   });
@@ -271,7 +250,9 @@ describe('the shapes of a stream', () => {
   });
 
   it('takes an unknown finish reason as tool_calls where there are calls', async () => {
-    const { response } = await replayText(fragment(0, { id: 'a', name: 'f', args: '{}' }) + delta({}, 'something_new'));
+    const { response } = await replayText(
+      callDelta(0, { id: 'a', name: 'f', args: '{}' }) + delta({}, 'something_new'),
+    );
     expect(response.finishReason).toBe('tool_calls');
   });
 
@@ -283,141 +264,8 @@ describe('the shapes of a stream', () => {
   });
 });
 
-describe('tool calls in a stream', () => {
-  it('S4-17 come as fragments by their position, whatever the first index of the wire', async () => {
-    const { chunks } = await replayText(
-      fragment(1, { id: 'a', name: 'f', args: '' }) +
-        fragment(1, { args: '{"x"' }) +
-        fragment(1, { args: ':1}' }) +
-        endsWithCalls,
-    );
-    expect(chunks).toEqual([
-      { type: 'tool-call', index: 0, id: 'a', name: 'f' },
-      { type: 'tool-call', index: 0, arguments: '{"x"' },
-      { type: 'tool-call', index: 0, arguments: ':1}' },
-    ]);
-  });
-
-  it('with arguments in one piece, and one character at a time', async () => {
-    const args = '{"city":"Grünwald 🌲","days":[1,2]}';
-    const whole = fragment(0, { id: 'a', name: 'f', args });
-    const letters =
-      fragment(0, { id: 'a', name: 'f', args: '' }) + [...args].map((args) => fragment(0, { args })).join('');
-    expect(await callsOf(whole)).toEqual([call('a', 'f', args)]);
-    expect(await callsOf(letters)).toEqual([call('a', 'f', args)]);
-  });
-
-  it('with parallel calls interleaved, indices that leave gaps, and several in one chunk', async () => {
-    const stream = [
-      fragment(5, { id: 'a', name: 'f', args: '{"n":' }),
-      fragment(2, { id: 'b', name: 'g', args: '{"m":' }),
-      delta({
-        tool_calls: [
-          { index: 5, function: { arguments: '1}' } },
-          { index: 2, function: { arguments: '2}' } },
-        ],
-      }),
-    ];
-    expect(await callsOf(stream.join(''))).toEqual([call('a', 'f', '{"n":1}'), call('b', 'g', '{"m":2}')]);
-  });
-
-  it('with the id repeated, and empty ids and names in later fragments', async () => {
-    const stream = [
-      fragment(0, { id: 'a', name: 'f', args: '{"n"' }),
-      fragment(0, { id: 'a', name: '', args: ':' }),
-      fragment(0, { id: '', name: '', args: '1' }),
-      fragment(0, { id: 'a', name: 'f', args: '}' }),
-    ];
-    expect(await callsOf(stream.join(''))).toEqual([call('a', 'f', '{"n":1}')]);
-  });
-
-  it('with another id in each fragment, which names no new call', async () => {
-    const stream = [
-      fragment(0, { id: 'a', name: 'f' }),
-      fragment(0, { id: 'b', args: '{' }),
-      fragment(0, { id: 'c', args: '}' }),
-    ];
-    expect(await callsOf(stream.join(''))).toEqual([call('a', 'f', '{}')]);
-  });
-
-  it('without an index: whole calls, fragments without an id, and interleaved ones known by their id', async () => {
-    const whole = [
-      fragment(undefined, { id: 'a', name: 'f', args: '{}' }),
-      fragment(undefined, { id: 'b', name: 'f', args: '{}' }),
-    ];
-    expect(await callsOf(whole.join(''))).toEqual([call('a', 'f', '{}'), call('b', 'f', '{}')]);
-    const pieces = [fragment(undefined, { id: 'a', name: 'f', args: '{' }), fragment(undefined, { args: '}' })];
-    expect(await callsOf(pieces.join(''))).toEqual([call('a', 'f', '{}')]);
-    const interleaved = [
-      fragment(undefined, { id: 'a', name: 'f', args: '{"n":' }),
-      fragment(undefined, { id: 'b', name: 'g', args: '{"m":' }),
-      fragment(undefined, { id: 'a', args: '1}' }),
-      fragment(undefined, { id: 'b', args: '2}' }),
-    ];
-    expect(await callsOf(interleaved.join(''))).toEqual([call('a', 'f', '{"n":1}'), call('b', 'g', '{"m":2}')]);
-  });
-
-  it('with index 0 for all: told apart by their ids, or without ids by complete arguments', async () => {
-    const ids = [fragment(0, { id: 'a', name: 'f', args: '{}' }), fragment(0, { id: 'b', name: 'g', args: '{}' })];
-    expect(await callsOf(ids.join(''))).toEqual([call('a', 'f', '{}'), call('b', 'g', '{}')]);
-    const none = [fragment(0, { id: '', name: 'f', args: '{}' }), fragment(0, { id: '', name: 'f', args: '{"n":1}' })];
-    expect(await callsOf(none.join(''))).toEqual([call('', 'f', '{}'), call('', 'f', '{"n":1}')]);
-  });
-
-  it('with arguments as an object, no arguments at all, and the old function_call', async () => {
-    const object = delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: { n: 1 } } }] });
-    expect(await callsOf(object)).toEqual([call('a', 'f', '{"n":1}')]);
-    expect(await callsOf(fragment(0, { id: 'a', name: 'f' }))).toEqual([call('a', 'f', '')]);
-    const old =
-      delta({ function_call: { name: 'f', arguments: '{"n"' } }) + delta({ function_call: { arguments: ':1}' } });
-    expect(await callsOf(old)).toEqual([call('', 'f', '{"n":1}')]);
-  });
-
-  it('put together the calls that were taken apart, however their fragments are cut and mixed', async () => {
-    const args = fc
-      .dictionary(fc.string(), fc.oneof(fc.string(), fc.integer(), fc.constant(null)))
-      .map((value) => JSON.stringify(value));
-    const aCall = fc.record({
-      name: fc.stringMatching(/^[a-z_]{1,12}$/),
-      args,
-      cuts: fc.array(fc.nat(40), { maxLength: 6 }),
-    });
-    const calls = fc
-      .uniqueArray(fc.nat(30), { minLength: 1, maxLength: 4 })
-      .chain((indices) => fc.tuple(...indices.map((index) => aCall.map((one) => ({ index, ...one })))));
-    await fc.assert(
-      fc.asyncProperty(calls, fc.infiniteStream(fc.nat(1_000)), async (made, random) => {
-        const queues = made.map(({ index, name, args, cuts }) => [
-          fragment(index, { id: `id-${index}`, name, args: '' }),
-          ...textCuts(args, cuts).map((piece) => fragment(index, { args: piece })),
-        ]);
-        const stream = queues.map((queue) => queue.shift()).join('') + mix(queues, () => Number(random.next().value));
-        expect(await callsOf(stream)).toEqual(made.map(({ index, name, args }) => call(`id-${index}`, name, args)));
-      }),
-      { numRuns: 60 },
-    );
-  });
-});
-
-function textCuts(text: string, places: readonly number[]): readonly string[] {
-  const bounds = [0, ...[...places].map((place) => Math.min(place, text.length)).sort((a, b) => a - b), text.length];
-  return bounds.slice(1).map((end, index) => text.slice(bounds[index], end));
-}
-
-function mix(queues: readonly string[][], random: () => number): string {
-  let mixed = '';
-  for (
-    let open = queues.filter(({ length }) => length > 0);
-    open.length > 0;
-    open = queues.filter(({ length }) => length > 0)
-  ) {
-    mixed += open[random() % open.length]?.shift() ?? '';
-  }
-  return mixed;
-}
-
 describe('call and stream', () => {
-  const toolCalls = [call('a', 'f', '{"n":1}'), call('b', 'g', '')];
+  const toolCalls = [wireCall('a', 'f', '{"n":1}'), wireCall('b', 'g', '')];
   const answers: readonly (readonly [string, object, string])[] = [
     ['a text', { content: 'Hi' }, 'stop'],
     ['a text cut off', { content: 'Hi' }, 'length'],

@@ -156,3 +156,17 @@ export function completion(message: object, finishReason = 'stop', usage?: objec
     ...(usage === undefined ? {} : { usage }),
   };
 }
+
+/** A call as a message of OpenAI has it. */
+export function wireCall(id: string, name: string, args: string) {
+  return { id, type: 'function', function: { name, arguments: args } };
+}
+
+/** A part of a call, as a chunk has it. */
+export function callDelta(index: number | undefined, parts: { id?: string; name?: string; args?: string }): string {
+  const { id, name, args } = parts;
+  const called = { ...(name === undefined ? {} : { name }), ...(args === undefined ? {} : { arguments: args }) };
+  return delta({
+    tool_calls: [{ ...(index === undefined ? {} : { index }), ...(id === undefined ? {} : { id }), function: called }],
+  });
+}

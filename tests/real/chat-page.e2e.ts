@@ -1,40 +1,10 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import axe from 'axe-core';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { ChatServer } from '../chat/chat-server.ts';
 import { describeReal } from './real-part.ts';
 
 const slowText = Array.from({ length: 30 }, (_, index) => `word${index}`).join(' ');
-
-/** The agent and the page of tests/chat/children/chat-server.mjs, of the built package. */
-class ChatServer {
-  readonly #folder = mkdtempSync(join(tmpdir(), 'millrace-chat-page-'));
-  #child: ChildProcess | undefined;
-  url = '';
-
-  async start(accessKey = ''): Promise<void> {
-    const port = this.url === '' ? '0' : new URL(this.url).port;
-    const program = 'tests/chat/children/chat-server.mjs';
-    this.#child = fork(program, [join(this.#folder, 'store'), port, accessKey], { execArgv: [] });
-    [this.url] = await once(this.#child, 'message');
-  }
-
-  async kill(): Promise<void> {
-    if (!this.#child || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const exited = once(this.#child, 'exit');
-    this.#child.kill('SIGKILL');
-    await exited;
-  }
-
-  async close(): Promise<void> {
-    await this.kill();
-    rmSync(this.#folder, { recursive: true, force: true });
-  }
-}
 
 describeReal(['chromium'], 'the chat page', () => {
   const server = new ChatServer();

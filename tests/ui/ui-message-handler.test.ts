@@ -1,51 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent, agentTools, budget, InMemoryStateStore, tool } from 'millrace';
-import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
-import type { ReadOptions } from 'millrace/types';
-import { type UIMessageHandlerOptions, uiMessageHandler } from 'millrace/ui';
+import { gate, scriptedLLM } from 'millrace/testing';
+import { uiMessageHandler } from 'millrace/ui';
 import { approval, ChatClient, chunksOf, codeOf, said, scopeOf } from './chat-client.ts';
-import { type FoldedMessage, foldedOf } from './fold-ui-message.ts';
-
-interface Made {
-  readonly store?: InMemoryStateStore;
-  readonly options?: Partial<UIMessageHandlerOptions>;
-  readonly agent?: object;
-}
-
-function made(
-  steps: readonly ScriptedLLMStep[],
-  { store = new InMemoryStateStore(), options, agent: more }: Made = {},
-) {
-  let runs = 0;
-  const refund = tool({
-    name: 'refund',
-    description: 'Refunds.',
-    parameters: { type: 'object' },
-    needsApproval: true,
-    execute: () => `refund ${++runs}`,
-  });
-  const asks = tool({
-    name: 'asks',
-    description: 'Asks.',
-    parameters: { type: 'object' },
-    execute: (_, { ask }) => `was told ${ask({ prompt: 'Where to?' })}`,
-  });
-  const model = scriptedLLM(steps);
-  const bo = agent({ id: 'bo', provider: model, tools: [refund, asks], taskStateStore: store, retry: null, ...more });
-  const handler = uiMessageHandler({
-    agent: bo,
-    scopeOf,
-    onDisconnect: 'continue',
-    recoverEveryMs: 0,
-    tools: 'full',
-    ...options,
-  });
-  return { bo, store, model, handler, client: new ChatClient(handler), runs: () => runs };
-}
-
-const folded = async (response: Response, message?: FoldedMessage) => foldedOf(await chunksOf(response), message);
-const call = (name: string) => ({ toolCalls: [{ name }] });
-const idOf = (message: FoldedMessage) => message.parts.find(({ approvalId }) => approvalId)?.approvalId ?? '';
+import { foldedOf } from './fold-ui-message.ts';
+import { call, folded, idOf, made } from './ui-message-bench.ts';
 
 describe('uiMessageHandler', () => {
   it('streams a turn, and remembers it for the next one, whatever else the client posts', async () => {
@@ -298,97 +257,6 @@ describe('uiMessageHandler', () => {
     });
     expect(await statusOf(handler(form))).toBe(415);
     expect(await store.list()).toEqual([]);
-  });
-
-  it('gives the messages of a chat as their streams gave them, and what the user said in the open turn', async () => {
-    const { client } = made([{ text: 'Let me.', ...call('asks') }, { text: 'Going.' }, call('refund')]);
-    const message = await folded(await client.post('c', said('m1', 'Book.')));
-    const question = message.parts.find(({ type }) => type === 'data-question')?.toolCallId ?? '';
-    message.continue();
-    await folded(await client.post('c', said('m1', 'Book.'), { answers: { [question]: 'Oslo' } }), message);
-    await (await client.post('c', said('m2', 'Refund.'))).text();
-    const messages = await (await client.ask('GET', '/c/messages')).json();
-    const shown = message.parts.map(({ toolCallId, ...part }) =>
-      part.type === 'data-question' ? { ...part, id: toolCallId } : { ...part, ...(toolCallId && { toolCallId }) },
-    );
-    expect(messages).toMatchObject([
-      { id: 'm1', role: 'user', parts: [{ type: 'text', text: 'Book.' }] },
-      { id: message.id, role: 'assistant', parts: shown, metadata: message.metadata },
-      { id: 'm2', role: 'user' },
-    ]);
-  });
-
-  it('says of a call of a turn that was stopped that it was cancelled, live and from the store', async () => {
-    const held = gate();
-    const slow = tool({
-      name: 'slow',
-      description: 'Is slow.',
-      parameters: { type: 'object' },
-      execute: (_, { signal }) =>
-        new Promise((_resolve, reject) => {
-          signal.addEventListener('abort', () => reject(signal.reason));
-          void held.pass();
-        }),
-    });
-    const { client } = made([call('slow')], { agent: { tools: [slow] } });
-    const response = await client.post('c', said('m1', 'Go.'));
-    await held.reached;
-    expect((await client.ask('POST', '/c/stop')).status).toBe(204);
-    const chunks = await chunksOf(response);
-    const providerMetadata = { millrace: { code: 'CANCELED' } };
-    expect(chunks).toContainEqual(expect.objectContaining({ type: 'tool-output-error', providerMetadata }));
-    const [, { parts }] = await (await client.ask('GET', '/c/messages')).json();
-    expect(parts).toContainEqual(
-      expect.objectContaining({ state: 'output-error', resultProviderMetadata: providerMetadata }),
-    );
-  });
-
-  it('reads the journals of the newest 50 turns for the messages of a chat, and makes older ones of their messages', async () => {
-    const read: string[] = [];
-    class Counted extends InMemoryStateStore {
-      override read(taskId: string, options?: ReadOptions) {
-        read.push(taskId);
-        return super.read(taskId, options);
-      }
-    }
-    const steps = Array.from({ length: 60 }, (_, index) => ({ text: `Answer ${index}.` }));
-    const { client } = made(steps, { store: new Counted() });
-    for (let index = 0; index < 60; index++)
-      await (await client.post('c', said(`m${index}`, `Question ${index}`))).text();
-    read.length = 0;
-    const messages: readonly FoldedMessage[] = await (await client.ask('GET', '/c/messages')).json();
-    expect([messages.length, new Set(read).size]).toEqual([120, 50]);
-    const texts = messages.map(({ parts }) => parts.find(({ type }) => type === 'text')?.text);
-    expect(texts).toEqual(steps.flatMap(({ text }, index) => [`Question ${index}`, text]));
-  });
-
-  it('gives a rejected call as denied and a turn that failed with its code, as their streams did', async () => {
-    const { client } = made([call('refund'), { text: 'Then not.' }, { error: new Error('SECRET') }]);
-    const message = await folded(await client.post('c', said('m1', 'Refund.')));
-    const id = idOf(message);
-    await (await client.post('c', approval(id, false))).text();
-    await (await client.post('c', said('m2', 'Hello.'))).text();
-    const text = await (await client.ask('GET', '/c/messages')).text();
-    expect(text).not.toContain('SECRET');
-    const denied = { type: 'dynamic-tool', state: 'output-denied', approval: { id, approved: false } };
-    expect(JSON.parse(text)).toMatchObject([
-      { id: 'm1' },
-      { parts: [{ type: 'step-start' }, denied, { type: 'step-start' }, { text: 'Then not.' }] },
-      { id: 'm2' },
-      { metadata: { state: 'failed', code: 'PROVIDER_FAILED', errorText: 'Something went wrong.' } },
-    ]);
-  });
-
-  it('gives the messages of a turn whose journal is not kept any more', async () => {
-    const { client, store } = made([{ reasoning: 'Hm.', text: 'Let me.', ...call('asks') }, { text: 'Going.' }]);
-    const message = await folded(await client.post('c', said('m1', 'Book.')));
-    const question = message.parts.find(({ type }) => type === 'data-question')?.toolCallId ?? '';
-    message.continue();
-    await folded(await client.post('c', said('m1', 'Book.'), { answers: { [question]: 'Oslo' } }), message);
-    store.delete(message.id ?? '');
-    const messages = await (await client.ask('GET', '/c/messages')).json();
-    const shown = message.parts.filter(({ type }) => type !== 'data-question');
-    expect(messages).toMatchObject([{ id: 'm1' }, { id: message.id, role: 'assistant', parts: shown }]);
   });
 
   it('tries a turn that failed again as a new one, and the same post attaches to that', async () => {

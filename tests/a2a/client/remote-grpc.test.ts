@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { AgentCard, StreamResponse, Task } from '@a2a-js/sdk';
 import {
@@ -15,8 +14,7 @@ import {
   GrpcUnsupportedOperationError,
   GrpcVersionNotSupportedError,
 } from '@a2a-js/sdk/errors/grpc';
-import { A2AService } from '@a2a-js/sdk/server/grpc';
-import { Metadata, Server, ServerCredentials, type ServerUnaryCall, type ServerWritableStream } from '@grpc/grpc-js';
+import { Metadata } from '@grpc/grpc-js';
 import { describe, expect, it } from '@jest/globals';
 import { type Agent, AgentLoopError, type ErrorCode, InMemoryStateStore } from 'millrace';
 import { type A2AServerOptions, apiKeyAuth, type RemoteAgentOptions, remoteAgent } from 'millrace/a2a';
@@ -25,30 +23,10 @@ import { obedient, plainTools } from '../../core/plain-tools.ts';
 import { textsOf, watch } from '../../core/watch-events.ts';
 import { eventually } from '../../eventually.ts';
 import { answerOf, key, serverBench } from '../server/test-server.ts';
+import { cardAt, cardOf, grpcWire, type Stream } from './grpc-wire.ts';
 import { wireStatus, wireSubmitted, wireTask, wireText } from './wire-server.ts';
 
 const on = serverBench();
-
-/** Serves a card. */
-async function cardAt(card: object): Promise<string> {
-  const server = createServer((_request, response) => {
-    response.setHeader('content-type', 'application/json').end(JSON.stringify(card));
-  });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  on.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
-
-const cardOf = (url: string, more: readonly object[] = [], protocolVersion = '1.0') => ({
-  name: 'Wire',
-  description: 'Answers by hand.',
-  version: '1',
-  supportedInterfaces: [{ url, protocolBinding: 'GRPC', protocolVersion }, ...more],
-  capabilities: { streaming: true },
-});
 
 interface Reached {
   readonly far: Agent;
@@ -69,7 +47,7 @@ async function reach(
   );
   expect(own).toHaveLength(1);
   // The card for callers that are known is asked for over gRPC.
-  const url = await cardAt({ ...card, supportedInterfaces: own });
+  const url = await cardAt(on, { ...card, supportedInterfaces: own });
   const shownKeys: string[] = [];
   const headers = async () => {
     shownKeys.push(key);
@@ -166,49 +144,6 @@ describe.each(['1.0', '0.3'] as const)('H-13 a remote agent of Millrace over gRP
   });
 });
 
-type Stream = ServerWritableStream<unknown, StreamResponse>;
-type Unary = ServerUnaryCall<unknown, unknown>;
-interface Answers {
-  readonly stream?: (call: Stream) => void;
-  readonly task?: () => Task;
-  readonly send?: (answer: (error: object) => void) => void;
-}
-
-/** A server of A2A 1.0 over gRPC whose every answer is the test's. */
-async function wire({ stream = () => {}, task, send }: Answers, options: Partial<RemoteAgentOptions> = {}) {
-  const server = new Server();
-  const calls: string[] = [];
-  server.addService(A2AService, {
-    sendStreamingMessage(call: Stream) {
-      calls.push('SendStreamingMessage');
-      stream(call);
-    },
-    sendMessage(_call: Unary, answer: (error: object) => void) {
-      calls.push('SendMessage');
-      send?.(answer);
-    },
-    getTask(_call: Unary, answer: (error: null, value: Task) => void) {
-      calls.push('GetTask');
-      if (task) answer(null, task());
-    },
-    cancelTask(_call: Unary, answer: (error: null, value: Task) => void) {
-      calls.push('CancelTask');
-      answer(null, Task.fromJSON(wireTask('CANCELED')));
-    },
-  });
-  const bound = (port: number) =>
-    new Promise<number>((resolve, reject) => {
-      const use = ServerCredentials.createInsecure();
-      server.bindAsync(`127.0.0.1:${port}`, use, (error, found) => (error ? reject(error) : resolve(found)));
-    });
-  const port = await bound(0);
-  on.after(() => server.forceShutdown());
-  const url = await cardAt(cardOf(`127.0.0.1:${port}`));
-  const origins = [`http://127.0.0.1:${port}`];
-  const far = await remoteAgent({ url, origins, name: 'far', description: 'Far.', contextId: 'c', ...options });
-  return { far, calls, port };
-}
-
 const update = (json: object) => StreamResponse.fromJSON(json);
 
 describe('a remote agent over gRPC', () => {
@@ -217,7 +152,7 @@ describe('a remote agent over gRPC', () => {
     ['maxEventBytes', { maxEventBytes: 100_000 }],
   ])('ends where a message is larger than %s', async (option, limits) => {
     const large = update(wireText('x'.repeat(200_000), false));
-    const { far } = await wire({ stream: (call) => void call.write(large) }, limits);
+    const { far } = await grpcWire(on, { stream: (call) => void call.write(large) }, limits);
     await expect(far.run('Go.')).rejects.toMatchObject({
       code: 'PROVIDER_TOO_LARGE',
       message: expect.stringContaining(option),
@@ -227,7 +162,7 @@ describe('a remote agent over gRPC', () => {
   it('takes a task of more than the four MiB that gRPC takes by default', async () => {
     const long = 'x'.repeat(5 * 1024 * 1024);
     const end = () => Task.fromJSON(wireTask('COMPLETED', [long]));
-    const { far } = await wire({
+    const { far } = await grpcWire(on, {
       stream(call) {
         call.write(update(wireSubmitted));
         call.write(update(wireStatus('COMPLETED')));
@@ -241,7 +176,7 @@ describe('a remote agent over gRPC', () => {
   it('gives up a call that is not answered in time, and closes it', async () => {
     const closed = gate();
     const stream = (call: Stream) => void call.on('cancelled', () => closed.open());
-    const { far } = await wire({ stream }, { requestTimeoutMs: 200, silenceMs: 50 });
+    const { far } = await grpcWire(on, { stream }, { requestTimeoutMs: 200, silenceMs: 50 });
     await expect(far.run('Go.')).rejects.toMatchObject({
       message: expect.stringMatching(/did not answer in time: raise requestTimeoutMs/),
     });
@@ -250,7 +185,7 @@ describe('a remote agent over gRPC', () => {
 
   it('closes its stream, and cancels the task, where the turn is cancelled', async () => {
     const closed = gate();
-    const { far, calls } = await wire({
+    const { far, calls } = await grpcWire(on, {
       stream(call) {
         call.on('cancelled', () => closed.open());
         call.write(update(wireSubmitted));
@@ -265,7 +200,7 @@ describe('a remote agent over gRPC', () => {
   });
 
   it('asks for the task where the stream ends well without an end of the task', async () => {
-    const { far, calls } = await wire({
+    const { far, calls } = await grpcWire(on, {
       stream(call) {
         call.write(update(wireSubmitted));
         call.write(update(wireText('One ', false)));
@@ -281,14 +216,14 @@ describe('a remote agent over gRPC', () => {
   });
 
   it('does not take a stream without a message for an answer', async () => {
-    const { far, calls } = await wire({ stream: (call) => void call.end() }, { silenceMs: 1 });
+    const { far, calls } = await grpcWire(on, { stream: (call) => void call.end() }, { silenceMs: 1 });
     await expect(far.run('Go.')).rejects.toMatchObject({ code: 'PROVIDER_STREAM_CLOSED' });
     expect(calls).toEqual(['SendStreamingMessage']);
   });
 
   it('follows the task where the stream breaks', async () => {
     let asked = 0;
-    const { far, calls } = await wire({
+    const { far, calls } = await grpcWire(on, {
       stream(call) {
         call.write(update(wireSubmitted));
         call.write(update(wireText('One ', false)));
@@ -324,7 +259,7 @@ describe('a remote agent over gRPC', () => {
       const error = new Failure({ status });
       answer({ code: status, details: error.message, metadata: buildGrpcErrorMetadata(Metadata, error) });
     };
-    const { far, calls } = await wire({
+    const { far, calls } = await grpcWire(on, {
       stream: (call) => refuse((error) => call.emit('error', error)),
       send: (answer) => refuse(answer),
     });
@@ -346,7 +281,7 @@ describe('a remote agent over gRPC', () => {
   ])('understands the status %i without details', async (status, code) => {
     const error = { code: status, details: 'words of a proxy' };
     const stream = (call: Stream) => void call.emit('error', error);
-    const { far } = await wire({ stream, send: (answer) => answer(error) }, { silenceMs: 1 });
+    const { far } = await grpcWire(on, { stream, send: (answer) => answer(error) }, { silenceMs: 1 });
     await expect(far.run('Go.')).rejects.toMatchObject({ code });
   });
 
@@ -355,14 +290,14 @@ describe('a remote agent over gRPC', () => {
     await once(free.listen(0, '127.0.0.1'), 'listening');
     const { port } = free.address() as AddressInfo;
     await new Promise((resolve) => free.close(resolve));
-    const url = await cardAt(cardOf(`127.0.0.1:${port}`));
+    const url = await cardAt(on, cardOf(`127.0.0.1:${port}`));
     const far = await remoteAgent({ url, origins: [`http://127.0.0.1:${port}`], silenceMs: 1 });
     await expect(far.run('Go.')).rejects.toMatchObject({ code: 'PROVIDER_UNREACHABLE' });
   });
 
   it('goes to no address that was not named, and says which to name', async () => {
-    const { calls, port } = await wire({});
-    const url = await cardAt(cardOf(`127.0.0.1:${port}`));
+    const { calls, port } = await grpcWire(on, {});
+    const url = await cardAt(on, cardOf(`127.0.0.1:${port}`));
     await expect(remoteAgent({ url }).then((far) => far.run('Go.'))).rejects.toMatchObject({
       code: 'PROVIDER_PROTOCOL',
       message: expect.stringContaining(`add https://127.0.0.1:${port} to origins`),
@@ -371,9 +306,9 @@ describe('a remote agent over gRPC', () => {
   });
 
   it('is not chosen before another binding unless its address is named', async () => {
-    const { port } = await wire({});
+    const { port } = await grpcWire(on, {});
     const bindings = [{ url: 'http://127.0.0.1:9/', protocolBinding: 'JSONRPC', protocolVersion: '1.0' }];
-    const url = await cardAt(cardOf(`127.0.0.1:${port}`, bindings));
+    const url = await cardAt(on, cardOf(`127.0.0.1:${port}`, bindings));
     await expect(remoteAgent({ url }).then((far) => far.run('Go.'))).rejects.toMatchObject({
       message: expect.stringContaining('is found at http://127.0.0.1:9'),
     });
@@ -397,7 +332,7 @@ describe('a remote agent over gRPC', () => {
     await once(tcp.listen(0, '127.0.0.1'), 'listening');
     on.after(() => tcp.close());
     const port = String((tcp.address() as AddressInfo).port);
-    const url = await cardAt(cardOf(address.replace('%', port)));
+    const url = await cardAt(on, cardOf(address.replace('%', port)));
     const far = await remoteAgent({ url, origins: [origin.replace('%', port)], auth: { bearer: key }, silenceMs: 1 });
     await expect(far.run('Go.')).rejects.toMatchObject({ code: expect.stringMatching(/^PROVIDER_(UNREACH|STREAM)/) });
     await first.pass();
@@ -406,8 +341,8 @@ describe('a remote agent over gRPC', () => {
   });
 
   it('speaks no plaintext to an address with TLS', async () => {
-    const { calls, port } = await wire({});
-    const url = await cardAt(cardOf(`https://127.0.0.1:${port}`));
+    const { calls, port } = await grpcWire(on, {});
+    const url = await cardAt(on, cardOf(`https://127.0.0.1:${port}`));
     const far = remoteAgent({ url, origins: [`http://127.0.0.1:${port}`] }).then((agent) => agent.run('Go.'));
     await expect(far).rejects.toMatchObject({ code: 'PROVIDER_PROTOCOL' });
     expect(calls).toEqual([]);

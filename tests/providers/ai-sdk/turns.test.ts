@@ -1,81 +1,19 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  type AgentLoopConfig,
-  agent,
-  type LLMChunk,
-  type LLMResponse,
-  LocalToolProvider,
-  redactSecrets,
-  tool,
-} from 'millrace';
+import { describe, expect, it } from '@jest/globals';
+import { agent, type LLMChunk, type LLMResponse, redactSecrets } from 'millrace';
 import { createProvider } from 'millrace/ai-sdk';
 import { AgentLoop } from 'millrace/internals';
 import type { LlmResponseEvent } from 'millrace/types';
 import { lastValueFrom, tap } from 'rxjs';
-import { TemporaryStores } from '../../stores/lmdb/temporary-stores.ts';
-import { type Exchange, event, type RawServer, sendJson, sendStream, startRawServer } from '../raw-server.ts';
-import { anthropic, claudeBlock, claudeStream, geminiBody, google, isV4, type VendorWire } from './vendor-wires.ts';
+import { type Exchange, event, sendJson, sendStream } from '../raw-server.ts';
+import { vendorBench } from './vendor-bench.ts';
+import { anthropic, claudeBlock, claudeStream, geminiBody, google, isV4 } from './vendor-wires.ts';
 
-const stores = new TemporaryStores();
-let server: RawServer;
-
-beforeEach(async () => {
-  server = await startRawServer();
-});
-
-afterEach(async () => {
-  await server.close();
-  await stores.clear();
-});
-
-/** Asks whoever is behind the turn, so that the turn ends and another process goes on with it. */
-const seat = tool({
-  name: 'seat',
-  description: 'Books a seat.',
-  parameters: { type: 'object', properties: { row: { type: 'number' } } },
-  execute: (_, context) => `booked ${String(context.ask({ prompt: 'Window?' }))}`,
-});
-
-async function configOf(wire: VendorWire, more: Partial<AgentLoopConfig> = {}): Promise<AgentLoopConfig> {
-  return {
-    agentId: 'agent',
-    llmProvider: await createProvider(wire.model, { apiKey: 'key-of-a-test', baseUrl: server.baseUrl }),
-    toolProviders: [new LocalToolProvider([seat])],
-    ...more,
-  };
-}
+const bench = vendorBench();
+const { configOf, answerWith, askedAndResumed } = bench;
 
 function responseIn(chunk: LLMChunk): LLMResponse {
   if (chunk.type !== 'done') throw new Error('The stream did not end with done.');
   return chunk.response;
-}
-
-/** Answers requests with these streams, one after the other, and keeps the requests. */
-function answerWith(streams: readonly string[]): Exchange[] {
-  const left = [...streams];
-  const seen: Exchange[] = [];
-  server.answer((exchange) => {
-    seen.push(exchange);
-    sendStream(exchange, left.shift() ?? '');
-  });
-  return seen;
-}
-
-/** A turn that asks in its first iteration, and goes on in another loop, with another provider, from the store alone. */
-async function askedAndResumed(wire: VendorWire, streams: readonly string[]): Promise<readonly Exchange[]> {
-  const seen = answerWith(streams);
-  const path = stores.path();
-  const first = stores.open({ path });
-  const loop = new AgentLoop(await configOf(wire, { taskStateStore: first }));
-  const asked = await loop.startTurn([{ role: 'user', content: 'Book.' }], { taskId: 't' }).result();
-  expect(asked.status).toBe('input-required');
-  await first.close();
-
-  const again = stores.open({ path });
-  const config = await configOf(wire, { taskStateStore: again });
-  const turn = AgentLoop.resume('t', config, { answers: { '1:0': 'A1' } });
-  expect((await turn.result()).text).toBe('Booked.');
-  return seen;
 }
 
 const signature = 'EqQBCkgIARABGAIiQL+/8J+YgOKAqA==\u2028';
@@ -219,7 +157,7 @@ describe('what runs at the vendor', () => {
     const { createAnthropic } = await import('@ai-sdk/anthropic');
     const llmProvider = await createProvider(anthropic.model, {
       apiKey: 'key-of-a-test',
-      baseUrl: server.baseUrl,
+      baseUrl: bench.server.baseUrl,
       providerTools: { look_up: createAnthropic({ apiKey: 'none' }).tools.webSearch_20250305({ maxUses: 2 }) },
     });
     const loop = new AgentLoop({ ...(await configOf(anthropic)), llmProvider });
@@ -313,7 +251,7 @@ describe('what runs at the vendor', () => {
       ),
     ];
     const seen: Exchange[] = [];
-    server.answer((exchange) => {
+    bench.server.answer((exchange) => {
       const whole = wholes[seen.length];
       const stream = streams[seen.push(exchange) - 1] ?? '';
       if (isStreamed) sendStream(exchange, stream);
@@ -322,7 +260,7 @@ describe('what runs at the vendor', () => {
     const { createAnthropic } = await import('@ai-sdk/anthropic');
     const provider = await createProvider(anthropic.model, {
       apiKey: 'key-of-a-test',
-      baseUrl: server.baseUrl,
+      baseUrl: bench.server.baseUrl,
       providerTools: { look_up: createAnthropic({ apiKey: 'none' }).tools.webSearch_20250305({ maxUses: 2 }) },
     });
     const messages = [{ role: 'user' as const, content: 'Search.' }];
@@ -352,7 +290,7 @@ describe('what runs at the vendor', () => {
     const [, answer] = Array.isArray(seen[1]?.body['messages']) ? seen[1].body['messages'] : [];
     expect(answer).toEqual({ role: 'assistant', content: [text, use] });
     // It stays one answer where it is sent again, with what it cites.
-    server.answer((exchange) => {
+    bench.server.answer((exchange) => {
       seen.push(exchange);
       sendJson(exchange, anthropic.body('Bye.'));
     });
@@ -380,7 +318,7 @@ describe('what runs at the vendor', () => {
     const { createGoogleGenerativeAI } = await import('@ai-sdk/google');
     const llmProvider = await createProvider(google.model, {
       apiKey: 'key-of-a-test',
-      baseUrl: server.baseUrl,
+      baseUrl: bench.server.baseUrl,
       providerTools: { code_execution: createGoogleGenerativeAI({ apiKey: 'none' }).tools.codeExecution({}) },
     });
     const turn = new AgentLoop({ agentId: 'agent', llmProvider }).startTurn([{ role: 'user', content: '6 * 7?' }]);
@@ -401,7 +339,7 @@ describe('what runs at the vendor', () => {
       name: 'bot',
       provider: await createProvider(anthropic.model, {
         apiKey: 'key-of-a-test',
-        baseUrl: server.baseUrl,
+        baseUrl: bench.server.baseUrl,
         capabilities: { responseFormat: true },
       }),
       output: {
