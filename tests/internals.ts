@@ -21,7 +21,6 @@ export { newId, parsedList, titleOf, withChat } from '../src/chat/page/chat-list
 export { type MarkNode, markdownOf, safeAddress } from '../src/chat/page/markdown.ts';
 export { answersOf, questionsIn } from '../src/chat/page/open-questions.ts';
 export { eventsOf } from '../src/chat/page/server-sent-events.ts';
-export { visibleText } from '../src/chat/page/visible-text.ts';
 export { httpUrl, parseAnswers, wholeNumber } from '../src/cli/arguments.ts';
 export { columnsOf, cut, LiveRegion, pad, WordWrap, wrapLines } from '../src/cli/columns.ts';
 export { type CommandHost, Interruption } from '../src/cli/command-host.ts';
@@ -259,4 +258,5 @@ export { foreignSchemaChecker, jsonSchemaChecker, jsonSchemaChecks } from '../sr
 export { toContent } from '../src/tools/tool-content.ts';
 export type { FromJsonSchema } from '../src/tools/tool-options.ts';
 export { type ArgumentsOf, assertToolOptions, type RawArguments } from '../src/tools/tool-options.ts';
+export { visibleText } from '../src/ui/visible-text.ts';
 export { packageVersion } from '../src/version.ts';

@@ -127,6 +127,7 @@ class Tree {
       agentId: summary?.agentId ?? agentId,
       kind: 'child',
       state: summary?.state ?? 'missing',
+      held: summary?.held ?? false,
       ...(callId !== undefined && { callId }),
       below,
       ...(summary && this.#left <= 0 && { cut: true as const }),
@@ -161,8 +162,8 @@ async function forksOf(origin: TaskSummary, { store, list }: DetailDeps): Promis
     const [started] = await store.read(task.taskId);
     const from = started?.type === 'turn.started' ? started.forkedFrom : undefined;
     const kind = from?.retry === undefined ? ('fork' as const) : ('retry' as const);
-    const { agentId, state, taskId } = task;
-    nodes.push({ taskId, agentId, kind, state, ...(from && { at: from.at }), below: [] });
+    const { agentId, state, held, taskId } = task;
+    nodes.push({ taskId, agentId, kind, state, held, ...(from && { at: from.at }), below: [] });
   }
   return { nodes: nodes.reverse(), isCut: false };
 }

@@ -68,6 +68,8 @@ export interface TreeNode {
   readonly kind: 'child' | 'fork' | 'retry';
   /** `missing`: a call names the turn, and the store does not have it. */
   readonly state: TaskState | 'missing';
+  /** Whether a process runs it. */
+  readonly held: boolean;
   /** The call that it runs for. */
   readonly callId?: string;
   /** The iteration after which it was forked. */

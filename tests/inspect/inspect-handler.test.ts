@@ -208,7 +208,9 @@ describe('inspectHandler', () => {
     expect([status, runs]).toEqual([200, true]);
     await client.allRows(String(taskId));
     const detail = await client.get<TaskDetail>('tasks/t');
-    expect(detail.below).toEqual([{ taskId, agentId: 'bo', kind: 'fork', state: 'completed', at: 1, below: [] }]);
+    expect(detail.below).toEqual([
+      { taskId, agentId: 'bo', kind: 'fork', state: 'completed', held: false, at: 1, below: [] },
+    ]);
     const fork = await client.get<TaskDetail>(`tasks/${taskId}`);
     expect(fork).toMatchObject({ forkedFrom: { taskId: 't', at: 1, isRetry: false }, answer: 'Rain.' });
     const compared = await client.get<Comparison>(`tasks/t/compare?with=${taskId}`);

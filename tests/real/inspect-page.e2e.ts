@@ -14,6 +14,8 @@ import { startRedis } from '../stores/redis/redis-process.ts';
 import { describeReal } from './real-part.ts';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+/** What would be read as `exe.png`, and would color a terminal. */
+const turnedAround = '\u202egnp.exe\u001b[31m';
 const call = (name: string, given: object = {}) => ({ toolCalls: [{ name, arguments: given }] });
 const look = tool({
   name: 'look',
@@ -28,6 +30,14 @@ const refund = tool({
   needsApproval: true,
   execute: () => 'refunded',
 });
+
+/** Whether the tab that is shown can be seen, however small the screen is. */
+const isTabInSight = `(() => {
+  const tab = document.querySelector('[aria-selected="true"]');
+  if (!tab) return true;
+  const [inner, outer] = [tab, tab.parentElement].map((element) => element.getBoundingClientRect());
+  return inner.left >= outer.left && inner.right <= outer.right + 1;
+})()`;
 
 /** A journal of many iterations, as its owner would have written it. */
 async function writeLong(store: TaskStateStore, taskId: string, iterations: number): Promise<void> {
@@ -222,8 +232,11 @@ describeReal(['chromium'], 'the page of millrace inspect', () => {
         provider: scriptedLLM([{ text: 'Deep.' }]),
         taskStateStore: store,
       });
-      const steps = [call('look', { city: '<script>document.title="owned"</script>' }), { text: '<b>Sun</b>' }];
       const options = { id: 'bo', tools: [look, refund], taskStateStore: store, retry: null };
+      const long = { ...options, id: `bo-${'x'.repeat(80)}`, provider: scriptedLLM([{ text: 'W'.repeat(300) }]) };
+      await agent(long).run('W'.repeat(300), { taskId: 'long-words' });
+      const city = `<script>document.title="owned"</script>${turnedAround}`;
+      const steps = [call('look', { city }), { text: '<b>Sun</b>' }];
       await agent({ ...options, provider: scriptedLLM(steps) }).run('Weather?', { taskId: 'weather' });
       const asking = [call('refund', { order: 7 }), call('below', { message: 'Go on.' }), { text: 'All done.' }];
       const asks = { ...options, toolProviders: [agentTools([below])] };
@@ -242,12 +255,15 @@ describeReal(['chromium'], 'the page of millrace inspect', () => {
       await open(url);
       await page.getByRole('link', { name: /weather/ }).click();
       await page.locator('.event.tool').click();
-      await page.getByText('<script>document.title="owned"</script>', { exact: true }).waitFor();
+      const city = '<script>document.title="owned"</script>⟨U+202E⟩gnp.exe␛[31m';
+      await page.getByText(city, { exact: true }).waitFor();
       await page
         .getByText(/<img src=x onerror=/)
         .first()
         .waitFor();
       expect(await page.title()).toBe('Millrace');
+      const shown = await page.locator('#page').textContent();
+      for (const character of ['\u202e', '\u001b']) expect(shown).not.toContain(character);
       expect(await page.locator('img, .prose b, script:not([src])').count()).toBe(0);
       expect(page.url()).not.toContain('token');
       await page.reload();
@@ -265,6 +281,7 @@ describeReal(['chromium'], 'the page of millrace inspect', () => {
         'task/asks?tab=questions',
         'task/weather?tab=related',
         'compare/weather/forked',
+        'task/long-words?tab=messages',
       ];
       for (const options of [
         { colorScheme: 'light' as const },
@@ -287,6 +304,7 @@ describeReal(['chromium'], 'the page of millrace inspect', () => {
           const shown = found.map(({ id, nodes: [first] }) => `${id}: ${first?.html}`);
           expect([view, JSON.stringify(options), shown]).toEqual([view, JSON.stringify(options), []]);
           expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
+          expect(await page.evaluate(isTabInSight)).toBe(true);
         }
         await page.close();
       }
@@ -320,6 +338,9 @@ describeReal(['chromium'], 'the page of millrace inspect', () => {
     it('V-24 shows a fork beside its origin, from the first record that differs', async () => {
       await open(`${url.replace(/#.*/, '')}${new URL(url).hash}`);
       await goTo('#/task/forked?tab=related');
+      await page.getByText('Origin of the fork').waitFor();
+      await goTo('#/task/weather?tab=related');
+      await page.locator('.tree').getByText('Not running').waitFor();
       await page.getByRole('link', { name: 'Compare' }).click();
       await page.getByText(/differs in content/).waitFor();
       await page.getByText('rain', { exact: true }).first().waitFor();

@@ -1,5 +1,6 @@
 import type { RefObject } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { visibleText } from '../../ui/visible-text.ts';
 import { Api } from './api.ts';
 import { Composer } from './composer.tsx';
 import type { Conversation } from './conversation.ts';
@@ -10,7 +11,6 @@ import type { Answer } from './question-view.tsx';
 import { Sidebar } from './sidebar.tsx';
 import { type Chats, useChats } from './use-chats.ts';
 import { useConversation } from './use-conversation.ts';
-import { visibleText } from './visible-text.ts';
 
 export interface PageSettings {
   readonly api: string;

@@ -1,9 +1,9 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { visibleText } from '../../ui/visible-text.ts';
 import type { Conversation } from './conversation.ts';
 import { Icon } from './icons.tsx';
 import { AssistantMessage, Dots, FailureNote, UserMessage } from './message-view.tsx';
 import type { Answer } from './question-view.tsx';
-import { visibleText } from './visible-text.ts';
 
 interface LogProps {
   readonly conversation: Conversation;

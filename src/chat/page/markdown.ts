@@ -1,5 +1,5 @@
 import { Lexer, type Token, type Tokens } from 'marked';
-import { visibleText } from './visible-text.ts';
+import { visibleText } from '../../ui/visible-text.ts';
 
 /** Elements that Markdown comes to. There is none that loads something or runs something. */
 export type MarkTag =

@@ -1,5 +1,6 @@
 import { useMemo } from 'preact/hooks';
 import type { ShownQuestion } from '../../ui/shown-steps.ts';
+import { visibleText } from '../../ui/visible-text.ts';
 import type { Message, Part } from './api.ts';
 import type { AgentActivity, Conversation, Failure } from './conversation.ts';
 import { CopyButton } from './copy-button.tsx';
@@ -8,7 +9,6 @@ import { Markdown } from './markdown-view.tsx';
 import { type Answer, QuestionView } from './question-view.tsx';
 import { ToolView, toolState } from './tool-view.tsx';
 import { Value } from './value-view.tsx';
-import { visibleText } from './visible-text.ts';
 
 export function UserMessage({ message }: { readonly message: Message }) {
   return (

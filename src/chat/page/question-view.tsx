@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { ShownQuestion } from '../../ui/shown-steps.ts';
+import { visibleText } from '../../ui/visible-text.ts';
 import { Value } from './value-view.tsx';
-import { visibleText } from './visible-text.ts';
 
 export type Answer = (id: string, answer: unknown) => void;
 

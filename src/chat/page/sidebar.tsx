@@ -1,6 +1,6 @@
+import { visibleText } from '../../ui/visible-text.ts';
 import type { ListedChat } from './chat-list.ts';
 import { Icon } from './icons.tsx';
-import { visibleText } from './visible-text.ts';
 
 export interface SidebarProps {
   readonly chats: readonly ListedChat[];

@@ -1,8 +1,8 @@
+import { visibleText } from '../../ui/visible-text.ts';
 import type { Part } from './api.ts';
 import type { AgentActivity } from './conversation.ts';
 import { Icon, type IconName } from './icons.tsx';
 import { Value } from './value-view.tsx';
-import { visibleText } from './visible-text.ts';
 
 /** How a call stands, in words, with its mark. */
 const states = {

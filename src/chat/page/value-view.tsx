@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
+import { visibleText } from '../../ui/visible-text.ts';
 import { CopyButton } from './copy-button.tsx';
-import { visibleText } from './visible-text.ts';
 
 /** Longer values are cut until the user asks for the rest. Characters. */
 const shownAtFirst = 4_000;

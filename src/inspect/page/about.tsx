@@ -27,7 +27,7 @@ export function About({ detail: { summary, usageBy, settings, metadata } }: { re
 }
 
 function Usage({ usageBy }: Pick<TaskDetail, 'usageBy'>) {
-  if (usageBy.length === 0) return <p class="hint">No model call yet.</p>;
+  if (usageBy.length === 0) return <p class="hint">No usage yet.</p>;
   return (
     <table>
       <thead>

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { InspectInfo, ReplayReport, TaskDetail } from '../wire.ts';
 import { get, post, taskPath } from './api.ts';
-import { Dialog, Fault } from './parts.tsx';
+import { Button, Dialog, Fault } from './parts.tsx';
 import { goTo } from './place.ts';
 
 interface ActionsProps {
@@ -32,22 +32,20 @@ export function Actions({ detail, info, onDone, onReplay }: ActionsProps) {
   return (
     <>
       {info.write && isOwn && !isOver && !held && (
-        <button type="button" class="main" onClick={tried(() => act('resume', {}))}>
+        <Button class="main" onClick={tried(() => act('resume', {}))}>
           Resume
-        </button>
+        </Button>
       )}
       {info.write && isRoot && (state === 'failed' || state === 'canceled') && (
-        <button type="button" class="main" onClick={tried(() => act('retry', {}))}>
+        <Button class="main" onClick={tried(() => act('retry', {}))}>
           Retry
-        </button>
+        </Button>
       )}
       {info.write && !isOver && <Steer act={act} />}
       {info.write && <Fork act={act} iteration={iteration} />}
       {info.write && isRoot && !isOver && <Cancel act={act} />}
       {isOwn && (
-        <button type="button" onClick={tried(async () => onReplay(await get<ReplayReport>(`${path}/replay`)))}>
-          Replay
-        </button>
+        <Button onClick={tried(async () => onReplay(await get<ReplayReport>(`${path}/replay`)))}>Replay</Button>
       )}
       <Compare detail={detail} />
       <Fault error={error} />

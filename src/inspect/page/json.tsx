@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import { grouped } from './format.ts';
+import { Button } from './parts.tsx';
 
 const longText = 400;
 const firstMembers = 100;
@@ -32,18 +33,18 @@ export function Json({ value, name, open = 1 }: JsonProps) {
     );
   return (
     <div class="json">
-      <button type="button" class="twist" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+      <Button class="twist" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         {label} <span class="dim">{size}</span>
-      </button>
+      </Button>
       {isOpen && (
         <div class="inner">
           {members.slice(0, most).map(([key, member]) => (
             <Json key={key} name={key} value={member} open={open - 1} />
           ))}
           {members.length > most && (
-            <button type="button" class="quiet" onClick={() => setMost(most + 10 * firstMembers)}>
+            <Button class="quiet" onClick={() => setMost(most + 10 * firstMembers)}>
               {members.length - most} more
-            </button>
+            </Button>
           )}
         </div>
       )}
@@ -58,9 +59,9 @@ function Scalar({ value }: { readonly value: unknown }) {
   return (
     <>
       <span class="text">{value.slice(0, longText)}…</span>{' '}
-      <button type="button" class="quiet" onClick={() => setWhole(true)}>
+      <Button class="quiet" onClick={() => setWhole(true)}>
         {grouped(value.length)} characters
-      </button>
+      </Button>
     </>
   );
 }

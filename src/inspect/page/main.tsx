@@ -1,5 +1,6 @@
-import { render } from 'preact';
+import { type ComponentChildren, options, render } from 'preact';
 import { useEffect } from 'preact/hooks';
+import { visibleText } from '../../ui/visible-text.ts';
 import type { InspectInfo } from '../wire.ts';
 import { takeToken } from './api.ts';
 import { Compare } from './compare.tsx';
@@ -8,6 +9,11 @@ import { linkTo, usePlace } from './place.ts';
 import { TaskList } from './task-list.tsx';
 import { TaskView } from './task-view.tsx';
 import './page.css';
+
+function shownText(children: ComponentChildren): ComponentChildren {
+  if (Array.isArray(children)) return children.map(shownText);
+  return typeof children === 'string' ? visibleText(children) : children;
+}
 
 function Page() {
   const place = usePlace();
@@ -36,6 +42,10 @@ function Page() {
   );
 }
 
+// Whatever component shows it: text cannot read as something else, as an argument of a call that is to be approved.
+options.vnode = ({ type, props }) => {
+  if (typeof type === 'string') props.children = shownText(props.children);
+};
 takeToken();
 const root = document.querySelector('#page');
 if (root) render(<Page />, root);

@@ -3,7 +3,7 @@ import type { Message } from '../../core/contracts/index.ts';
 import { get, taskPath } from './api.ts';
 import { grouped, plural } from './format.ts';
 import { Json } from './json.tsx';
-import { Code, Fault } from './parts.tsx';
+import { Button, Code, Fault } from './parts.tsx';
 
 interface MessagesPage {
   readonly messages: readonly Message[];
@@ -52,11 +52,7 @@ export function Messages({ taskId, version }: { readonly taskId: string; readonl
           </li>
         ))}
       </ol>
-      {messages.length < total && (
-        <button type="button" onClick={() => setWanted(wanted + 1)}>
-          Show more of {grouped(total)}
-        </button>
-      )}
+      {messages.length < total && <Button onClick={() => setWanted(wanted + 1)}>Show more of {grouped(total)}</Button>}
     </>
   );
 }
@@ -93,9 +89,9 @@ function Long({ text }: { readonly text: string }) {
     <div class="prose">
       {isWhole ? text : `${text.slice(0, longText)}…`}{' '}
       {!isWhole && (
-        <button type="button" class="quiet" onClick={() => setWhole(true)}>
+        <Button class="quiet" onClick={() => setWhole(true)}>
           {grouped(text.length)} characters
-        </button>
+        </Button>
       )}
     </div>
   );

@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, ComponentProps } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, get } from './api.ts';
 import { shownState } from './format.ts';
@@ -15,6 +15,11 @@ export function Fault({ error }: { readonly error: unknown }) {
       {error instanceof Error ? error.message : String(error)}
     </p>
   );
+}
+
+/** A button that sends no form. */
+export function Button(props: ComponentProps<'button'>) {
+  return <button type="button" {...props} />;
 }
 
 /** Text as it is, in a box of its own that scrolls. */
@@ -37,9 +42,9 @@ export function Copy({ text, label }: { readonly text: () => string | Promise<st
     setTimeout(() => say(label), 1_500);
   };
   return (
-    <button type="button" class="quiet" onClick={() => void copy()}>
+    <Button class="quiet" onClick={() => void copy()}>
       {said}
-    </button>
+    </Button>
   );
 }
 
@@ -108,18 +113,16 @@ export function Dialog({ title, label, submit, tone, children, onSubmit }: Dialo
   };
   return (
     <>
-      <button type="button" onClick={() => dialog.current?.showModal()}>
-        {label}
-      </button>
+      <Button onClick={() => dialog.current?.showModal()}>{label}</Button>
       <dialog ref={dialog} aria-label={title}>
         <form onSubmit={(event) => void send(event)}>
           <h2>{title}</h2>
           {children}
           <Fault error={error} />
           <div class="buttons">
-            <button type="button" class="quiet" onClick={() => dialog.current?.close()}>
+            <Button class="quiet" onClick={() => dialog.current?.close()}>
               Back
-            </button>
+            </Button>
             <button type="submit" class={tone ?? 'main'} disabled={isBusy}>
               {submit}
             </button>

@@ -3,7 +3,7 @@ import type { InspectInfo, ShownQuestion, TaskDetail } from '../wire.ts';
 import { post, taskPath } from './api.ts';
 import { moment } from './format.ts';
 import { Json } from './json.tsx';
-import { Fault, State } from './parts.tsx';
+import { Button, Fault, State } from './parts.tsx';
 import { linkTo } from './place.ts';
 
 const meanings = {
@@ -94,9 +94,9 @@ function Form({ taskId, shown: { question, asking }, onDone }: FormProps) {
     setBusy(false);
   };
   const button = (label: string, make: () => unknown, tone = 'main') => (
-    <button type="button" class={tone} disabled={isBusy} onClick={() => void give(make)}>
+    <Button class={tone} disabled={isBusy} onClick={() => void give(make)}>
       {label}
-    </button>
+    </Button>
   );
   const choices = choicesIn(asking.data);
   const isText = asking.kind === 'input' || asking.kind === 'auth';

@@ -3,7 +3,7 @@ import type { RecordLine } from '../wire.ts';
 import { get, taskPath } from './api.ts';
 import { clock } from './format.ts';
 import { Json } from './json.tsx';
-import { Copy, Fault, useApi } from './parts.tsx';
+import { Button, Copy, Fault, useApi } from './parts.tsx';
 import { Windowed } from './windowed.tsx';
 
 const page = 200;
@@ -67,10 +67,10 @@ export function Records({ taskId, count, marked, target }: RecordsProps) {
         target={target === undefined ? undefined : target - 1}
         row={(index) => (
           <>
-            <button type="button" class="record" aria-expanded={open.has(index)} onClick={() => toggle(index)}>
+            <Button class="record" aria-expanded={open.has(index)} onClick={() => toggle(index)}>
               <span class="number">{index + 1}</span>
               <Line line={lines.current.get(index + 1)} differs={marked.has(index + 1)} />
-            </button>
+            </Button>
             {open.has(index) && <Opened taskId={taskId} seq={index + 1} />}
           </>
         )}
@@ -105,9 +105,9 @@ function Opened({ taskId, seq }: { readonly taskId: string; readonly seq: number
           <p class="about">
             <Copy label="Copy as JSON" text={() => JSON.stringify(data, null, 2)} />
             {isCut && (
-              <button type="button" class="quiet" onClick={() => setWhole(true)}>
+              <Button class="quiet" onClick={() => setWhole(true)}>
                 Load long values
-              </button>
+              </Button>
             )}
           </p>
           <Json value={data} open={2} />

@@ -1,4 +1,5 @@
 import type { TaskDetail, TreeNode } from '../wire.ts';
+import { standing } from './format.ts';
 import { State } from './parts.tsx';
 import { linkTo } from './place.ts';
 
@@ -31,11 +32,11 @@ export function Related({ detail: { summary, parent, forkedFrom, below, forksCut
 }
 
 function Node({ node, origin }: { readonly node: TreeNode; readonly origin: string }) {
-  const { taskId, agentId, kind, state, callId, at, below, cut } = node;
+  const { taskId, agentId, kind, state, held, callId, at, below, cut } = node;
   const name = kind === 'child' ? agentId : kind === 'fork' ? `Fork after iteration ${at}` : 'Retry';
   return (
     <li>
-      <State state={state} />
+      <State state={standing(state, held)} />
       {state === 'missing' ? <span>{name}</span> : <a href={linkTo(['task', taskId])}>{name}</a>}
       <code>{taskId}</code>
       {callId !== undefined && <span class="dim">call {callId}</span>}

@@ -3,7 +3,7 @@ import type { TaskSummary } from '../../core/contracts/index.ts';
 import type { TaskNote, TaskPage } from '../wire.ts';
 import { get } from './api.ts';
 import { age, dollars, grouped, shownState, standing, tokens } from './format.ts';
-import { Fault, State, useNow } from './parts.tsx';
+import { Button, Fault, State, useNow } from './parts.tsx';
 import { linkTo, type Place, replacePlace } from './place.ts';
 import { Windowed } from './windowed.tsx';
 
@@ -135,15 +135,15 @@ export function TaskList({ place: { query } }: { readonly place: Place }) {
           ? `${count} so far, more as you scroll.`
           : tasks.length > 0
             ? `${count} in all.`
-            : isReading
+            : isReading || error !== undefined
               ? 'Reading…'
               : search === ''
                 ? 'This store has no turns yet.'
                 : 'No turn fits.'}
         {next !== undefined && q !== '' && (
-          <button type="button" class="quiet" onClick={() => void more()}>
+          <Button class="quiet" onClick={() => void more()}>
             Search further
-          </button>
+          </Button>
         )}
       </p>
     </main>
@@ -175,13 +175,12 @@ function Filters({ query }: Pick<Place, 'query'>) {
           </option>
         ))}
       </select>
-      <button
-        type="button"
+      <Button
         aria-pressed={state === 'failed'}
         onClick={() => change({ state: state === 'failed' ? undefined : 'failed' })}
       >
         Failed only
-      </button>
+      </Button>
       <label>
         <input
           type="checkbox"

@@ -1,11 +1,11 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { InspectInfo, ReplayReport, ShownHead, ShownRow, TaskDetail } from '../wire.ts';
 import { About } from './about.tsx';
 import { Actions } from './actions.tsx';
 import { follow, taskPath, text } from './api.ts';
 import { age, dollars, duration, grouped, moment, plural, standing, tokens } from './format.ts';
 import { Messages } from './messages.tsx';
-import { Code, Copy, Fault, State, useApi, useNow } from './parts.tsx';
+import { Button, Code, Copy, Fault, State, useApi, useNow } from './parts.tsx';
 import { linkTo, type Place, replacePlace } from './place.ts';
 import { Questions } from './questions.tsx';
 import { Records } from './records.tsx';
@@ -78,7 +78,7 @@ export function TaskView({ taskId, info, query }: TaskViewProps) {
         <Export taskId={taskId} />
       </div>
       {replay && <Replayed report={replay} taskId={taskId} onClose={() => setReplay(undefined)} />}
-      {open.length > 0 && (
+      {open.length > 0 && tab !== 'questions' && (
         <section aria-label="Open questions">
           <Questions questions={open} detail={detail} info={info} onDone={onDone} />
         </section>
@@ -111,6 +111,12 @@ interface TabsProps {
 function Tabs({ tab, detail, records }: TabsProps) {
   const { summary, questions, below } = detail;
   const counts: Partial<Record<Tab, number>> = { questions: questions.length, records, related: below.length };
+  const list = useRef<HTMLDivElement>(null);
+  // On a small screen the tab may be out of sight.
+  useEffect(() => {
+    const shown = list.current?.querySelector<HTMLElement>('[aria-selected="true"]');
+    list.current?.scrollTo(shown ? shown.offsetLeft - 40 : 0, 0);
+  }, [tab]);
   const show = (next: Tab) => replacePlace({ path: ['task', summary.taskId], query: { tab: next } });
   const onKeyDown = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -121,12 +127,11 @@ function Tabs({ tab, detail, records }: TabsProps) {
     document.querySelector<HTMLElement>(`#tab-${next}`)?.focus();
   };
   return (
-    <div class="tabs" role="tablist" aria-label="Views of the turn" onKeyDown={onKeyDown}>
+    <div ref={list} class="tabs" role="tablist" aria-label="Views of the turn" onKeyDown={onKeyDown}>
       {tabs.map(([each, name]) => (
-        <button
+        <Button
           key={each}
           id={`tab-${each}`}
-          type="button"
           role="tab"
           aria-selected={each === tab}
           aria-controls="panel"
@@ -135,7 +140,7 @@ function Tabs({ tab, detail, records }: TabsProps) {
         >
           {name}
           {counts[each] !== undefined && counts[each] > 0 && <span class="count">{grouped(counts[each])}</span>}
-        </button>
+        </Button>
       ))}
     </div>
   );
@@ -240,9 +245,9 @@ function Export({ taskId }: { readonly taskId: string }) {
     setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
   };
   return (
-    <button type="button" class="quiet" onClick={() => void save()}>
+    <Button class="quiet" onClick={() => void save()}>
       Export
-    </button>
+    </Button>
   );
 }
 
@@ -261,9 +266,9 @@ function Replayed({ report: { records, deviations }, taskId, onClose }: Replayed
             ? 'The replay did the same'
             : `The replay differs in ${plural(deviations.length, 'place')}`}
         </h2>
-        <button type="button" class="quiet" onClick={onClose}>
+        <Button class="quiet" onClick={onClose}>
           Close
-        </button>
+        </Button>
       </div>
       <p class="hint">
         {plural(records, 'record')} replayed with the tools, the prompt and the limits of the agent; no tool ran.

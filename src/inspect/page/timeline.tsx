@@ -4,7 +4,7 @@ import type { ShownRow } from '../wire.ts';
 import { taskPath } from './api.ts';
 import { clock, duration, grouped, shownState } from './format.ts';
 import { Json } from './json.tsx';
-import { Fault, useApi, useNow } from './parts.tsx';
+import { Button, Fault, useApi, useNow } from './parts.tsx';
 import { linkTo } from './place.ts';
 import { Windowed } from './windowed.tsx';
 
@@ -130,7 +130,7 @@ function Row({ row, axis, now, differs, isOpen, onToggle }: RowProps) {
   const { label, tone } = shownState(state);
   const summary = result === undefined ? text : `${text === '{}' ? '' : text} → ${result}`;
   return (
-    <button type="button" class={`event ${kind}`} aria-expanded={isOpen} onClick={onToggle}>
+    <Button class={`event ${kind}`} aria-expanded={isOpen} onClick={onToggle}>
       <span class="number">{kind === 'model' && attempt === 1 ? iteration : ''}</span>
       <span class={`dot ${tone}`} />
       <span class="name">
@@ -153,7 +153,7 @@ function Row({ row, axis, now, differs, isOpen, onToggle }: RowProps) {
         )}
       </span>
       <span class="number">{kind === 'moment' ? '' : duration(took)}</span>
-    </button>
+    </Button>
   );
 }
 
