@@ -64,14 +64,21 @@ export async function letIn(arrival: Arrival, admission: Admission): Promise<Cal
   return waitMs > 0 ? tooManyRequests(waitMs) : caller;
 }
 
-/** Counts the turn and the stream that a caller asks for; gives why not where it has as many as it may. */
+/** What a request asks for that is limited for each caller. */
+export interface Asked {
+  /** Whether it may start a turn, or resume one. */
+  readonly turn: boolean;
+  readonly stream: boolean;
+}
+
+/** Counts the turn and the stream that a request asks for, each once; returns the refusal of a caller that has as many as it may. */
 export function countAsked(
   caller: Caller,
-  { turn, stream }: { readonly turn: boolean; readonly stream: boolean },
-  { turns, streams }: Admission,
+  { turn, stream }: Asked,
+  { turns, streams }: Pick<Admission, 'turns' | 'streams'>,
 ): Refusal | undefined {
   if (turn && !turns.enter(caller)) return tooManyTurns;
-  return stream && !streams.enter(caller.countedAs, caller.connection.closed) ? tooManyStreams : undefined;
+  return stream && !streams.enter(caller) ? tooManyStreams : undefined;
 }
 
 /** Lets requests over HTTP in before anything of the body is read. */
@@ -90,16 +97,6 @@ export function admit(binding: Binding, admission: Admission): RequestHandler {
     if (!(caller instanceof Caller)) return refuse(request, response, binding, caller);
     keepCaller(request, caller);
     next();
-  };
-}
-
-/** Counts the turns and the streams of a caller, once the body tells what it asks for. */
-export function admitMessage(binding: Binding, admission: Admission): RequestHandler {
-  return (request, response, next) => {
-    const asked = { turn: asksForTurn(request, binding), stream: asksForStream(request, binding) };
-    const refusal = countAsked(callerOf(request), asked, admission);
-    if (refusal) refuse(request, response, binding, refusal);
-    else next();
   };
 }
 
@@ -135,31 +132,6 @@ function isLocal(request: Request, { publicHost }: Admission): boolean {
 /** An IPv4 address that a socket of IPv6 reports. */
 function mappedAddress(address = ''): string {
   return address.replace(/^::ffff:(?=\d+\.)/, '');
-}
-
-const streamMethods: ReadonlySet<unknown> = new Set([
-  'SendStreamingMessage',
-  'SubscribeToTask',
-  'message/stream',
-  'tasks/resubscribe',
-]);
-
-const messageMethods: ReadonlySet<unknown> = new Set([
-  'SendMessage',
-  'SendStreamingMessage',
-  'message/send',
-  'message/stream',
-]);
-
-/** Whether a request may start a turn, or resume one. */
-function asksForTurn({ body, path }: Request, binding: Binding): boolean {
-  if (binding === 'HTTP+JSON') return /\/message:(send|stream)$/.test(path);
-  return typeof body === 'object' && body !== null && 'method' in body && messageMethods.has(body.method);
-}
-
-function asksForStream({ body, path }: Request, binding: Binding): boolean {
-  if (binding === 'HTTP+JSON') return /:(stream|subscribe)$/.test(path);
-  return typeof body === 'object' && body !== null && 'method' in body && streamMethods.has(body.method);
 }
 
 /** How many requests one caller may make. */
@@ -217,18 +189,21 @@ export class RateLimiter {
 export class StreamCounter {
   readonly #most: number;
   readonly #open = new Map<string, number>();
+  readonly #counted = new WeakSet<Caller>();
 
   constructor(most: number) {
     this.#most = most;
   }
 
-  /** Counts one more until `closed` is aborted. False where the caller has as many as it may. */
-  enter(caller: string, closed: AbortSignal): boolean {
-    const count = this.#open.get(caller) ?? 0;
+  /** Counts a request, once, until its connection is closed. False where the caller has as many streams as it may. */
+  enter(caller: Caller): boolean {
+    const { countedAs, connection } = caller;
+    if (connection.closed.aborted || this.#counted.has(caller)) return true;
+    const count = this.#open.get(countedAs) ?? 0;
     if (count >= this.#most) return false;
-    if (closed.aborted) return true;
-    this.#open.set(caller, count + 1);
-    closed.addEventListener('abort', () => this.#leave(caller), { once: true });
+    this.#counted.add(caller);
+    this.#open.set(countedAs, count + 1);
+    connection.closed.addEventListener('abort', () => this.#leave(countedAs), { once: true });
     return true;
   }
 
@@ -253,11 +228,11 @@ export class TurnCounter {
     this.#most = most;
   }
 
-  /** Counts a request until its connection is closed. False where the caller has as many turns as it may. */
+  /** Counts a request, once, until its connection is closed. False where the caller has as many turns as it may. */
   enter(caller: Caller): boolean {
     const { countedAs, connection } = caller;
+    if (connection.closed.aborted || (this.#holders.get(caller) ?? 0) > 0) return true;
     if ((this.#counts.get(countedAs) ?? 0) >= this.#most) return false;
-    if (connection.closed.aborted) return true;
     this.#hold(caller);
     connection.closed.addEventListener('abort', () => this.#leave(caller), { once: true });
     return true;

@@ -4,10 +4,13 @@ import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import type { Clock, Logger } from '../../core/contracts/index.ts';
 import { keepConnection } from '../extensions.ts';
 import { clientError, codeOf, limitOf } from '../protocol-errors.ts';
+import { type Admission, type Asked, countAsked } from './admission.ts';
 import { type Connection, callerIn } from './caller.ts';
 import { failureOf, refusalOf } from './refusal.ts';
 
 interface GuardOptions {
+  /** How many turns and streams a caller may have. */
+  readonly limits: Pick<Admission, 'turns' | 'streams'>;
   /** Ends all streams with its reason. */
   readonly stop: AbortSignal;
   readonly heartbeatMs: number;
@@ -21,14 +24,16 @@ interface Params {
 }
 
 /**
- * A request handler with the checks that every transport needs: the tenant is one of the caller's, streams are as fast as their
- * readers, and internal errors reach callers without details.
+ * A request handler with the checks that every transport needs: the tenant is one of the caller's, turns and streams are within its limits,
+ * streams are as fast as their readers, and internal errors reach callers without details. What is counted is the method that a transport
+ * has found, not a path, which it may match in another way.
  */
 export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions): A2ARequestHandler {
   const once =
-    <P extends Params, R>(method: (params: P, context: ServerCallContext) => Promise<R>) =>
+    <P extends Params, R>(method: (params: P, context: ServerCallContext) => Promise<R>, turn = false) =>
     async (params: P, context: ServerCallContext): Promise<R> => {
       checkTenant(params, context);
+      checkLimits({ turn, stream: false }, context, options);
       keepConnection(context, callerIn(context).connection.closed);
       return unlessStopped(method(params, context), options.stop).catch((error: unknown) => {
         throw clientErrorOf(error, context, options.logger);
@@ -36,9 +41,11 @@ export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions
     };
   const streamed = <P extends Params>(
     method: (params: P, context: ServerCallContext) => AsyncIterator<StreamResponse>,
+    turn = false,
   ) =>
     async function* (params: P, context: ServerCallContext): AsyncGenerator<StreamResponse, void, undefined> {
       checkTenant(params, context);
+      checkLimits({ turn, stream: true }, context, options);
       const { connection } = callerIn(context);
       try {
         yield* pacedStream(method(params, context), { ...options, connection });
@@ -51,8 +58,8 @@ export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions
     getAuthenticatedExtendedAgentCard: once((params, context) =>
       handler.getAuthenticatedExtendedAgentCard(params, context),
     ),
-    sendMessage: once((params, context) => handler.sendMessage(params, context)),
-    sendMessageStream: streamed((params, context) => handler.sendMessageStream(params, context)),
+    sendMessage: once((params, context) => handler.sendMessage(params, context), true),
+    sendMessageStream: streamed((params, context) => handler.sendMessageStream(params, context), true),
     resubscribe: streamed((params, context) => handler.resubscribe(params, context)),
     getTask: once((params, context) => handler.getTask(params, context)),
     listTasks: once((params, context) => handler.listTasks(params, context)),
@@ -89,6 +96,15 @@ function checkTenant(params: Params, context: ServerCallContext): void {
     if (!caller.mayAct(tenant)) throw new RequestMalformedError('The tenant is not one of yours.');
   }
   if (context.tenant === undefined && named[0] !== undefined) context.setTenant(named[0]);
+}
+
+/** The transport answers the error; the server replaces that by the refusal, in the form of its binding. */
+function checkLimits(asked: Asked, context: ServerCallContext, { limits }: GuardOptions): void {
+  const caller = callerIn(context);
+  const refusal = countAsked(caller, asked, limits);
+  if (refusal === undefined) return;
+  caller.refusal = refusal;
+  throw new A2AError(refusal.message);
 }
 
 /** What a caller may read of an error: the protocol's own say what is wrong with the request; others are ours. */

@@ -12,7 +12,7 @@ import express, {
   Router,
 } from 'express';
 import { type Clock, type Logger, nameOf, systemClock, type TaskStateStore } from '../../core/contracts/index.ts';
-import { type Admission, admit, admitMessage, answerRefused, type ServerPhase } from './admission.ts';
+import { type Admission, admit, answerRefused, type ServerPhase } from './admission.ts';
 import { type AgentCards, jsonRpcPath, restPath } from './agent-card.ts';
 import { callerOf, jsonRpcContext } from './caller.ts';
 import { fetchRoute, type RouteHandler } from './fetch-route.ts';
@@ -54,7 +54,6 @@ export function httpApp(options: HttpAppOptions): Express {
     admit('JSONRPC', admission),
     ...jsonBody('JSONRPC', maxBodyBytes),
     requestShape('JSONRPC'),
-    admitMessage('JSONRPC', admission),
     answerRefused('JSONRPC'),
   );
   app.post(jsonRpcPath, jsonRpcRoute({ handler, contextOf: jsonRpcContext }));
@@ -65,7 +64,6 @@ export function httpApp(options: HttpAppOptions): Express {
     ...jsonBody('HTTP+JSON', maxBodyBytes),
     legacyPushConfig,
     requestShape('HTTP+JSON'),
-    admitMessage('HTTP+JSON', admission),
     answerRefused('HTTP+JSON'),
     emptyMessage,
     restHandler({

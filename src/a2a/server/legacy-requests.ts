@@ -31,7 +31,8 @@ export function forLegacyGrpcClients(handler: A2ARequestHandler): A2ARequestHand
   };
 }
 
-const configsPath = /^\/v1\/tasks\/([^/]+)\/pushNotificationConfigs\/?$/;
+/** In any case, as the router matches it. */
+const configsPath = /^\/v1\/tasks\/([^/]+)\/pushNotificationConfigs\/?$/i;
 
 /**
  * Gives the request that sets a configuration over HTTP+JSON the one form that the codec reads, `{ name, pushNotificationConfig }`. Clients

@@ -92,7 +92,8 @@ class RunningServer implements A2AServer {
       ...handlerOptions(options),
     });
     this.#tasks = requestHandler(handling);
-    const guard = { stop: this.#stop.signal, heartbeatMs, clock: this.#clock, logger: this.#logger };
+    const limits = { turns: this.#turns, streams: this.#streams };
+    const guard = { limits, stop: this.#stop.signal, heartbeatMs, clock: this.#clock, logger: this.#logger };
     this.#handler = guardedHandler(this.#tasks, guard);
     this.#admission = this.#newAdmission();
     const made = { agent: this.#agent, admission: this.#admission, kept: handling.kept };
