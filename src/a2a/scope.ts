@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import type { AgentCard } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { digestOfNames, ownerGroup } from '../owner-group.ts';
 import { malformed, protocolErrors } from './protocol-errors.ts';
 
 /**
@@ -55,9 +55,9 @@ export class Scope {
   /** `agentId`: agents that share a store do not share tasks. */
   constructor(agentId: string, owner: string, { sender = '', isAnonymous = false }: ScopeOptions = {}) {
     this.isAnonymous = isAnonymous;
-    this.group = digest(['millrace.a2a', agentId, owner]).toString('base64url').slice(0, 22);
-    this.routeGroup = `ui.${digest(['owner', agentId, owner]).toString('base64url').slice(0, 22)}`;
-    this.sender = sender && digest(['sender', this.group, sender]).toString('base64url').slice(0, 22);
+    this.group = ownerGroup('millrace.a2a', agentId, owner);
+    this.routeGroup = `ui.${ownerGroup('owner', agentId, owner)}`;
+    this.sender = sender && ownerGroup('sender', this.group, sender);
   }
 
   /** The id of the owner's context in the stores. Errors: RequestMalformed for one that is too long. */
@@ -91,7 +91,7 @@ export class Scope {
   }
 
   #idOf(kind: string, messageId: string): string {
-    return uuidOf(digest([kind, this.group, ...(this.sender === '' ? [] : [this.sender]), messageId]));
+    return uuidOf(digestOfNames([kind, this.group, ...(this.sender === '' ? [] : [this.sender]), messageId]));
   }
 }
 
@@ -121,10 +121,6 @@ export function isOfRoute(contextId: string): boolean {
 
 export function unauthenticated(): Error {
   return new (protocolErrors().A2AError)('Authentication is required.');
-}
-
-function digest(names: readonly string[]): Buffer {
-  return createHash('sha256').update(JSON.stringify(names)).digest();
 }
 
 /** The first 122 bits of a digest as a UUID of version 8. */

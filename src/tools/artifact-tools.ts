@@ -166,11 +166,15 @@ function referenceOf({ artifactId, version, name, mediaType, size }: ArtifactInf
   return { artifactId, version, name, mediaType, size };
 }
 
-/** Contexts of one group, which are one owner's, see the artifacts of their group only. */
+/** A context sees its own artifacts; one of a group, which is one owner's, those of the group. */
 async function existing(store: ArtifactStore, artifactId: string, context: ToolContext): Promise<ArtifactInfo> {
   const found = await store.describe(artifactId);
-  const isSeen = found && groupOf(found.contextId ?? '') === groupOf(context.contextId);
-  return isSeen ? found : missing(store, artifactId, context);
+  return found && isSeenIn(context.contextId, found.contextId) ? found : missing(store, artifactId, context);
+}
+
+function isSeenIn(contextId: string, other = ''): boolean {
+  const group = groupOf(contextId);
+  return other === contextId || (group !== undefined && groupOf(other) === group);
 }
 
 async function missing(store: ArtifactStore, artifactId: string, { contextId }: ToolContext): Promise<never> {

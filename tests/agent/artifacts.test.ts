@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { artifactTools, InMemoryArtifactStore, tool, writeArtifact } from 'millrace';
+import { agent, agentTools, artifactTools, InMemoryArtifactStore, tool, writeArtifact } from 'millrace';
 import { deadTurn, firstCall } from '../core/dead-turn.ts';
 import { type EventOf, textOfParts, watch } from '../core/watch-events.ts';
 import { toolCall, toolContext } from '../tools/tool-context.ts';
@@ -132,6 +132,38 @@ describe('the artifacts of an agent', () => {
     const context = { signal: cancel.signal, progress: () => {} };
     await expect(writeArtifact(artifactStore, 'story', chunks(), context)).rejects.toThrow('enough');
     expect(await textOf(artifactStore, 'story')).toBe('Old.');
+  });
+
+  it.each([
+    ['one', 'one', true],
+    ['one', 'other', false],
+    [undefined, 'one', false],
+    ['alice:one', 'alice:other', true],
+    ['alice:one', 'bob:one', false],
+    ['alice:one', 'one', false],
+  ])('of the context %s are read in the context %s: %p', async (of, contextId, isRead) => {
+    const store = new InMemoryArtifactStore();
+    await store.create({ artifactId: 'a', name: 'note', content: 'One', ...(of && { contextId: of }) });
+    const context = toolContext({ contextId, arguments: { artifactId: 'a' } });
+    const read = Promise.resolve(artifactTools(store).executeTool(toolCall('read_artifact'), context));
+    if (isRead) expect(await read).toMatchObject({ content: 'One' });
+    else await expect(read).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
+  it('of a sub-agent are read by the sub-agent', async () => {
+    const artifactStore = new InMemoryArtifactStore();
+    const writing = on.bench.model([
+      { toolCalls: [create] },
+      ({ messages }) => {
+        const { artifactId } = JSON.parse(String(messages.at(-1)?.content));
+        return { toolCalls: [{ name: 'read_artifact', arguments: { artifactId } }] };
+      },
+      { text: 'Written.' },
+    ]);
+    const writer = agent({ name: 'writer', description: 'Writes.', provider: writing, artifactStore });
+    const steps = [{ toolCalls: [{ name: 'writer', arguments: { message: 'Write.' } }] }, { text: 'Done.' }];
+    await on.agent(steps, { toolProviders: [agentTools([writer])] }).run('Go.');
+    expect(writing.calls[2]?.messages.at(-1)).toMatchObject({ role: 'tool', content: '# One' });
   });
 
   it('are changed once by a call that runs again', async () => {

@@ -8,6 +8,7 @@ import type {
   StandardSchemaV1Sync,
   Transport,
 } from '@modelcontextprotocol/server';
+import { ownerGroup } from '../../owner-group.ts';
 import type { ServerSdk } from '../load-sdk.ts';
 import { answersIn, askClient, type CallingClient, inputRequestsFor } from './ask-client.ts';
 import { type Asked, failedCall, type TurnOfCall, turnOfCall } from './call-turn.ts';
@@ -51,7 +52,7 @@ export interface AgentServerOptions {
   readonly calls: OpenCalls;
   /** Whether it serves a client of 2026-07-28, whose questions end the call, or one of before. */
   readonly era: 'legacy' | 'modern';
-  /** Keeps the conversations of one caller from those of others. */
+  /** Whose calls they are: conversations and artifacts of one scope are unknown to others. */
   readonly scope: string;
   /** Whether each call has a stream of its own, which only a response ends: a cancelled call gets one, too. Default false. */
   readonly streamsCalls?: boolean;
@@ -100,7 +101,8 @@ async function answer(
         served,
         client,
         message,
-        contextId: conversation === undefined ? undefined : `mcp:${scope}:${conversation}`,
+        group: `mcp.${ownerGroup('millrace.mcp', served.agent.id, scope)}`,
+        conversation,
         hasOutput: call.hasOutput,
         waiting,
         ask: call.era === 'modern' ? asksByResult(call, client, bound) : asksInCall(call, client),

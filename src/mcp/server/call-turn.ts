@@ -24,8 +24,10 @@ export interface TurnOfCall {
   readonly served: ServedAgent;
   readonly client: CallingClient;
   readonly message: string;
+  /** Of all contexts of the caller. */
+  readonly group: string;
   /** Undefined for a turn without a history. */
-  readonly contextId: string | undefined;
+  readonly conversation: string | undefined;
   /** Whether the tool has declared a schema of the value. */
   readonly hasOutput: boolean;
   /** The turn that a retry continues. Default: a new one. */
@@ -36,11 +38,12 @@ export interface TurnOfCall {
 
 /** Runs a turn for a call: shows its progress, has its questions answered, and gives its result. Never rejects. */
 export async function turnOfCall(call: TurnOfCall): Promise<CallToolResult | InputRequiredResult> {
-  const { served, message, client, waiting } = call;
+  const { served, message, client, waiting, group, conversation } = call;
   const { agent } = served;
   const shared = { parentContext: contextFromCarrier(client.meta), signal: client.signal };
-  const known = call.contextId === undefined ? {} : { contextId: call.contextId };
   const ownId = waiting?.taskId ?? crypto.randomUUID();
+  const contextId = `${group}:${conversation === undefined ? `call.${ownId}` : `chat.${conversation}`}`;
+  const known = conversation === undefined ? {} : { contextId };
   const progress = new TurnProgress(client, waiting?.cursor);
   // A retry that comes twice finds the turn running; both get the result.
   const resumed = () => ({ ...shared, ...known, onBusy: 'wait' as const, from: progress.cursor });
@@ -48,7 +51,7 @@ export async function turnOfCall(call: TurnOfCall): Promise<CallToolResult | Inp
   try {
     turn = waiting
       ? agent.resume(waiting.taskId, resumed())
-      : agent.startTurn(message, { ...shared, taskId: ownId, contextId: call.contextId ?? ownId });
+      : agent.startTurn(message, { ...shared, taskId: ownId, contextId });
     for (;;) {
       const result = await ending(turn, progress);
       if (!isSuspended(result.status)) return answerOf(result, call.hasOutput);
@@ -63,7 +66,7 @@ export async function turnOfCall(call: TurnOfCall): Promise<CallToolResult | Inp
   } finally {
     progress.close();
     // Nobody can name the conversation of a call that named none.
-    if (call.contextId === undefined) void turn?.settled.then(() => served.ownMessages?.delete(ownId));
+    if (conversation === undefined) void turn?.settled.then(() => served.ownMessages?.delete(contextId));
   }
 }
 
