@@ -1,4 +1,4 @@
-import { readFile, rename, rm, stat, utimes } from 'node:fs/promises';
+import { readFile, readlink, rename, rm, stat, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { AgentLoopError, isObject } from '../core/contracts/index.ts';
 import { writePrivate } from '../private-files.ts';
@@ -13,13 +13,18 @@ const held = new Set<string>();
 
 interface Owner {
   readonly pid: number;
+  /** For a person. Two containers may have one name. */
   readonly host: string;
+  /** Where process ids mean the same. */
+  readonly space: string;
+  /** When the process began: a process id is given to another process later. `undefined` where the system does not say. */
+  readonly started?: string | undefined;
   readonly token: string;
 }
 
 /**
  * Lets one run at a time write a file: `FILE.lock` beside it names the process. The lock of a process that has died does not count: on the same
- * machine at once, else a minute after it was last renewed.
+ * machine and in the same container at once, else a minute after it was last renewed.
  */
 export class ResultsLock {
   readonly #path: string;
@@ -42,7 +47,14 @@ export class ResultsLock {
   /** Errors: `CONFLICT` where another run writes the file; those of the file. */
   static async take(file: string): Promise<ResultsLock> {
     const path = `${file}.lock`;
-    const owner: Owner = { pid: process.pid, host: hostname(), token: crypto.randomUUID() };
+    const { pid } = process;
+    const owner: Owner = {
+      pid,
+      host: hostname(),
+      space: await processSpace(),
+      started: (await processNow(pid)).started,
+      token: crypto.randomUUID(),
+    };
     const content = JSON.stringify(owner);
     for (;;) {
       try {
@@ -86,16 +98,32 @@ async function isStale(path: string, content: string): Promise<boolean> {
   const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
   if (Date.now() - mtimeMs > staleMs) return true;
   const owner = ownerIn(content);
-  if (owner?.host !== hostname()) return false;
-  return owner.pid === process.pid ? !held.has(owner.token) : !isRunning(owner.pid);
+  if (owner?.space !== (await processSpace())) return false;
+  const { isRunning, started } = await processNow(owner.pid);
+  if (!isRunning || (started !== undefined && started !== owner.started)) return true;
+  return owner.pid === process.pid && !held.has(owner.token);
 }
 
-function isRunning(pid: number): boolean {
+/** The boot of the machine and its namespace of process ids on Linux, where a container has one of its own; else the name of the host. */
+async function processSpace(): Promise<string> {
+  const [boot, namespace] = await Promise.all([
+    readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => hostname()),
+    readlink('/proc/self/ns/pid').catch(() => ''),
+  ]);
+  return `${boot.trim()} ${namespace}`.trim();
+}
+
+/** Whether a process runs, and when it began, in ticks of the clock of Linux: field 22 of proc_pid_stat(5), after a name that may hold anything. */
+async function processNow(
+  pid: number,
+): Promise<{ readonly isRunning: boolean; readonly started?: string | undefined }> {
   try {
-    return process.kill(pid, 0);
+    process.kill(pid, 0);
   } catch (error) {
-    return codeOf(error) !== 'ESRCH';
+    if (codeOf(error) === 'ESRCH') return { isRunning: false };
   }
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  return { isRunning: true, started: text.slice(text.lastIndexOf(')') + 2).split(' ')[19] };
 }
 
 /** `undefined` for one that is just being written. */

@@ -1,6 +1,6 @@
-import { spawnSync } from 'node:child_process';
-import { readdirSync, utimesSync, writeFileSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { agent } from 'millrace';
@@ -39,15 +39,29 @@ describe('the lock of a results file', () => {
     expect(readdirSync(folder)).toEqual(['results.jsonl']);
   });
 
+  /** The lock that a run of this process writes. */
+  async function ownLock(): Promise<object> {
+    const { out, lock } = results();
+    const open = gate();
+    const run = ran(['x'], { agent: echo(new Echoing({ wait: () => open.pass() })), out });
+    await open.reached;
+    const own = JSON.parse(readFileSync(lock, 'utf8'));
+    open.open();
+    await run;
+    return own;
+  }
+
   const { pid: dead } = spawnSync(process.execPath, ['--version']);
+  const elsewhere = { host: 'elsewhere', space: 'another boot' };
   it.each([
-    ['of a process that has died', { pid: dead, host: hostname(), token: 'a' }, 0],
-    ['of a process that had the id of this one', { pid: process.pid, host: hostname(), token: 'a' }, 0],
-    ['of another machine that was not renewed for a minute', { pid: 1, host: 'elsewhere', token: 'a' }, 61],
-    ['of a process that was not renewed for a minute', { pid: process.ppid, host: hostname(), token: 'a' }, 61],
+    ['of a process that has died', { pid: dead }, 0],
+    ['of a process that had the id of this one', { started: '1' }, 0],
+    ['of this process, which has ended that run', { token: 'a' }, 0],
+    ['of another machine that was not renewed for a minute', { pid: 1, ...elsewhere }, 61],
+    ['of a process that was not renewed for a minute', { pid: process.ppid }, 61],
   ])('that is %s does not count', async (_, owner, ageSeconds) => {
     const { folder, out, lock } = results();
-    writeFileSync(lock, JSON.stringify(owner));
+    writeFileSync(lock, JSON.stringify({ ...(await ownLock()), ...owner }));
     const at = Date.now() / 1_000 - ageSeconds;
     utimesSync(lock, at, at);
     await ran(['x'], { agent: echo(new Echoing()), out });
@@ -55,13 +69,42 @@ describe('the lock of a results file', () => {
   });
 
   it.each([
-    ['a process that runs', JSON.stringify({ pid: process.ppid, host: hostname(), token: 'a' })],
-    ['another machine', JSON.stringify({ pid: dead, host: 'elsewhere', token: 'a' })],
-    ['one that is just being written', ''],
-  ])('that is of %s counts, and stays', async (_, content) => {
+    ['another machine', { pid: dead, ...elsewhere }],
+    ['a container with the same host name', { pid: dead, space: 'another namespace' }],
+    ['the process of a container with the id of this one', { token: 'a', space: 'another namespace' }],
+  ])('that is of %s counts, and stays', async (_, owner) => {
     const { folder, out, lock } = results();
-    writeFileSync(lock, content);
+    writeFileSync(lock, JSON.stringify({ ...(await ownLock()), ...owner }));
     await expect(ran(['x'], { agent: echo(new Echoing()), out })).rejects.toEqual(busy);
     expect(readdirSync(folder)).toEqual(['results.jsonl.lock']);
+  });
+
+  it('that is just being written counts, and stays', async () => {
+    const { folder, out, lock } = results();
+    writeFileSync(lock, '');
+    await expect(ran(['x'], { agent: echo(new Echoing()), out })).rejects.toEqual(busy);
+    expect(readdirSync(folder)).toEqual(['results.jsonl.lock']);
+  });
+
+  it('counts while its process runs, not once that is killed, and not for a process that has its id later', async () => {
+    const { folder, out, lock } = results();
+    const other = spawn(process.execPath, ['-e', 'process.stdin.resume(); console.log()']);
+    await once(other.stdout, 'data');
+    const { pid } = other;
+    // Field 22, see proc_pid_stat(5); the name of the process has no space.
+    const started = existsSync('/proc/self/stat') && readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[21];
+    const owner = { ...(await ownLock()), pid, ...(started && { started }) };
+    const write = (content: object) => writeFileSync(lock, JSON.stringify(content));
+    write(owner);
+    await expect(ran(['x'], { agent: echo(new Echoing()), out })).rejects.toEqual(busy);
+    if (started) {
+      write({ ...owner, started: String(Number(started) - 1) });
+      await ran(['x'], { agent: echo(new Echoing()), out });
+      write(owner);
+    }
+    other.kill('SIGKILL');
+    await once(other, 'exit');
+    await ran(['x'], { agent: echo(new Echoing()), out });
+    expect(readdirSync(folder)).toEqual(['results.jsonl']);
   });
 });
