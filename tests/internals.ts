@@ -258,5 +258,6 @@ export { foreignSchemaChecker, jsonSchemaChecker, jsonSchemaChecks } from '../sr
 export { toContent } from '../src/tools/tool-content.ts';
 export type { FromJsonSchema } from '../src/tools/tool-options.ts';
 export { type ArgumentsOf, assertToolOptions, type RawArguments } from '../src/tools/tool-options.ts';
+export { SentText } from '../src/ui/openai/wire.ts';
 export { visibleText } from '../src/ui/visible-text.ts';
 export { packageVersion } from '../src/version.ts';

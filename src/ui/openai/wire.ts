@@ -58,11 +58,16 @@ export function responseUsage(usage = noUsage) {
   };
 }
 
-/** Streamed text: pieces that were sent cannot be taken back. When the model is asked again, what repeats the sent text is not sent again. */
+/**
+ * Streamed text: pieces that were sent cannot be taken back. When the model is asked again, what repeats the sent text is not sent again. A piece is compared
+ * only with the part of the sent text at its place, so that a text costs its length.
+ */
 export class SentText {
   readonly #isStreamed: boolean;
-  #sent = '';
+  /** What was sent before the last restart. */
+  #before = '';
   #text = '';
+  #differs = false;
 
   /** `isStreamed`: whether pieces are sent, not the text once it is whole. */
   constructor(isStreamed: boolean) {
@@ -75,27 +80,28 @@ export class SentText {
   }
 
   get isUnsent(): boolean {
-    return this.#sent === '';
+    return !this.#isStreamed || (this.#before === '' && this.#text === '');
   }
 
   /** What of a piece is to be sent; `undefined` where the text differs from what was sent. */
   add(piece: string): string | undefined {
+    const at = this.#text.length;
     this.#text += piece;
     if (!this.#isStreamed) return piece;
-    if (this.#sent.startsWith(this.#text)) return '';
-    if (!this.#text.startsWith(this.#sent)) return undefined;
-    const rest = this.#text.slice(this.#sent.length);
-    this.#sent = this.#text;
-    return rest;
+    const repeated = this.#before.slice(at, at + piece.length);
+    this.#differs ||= !piece.startsWith(repeated);
+    return this.#differs ? undefined : piece.slice(repeated.length);
   }
 
   /** What follows is the text from its beginning. */
   restart(): void {
+    if (!this.#differs && this.#text.length > this.#before.length) this.#before = this.#text;
     this.#text = '';
+    this.#differs = false;
   }
 
   /** Whether all that was sent stands. */
   get stands(): boolean {
-    return !this.#isStreamed || this.#sent === this.#text;
+    return !this.#isStreamed || (!this.#differs && this.#text.length >= this.#before.length);
   }
 }
