@@ -9,7 +9,7 @@ import { sentenceOf } from './stream-options.ts';
 
 /** What a context is: a chat, whose client can come back; a completion, whose client cannot; one whose client can with its `Idempotency-Key`. */
 export type ChatKind = 'chat' | 'completion' | 'keyed';
-/** How many turns of a chat are looked at for one that is open. */
+/** How many of the newest turns of a chat are looked at beside those that its conversation names as open. */
 const newest = 10;
 
 /** The turns that a request is given, and what its stream begins with. */
@@ -114,16 +114,30 @@ export class Chat {
 
   /** The newest turn that has not ended. */
   async open(): Promise<TaskSummary | undefined> {
-    const tasks = await this.#handler.agent.tasks(this.contextId, { limit: newest });
-    return tasks.find(({ state }) => !isEnd(state));
+    for await (const task of this.#openTurns(await this.#newest())) return task;
+    return undefined;
   }
 
-  /** Cancels the turns that have not ended. Errors: `Refusal` with 404 for a chat without turns. */
+  /** Cancels the turns that have not ended, the newest first: a turn that waits for another one does not start meanwhile. Errors: `Refusal` with 404 for a chat without turns. */
   async stop(): Promise<void> {
-    const { agent } = this.#handler;
-    const tasks = await agent.tasks(this.contextId, { limit: newest });
+    const tasks = await this.#newest();
     if (tasks.length === 0) throw notFound();
-    for (const { taskId, state } of tasks) if (!isEnd(state)) await agent.cancel(taskId, 'stopped by the user');
+    for await (const { taskId } of this.#openTurns(tasks))
+      await this.#handler.agent.cancel(taskId, 'stopped by the user');
+  }
+
+  async #newest(): Promise<readonly TaskSummary[]> {
+    return this.#handler.agent.tasks(this.contextId, { limit: newest });
+  }
+
+  /** The newest turns that have not ended, then older ones, as the conversation names them: their number does not depend on that of ended turns. */
+  async *#openTurns(tasks: readonly TaskSummary[]): AsyncGenerator<TaskSummary, void> {
+    const { messages, store } = this.#handler;
+    const { openTurns } = await messages.load(this.contextId, { limit: 0 });
+    for (const taskId of new Set([...tasks.map(({ taskId }) => taskId), ...openTurns.toReversed()])) {
+      const task = await store.describe(taskId);
+      if (task && !isEnd(task.state) && this.#isOwn(task)) yield task;
+    }
   }
 
   /** The id of the turn that began last. */
@@ -152,11 +166,14 @@ export class Chat {
 
   /** Errors: `Refusal` with 404 for a task that is not of this chat. */
   async own(taskId: string): Promise<TaskSummary> {
-    const { store, agent } = this.#handler;
+    const { store } = this.#handler;
     const task = /^[A-Za-z0-9_.:-]{1,128}$/.test(taskId) ? await store.describe(taskId) : null;
-    const isOwn = task?.contextId === this.contextId && task.agentId === agent.id && task.parentTaskId === undefined;
-    if (!task || !isOwn) throw notFound();
+    if (!task || !this.#isOwn(task)) throw notFound();
     return task;
+  }
+
+  #isOwn({ contextId, agentId, parentTaskId }: TaskSummary): boolean {
+    return contextId === this.contextId && agentId === this.#handler.agent.id && parentTaskId === undefined;
   }
 }
 

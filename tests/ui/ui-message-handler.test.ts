@@ -204,6 +204,35 @@ describe('uiMessageHandler', () => {
     expect([message.text, message.metadata.state, message.error]).toEqual(['Half', 'canceled', undefined]);
   });
 
+  /** A chat with a turn that runs, and twelve that wait for it. */
+  const crowded = async () => {
+    const held = gate();
+    const parts = made([() => ({ text: ['Half', held.pass()] }), { text: 'Late.' }], { agent: { busy: 'queue' } });
+    const running = await parts.client.post('c', said('m0', 'Message 0.'));
+    await held.reached;
+    const posts = Array.from({ length: 12 }, (_, i) => parts.client.post('c', said(`m${i + 1}`, `Message ${i + 1}.`)));
+    return { ...parts, held, running, waiting: await Promise.all(posts) };
+  };
+
+  it('stops all open turns of a chat, however many wait, and none of them starts', async () => {
+    const { client, model, store, running, waiting } = await crowded();
+    expect((await client.ask('POST', '/c/stop')).status).toBe(204);
+    for (const response of [running, ...waiting]) expect((await folded(response)).metadata.state).toBe('canceled');
+    expect(new Set((await store.list()).map(({ state }) => state))).toEqual(new Set(['canceled']));
+    expect(model.calls).toHaveLength(1);
+  });
+
+  it('resumes the stream of the open turn of a chat, however many newer ones ended', async () => {
+    const { bo, client, store, held, running, waiting } = await crowded();
+    const [oldest, ...newer] = (await store.list()).toReversed();
+    for (const { taskId } of newer) await bo.cancel(taskId);
+    const resumed = await client.ask('GET', '/c/stream');
+    held.open();
+    expect([resumed.status, (await folded(resumed)).id]).toEqual([200, (await folded(running)).id]);
+    expect((await store.describe(oldest?.taskId ?? ''))?.state).toBe('completed');
+    for (const response of waiting) expect((await folded(response)).metadata.state).toBe('canceled');
+  });
+
   it('V-11 shows nothing of another scope: the same answers as for what is unknown, and nothing is written', async () => {
     const { handler, client, store, runs } = made([call('refund'), { text: 'Done.' }]);
     const id = idOf(await folded(await client.post('c', said('m1', 'Refund.'))));
