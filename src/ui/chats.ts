@@ -29,6 +29,7 @@ export class Chat {
   readonly #id: string;
   readonly #given: Awaited<ReturnType<typeof valuesFor>>;
   readonly #request: Request;
+  readonly #isStreamed: boolean;
 
   private constructor(parts: {
     readonly handler: ResolvedHandler;
@@ -37,6 +38,7 @@ export class Chat {
     readonly contextId: string;
     readonly given: Awaited<ReturnType<typeof valuesFor>>;
     readonly request: Request;
+    readonly isStreamed: boolean;
   }) {
     this.#handler = parts.handler;
     this.#scope = parts.scope;
@@ -44,16 +46,23 @@ export class Chat {
     this.contextId = parts.contextId;
     this.#given = parts.given;
     this.#request = parts.request;
+    this.#isStreamed = parts.isStreamed;
   }
 
-  /** Errors: `Refusal` with 401; what the functions of the options throw. */
-  static async of(handler: ResolvedHandler, request: Request, id: string, kind: ChatKind = 'chat'): Promise<Chat> {
+  /** `isStreamed`: whether a turn that is started or answered is streamed to the request. Errors: `Refusal` with 401; what the functions of the options throw. */
+  static async of(
+    handler: ResolvedHandler,
+    request: Request,
+    id: string,
+    { kind = 'chat', isStreamed = true }: { readonly kind?: ChatKind; readonly isStreamed?: boolean } = {},
+  ): Promise<Chat> {
     const scope = await scopeFor(handler, request);
     const { id: agentId } = handler.agent;
     // The contexts of an owner are one group, so that stores find what is theirs.
     const owner = (await digestOf('owner', agentId, scope)).slice(0, 22);
     const contextId = `ui.${owner}:${kind}.${await digestOf('context', agentId, scope, id)}`;
-    return new Chat({ handler, scope, id, contextId, given: await valuesFor(handler, request), request });
+    const given = await valuesFor(handler, request);
+    return new Chat({ handler, scope, id, contextId, given, request, isStreamed });
   }
 
   /** The turn of a message, by the message's id: the same whenever the message comes. */
@@ -151,7 +160,8 @@ export class Chat {
     const { admit, onTurn, store } = this.#handler;
     const { contextId } = this;
     const isKnown = admit && taskId !== undefined && (await store.describe(taskId)) !== null;
-    const added = { contextId, bytes: admit ? bytesOf(input) : 0, startsTurn: taskId !== undefined };
+    const bytes = admit ? bytesOf(input) : 0;
+    const added = { contextId, bytes, startsTurn: taskId !== undefined, isStreamed: this.#isStreamed };
     const settle = isKnown ? undefined : await admit?.(added, this.#request);
     try {
       const turn = make();

@@ -50,6 +50,8 @@ export interface Added {
   readonly bytes: number;
   /** Whether it starts a turn, whose journal gets a copy of the conversation; else it answers one. */
   readonly startsTurn: boolean;
+  /** Whether the turn is streamed to the request; else it waits for the end. */
+  readonly isStreamed: boolean;
 }
 
 /** The limits of a request handler. */

@@ -146,7 +146,7 @@ export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, Handler
   readonly recoverEveryMs?: number | undefined;
   /** How long `close` waits for turns and streams. Milliseconds; default 10,000. */
   readonly closeMs?: number | undefined;
-  /** `fetch` handlers that are served beside A2A, to the same callers, at the same rate and with the same limit of turns. Default none. */
+  /** `fetch` handlers that are served beside A2A, to the same callers, at the same rate and with the same limits of turns and streams: one of your own calls `admit` before it starts a turn. Default none. */
   readonly routes?: readonly ServerRoute[] | undefined;
   /** How many proxies in front of the server are trusted to name the address of a caller in `X-Forwarded-For`. Default 0. */
   readonly trustedProxies?: number | undefined;

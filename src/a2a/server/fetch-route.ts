@@ -15,8 +15,11 @@ export interface RouteAgent {
   /** The user of a request; where callers are not asked who they are, the same for all. */
   readonly scopeOf: (request: Request) => string;
   readonly authContextOf: (request: Request) => AuthContext | undefined;
-  /** Limits what is kept for the caller, with what A2A keeps; absent where nothing limits it. Errors: `FULL`. */
-  readonly admit: ((added: AddedTurn, request: Request) => Promise<() => void>) | undefined;
+  /**
+   * Limits the turns and streams of the caller, and what is kept for it, with those of A2A. Errors: `BUSY` where the caller has as many as it may,
+   * and the server answers 429 in place of the handler; `FULL`.
+   */
+  readonly admit: (added: AddedTurn, request: Request) => Promise<() => void>;
   /** Counts a turn that a request starts or continues as one of its caller. */
   readonly onTurn: (turn: { readonly settled: Promise<unknown> }, request: Request) => void;
 }
@@ -26,6 +29,8 @@ export interface AddedTurn {
   readonly contextId: string;
   readonly bytes: number;
   readonly startsTurn: boolean;
+  /** Whether the turn is streamed to the request. */
+  readonly isStreamed: boolean;
 }
 
 /** A `fetch` handler that the server serves beside A2A. */
@@ -57,22 +62,33 @@ export function routeHandler({ handlerOf }: ServerRoute, { agent, admission, kep
     agent,
     scopeOf: (request) => scopeOf(callerOf(request)),
     authContextOf: (request) => callerOf(request).authContext,
-    admit: kept && ((added, request) => admitted(kept, { agentId: agent.id, caller: callerOf(request), added })),
+    async admit(added, request) {
+      const caller = callerOf(request);
+      caller.refusal = countAsked(caller, { turn: true, stream: added.isStreamed }, admission);
+      if (caller.refusal) throw new AgentLoopError('BUSY', caller.refusal.message);
+      return kept ? admitted(kept, { agentId: agent.id, caller, added }) : () => {};
+    },
     onTurn: ({ settled }, request) => admission.turns.started(callerOf(request), settled),
   });
 }
 
-/** Lets the callers of the server in, at its rate and with its limit of turns, and has the handler answer. A client that disconnects cancels the response. */
+/**
+ * Lets the callers of the server in, at its rate, and has the handler answer. Counts the streams that it answers with, also of turns that others have
+ * started. A client that disconnects cancels the response.
+ */
 export function fetchRoute(handler: RouteHandler, admission: Admission): readonly RequestHandler[] {
   const answer: RequestHandler = async (request, response) => {
     const caller = callerOf(request);
-    const refusal = countAsked(caller, { turn: request.method === 'POST', stream: false }, admission);
-    if (refusal) return refuse(request, response, 'FETCH', refusal);
     const { closed } = caller.connection;
     const asked = requestOf(request, closed);
     if (!asked) return void response.status(400).json({ error: { code: 'INVALID_INPUT', message: 'Not a request.' } });
     keepCaller(asked, caller);
-    await send(await handler(asked), response, caller.connection);
+    const answered = await handler(asked);
+    const stream = answered.headers.get('content-type')?.startsWith('text/event-stream') ?? false;
+    const refusal = caller.refusal ?? countAsked(caller, { turn: false, stream }, admission);
+    if (refusal === undefined) return send(answered, response, caller.connection);
+    answered.body?.cancel().catch(() => {});
+    refuse(request, response, 'FETCH', refusal);
   };
   return [admit('FETCH', admission), answer];
 }

@@ -163,7 +163,7 @@ class Model {
     const key = await keyOf(request);
     // Contexts of their own kinds: a turn whose process died is not continued by itself.
     const kind = request.headers.has('idempotency-key') ? 'keyed' : 'completion';
-    const chat = await Chat.of(this.handler, request, key, kind);
+    const chat = await Chat.of(this.handler, request, key, { kind, isStreamed: stream });
     const followed = await chat.start(key, messages, false);
     const id = `chatcmpl-${await chat.taskOf(key)}`;
     const encoder = new CompletionEncoder({ ...this.#common(id), includeUsage, isStreamed: stream });
@@ -177,7 +177,7 @@ class Model {
   async respond(request: Request, body: Readonly<Record<string, unknown>>): Promise<Response> {
     const { messages, stream, previous, approvals } = responseRequest(body, this.#limits);
     const key = await keyOf(request);
-    const before = previous === undefined ? undefined : await this.find(request, previous);
+    const before = previous === undefined ? undefined : await this.find(request, previous, stream);
     if (previous !== undefined && !before)
       throw new ParameterRefusal('previous_response_id', 'There is no such response.', {
         status: 404,
@@ -192,7 +192,7 @@ class Model {
         `Only the newest response of a conversation can be continued: resp_${conversation}${newest}.`,
       );
     if (before) await this.#over(before, request);
-    const chat = before?.chat ?? (await Chat.of(this.handler, request, conversation));
+    const chat = before?.chat ?? (await Chat.of(this.handler, request, conversation, { isStreamed: stream }));
     const followed = await chat.start(key, messages);
     const id = `resp_${conversation}${await chat.taskOf(key)}`;
     return this.#responded(followed, { id, previous: previous ?? null, stream, request });
@@ -220,11 +220,11 @@ class Model {
     return this.#responded(followed, { id, previous: before.id, stream, request });
   }
 
-  /** The response that an id names, where it is of the request's owner and of this agent. */
-  async find(request: Request, id: string): Promise<Found | undefined> {
+  /** The response that an id names, where it is of the request's owner and of this agent. `isStreamed`: as of `Chat`. */
+  async find(request: Request, id: string, isStreamed = false): Promise<Found | undefined> {
     const [, conversation, taskId] = responseId.exec(id) ?? [];
     if (conversation === undefined || taskId === undefined) return undefined;
-    const chat = await Chat.of(this.handler, request, conversation);
+    const chat = await Chat.of(this.handler, request, conversation, { isStreamed });
     try {
       const { state, held } = await chat.own(taskId);
       return { chat, id, taskId, state, isAbandoned: isOpen(state) && !held };
