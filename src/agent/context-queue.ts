@@ -62,7 +62,7 @@ export class ContextQueue {
    */
   admission(contextId: string, taskId: string): Admission {
     const { journal, running, busy } = this.#options;
-    const before: Admission['before'] = (run$) => {
+    const wrapRun: Admission['wrapRun'] = (run$) => {
       if (running.get(taskId)) return run$;
       if (busy === 'queue') return journal ? this.#afterEarlierTurns(contextId, taskId, run$) : run$;
       const ahead = busy === 'reject' ? running.ahead(contextId, taskId) : undefined;
@@ -81,24 +81,24 @@ export class ContextQueue {
         ),
       );
     };
-    if (!journal) return { before };
+    if (!journal) return { wrapRun };
     return {
-      before,
-      opened: (turn) => this.#opened(turn, journal).pipe(switchOnce(() => this.#resumed(turn, journal))),
+      wrapRun,
+      onLease: (turn) => this.#opened(turn, journal).pipe(switchOnce(() => this.#resumed(turn, journal))),
     };
   }
 
   /** For a resumed turn: reports whether it is still queued. */
   get resumption(): Admission {
     const { journal } = this.#options;
-    return journal ? { opened: (turn) => this.#resumed(turn, journal) } : {};
+    return journal ? { onLease: (turn) => this.#resumed(turn, journal) } : {};
   }
 
   /** For a resume that does not wait: the turn errors with `AGENT_BUSY`, unchanged, while another turn is ahead. */
   get inOrder(): Admission {
     const { journal, messageStore } = this.#options;
     if (!journal) return {};
-    const opened = async ({ state }: OpenedTurn): Promise<Admitted> => {
+    const admit = async ({ state }: OpenedTurn): Promise<Admitted> => {
       const { contextId, taskId } = state.turn;
       if (historyLength(state) !== undefined) return { queued: false };
       await this.#ask(() => messageStore.begin(contextId, taskId));
@@ -106,7 +106,7 @@ export class ContextQueue {
       if (open) throw this.#busy(contextId, open);
       return { queued: false };
     };
-    return { opened: (turn) => from(opened(turn)) };
+    return { onLease: (turn) => from(admit(turn)) };
   }
 
   /** Creates a turn without running it, and registers it in the context; if the policy refuses it, nothing is kept. */

@@ -257,8 +257,8 @@ class Gate {
   get admission(): Admission {
     const { inOrder } = this.#options.agent;
     return {
-      opened: (turn) =>
-        defer(() => this.#admit(turn.state)).pipe(switchMap(() => inOrder.opened?.(turn) ?? of({ queued: false }))),
+      onLease: (turn) =>
+        defer(() => this.#admit(turn.state)).pipe(switchMap(() => inOrder.onLease?.(turn) ?? of({ queued: false }))),
     };
   }
 

@@ -221,7 +221,7 @@ class Stage {
       return AgentLoop.resume(taskId, config, withAdmission({ answers }, resumptionOf(this.#recording, run)));
     }
     const options: StartOptions = { taskId, contextId, agentId, ...settings, ...(metadata ? { metadata } : {}) };
-    return new AgentLoop(config).startTurn(messages, withAdmission(options, { before: (run$) => run$ }));
+    return new AgentLoop(config).startTurn(messages, withAdmission(options, { wrapRun: (run$) => run$ }));
   }
 
   #configOf(run: ReplayRun): AgentLoopConfig {
@@ -291,7 +291,7 @@ function hasViews({ extensions = [] }: ReplayConfig): boolean {
 /** Whether another turn was before it. */
 function resumptionOf({ records }: Recording, { from }: ReplayRun): Admission {
   const first = records[from];
-  return { opened: () => of({ queued: first?.type === 'turn.resumed' && first.queued === true }) };
+  return { onLease: () => of({ queued: first?.type === 'turn.resumed' && first.queued === true }) };
 }
 
 /** The answers with which a turn was resumed. */

@@ -22,7 +22,7 @@ import { listedChildren, type ParentTurn } from './child-turns.ts';
 
 interface RestoredRuns {
   /** Whether the spans of the last run exist. */
-  readonly isThere: boolean;
+  readonly hasSpans: boolean;
   /** Settles once the spans of child turns are written; never rejects. Absent if no process was lost. */
   readonly children?: Promise<void>;
 }
@@ -37,16 +37,16 @@ export function restoreRuns(
   { earlier, store }: { readonly earlier: EarlierRuns; readonly store: TaskStateStore },
 ): RestoredRuns {
   const setupOf = (agentId: string) => (agentId === config.agentId ? config : config.agents?.(agentId));
-  const isThere = restoreEach(earlier, {
+  const hasSpans = restoreEach(earlier, {
     tracingOf: (agentId) => turnTracing(config, { ...turn, agentId }),
     maxIterations: turn.settings.maxIterations ?? config.maxIterations,
     infoOf: (agentId) => setupOf(agentId)?.llmProvider.info,
     agentNameOf: (agentId) => config.agents?.(agentId)?.name ?? agentId,
     enableTracing: config.enableTracing !== false,
   });
-  if (!isThere || earlier.lost.length === 0) return { isThere };
+  if (!hasSpans || earlier.lost.length === 0) return { hasSpans };
   const { clock, storeDeadlineMs: ms, spanNames } = config;
-  return { isThere, children: new ChildRuns(store, { clock, ms }, { spanNames }).restoreBelow(turn, earlier) };
+  return { hasSpans, children: new ChildRuns(store, { clock, ms }, { spanNames }).restoreBelow(turn, earlier) };
 }
 
 /** How long a cancel waits for each response of the store, at most. */
@@ -68,9 +68,9 @@ export async function restoreEnded(
 }
 
 function restoreEach({ lost, lostAt }: EarlierRuns, options: RestoreOptions): boolean {
-  let isThere = lostAt === undefined;
-  for (const run of lost) isThere = restoreSpans(run, options);
-  return isThere;
+  let hasSpans = lostAt === undefined;
+  for (const run of lost) hasSpans = restoreSpans(run, options);
+  return hasSpans;
 }
 
 /** Restores runs whose configuration is unknown here, and those of their child turns. */
@@ -86,14 +86,14 @@ class ChildRuns {
   }
 
   async restore(turn: TurnIdentity, runs: EarlierRuns): Promise<void> {
-    const isThere = restoreEach(runs, {
+    const hasSpans = restoreEach(runs, {
       tracingOf: (agentId) => turnTracing(this.#options, { ...turn, agentId }),
       maxIterations: turn.settings.maxIterations,
       infoOf: () => undefined,
       agentNameOf: (agentId) => agentId,
       enableTracing: true,
     });
-    if (isThere) await this.restoreBelow(turn, runs);
+    if (hasSpans) await this.restoreBelow(turn, runs);
   }
 
   /** Restores child turns that calls and hooks of these runs started and that ended by themselves. */

@@ -27,9 +27,9 @@ import {
 import { childConfig, type ParentTurn, parentTurnOf } from '../ownership/child-turns.ts';
 import { Inbox, incomingMessage } from '../ownership/inbox.ts';
 import { AbortScope } from '../streams/index.ts';
+import { admissionOf } from './admission.ts';
 import { type ForkedTask, forkTask, type SubmitOptions, type SubmittedTask, submitTask } from './create-task.ts';
 import { type ObserveOptions, observeEvents } from './observe-events.ts';
-import { admissionOf } from './open-turn.ts';
 import { retryTask } from './retry-task.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import { type AnswerOptions, answerTask, type CancelOptions, cancelTask } from './task-commands.ts';
@@ -82,14 +82,14 @@ export class AgentLoop {
     const admission = admissionOf(options);
     // The messages of an admitted turn come from an agent, which has checked them, or from a journal of version 0.1, which allowed an empty array.
     if (messages.length === 0 && !admission) checkInput(messages);
-    const start = turnStart(config, messages, options);
+    const start = turnStartOf(config, messages, options);
     const { taskId, contextId } = start;
-    const { before } = admission ?? {};
+    const { wrapRun } = admission ?? {};
     const execution = (request: RunRequest) => {
       const run = () => startRun(request, { start, contextId: options.contextId });
-      return before ? before(defer(run)) : run();
+      return wrapRun ? wrapRun(defer(run)) : run();
     };
-    return newTurn(config, options, { taskId, contextId, parent, execution });
+    return createTurn(config, options, { taskId, contextId, parent, execution });
   }
 
   /**
@@ -109,7 +109,7 @@ export class AgentLoop {
     checkInput(messages);
     checkSubmitOptions(options);
     const { contextId, parentContext = activeContext.active() } = options;
-    const start = turnStart(this.#config, messages, options);
+    const start = turnStartOf(this.#config, messages, options);
     return submitTask({ store, deadline: { clock, ms }, start, contextId, parentContext });
   }
 
@@ -135,7 +135,7 @@ export class AgentLoop {
     checkResumeOptions(options);
     const { contextId } = options;
     const execution = (request: RunRequest) => resumeRun(request, store, { taskId, contextId });
-    return newTurn(resolved, options, { taskId, contextId: contextId ?? '', parent, execution });
+    return createTurn(resolved, options, { taskId, contextId: contextId ?? '', parent, execution });
   }
 
   /**
@@ -161,7 +161,7 @@ export class AgentLoop {
       from(retryTask(taskId, { store, newTaskId, contextId, clock })).pipe(
         switchMap(() => resumeRun(request, store, { taskId: newTaskId, contextId })),
       );
-    return newTurn(
+    return createTurn(
       resolved,
       { ...options, onBusy: 'wait' },
       { taskId: newTaskId, contextId: contextId ?? '', parent: parentTurnOf(options), execution },
@@ -220,17 +220,17 @@ export class AgentLoop {
   }
 }
 
-interface NewTurn {
+interface TurnExecution {
   readonly taskId: string;
   readonly contextId: string;
   readonly parent: ParentTurn | undefined;
   readonly execution: (request: RunRequest) => Observable<Signal>;
 }
 
-function newTurn(
+function createTurn(
   config: ResolvedConfig,
   options: StartOptions & Pick<ResumeOptions, 'answers' | 'onBusy' | 'from' | 'shutdown'>,
-  turn: NewTurn,
+  turn: TurnExecution,
 ): Turn {
   const scope = new AbortScope();
   const inbox = new Inbox(config.hooks.beforeMessage);
@@ -244,9 +244,9 @@ function newTurn(
     onBusy = 'fail',
     shutdown,
   } = options;
-  const { opened } = admissionOf(options) ?? {};
+  const { onLease } = admissionOf(options) ?? {};
   const { parent } = turn;
-  const given = { parentContext, authContext, context, answers, parent, onBusy, opened, shutdown };
+  const given = { parentContext, authContext, context, answers, parent, onBusy, onLease, shutdown };
   const request = { config, scope, inbox, ...given };
   return Turn.of({
     taskId: turn.taskId,
@@ -264,12 +264,13 @@ function newTurn(
   });
 }
 
-function turnStart(
+function turnStartOf(
   config: ResolvedConfig,
   messages: readonly Message[],
   options: StartOptions & SubmitOptions,
 ): TurnStart {
   const { systemPrompt, maxIterations, metadata, retryPlan = config.retryPlan, tenant, priority, notBefore } = options;
+  // With `agents`, the task belongs to the agent of the configuration, whichever agent starts it.
   const named = config.agents && options.agentId !== config.agentId ? options.agentId : undefined;
   return {
     taskId: options.taskId ?? config.generateId(),

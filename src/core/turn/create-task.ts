@@ -149,7 +149,7 @@ function hasClosedIteration({ phase, iteration, summary, outcome }: LoopState): 
   return iteration > 0 && !summary && !outcome && (phase === 'closed' || phase === 'answered');
 }
 
-interface NewPlace {
+interface ForkIdentity {
   readonly taskId: string;
   readonly contextId: string | undefined;
   readonly from: { readonly taskId: string; readonly at: number };
@@ -159,19 +159,19 @@ interface NewPlace {
 /** Copies the records under the identity, seqs and times of the new task. */
 function renumbered(
   records: readonly JournalRecord[],
-  place: NewPlace,
+  fork: ForkIdentity,
 ): readonly [Stamped<TurnStarted>, ...JournalRecord[]] {
   const [begun, ...rest] = records;
   if (begun?.type !== 'turn.started')
     throw new AgentLoopError(
       'INTERNAL',
-      `The journal of task "${place.from.taskId}" does not begin with turn.started; it is damaged.`,
+      `The journal of task "${fork.from.taskId}" does not begin with turn.started; it is damaged.`,
     );
   // A fork of a child turn has no parent turn, and a fork of a submitted turn is resumed as any fork.
   const { parent: _, submitted: __, ...first } = begun;
-  const shift = place.now - (records.at(-1) ?? first).at;
-  const { taskId, contextId = first.contextId } = place;
-  const forkedFrom = { ...place.from, records: records.length };
+  const shift = fork.now - (records.at(-1) ?? first).at;
+  const { taskId, contextId = first.contextId } = fork;
+  const forkedFrom = { ...fork.from, records: records.length };
   const started = { ...first, taskId, contextId, forkedFrom, seq: 1, epoch: 0, at: first.at + shift };
   return [started, ...rest.map((record, index) => ({ ...record, seq: index + 2, at: record.at + shift }))];
 }
@@ -217,7 +217,7 @@ async function appendAll(
  * a call that a question was asked about.
  */
 function editRecords(records: readonly JournalRecord[], edits: ForkEdits): readonly JournalRecord[] {
-  checkPlaces(records, edits);
+  checkEdits(records, edits);
   const edited = records.map((record) => editRecord(record, edits));
   const { append = [] } = edits;
   const last = records.at(-1);
@@ -290,7 +290,7 @@ function editResult(record: Edited<ToolResultRecord>, edits: ForkEdits): Journal
   return { ...rest, ...args, content, success, ...failure };
 }
 
-function checkPlaces(records: readonly JournalRecord[], { answers, arguments: given, results }: ForkEdits): void {
+function checkEdits(records: readonly JournalRecord[], { answers, arguments: given, results }: ForkEdits): void {
   const done = records.filter((record) => record.type === 'llm.done');
   const iterations = done.map(({ iteration }) => String(iteration));
   const callIds = done.flatMap(({ calls }) => calls.map(({ callId }) => callId));
@@ -300,14 +300,14 @@ function checkPlaces(records: readonly JournalRecord[], { answers, arguments: gi
   checkNotShown(records, given);
 }
 
-/** Questions of these kinds show the call's arguments. */
-const showing: ReadonlySet<Question['kind']> = new Set(['approval', 'client-tool', 'in-doubt']);
+/** Kinds of questions that show the call's arguments. */
+const kindsWithArguments: ReadonlySet<Question['kind']> = new Set(['approval', 'client-tool', 'in-doubt']);
 
 function checkNotShown(records: readonly JournalRecord[], given: object = {}): void {
   for (const record of records) {
     if (record.type !== 'turn.asked') continue;
     const { callId, kind } = record.question;
-    if (!showing.has(kind) || !(callId in given)) continue;
+    if (!kindsWithArguments.has(kind) || !(callId in given)) continue;
     const why = `which somebody was asked about (${kind}) with the arguments that it had`;
     const cure = `fork at ${Number.parseInt(callId, 10) - 1} to have it asked anew, or edit its result`;
     throw new AgentLoopError('INVALID_INPUT', `edits.arguments names the call "${callId}", ${why}; ${cure}.`);

@@ -84,7 +84,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'beforeTurn',
       place: this.#place,
-      about: nothingBeside,
+      about: noSubject,
       take: (change, extension, { childUsage }) => this.#change('beforeTurn', extension, change, childUsage),
       count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'beforeTurn' })),
     });
@@ -121,7 +121,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'shouldPause',
       place: this.#place,
-      about: nothingBeside,
+      about: noSubject,
       take: (pause, { name }) => {
         if (pause === false) return true;
         const reason = pause === true ? `paused by ${name}` : pause.reason;
@@ -170,7 +170,7 @@ class Decision {
   }
 }
 
-const nothingBeside = () => undefined;
+const noSubject = () => undefined;
 
 function endOf(ending: TurnDone | undefined): Ended {
   const { text = '', value, reason = 'stop' } = ending ?? {};

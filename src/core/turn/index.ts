@@ -2,6 +2,7 @@
 
 export type { ModelCallDeps as TurnDeps } from '../model-call/usage.ts';
 export { Inbox, incomingMessage } from '../ownership/inbox.ts';
+export { type Admission, type Admitted, admissionOf, type OpenedTurn, withAdmission } from './admission.ts';
 export {
   AgentLoop,
   givenByCaller,
@@ -12,14 +13,7 @@ export type { ForkedTask, SubmitOptions, SubmittedTask } from './create-task.ts'
 export { loopIterations } from './loop.ts';
 export { catchIterationError, completeIteration, startIterationSpan } from './model-step.ts';
 export { type ObserveOptions, observeEvents } from './observe-events.ts';
-export {
-  type Admission,
-  type Admitted,
-  admissionOf,
-  type OpenedTurn,
-  retryAfterMs,
-  withAdmission,
-} from './open-turn.ts';
+export { retryAfterMs } from './open-turn.ts';
 export { retryTask } from './retry-task.ts';
 export { catchTurnError, tapAfterTurn } from './run-operators.ts';
 export type { AnswerOptions, CancelOptions } from './task-commands.ts';

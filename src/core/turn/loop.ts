@@ -12,23 +12,25 @@ import { prepareView } from '../model-call/change-call.ts';
 import { limitReason, summaryFallback } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import type { AbortListener } from '../streams/index.ts';
+import { backoffAfter, withoutRetries } from './backoff.ts';
 import { decideStep } from './decide-step.ts';
 import { type ModelStep, type NewIteration, newIteration, type StepOwner } from './model-step.ts';
-import { backoffAfter, type CallStep, callWith, type NextStep, nextStep, withoutRetries } from './next-step.ts';
+import { type CallStep, callWith, type NextStep, nextStep } from './next-step.ts';
 
 /*
  * READ THIS FIRST: how a turn runs, and which file does what.
  *
- * 1. `turn.ts` is the Observable that users hold. Its first subscriber starts `run-turn.ts`, which opens the journal and acquires the lease
- *    (`open-turn.ts`), then composes the operators around this loop (`run-operators.ts`). `segment.ts` lists the tools of the current agent and starts the
- *    loop.
+ * 1. `AgentLoop.startTurn` (`agent-loop.ts`) returns a `Turn` (`turn.ts`), the Observable that users hold. Its first subscriber starts
+ *    `run-turn.ts`, which opens the journal and acquires the lease (`open-turn.ts`), then composes the operators around this loop
+ *    (`run-operators.ts`). `segment.ts` lists the tools of the current agent and starts the loop.
  * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
- *    The steps are: end, write records, ask extensions (`decide-step.ts`), call the model, run open tool calls, wait. What others ask of a running
- *    turn is in its inbox (`../ownership/inbox.ts`). Aborting `deps.scope` cancels the turn; aborting `deps.drain` leaves it to another process.
+ *    The steps are: end, write records, call hooks (`decide-step.ts`), call the model, run open tool calls, wait. Requests to the running turn
+ *    (pause, steer, answer) are in its inbox (`../ownership/inbox.ts`). Aborting `deps.scope` cancels the turn; aborting `deps.drain` leaves it to
+ *    another process.
  * 3. An iteration is a `ModelStep` (`model-step.ts`): it makes the model call (`../model-call/request.ts`, `../model-call/answer.ts`), then runs the
  *    tools that the response asks for (`MergedBatch` in `../tool-call/tool-batch.ts`, through `mergeMap`).
  * 4. All of them emit signals (`../journal/commit.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
- *    ever the fold of the records (`applyRecord` there); the loop keeps that of the last commit.
+ *    ever the fold of the records (`applyRecord` there); the loop keeps the state after the last commit.
  *    `state.phase` tells where a turn is: `llm`, a model call is open; `tools`, calls have no result; `answered`, the model asked for no tools;
  *    `closed`, between two iterations, or before the first.
  * 5. Downstream, `../ownership/journal-line.ts` appends each commit to the store before anything else receives it, and `share-turn.ts` turns
@@ -69,11 +71,11 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
   readonly #deps: ModelCallDeps;
   readonly #traceContext: Context;
   readonly #out: Subscriber<Signal>;
-  readonly #iterate: NewIteration;
+  readonly #newIteration: NewIteration;
   #state: LoopState;
   #iteration: ModelStep | undefined;
-  /** The pending answer of extensions. */
-  #asking: Promise<unknown> | undefined;
+  /** The promise of pending hooks. */
+  #pendingHooks: Promise<unknown> | undefined;
   #advancing = false;
   #again = false;
   /** Steps since the loop last yielded to the event loop. */
@@ -89,7 +91,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     this.#deps = deps;
     this.#traceContext = options.traceContext;
     this.#out = options.out;
-    this.#iterate = newIteration(deps, options.traceContext);
+    this.#newIteration = newIteration(deps, options.traceContext);
     this.#state = options.state;
     deps.scope.listen(this);
     deps.drain.listen(this);
@@ -111,16 +113,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
   #advanceOnce(): void {
     this.#again = false;
     if (++this.#steps > stepsBetweenYields) this.#yieldOnce();
-    else this.#take(nextStep(this.#deps, this.#state, this.#waitedUntil));
-  }
-
-  unsubscribe(): void {
-    this.#deps.scope.forget(this);
-    this.#deps.drain.forget(this);
-    clearImmediate(this.#yield);
-    this.#asking = undefined;
-    if (this.#wake) this.#stopWaiting();
-    this.#iteration?.leave();
+    else this.#execute(nextStep(this.#deps, this.#state, this.#waitedUntil));
   }
 
   #yieldOnce(): void {
@@ -130,23 +123,83 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     });
   }
 
-  #take(step: NextStep): void {
+  #execute(step: NextStep): void {
     switch (step.do) {
       case 'end':
         return this.#out.complete();
       case 'write':
         return this.#write(step.records);
       case 'ask':
-        return this.#await(decideStep(this.#deps, this.#traceContext)(this.#state, step.question), (draft) =>
+        return this.#awaitHooks(decideStep(this.#deps, this.#traceContext)(this.#state, step.question), (draft) =>
           this.#commit(draft),
         );
       case 'call':
-        return this.#call(step);
+        return this.#startCall(step);
       case 'tools':
-        return this.#run(step);
+        return this.#runIteration(step);
       case 'wait':
         return this.#wait(step.until);
     }
+  }
+
+  #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
+    if (records.length === 0) return this.advance();
+    this.#emit(commitOf(this.#deps, this.#state, records, true));
+    this.advance();
+  }
+
+  #emit(commit: Commit): void {
+    this.#state = commit.after;
+    if (commit.after.outcome) this.#deps.inbox.close(commit.after);
+    this.#out.next(commit);
+  }
+
+  /** Calls `proceed` with the outcome of hooks. A cancel or drain does not wait for it. */
+  #awaitHooks<A>(answer: A | Promise<A>, proceed: (answer: A) => void): void {
+    if (!(answer instanceof Promise)) return proceed(answer);
+    this.#pendingHooks = answer;
+    answer.then(
+      (given) => this.#takePending(answer) && this.#attempt(() => proceed(given)),
+      (error: unknown) => this.#takePending(answer) && this.#out.error(error),
+    );
+    if (this.#stopped) this.onAbort();
+  }
+
+  /** Whether the loop still waits for these hooks; it no longer does after the call. */
+  #takePending(answer: Promise<unknown>): boolean {
+    if (this.#pendingHooks !== answer) return false;
+    this.#pendingHooks = undefined;
+    return true;
+  }
+
+  #attempt(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.#out.error(error);
+    }
+  }
+
+  #commit(draft: CommitDraft): void {
+    if (draft.steps.length > 0) this.#emit(draft.finish(true));
+    this.advance();
+  }
+
+  #startCall(step: CallStep): void {
+    // If a parent turn has reached a limit, this cancels its call, and so this turn.
+    if (this.#deps.node.parent && this.#deps.node.stopAtLimit()) return this.advance();
+    if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#runIteration(step);
+    this.#awaitHooks(prepareView(this.#deps, this.#traceContext)(this.#state), ({ view, draft }) => {
+      if (draft.after.changes.finish) return this.#commit(draft);
+      if (draft.steps.length > 0) this.pass(draft.finish(false));
+      this.#runIteration(callWith(this.#deps, this.#state, { start: step.start, view }));
+    });
+  }
+
+  #runIteration(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
+    const iteration = this.#newIteration(this.#state, step, this);
+    this.#iteration = iteration;
+    iteration.start(step);
   }
 
   /** Waits until `until`, or until the turn is paused, resumed, cancelled or drained. */
@@ -173,68 +226,6 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     this.#cancelWait?.();
     this.#cancelWait = undefined;
     this.#deps.inbox.onPause(undefined);
-  }
-
-  #call(step: CallStep): void {
-    if (this.#deps.node.parent && this.#deps.node.stopAtLimit()) return this.advance();
-    if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#run(step);
-    this.#await(prepareView(this.#deps, this.#traceContext)(this.#state), ({ view, draft }) => {
-      if (draft.after.changes.finish) return this.#commit(draft);
-      if (draft.steps.length > 0) this.pass(draft.finish(false));
-      this.#run(callWith(this.#deps, this.#state, { start: step.start, view }));
-    });
-  }
-
-  /** Calls `proceed` with the answer of the extensions. A cancel or drain does not wait for it. */
-  #await<A>(answer: A | Promise<A>, proceed: (answer: A) => void): void {
-    if (!(answer instanceof Promise)) return proceed(answer);
-    this.#asking = answer;
-    answer.then(
-      (given) => this.#isAsking(answer) && this.#attempt(() => proceed(given)),
-      (error: unknown) => this.#isAsking(answer) && this.#out.error(error),
-    );
-    if (this.#stopped) this.onAbort();
-  }
-
-  #isAsking(answer: Promise<unknown>): boolean {
-    if (this.#asking !== answer) return false;
-    this.#asking = undefined;
-    return true;
-  }
-
-  #attempt(act: () => void): void {
-    try {
-      act();
-    } catch (error) {
-      this.#out.error(error);
-    }
-  }
-
-  get #stopped(): boolean {
-    return this.#deps.scope.aborted || this.#deps.drain.aborted;
-  }
-
-  #commit(draft: CommitDraft): void {
-    if (draft.steps.length > 0) this.#emit(draft.finish(true));
-    this.advance();
-  }
-
-  #emit(commit: Commit): void {
-    this.#state = commit.after;
-    if (commit.after.outcome) this.#deps.inbox.close(commit.after);
-    this.#out.next(commit);
-  }
-
-  #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
-    if (records.length === 0) return this.advance();
-    this.#emit(commitOf(this.#deps, this.#state, records, true));
-    this.advance();
-  }
-
-  #run(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
-    const iteration = this.#iterate(this.#state, step, this);
-    this.#iteration = iteration;
-    iteration.start(step);
   }
 
   pass(signal: Signal): void {
@@ -272,12 +263,25 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
   /** On cancel and drain: stops waiting for a timer, a hook or a model call at once. Tools get `abortGraceMs` to stop. */
   onAbort(): void {
     if (this.#wake) return this.#wake();
-    if (this.#asking) {
-      this.#asking = undefined;
+    if (this.#pendingHooks) {
+      this.#pendingHooks = undefined;
       return this.advance();
     }
     if (this.#state.phase !== 'llm' || !this.#iteration) return;
     this.#iteration.leave();
     this.stepCompleted();
+  }
+
+  unsubscribe(): void {
+    this.#deps.scope.forget(this);
+    this.#deps.drain.forget(this);
+    clearImmediate(this.#yield);
+    this.#pendingHooks = undefined;
+    if (this.#wake) this.#stopWaiting();
+    this.#iteration?.leave();
+  }
+
+  get #stopped(): boolean {
+    return this.#deps.scope.aborted || this.#deps.drain.aborted;
   }
 }

@@ -19,7 +19,7 @@ import { MergedBatch } from '../tool-call/tool-batch.ts';
 import { executeTools } from '../tool-call/tool-operators.ts';
 import type { NextStep } from './next-step.ts';
 
-/** The owner of an iteration: receives its signals, then exactly one of `stepFailed` and `stepCompleted`, unless it called `leave` before. */
+/** Receives the signals of an iteration, then exactly one of `stepFailed` and `stepCompleted`, unless it called `leave` before. */
 export interface StepOwner {
   pass(signal: Signal): void;
   stepFailed(error: unknown): void;
@@ -57,11 +57,11 @@ interface StepOptions {
 }
 
 /**
- * One iteration as one object: the subscriber of its model call, and the owner of its batch. It does the work of the operators of
- * `../model-call/answer.ts`, of `executeTools` and of the operators of an iteration (below), in this order: the commit of `llm.start`; the deltas; the
- * span of the call ends; the commit of `llm.done`; once that is durable the span of the tools, their results, the end of that span; the span of the
- * iteration ends; the owner is notified. On complete, error and unsubscribe alike it unsubscribes from the source, aborts the call's signal, stops
- * the batch, and ends each span once, before it notifies the owner.
+ * One iteration as one object: the subscriber of its model call, and the owner of its batch. In this order: commits `llm.start`; passes the
+ * deltas; ends the span of the call; commits `llm.done`; once that is durable, runs the tools in their span; ends the span of the iteration;
+ * notifies its owner. On complete, error and unsubscribe alike it unsubscribes from the source, aborts the call's signal, stops the batch, and
+ * ends each span once, before it notifies the owner. `millrace/operators` has the same behaviour as separate operators: those of
+ * `../model-call/answer.ts`, `executeTools`, and those at the end of this file.
  */
 export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Responder {
   readonly #deps: ModelCallDeps;
@@ -154,7 +154,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
 
   protected override _error(thrown: unknown): void {
     try {
-      if (!this.#answered) this.#broke(thrown);
+      if (!this.#answered) this.#modelFailed(thrown);
     } finally {
       this.unsubscribe();
     }
@@ -162,7 +162,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
 
   protected override _complete(): void {
     try {
-      if (!this.#answered) this.#broke(noResponse());
+      if (!this.#answered) this.#modelFailed(noResponse());
     } finally {
       this.unsubscribe();
     }
@@ -175,12 +175,12 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     this.#state = draft.after;
     this.#owner.pass(draft.finish(false));
     if (this.#over) return;
-    if (deps.hooks.lists.beforeLLMCall.length > 0) this.#ask(view);
+    if (deps.hooks.lists.beforeLLMCall.length > 0) this.#callHooks(view);
     else this.#request(prepareLLMCall(deps, this.#traceContext)(this.#state, { view }));
   }
 
-  /** Calls the extensions before the model call is made. */
-  #ask(view: ModelCall['view']): void {
+  /** Calls the `beforeLLMCall` hooks, then makes the model call. */
+  #callHooks(view: ModelCall['view']): void {
     const deps = this.#deps;
     const scope = deps.scope.child();
     this.add(() => scope.release());
@@ -231,13 +231,13 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
 
   #answer(chunk: Extract<LLMChunk, { type: 'done' }>): void {
     const flaw = responseFlaw(chunk.response);
-    if (flaw) return this.#broke(flaw);
+    if (flaw) return this.#modelFailed(flaw);
     this.#answered = true;
     const { response } = this.#call?.answered(chunk) ?? chunk;
     respond(this.#deps, { state: this.#state, traceContext: this.#traceContext }, { response, to: this });
   }
 
-  #broke(thrown: unknown): void {
+  #modelFailed(thrown: unknown): void {
     if (this.#over) return;
     const error = this.#call?.failed(thrown) ?? thrown;
     this.#call?.endWith(error);

@@ -1,4 +1,4 @@
-import { AgentLoopError, messageOf, type RetryPlan, retryDefaults, textOf } from '../contracts/index.ts';
+import { messageOf, textOf } from '../contracts/index.ts';
 import type { StepHook } from '../hooks/hook-table.ts';
 import { agentChange, isIterationOpen } from '../hooks/record-of-change.ts';
 import {
@@ -12,7 +12,6 @@ import {
   neverOffered,
   type TurnDone,
   type TurnRecord,
-  type TurnSuspended,
   waitsForAnswers,
 } from '../journal/index.ts';
 import type { ModelCall, PreparedView } from '../model-call/change-call.ts';
@@ -33,7 +32,7 @@ export type NextStep =
   | CallStep
   /** Run the calls of the last response that have no result. */
   | { readonly do: 'tools' }
-  /** Call the extensions that have the hook. */
+  /** Call a hook of the extensions that have it. */
   | { readonly do: 'ask'; readonly question: StepQuestion }
   /** Wait until then, in milliseconds since 1970, or until it is resumed. */
   | { readonly do: 'wait'; readonly until: number | undefined };
@@ -51,28 +50,28 @@ export function nextStep(deps: ModelCallDeps, state: LoopState, waitedUntil?: nu
   if (state.outcome || state.agentId !== deps.turn.agentId) return { do: 'end' };
   if (deps.scope.aborted) return write(canceled(deps));
   if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
-  const leaving = deps.drain.aborted;
+  const draining = deps.drain.aborted;
   const { pause } = deps.inbox;
   if (state.hold && state.hold.until === undefined) return whilePaused(deps);
-  if (state.phase === 'tools' && deps.inbox.hasReplies) return leaving ? recordReply(deps, state) : { do: 'tools' };
-  const stops = pause !== undefined || leaving;
+  if (state.phase === 'tools' && deps.inbox.hasReplies) return draining ? recordReply(deps, state) : { do: 'tools' };
+  const willSuspend = pause !== undefined || draining;
   const readsSteering = state.phase !== 'tools' && !state.summary && !endsAtLimit(deps, state);
-  if (deps.inbox.hasSteering && (stops || readsSteering)) return { do: 'write', records: steeringRecords(deps) };
+  if (deps.inbox.hasSteering && (willSuspend || readsSteering)) return { do: 'write', records: steeringRecords(deps) };
   if (pause !== undefined) return write(suspension(state, pause, !deps.config.taskStateStore));
   if (waitsForAnswers(state) && !failsByResult(deps, state)) return write(suspension(state, untilAnswered));
-  if (leaving) return leave(deps);
+  if (draining) return endDrained(deps);
   if (state.phase === 'tools') return { do: 'tools' };
   if (state.changes.agent && state.phase !== 'llm') return handOff(deps, state);
   if (state.phase === 'answered' && state.lastResponse)
-    return close(deps, state, ending(deps, state, state.lastResponse));
-  if (state.changes.finish) return close(deps, state, doneWith(state, state.changes.finish));
+    return close(deps, state, endAfterAnswer(deps, state, state.lastResponse));
+  if (state.changes.finish) return close(deps, state, turnDone(state, state.changes.finish));
   if (state.phase === 'llm') return callAgain(deps, state, waitedUntil);
   return betweenIterations(deps, state);
 }
 
 /** A paused turn without a store waits here for `Turn.resume`: no other process can resume it. */
 function whilePaused(deps: ModelCallDeps): NextStep {
-  if (deps.drain.aborted) return leave(deps);
+  if (deps.drain.aborted) return endDrained(deps);
   return deps.inbox.pause ? { do: 'wait', until: undefined } : write({ type: 'turn.resumed' });
 }
 
@@ -103,13 +102,13 @@ function ask(hook: StepHook, ending?: TurnDone): NextStep {
   return { do: 'ask', question: { hook, ending } };
 }
 
-/** The end of a turn whose model requested no more calls. */
-function ending(deps: ModelCallDeps, state: LoopState, response: LlmDone): TurnRecord {
+/** The end of a turn after an answer without tool calls. */
+function endAfterAnswer(deps: ModelCallDeps, state: LoopState, response: LlmDone): TurnRecord {
   const { finish } = state.changes;
-  return finish ? doneWith(state, finish) : endWithResponse(deps, state, response);
+  return finish ? turnDone(state, finish) : endWithResponse(deps, state, response);
 }
 
-function doneWith(state: LoopState, { text, value, reason = 'stop' }: Finish): TurnDone {
+function turnDone(state: LoopState, { text, value, reason = 'stop' }: Finish): TurnDone {
   return {
     type: 'turn.done',
     text: text ?? textOf(state.lastResponse?.message.content),
@@ -118,7 +117,7 @@ function doneWith(state: LoopState, { text, value, reason = 'stop' }: Finish): T
   };
 }
 
-/** The last steps of a turn: the hooks `beforeFinish`, `afterIteration` and `afterTurn` if they are due, then the record of the end. */
+/** The last steps of a turn: each of the hooks `beforeFinish`, `afterIteration` and `afterTurn` that is due, then the record of the end. */
 function close(deps: ModelCallDeps, state: LoopState, last: TurnRecord): NextStep {
   if (last.type !== 'turn.done') return writeEnd(deps, last);
   const { hooks } = deps;
@@ -193,7 +192,7 @@ function recordReply(deps: ModelCallDeps, state: LoopState): NextStep {
 }
 
 /** Releases the turn to another process, which repeats the open model call; the usage of the aborted call is recorded. */
-function leave({ openCall }: ModelCallDeps): NextStep {
+function endDrained({ openCall }: ModelCallDeps): NextStep {
   const usage = openCall.take();
   return usage ? write(leftCall(usage)) : { do: 'end' };
 }
@@ -211,7 +210,7 @@ function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
     .map(({ call, callId }) => `${call.function.name} (${callId})`);
   const what = `The turn was resumed ${resumes} times without getting any further (maxResumes)`;
   const calls = open.length === 0 ? '' : `, whose open calls are ${open.join(', ')}`;
-  const message = `${what}; look into its journal for what stops the process${calls}.`;
+  const message = `${what}; look into its journal for what willSuspend the process${calls}.`;
   return failed('POISON', message, { reason: 'poisoned', details: { resumes, openCalls: open } });
 }
 
@@ -221,7 +220,7 @@ function atLimit(deps: ModelCallDeps, state: LoopState): NextStep {
     case 'summarize':
       return { do: 'call', start: { type: 'llm.start', iteration: state.iteration + 1, attempt: 1, summary: true } };
     case 'stop':
-      return end(deps, state, doneWith(state, { reason }));
+      return end(deps, state, turnDone(state, { reason }));
     case 'fail': {
       const allowed = allowedIterations(deps, state);
       const limit = `${allowed} iteration${allowed === 1 ? '' : 's'}`;
@@ -229,42 +228,4 @@ function atLimit(deps: ModelCallDeps, state: LoopState): NextStep {
       return write(failed('MAX_ITERATIONS', message, { reason, details: { maxIterations: allowed } }));
     }
   }
-}
-
-/** The suspension of a turn that repeats its failed model call later; `undefined` if the turn fails instead. */
-export function backoffAfter(deps: ModelCallDeps, state: LoopState, error: unknown): TurnSuspended | undefined {
-  const plan = planOf(deps);
-  if (!plan || !mayPass(plan, error)) return undefined;
-  const { attempts, delayMs, maxDelayMs } = { ...retryDefaults, ...plan };
-  const attempt = state.failedAttempts + 1;
-  if (attempt >= attempts) return undefined;
-  const pauseMs = error.retryAfterMs ?? Math.min(maxDelayMs, delayMs * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
-  if (pauseMs > maxDelayMs) return undefined;
-  const { code, message, details } = error;
-  const data = { code, message, ...(details && { details }) };
-  const hold = { until: deps.now() + Math.ceil(pauseMs), attempt, error: data };
-  return { type: 'turn.suspended', state: 'working', reason: 'backoff', questions: [], hold };
-}
-
-/** The error of a turn whose retry plan is used up, with the reason `retries`. Other errors are returned unchanged. */
-export function withoutRetries(deps: ModelCallDeps, state: LoopState, error: unknown): unknown {
-  const plan = planOf(deps);
-  if (!plan || state.failedAttempts === 0 || !mayPass(plan, error)) return error;
-  const { code, message, retryable, retryAfterMs, status } = error;
-  return new AgentLoopError(code, message, {
-    reason: 'retries',
-    cause: error.cause ?? error,
-    retryable,
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
-    ...(status !== undefined && { status }),
-  });
-}
-
-function planOf({ turn, config }: ModelCallDeps): RetryPlan | undefined {
-  return turn.settings.retryPlan ?? config.retryPlan;
-}
-
-function mayPass({ on }: RetryPlan, error: unknown): error is AgentLoopError {
-  if (!AgentLoopError.isInstance(error)) return false;
-  return on ? on.includes(error.code) : error.retryable;
 }

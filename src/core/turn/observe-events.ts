@@ -25,7 +25,7 @@ export interface ObserveOptions {
   readonly descendants?: boolean | undefined;
   /** How long to wait for a response of the store. Milliseconds; default 30,000. */
   readonly storeDeadlineMs?: number | undefined;
-  /** Replaced by tests. Default: the system’s. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 

@@ -5,10 +5,8 @@ import {
   type Deadline,
   foldRecords,
   type JournalRecord,
-  type LoopState,
   type ParentLink,
   replayOf,
-  type Signal,
   type Stamped,
   type TurnStarted,
   waitsForAnswers,
@@ -18,6 +16,7 @@ import {
 import { type Answers, recordsOfAnswers } from '../options/index.ts';
 import { releaseUnused } from '../ownership/lease.ts';
 import { switchOnce } from '../streams/index.ts';
+import type { Admission, Admitted } from './admission.ts';
 import { cancelTask, childOf } from './task-commands.ts';
 
 /** A turn that can be resumed here, that another process owns, or that has ended. */
@@ -42,7 +41,7 @@ export type Opening =
     };
 
 /** A turn that can be resumed here. */
-export type Own = Extract<Opening, { own: true }>;
+export type OwnOpening = Extract<Opening, { own: true }>;
 
 export interface OpenOptions {
   readonly store: TaskStateStore;
@@ -58,8 +57,8 @@ export interface OpenOptions {
   readonly under?: Under | undefined;
   /** If another owner runs the turn: error with `BUSY`, or watch it until its lease ends. */
   readonly onBusy: 'fail' | 'wait';
-  /** Called with the lease, before the turn is opened. */
-  readonly opened?: Admission['opened'] | undefined;
+  /** Called once the lease is acquired, before the turn is opened. */
+  readonly onLease?: Admission['onLease'] | undefined;
 }
 
 /**
@@ -100,9 +99,9 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
       const answered = recordsOfAnswers(past.after, options.answers ?? {});
       if (past.after.isComplete) return of({ own: false });
       const { parent } = past.after.turn;
-      if (parent && parent.taskId !== options.under?.taskId) return notByItself(options, taskId, parent);
+      if (parent && parent.taskId !== options.under?.taskId) return refuseChildTurn(options, taskId, parent);
       const waits = past.after.outcome !== undefined && waitsForAnswers(past.after) && answered.length === 0;
-      if (waits) return of({ own: false, busyMs: lookAgainMs });
+      if (waits) return of({ own: false, busyMs: recheckMs });
       return new Observable((to) => takeOver(options, { taskId, known: records, resumed: true }, to));
     }),
   );
@@ -112,9 +111,9 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
  * Acquires the lease of a turn that is watched. Completes without a value if the turn has ended or is suspended by then: the watch emits that.
  * Errors as `openOldTurn`.
  */
-export function openWatchedTurn(options: OpenOptions, taskId: string): Observable<Own> {
+export function openWatchedTurn(options: OpenOptions, taskId: string): Observable<OwnOpening> {
   return new Observable((to) => {
-    const give = (opening: Own) => {
+    const give = (opening: OwnOpening) => {
       const isOpen = opening.past.after.outcome === undefined;
       if (isOpen) to.next(opening);
       if (isOpen) to.complete();
@@ -125,7 +124,7 @@ export function openWatchedTurn(options: OpenOptions, taskId: string): Observabl
 }
 
 /** A child turn is resumed by its parent turn. If the parent has ended or was deleted, the child turn is cancelled. */
-function notByItself({ store, deadline }: OpenOptions, taskId: string, parent: ParentLink): Observable<Opening> {
+function refuseChildTurn({ store, deadline }: OpenOptions, taskId: string, parent: ParentLink): Observable<Opening> {
   return defer(async () => {
     if (await isOpen(store, parent.taskId)) throw childOf(taskId, parent);
     await cancelTask(taskId, { store, reason: parentEnded(parent), clock: deadline.clock });
@@ -147,17 +146,17 @@ function parentEnded({ taskId }: ParentLink): string {
 }
 
 /** Returns the opening to watch if the lease is refused because another owner holds it, or because the turn has ended. */
-function watchedInstead(error: unknown, onBusy: OpenOptions['onBusy']): Opening | undefined {
+function openingToWatch(error: unknown, onBusy: OpenOptions['onBusy']): Opening | undefined {
   const code = AgentLoopError.isInstance(error) ? error.code : undefined;
   if (code === 'TERMINAL') return { own: false };
   return code === 'BUSY' && onBusy === 'wait' ? { own: false, busyMs: retryAfterMs(error) } : undefined;
 }
 
-const lookAgainMs = 1_000;
+const recheckMs = 1_000;
 
 /** When to request a lease again that another owner holds, in milliseconds. */
 export function retryAfterMs(error: unknown): number {
-  return (AgentLoopError.isInstance(error) ? error.retryAfterMs : undefined) ?? lookAgainMs;
+  return (AgentLoopError.isInstance(error) ? error.retryAfterMs : undefined) ?? recheckMs;
 }
 
 interface Found {
@@ -177,21 +176,25 @@ function takeOver(options: OpenOptions, found: Found, to: Subscriber<Opening>): 
     to,
     give,
     fail(error) {
-      const instead = watchedInstead(error, options.onBusy);
+      const instead = openingToWatch(error, options.onBusy);
       if (instead) give(instead);
       else to.error(error);
     },
   });
 }
 
-interface Asking<T> {
+interface AcquireHandlers<T> {
   readonly to: Subscriber<unknown>;
   give(answer: T): void;
   fail(error: unknown): void;
 }
 
 /** Acquires the lease and reads the records written before it was granted. On an error, or if `to` unsubscribes, the lease is released. */
-function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, give, fail }: Asking<Own>): void {
+function acquire(
+  options: OpenOptions,
+  { taskId, known, resumed }: Found,
+  { to, give, fail }: AcquireHandlers<OwnOpening>,
+): void {
   const { store, deadline } = options;
   const askedAt = deadline.clock.now();
   let lease: Lease | undefined;
@@ -210,9 +213,9 @@ function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, 
       lease = undefined;
       give({ ...opening, queued });
     };
-    if (!options.opened) return keep({ queued: false });
+    if (!options.onLease) return keep({ queued: false });
     const opened = { state: past.after, created: !opening.resumed };
-    to.add(options.opened(opened).pipe(first()).subscribe({ next: keep, error: giveUp }));
+    to.add(options.onLease(opened).pipe(first()).subscribe({ next: keep, error: giveUp }));
   };
   const readRest = (granted: Lease) => {
     lease = granted;
@@ -272,47 +275,4 @@ export function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
 export function otherContext(taskId: string): AgentLoopError {
   const message = `Task "${taskId}" belongs to another context; pass the contextId that it was started with, or omit it.`;
   return new AgentLoopError('CONFLICT', message, { taskId });
-}
-
-/** A turn whose lease this process has. */
-export interface OpenedTurn {
-  readonly state: LoopState;
-  /** Whether its journal is new. */
-  readonly created: boolean;
-}
-
-/** `queued`: another turn of the context is ahead of it, so a resume makes no progress yet. */
-export interface Admitted {
-  readonly queued: boolean;
-}
-
-/** Admission control of a turn. */
-export interface Admission {
-  /**
-   * Wraps the run of a new turn, and may refuse it: the returned Observable then errors before any record is written. Called per
-   * subscription, as an operator is; not called for a resumed turn.
-   */
-  readonly before?: (run$: Observable<Signal>) => Observable<Signal>;
-  /**
-   * Called when this process has acquired the lease, before the first event. Emits once when the turn may start or continue; an error
-   * releases the lease and errors the turn.
-   */
-  readonly opened?: (turn: OpenedTurn) => Observable<Admitted>;
-}
-
-const marker: unique symbol = Symbol.for('millrace.admission');
-
-/** Adds an admission to the options of a turn. */
-export function withAdmission<O extends object>(options: O, admission: Admission): O {
-  return Object.assign({}, options, { [marker]: admission });
-}
-
-/** The admission in these options, if any. */
-export function admissionOf(options: object): Admission | undefined {
-  const admission: unknown = Reflect.get(options, marker);
-  return admission !== undefined && isAdmission(admission) ? admission : undefined;
-}
-
-function isAdmission(value: unknown): value is Admission {
-  return typeof value === 'object' && value !== null && ('before' in value || 'opened' in value);
 }

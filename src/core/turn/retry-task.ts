@@ -30,7 +30,7 @@ interface RetryTaskOptions {
  *
  * Keeps all records up to the failed model call, or up to the response whose calls failed, with the results of the calls that succeeded. After
  * `PARSE_ERROR` the model call is repeated. A call with an unknown outcome stays in doubt, under its original idempotency key; a failed call runs again. Usage and times start anew.
- * Errors: `NOT_FOUND`; `CONFLICT` for a task that has not ended, for a child turn, for another context, and if the new id is taken;
+ * Errors: `NOT_FOUND`; `CONFLICT` for a task that has not ended, for a child turn, for another context, and if the new id is continued;
  * `INVALID_INPUT` for a completed task; those of the store.
  */
 export async function retryTask(taskId: string, options: RetryTaskOptions): Promise<void> {
@@ -87,8 +87,8 @@ async function continueAs(
       const { callId, child } = record;
       const { turn } = foldRecords(records);
       const below = { taskId: newTaskId, callId, agentId: turn.agentId, rootTaskId: parent?.rootTaskId ?? newTaskId };
-      const taken = await childAgain(child, below, { store, clock });
-      if (taken) copied.push({ ...record, child: taken });
+      const continued = await continueChild(child, below, { store, clock });
+      if (continued) copied.push({ ...record, child: continued });
     }
   }
   await writeTask(
@@ -98,7 +98,7 @@ async function continueAs(
 }
 
 /** The child turn of a call, continued below the new turn; `undefined` if it was never created: the call starts anew. */
-async function childAgain(
+async function continueChild(
   { taskId, agentId }: ChildLink,
   parent: ParentLink,
   options: Pick<RetryTaskOptions, 'store' | 'clock'>,

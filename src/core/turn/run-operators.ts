@@ -78,29 +78,6 @@ function turnError(thrown: unknown): AgentLoopError {
 }
 
 /**
- * After a drain, errors with `SHUTDOWN` once the records are written and the lease is released; a store that does not answer delays that by
- * at most `abortGraceMs` beyond the `abortGraceMs` of the tools.
- */
-export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
-  return operate((to) => {
-    let state = initial;
-    const { clock, abortGraceMs } = deps.config;
-    const giveUp = () => to.error(shutDown(deps.turn.taskId));
-    to.add(deps.drain.onAbort(() => to.add(clock.schedule(2 * abortGraceMs, giveUp))));
-    return {
-      next(signal) {
-        if (signal.type === 'commit') state = signal.after;
-        to.next(signal);
-      },
-      complete() {
-        if (state.outcome) to.complete();
-        else to.error(shutDown(deps.turn.taskId));
-      },
-    };
-  });
-}
-
-/**
  * Before a turn's end is written, cancels its open child turns, waits for them and for the child turns of hooks without an answer; also cancels
  * those of skipped calls. All other child turns have ended by then. If that fails, errors as a lost turn.
  */
@@ -201,11 +178,11 @@ function unendedChildren(node: TurnNode, { openChildren }: LoopState, { after }:
  * Aborts the work below a turn that this process lost, before its lease is released: the signals of its calls and hooks, and so of
  * its child turns, abort with the reason `LEFT`.
  */
-export function leaveBelow(deps: RunDeps): FusibleOperator<Signal, Signal> {
-  return staged((to) => new LeftTurn(deps, to));
+export function abortIfLost(deps: RunDeps): FusibleOperator<Signal, Signal> {
+  return staged((to) => new LostTurn(deps, to));
 }
 
-class LeftTurn extends Stage<Signal> {
+class LostTurn extends Stage<Signal> {
   readonly #deps: RunDeps;
 
   constructor(deps: RunDeps, to: Sink<Signal>) {
@@ -217,96 +194,6 @@ class LeftTurn extends Stage<Signal> {
     const { node, scope, turn } = this.#deps;
     if (!node.state.outcome) scope.abort(leftReason(turn.taskId));
   }
-}
-
-/** The error of a turn that this process does not continue. */
-export function shutDown(taskId: string): AgentLoopError {
-  const message = `Turn "${taskId}" was released because this process shuts down; resume it with AgentLoop.resume in another process.`;
-  return new AgentLoopError('SHUTDOWN', message, { taskId, retryable: true });
-}
-
-/**
- * Calls the extensions after the end is recorded: `afterTurn` if it was not called before, then `afterEnd`. The stream completes
- * when they have answered. Their answers have no effect and their failures are only logged: the last event has been emitted.
- */
-export function askAfterEnd(deps: RunDeps, initial: LoopState, traceContext: Context): FusibleOperator<Signal, Signal> {
-  return operate((to) => {
-    let state = initial;
-    const scope = new AbortScope();
-    to.add(() => scope.abort(new AgentLoopError('CANCELED', 'The turn was cancelled.')));
-    return {
-      next(signal) {
-        if (signal.type === 'commit') state = signal.after;
-        to.next(signal);
-      },
-      complete() {
-        if (!state.isComplete) return to.complete();
-        deps.hooks.out = undefined;
-        const asked = askEnded({ ...(deps.hooks.segment ?? deps), scope }, { state, traceContext });
-        if (!(asked instanceof Promise)) return to.complete();
-        asked.then(
-          () => to.complete(),
-          (error: unknown) => to.error(error),
-        );
-      },
-    };
-  });
-}
-
-function askEnded(deps: HookDeps, place: HookPlace): void | Promise<void> {
-  const asked = deps.hooks.isDue('afterTurn', place.state) ? askEnd(deps, 'afterTurn', place) : undefined;
-  return asked instanceof Promise ? asked.then(() => askEnd(deps, 'afterEnd', place)) : askEnd(deps, 'afterEnd', place);
-}
-
-function askEnd(deps: HookDeps, hook: 'afterTurn' | 'afterEnd', place: HookPlace): void | Promise<void> {
-  const { outcome, value, finalMessage, lastResponse } = place.state;
-  if (!outcome || deps.hooks.lists[hook].length === 0) return;
-  const text = finalMessage ?? textOf(lastResponse?.message.content);
-  return askHooks(deps, { hook, place, about: () => ({ outcome, text, value }), take: () => true });
-}
-
-/**
- * Records the outcome of the run on the `agent.execute` span and ends the span on complete, error and unsubscribe, before it notifies downstream:
- * outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn, except
- * one released because the process shuts down.
- */
-export function tapAfterTurn(deps: RunDeps, span: Span): FusibleOperator<Signal, Signal> {
-  return staged((to) => new TurnTap(deps, span, to));
-}
-
-class TurnTap extends Stage<Signal> {
-  readonly #deps: RunDeps;
-  readonly #span: Span;
-  #state: LoopState | undefined;
-  #lost = false;
-
-  constructor(deps: RunDeps, span: Span, to: Sink<Signal>) {
-    // A span that records nothing needs no state.
-    super(to, span.isRecording());
-    this.#deps = deps;
-    this.#span = span;
-  }
-
-  protected override take(signal: Signal): void {
-    if (signal.type === 'commit') this.#state = signal.after;
-    this.to.next(signal);
-  }
-
-  protected override failed(error: unknown): void {
-    this.#lost = true;
-    if (isShutdown(error)) leaveExecuteSpan(this.#span);
-    else failSpan(this.#span, error);
-    this.to.error(error);
-  }
-
-  protected override finalize(): void {
-    if (this.#state && !this.#lost) finishRunSpan(this.#deps.tracing, this.#span, this.#state);
-    this.#span.end();
-  }
-}
-
-function isShutdown(error: unknown): boolean {
-  return AgentLoopError.isInstance(error) && error.code === 'SHUTDOWN';
 }
 
 /**
@@ -383,4 +270,123 @@ function applyCommand(deps: RunDeps, command: Command): void {
         ...(command.message && { message: command.message }),
       });
   }
+}
+
+/**
+ * After a drain, errors with `SHUTDOWN` once the records are written and the lease is released; a store that does not answer delays that by
+ * at most `abortGraceMs` beyond the `abortGraceMs` of the tools.
+ */
+export function failAfterDrain(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    let state = initial;
+    const { clock, abortGraceMs } = deps.config;
+    const giveUp = () => to.error(shutdownError(deps.turn.taskId));
+    to.add(deps.drain.onAbort(() => to.add(clock.schedule(2 * abortGraceMs, giveUp))));
+    return {
+      next(signal) {
+        if (signal.type === 'commit') state = signal.after;
+        to.next(signal);
+      },
+      complete() {
+        if (state.outcome) to.complete();
+        else to.error(shutdownError(deps.turn.taskId));
+      },
+    };
+  });
+}
+
+/** The error of a turn that this process does not continue. */
+export function shutdownError(taskId: string): AgentLoopError {
+  const message = `Turn "${taskId}" was released because this process shuts down; resume it with AgentLoop.resume in another process.`;
+  return new AgentLoopError('SHUTDOWN', message, { taskId, retryable: true });
+}
+
+/**
+ * Calls the extensions after the end is recorded: `afterTurn` if it was not called before, then `afterEnd`. The stream completes
+ * when they have answered. Their answers have no effect and their failures are only logged: the last event has been emitted.
+ */
+export function callEndHooks(
+  deps: RunDeps,
+  initial: LoopState,
+  traceContext: Context,
+): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    let state = initial;
+    const scope = new AbortScope();
+    to.add(() => scope.abort(new AgentLoopError('CANCELED', 'The turn was cancelled.')));
+    return {
+      next(signal) {
+        if (signal.type === 'commit') state = signal.after;
+        to.next(signal);
+      },
+      complete() {
+        if (!state.isComplete) return to.complete();
+        deps.hooks.out = undefined;
+        const asked = callBoth({ ...(deps.hooks.segment ?? deps), scope }, { state, traceContext });
+        if (!(asked instanceof Promise)) return to.complete();
+        asked.then(
+          () => to.complete(),
+          (error: unknown) => to.error(error),
+        );
+      },
+    };
+  });
+}
+
+function callBoth(deps: HookDeps, place: HookPlace): void | Promise<void> {
+  const asked = deps.hooks.isDue('afterTurn', place.state) ? callEndHook(deps, 'afterTurn', place) : undefined;
+  return asked instanceof Promise
+    ? asked.then(() => callEndHook(deps, 'afterEnd', place))
+    : callEndHook(deps, 'afterEnd', place);
+}
+
+function callEndHook(deps: HookDeps, hook: 'afterTurn' | 'afterEnd', place: HookPlace): void | Promise<void> {
+  const { outcome, value, finalMessage, lastResponse } = place.state;
+  if (!outcome || deps.hooks.lists[hook].length === 0) return;
+  const text = finalMessage ?? textOf(lastResponse?.message.content);
+  return askHooks(deps, { hook, place, about: () => ({ outcome, text, value }), take: () => true });
+}
+
+/**
+ * Records the outcome of the run on the `agent.execute` span and ends the span on complete, error and unsubscribe, before it notifies downstream:
+ * outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn, except
+ * one released because the process shuts down.
+ */
+export function tapAfterTurn(deps: RunDeps, span: Span): FusibleOperator<Signal, Signal> {
+  return staged((to) => new TurnTap(deps, span, to));
+}
+
+class TurnTap extends Stage<Signal> {
+  readonly #deps: RunDeps;
+  readonly #span: Span;
+  #state: LoopState | undefined;
+  #lost = false;
+
+  constructor(deps: RunDeps, span: Span, to: Sink<Signal>) {
+    // A span that records nothing needs no state.
+    super(to, span.isRecording());
+    this.#deps = deps;
+    this.#span = span;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit') this.#state = signal.after;
+    this.to.next(signal);
+  }
+
+  protected override failed(error: unknown): void {
+    this.#lost = true;
+    if (isShutdown(error)) leaveExecuteSpan(this.#span);
+    else failSpan(this.#span, error);
+    this.to.error(error);
+  }
+
+  protected override finalize(): void {
+    if (this.#state && !this.#lost) finishRunSpan(this.#deps.tracing, this.#span, this.#state);
+    this.#span.end();
+  }
+}
+
+function isShutdown(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.code === 'SHUTDOWN';
 }

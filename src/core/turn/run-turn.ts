@@ -27,16 +27,17 @@ import { keepLease, LeaseHold, releaseLease } from '../ownership/lease.ts';
 import { linkOf, linksTo, restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope, type FusibleOperator, fuse, switchOnce } from '../streams/index.ts';
 import { UnstartedCalls } from '../tool-call/tool-results.ts';
-import { type Admission, type Opening, type OpenOptions, type Own, openNewTurn, openOldTurn } from './open-turn.ts';
+import type { Admission } from './admission.ts';
+import { type Opening, type OpenOptions, type OwnOpening, openNewTurn, openOldTurn } from './open-turn.ts';
 import {
-  askAfterEnd,
+  abortIfLost,
+  callEndHooks,
   catchTurnError,
   endChildTurns,
-  failWhereDrained,
+  failAfterDrain,
   followCommands,
-  leaveBelow,
   type RunDeps,
-  shutDown,
+  shutdownError,
   tapAfterTurn,
 } from './run-operators.ts';
 import { loopSegments } from './segment.ts';
@@ -56,7 +57,7 @@ export interface RunRequest {
   readonly parent?: ParentTurn | undefined;
   /** If another owner runs the turn: fail with `BUSY`, or watch it and take over when its lease ends. */
   readonly onBusy: 'fail' | 'wait';
-  readonly opened?: Admission['opened'] | undefined;
+  readonly onLease?: Admission['onLease'] | undefined;
   /** Drains this turn alone, as `shutdown` of the configuration drains all. */
   readonly shutdown?: AbortSignal | undefined;
 }
@@ -79,6 +80,7 @@ export function startRun(request: RunRequest, { start, contextId }: NewRun): Obs
   return runUnlessDraining(request, start.taskId, () => {
     const { config, parentContext } = request;
     const tracing = turnTracing(config, start);
+    // The first record names the span of the run, which exists only if this process runs the turn: `start` begins it, `drop` discards it.
     const maxIterations = start.settings.maxIterations ?? config.maxIterations;
     const planned = planExecuteSpan(
       tracing,
@@ -89,7 +91,7 @@ export function startRun(request: RunRequest, { start, contextId }: NewRun): Obs
     const { taskStateStore: store } = config;
     if (!store) return runOwned({ request, tracing, traced: planned.start() }, { past: replayOf([started]) });
     return openNewTurn(openOptions(request, store, contextId), started).pipe(
-      leaveOnShutdown(request, start.taskId),
+      failOnShutdown(request, start.taskId),
       switchOnce(
         (opening) => {
           if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced: planned.start() }, opening);
@@ -111,7 +113,7 @@ export function resumeRun(
   return runUnlessDraining(request, taskId, () => {
     const { answers } = request;
     return openOldTurn({ ...openOptions(request, store, contextId), answers }, taskId).pipe(
-      leaveOnShutdown(request, taskId),
+      failOnShutdown(request, taskId),
       switchOnce((opening) => continueRun(request, store, { opening, taskId })),
     );
   });
@@ -121,7 +123,7 @@ export function resumeRun(
 function runUnlessDraining(request: RunRequest, taskId: string, run: () => Observable<Signal>): Observable<Signal> {
   const { parent, scope } = request;
   const begin = () => {
-    if (drainsOf(request).some(({ aborted }) => aborted)) throw shutDown(taskId);
+    if (drainsOf(request).some(({ aborted }) => aborted)) throw shutdownError(taskId);
     return run();
   };
   return parent ? belowParent(defer(begin), { parent, scope, taskId }) : begin();
@@ -136,7 +138,7 @@ function drainsOf({ config, parent, shutdown }: RunRequest): readonly AbortScope
   return drains;
 }
 
-/** Resumes an opened turn if this process owns it, else watches it. `seen`: the seq of the last record that subscribers received while watching. */
+/** Continues an opened turn if this process owns it, else watches it. `seen`: the seq of the last record that subscribers received while watching. */
 function continueRun(
   request: RunRequest,
   store: TaskStateStore,
@@ -149,12 +151,12 @@ function continueRun(
   const submitted = submissionOf(opening);
   if (submitted) return beginSubmitted(request, opening, submitted);
   const earlier = earlierRuns(past, lease.abandonedAt);
-  const { isThere, children } = restoreRuns(config, past.after, { earlier, store });
+  const { hasSpans, children } = restoreRuns(config, past.after, { earlier, store });
   const tracing = turnTracing(config, turn);
-  const links = isThere ? linksTo(before) : [];
+  const links = hasSpans ? linksTo(before) : [];
   const traced = startExecuteSpan(
     tracing,
-    { maxIterations: limitOf(config, turn), resumed: true, links, asked: () => askedOf(past.after) },
+    { maxIterations: iterationLimit(config, turn), resumed: true, links, asked: () => givenMessages(past.after) },
     parentContext,
   );
   const resumed = { lostAt: earlier.lostAt, children, queued };
@@ -164,27 +166,27 @@ function continueRun(
 }
 
 /** The messages that the caller passed. */
-function askedOf({ messages, turn }: LoopState): readonly Message[] {
+function givenMessages({ messages, turn }: LoopState): readonly Message[] {
   return messages.slice(0, turn.given);
 }
 
 /** The submission of a turn that was never run: its journal has one record, and no lease of it was lost. */
-function submissionOf({ past: { steps }, lease }: Own): Submission | undefined {
+function submissionOf({ past: { steps }, lease }: OwnOpening): Submission | undefined {
   const [first] = steps;
   if (steps.length > 1 || first?.record.type !== 'turn.started' || lease.abandonedAt != null) return undefined;
   return first.record.submitted;
 }
 
 /** The first run of a submitted turn. It writes no `turn.resumed`: nothing ran before. */
-function beginSubmitted(request: RunRequest, opening: Own, submitted: Submission): Observable<Signal> {
+function beginSubmitted(request: RunRequest, opening: OwnOpening, submitted: Submission): Observable<Signal> {
   const { config, parentContext } = request;
   const { turn } = opening.past.after;
   const tracing = turnTracing(config, turn);
   const input = {
-    maxIterations: limitOf(config, turn),
+    maxIterations: iterationLimit(config, turn),
     resumed: false,
     links: linksTo(submitted.trace),
-    asked: () => askedOf(opening.past.after),
+    asked: () => givenMessages(opening.past.after),
   };
   const traced = startExecuteSpan(tracing, input, parentContext);
   return runOwned({ request, tracing, traced, submitted: true }, opening);
@@ -197,24 +199,24 @@ function watchOwner(
 ): Observable<Signal> {
   const { config, scope, inbox, answers } = request;
   const turn = { taskId, store, deadline: deadlineOf(config), scope, inbox };
-  if (busyMs === undefined) return watchTurn(turn).pipe(leaveOnShutdown(request, taskId));
+  if (busyMs === undefined) return watchTurn(turn).pipe(failOnShutdown(request, taskId));
   const options = { ...openOptions(request, store, undefined), answers };
   const takeOver: BusyTurn['takeOver'] = (own, seen) => continueRun(request, store, { opening: own, taskId, seen });
-  return watchUntilFree({ ...turn, options, busyMs, takeOver }).pipe(leaveOnShutdown(request, taskId));
+  return watchUntilFree({ ...turn, options, busyMs, takeOver }).pipe(failOnShutdown(request, taskId));
 }
 
-function limitOf(config: ResolvedConfig, { settings }: TurnIdentity): number {
+function iterationLimit(config: ResolvedConfig, { settings }: TurnIdentity): number {
   return settings.maxIterations ?? config.maxIterations;
 }
 
 /** Errors with `SHUTDOWN` as soon as this process shuts down: for turns that it waits for or watches. */
-function leaveOnShutdown<T>(request: RunRequest, taskId: string): MonoTypeOperatorFunction<T> {
+function failOnShutdown<T>(request: RunRequest, taskId: string): MonoTypeOperatorFunction<T> {
   const drains = drainsOf(request);
   if (drains.length === 0) return (source) => source;
   return (source) =>
     new Observable((to) => {
       to.add(source.subscribe(to));
-      for (const drain of drains) to.add(drain.onAbort(() => to.error(shutDown(taskId))));
+      for (const drain of drains) to.add(drain.onAbort(() => to.error(shutdownError(taskId))));
     });
 }
 
@@ -264,9 +266,9 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
     ...(target ? [endChildTurns(deps, first?.after ?? past.after)] : []),
     journal({ journal: target, clock: config.clock, storeDeadlineMs: config.storeDeadlineMs }),
     ...(target ? storeOperators(deps, target, past.after) : []),
-    ...(drains.length > 0 ? [failWhereDrained(deps, past.after)] : []),
+    ...(drains.length > 0 ? [failAfterDrain(deps, past.after)] : []),
     ...(config.agents || afterTurn.length + afterEnd.length > 0
-      ? [askAfterEnd(deps, past.after, traced.traceContext)]
+      ? [callEndHooks(deps, past.after, traced.traceContext)]
       : []),
     tapAfterTurn(deps, traced.span),
   );
@@ -274,6 +276,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const restoring = run.resumed?.children;
   const own$ = restoring ? concat(run$, from(restoring).pipe(ignoreElements())) : run$;
   return new Observable((subscriber) => {
+    // A watch may have forwarded requests to the previous owner.
     request.inbox.keepHere();
     request.parent?.begin(deps.node);
     for (const drain of drains) {
@@ -293,7 +296,7 @@ function storeOperators(
   const { clock, storeDeadlineMs } = deps.config;
   const leased = { clock, ...target };
   return [
-    leaveBelow(deps),
+    abortIfLost(deps),
     followCommands(deps, target.store, state.commands),
     ...(deps.leaseHold ? [keepLease({ hold: deps.leaseHold, storeDeadlineMs, ...leased })] : []),
     releaseLease(leased),
@@ -364,13 +367,13 @@ function resumeCommit(deps: RunDeps, state: LoopState, { request, resumed, trace
 }
 
 function openOptions(
-  { config, parent, onBusy, opened }: RunRequest,
+  { config, parent, onBusy, onLease }: RunRequest,
   store: TaskStateStore,
   contextId: string | undefined,
 ): OpenOptions {
   const { leaseMs } = config;
   const owner = config.generateId();
-  return { store, owner, leaseMs, deadline: deadlineOf(config), contextId, under: parent?.under, onBusy, opened };
+  return { store, owner, leaseMs, deadline: deadlineOf(config), contextId, under: parent?.under, onBusy, onLease };
 }
 
 function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {

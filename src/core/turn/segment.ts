@@ -27,7 +27,8 @@ import type { RunDeps } from './run-operators.ts';
 
 /**
  * Runs the loop (`loop.ts`) for one agent after another. A segment is the part of a turn that one agent runs, with its own model, tools and
- * limits; a turn without hand-off has one. The stack does not grow with the number of segments. Errors as `loopSegment`, and with `MISSING_AGENT` for an agent that the configuration does not know.
+ * limits; a turn without hand-off has one. `resumed`: another process has run or created the turn. The stack does not grow with the number of
+ * segments. Errors as `loopSegment`, and with `MISSING_AGENT` for an agent that the configuration does not know.
  */
 export function loopSegments(
   deps: RunDeps,
@@ -116,7 +117,7 @@ class SegmentLoop {
     try {
       return segmentDeps(deps, this.#state);
     } catch (error) {
-      if (!onlyCloses(deps, this.#state)) throw error;
+      if (!onlyWritesEnd(deps, this.#state)) throw error;
       return { ...deps, turn: { ...deps.turn, agentId: this.#state.agentId } };
     }
   }
@@ -129,11 +130,11 @@ class SegmentLoop {
 function loopSegment(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
   return (state) => {
     const run = (tools: ToolSet, out: Subscriber<Signal>) => {
-      if (!onlyCloses(deps, state)) checkToolsOfOpenCalls({ tools }, state);
+      if (!onlyWritesEnd(deps, state)) checkToolsOfOpenCalls({ tools }, state);
       runLoop(withTools(deps, tools), { state, traceContext, out });
     };
     return new Observable((out) => {
-      if (onlyCloses(deps, state)) return run(noTools, out);
+      if (onlyWritesEnd(deps, state)) return run(noTools, out);
       const { turn, authContext, context } = deps;
       const waiting = new Set<ToolProvider>();
       const tools = listTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
@@ -145,7 +146,7 @@ function loopSegment(deps: RunDeps, traceContext: Context, resumed: boolean): (s
 }
 
 /** Whether the turn only writes its end: it is cancelled or drained, or was resumed `maxResumes` times without progress. It calls no model and no tool. */
-function onlyCloses({ scope, drain, config }: RunDeps, { resumes }: LoopState): boolean {
+function onlyWritesEnd({ scope, drain, config }: RunDeps, { resumes }: LoopState): boolean {
   return scope.aborted || drain.aborted || resumes > config.maxResumes;
 }
 
@@ -181,7 +182,7 @@ function missingTools({ turn }: RunDeps, cause: unknown): AgentLoopError {
   return new AgentLoopError('MISSING_TOOL', messageOf(cause), { cause, retryable: true, taskId: turn.taskId });
 }
 
-/** Written out: objects made by spread have a shape each, and the whole hot path reads this one. */
+/** Written out: V8 gives each object made by spread its own hidden class, and the hot path reads this one. */
 function withTools(deps: RunDeps, tools: ToolSet): ModelCallDeps {
   return {
     config: deps.config,
@@ -215,7 +216,7 @@ function segmentDeps(deps: RunDeps, state: LoopState): RunDeps {
   const isOwn = agentChanges === 0 && agentId === deps.config.agentId;
   const setup = isOwn ? undefined : deps.config.agents?.(agentId);
   if (!setup && agentId !== deps.config.agentId) throw missingAgent(deps, agentId);
-  const config = setup ? setupConfig(deps.config, agentId, setup) : againConfig(deps.config, agentChanges);
+  const config = setup ? setupConfig(deps.config, agentId, setup) : returnedConfig(deps.config, agentChanges);
   const metadata = { ...setup?.metadata, ...turn.metadata };
   // A system prompt that the caller passed for the turn replaces the prompt of the first agent.
   const given = agentChanges <= 1 ? turn.settings.systemPrompt : undefined;
@@ -271,7 +272,7 @@ function setupConfig(config: ResolvedConfig, agentId: string, setup: AgentSetup)
 }
 
 /** The configuration for the first agent when the turn returns to it: its `beforeTurn` hooks ran when the turn began. */
-function againConfig(config: ResolvedConfig, agentChanges: number): ResolvedConfig {
+function returnedConfig(config: ResolvedConfig, agentChanges: number): ResolvedConfig {
   return agentChanges === 0 ? config : Object.assign({}, config, { hooks: { ...config.hooks, beforeTurn: [] } });
 }
 

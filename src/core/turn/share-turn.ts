@@ -65,7 +65,9 @@ class Share implements SharedTurn, Observer<Signal> {
   #connected = false;
   #execution: Subscription | undefined;
   #emitting = false;
+  /** Set when the execution has ended; signals may still be queued. */
   #end: End | undefined;
+  /** Whether the subscribers have received the end. */
   #ended = false;
 
   constructor(execution$: Observable<Signal>, options: ShareOptions) {

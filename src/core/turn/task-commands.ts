@@ -33,7 +33,7 @@ export interface AnswerOptions {
   readonly answers: Answers;
   /** How long the owner of the turn may take to record them. Milliseconds; default 30,000. */
   readonly deadlineMs?: number | undefined;
-  /** Replaced by tests. Default: the system’s. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
   /** Returns the id of the command that delivers an answer, by question id: a repeated id is applied once. Default: random ids. */
   readonly commandId?: ((questionId: string) => string) | undefined;
@@ -95,7 +95,7 @@ export interface CancelOptions {
   readonly reason?: string | undefined;
   /** How long the owner of the turn may take to stop. Milliseconds; default 10,000. */
   readonly deadlineMs?: number | undefined;
-  /** Replaced by tests. Default: the system’s. */
+  /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
@@ -193,7 +193,7 @@ interface EnsureOptions {
 }
 
 const leaseMs = 5_000;
-const lookAgainMs = 250;
+const recheckMs = 250;
 
 /**
  * Ensures that records are in a journal: waits until the owner of the turn, which received a command, writes them; if the turn has no owner,
@@ -223,7 +223,7 @@ async function untilDone(wanted: EnsureOptions, over: AbortSignal): Promise<bool
     const lease = await leaseOf(store, taskId, under);
     if (lease && (await writeMissing(wanted, lease, state))) return true;
     state = await caughtUp(store, state);
-    if (missing(state) !== 'done') await change(wanted, state, over);
+    if (missing(state) !== 'done') await nextRecord(wanted, state, over);
     state = await caughtUp(store, state);
   }
   return false;
@@ -267,13 +267,17 @@ async function writeMissing(
   }
 }
 
-/** Resolves when the owner of the turn has appended a record, or after `lookAgainMs`: it may have released the turn without one. */
-async function change({ store, taskId, clock }: EnsureOptions, { seq }: LoopState, over: AbortSignal): Promise<void> {
+/** Resolves when the owner of the turn has appended a record, or after `recheckMs`: it may have released the turn without one. */
+async function nextRecord(
+  { store, taskId, clock }: EnsureOptions,
+  { seq }: LoopState,
+  over: AbortSignal,
+): Promise<void> {
   const records$ = store.follow(taskId, { from: seq + 1 }).pipe(
     filter(({ type }) => type === 'record'),
     map(() => undefined),
   );
-  const pause$ = new Observable<undefined>((to) => clock.schedule(lookAgainMs, () => to.next(undefined)));
+  const pause$ = new Observable<undefined>((to) => clock.schedule(recheckMs, () => to.next(undefined)));
   const left$ = new Observable<undefined>((to) => {
     const leave = () => to.next(undefined);
     over.addEventListener('abort', leave);

@@ -47,16 +47,16 @@ export function textOfTurn(events$: Observable<AgentEvent>, { onDiscard }: TextO
       complete: () => subscriber.complete(),
     });
   });
-  const stands = (piece: Piece): piece is string => {
+  const isText = (piece: Piece): piece is string => {
     if (typeof piece === 'string') return true;
     onDiscard?.(piece);
     return false;
   };
-  return new TurnStream(pieces$.pipe(filter(stands)), () => iterateText(pieces$, stands));
+  return new TurnStream(pieces$.pipe(filter(isText)), () => iterateText(pieces$, isText));
 }
 
 /** Calls `onDiscard` when the reader requests the next text, so that it has processed the earlier ones. */
-function iterateText(pieces$: Observable<Piece>, stands: (piece: Piece) => piece is string): AsyncIterator<string> {
+function iterateText(pieces$: Observable<Piece>, isText: (piece: Piece) => piece is string): AsyncIterator<string> {
   const pieces = iterate(pieces$, merged);
   return {
     async next() {
@@ -64,7 +64,7 @@ function iterateText(pieces$: Observable<Piece>, stands: (piece: Piece) => piece
         const { done, value } = await pieces.next();
         if (done) return { done, value };
         try {
-          if (stands(value)) return { done: false, value };
+          if (isText(value)) return { done: false, value };
         } catch (error) {
           await pieces.return();
           throw error;
@@ -92,7 +92,7 @@ class TextReader {
   #closed = true;
   /** The emitted text of the open artifact. */
   readonly #shown = new GrowingText();
-  #saidBefore = false;
+  #hasEmitted = false;
 
   constructor(emit: (piece: Piece) => void) {
     this.#emit = emit;
@@ -112,15 +112,15 @@ class TextReader {
     }
     const text = partsText(parts);
     this.#closed = lastChunk;
-    if (text !== '') this.#say(text);
+    if (text !== '') this.#emitText(text);
     if (lastChunk) this.#shown.clear();
   }
 
-  #say(text: string): void {
+  #emitText(text: string): void {
     const first = this.#shown.isEmpty;
     this.#shown.add(text);
-    this.#emit(first && this.#saidBefore ? `\n${text}` : text);
-    this.#saidBefore = true;
+    this.#emit(first && this.#hasEmitted ? `\n${text}` : text);
+    this.#hasEmitted = true;
   }
 
   #discard(reason: string | undefined): void {

@@ -61,7 +61,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
   extends Observable<AgentEvent<X>>
   implements AsyncIterable<AgentEvent<X>>
 {
-  /** Never there: see `ComparedByMembers`. */
+  /** For the compiler only, never set: see `ComparedByMembers`. */
   declare readonly '~tools'?: ComparedByMembers<X>;
   readonly taskId: string;
   readonly #contextId: string;
@@ -139,7 +139,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
    * completes or suspends; errors as `result()` rejects. Memory: the text of the open model call, and text that a slow `for await` has not read.
    */
   text(options: TextOptions = {}): TurnStream<string> {
-    return textOfTurn(this.#throwing(), options);
+    return textOfTurn(this.#eventsOrError(), options);
   }
 
   /**
@@ -151,7 +151,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
    */
   partials(): TurnStream<Partially<T>>;
   partials(): TurnStream<unknown> {
-    const partials$ = turnPartials(this.#config)(this.#throwing());
+    const partials$ = turnPartials(this.#config)(this.#eventsOrError());
     return new TurnStream(partials$, () => iterate(partials$, (_, later) => later));
   }
 
@@ -226,7 +226,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   /** The events, then an error if `result()` rejects. */
-  #throwing(): Observable<AgentEvent> {
+  #eventsOrError(): Observable<AgentEvent> {
     return new Observable((subscriber) =>
       this.subscribe({
         next: (event) => subscriber.next(event),
@@ -282,7 +282,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   /** The error of a turn that had failed before it was opened here: starting the same id again returns the same failure. */
-  #endedBefore({ code, message }: NonNullable<LoopState['error']>): NonNullable<LoopState['error']> {
+  #earlierFailure({ code, message }: NonNullable<LoopState['error']>): NonNullable<LoopState['error']> {
     const { taskId } = this;
     const cure = `this is how task "${taskId}" ended before; AgentLoop.retry("${taskId}", config) continues it as a new task`;
     return { code, message: `${message.replace(/\.$/, '')} (${cure}).` };
@@ -293,7 +293,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     if (!state)
       throw new AgentLoopError('INTERNAL', `Turn "${this.taskId}" ended without a record.`, { taskId: this.taskId });
     const result = resultOf(state);
-    if (state.error) throw new TurnError(result, endedBefore ? this.#endedBefore(state.error) : state.error, cause);
+    if (state.error) throw new TurnError(result, endedBefore ? this.#earlierFailure(state.error) : state.error, cause);
     if (result.status !== 'canceled') return result;
     const reason = result.reason?.replace(/\.$/, '');
     throw new TurnError(result, { code: 'CANCELED', message: `The turn was cancelled: ${reason}.` });

@@ -3,7 +3,7 @@ import { AgentLoopError, type Command, messageOf, type TaskStateStore } from '..
 import { type Deadline, observeTurn, type Signal } from '../journal/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import { type AbortScope, switchOnce } from '../streams/index.ts';
-import { type Opening, type OpenOptions, openWatchedTurn, retryAfterMs } from './open-turn.ts';
+import { type OpenOptions, type OwnOpening, openWatchedTurn, retryAfterMs } from './open-turn.ts';
 import { answerTask, cancelTask } from './task-commands.ts';
 
 /** A turn that another owner runs, or that is over. */
@@ -16,8 +16,6 @@ interface WatchedTurn {
   /** Its requests are forwarded to the owner. */
   readonly inbox: Inbox;
 }
-
-type OwnOpening = Extract<Opening, { own: true }>;
 
 /** A turn that is taken over once its lease ends. */
 export interface BusyTurn extends WatchedTurn {
