@@ -1,8 +1,21 @@
+import { isObject } from './core/contracts/index.ts';
+
 /** What stands in the place of a secret. */
 const mark = '[redacted]';
 
 const secretName =
-  /(^|[^a-z])(api_?key|authorization|passw(or)?d|passphrase|secret|token|cookie|private_?key|credentials?)$/;
+  /(^|[^a-z])(((api|private|access|secret)_?key|authorization|passw(or)?d|pwd|passphrase|secret|cookie|credential)s?|(?<!(^|[^a-z])per_?)token|(access|refresh|auth|api|bearer|session|id|csrf)_?tokens)$/;
+
+/** Members of a JSON Schema that describe a value, and hold none. */
+const describing: ReadonlySet<string> = new Set([
+  'type',
+  'title',
+  'description',
+  'format',
+  'pattern',
+  'minLength',
+  'maxLength',
+]);
 
 /** What a secret looks like, wherever it stands; `$1` is kept. */
 const secretForms: readonly RegExp[] = [
@@ -18,27 +31,47 @@ const secretForms: readonly RegExp[] = [
   /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*)[^\s"'“”‘’,;&}]{8,}/gi,
 ];
 
-/** Whether a member of this name holds a secret: `apiKey`, `x-api-key`, `access_token`, …; not `maxTokens`. */
+/** Whether a member of this name holds secrets: `apiKeys`, `x-api-key`, `access_token`, …; not `maxTokens`, a count. */
 export function isSecretName(name: string): boolean {
   const words = name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').replaceAll('-', '_');
   return secretName.test(words.toLowerCase());
 }
 
 /**
- * The same value without secrets: strings under the names of secrets, and what looks like one in any string, also in a string that is JSON.
- * `redact` is given every other text. Equal values come out equal, so that what fitted together still does.
+ * The same value without secrets: all strings and numbers under the names of secrets, at any depth, and what looks like one in any string,
+ * also in a string that is JSON. JSON Schemas keep the description of a secret, and lose its default. `redact` is given every other text. Equal values come out equal, so that what fitted together still does.
  */
 export function withoutSecrets(value: unknown, redact: (text: string) => string): unknown {
   if (typeof value === 'string') return textWithoutSecrets(value, redact);
   if (Array.isArray(value)) return value.map((each) => withoutSecrets(each, redact));
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, memberWithoutSecrets(name, member, redact)]),
-  );
+  return withMembers(value, (name, member) => {
+    if (isSecretName(name)) return marked(member);
+    return name === 'properties' && isObject(member)
+      ? withMembers(member, (property, schema) => propertyWithoutSecrets(property, schema, redact))
+      : withoutSecrets(member, redact);
+  });
 }
 
-function memberWithoutSecrets(name: string, member: unknown, redact: (text: string) => string): unknown {
-  return typeof member === 'string' && member !== '' && isSecretName(name) ? mark : withoutSecrets(member, redact);
+function withMembers(value: object, change: (name: string, member: unknown) => unknown): object {
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, change(name, member)]));
+}
+
+/** `null`, a boolean and an empty string say nothing. */
+function marked(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(marked);
+  if (typeof value === 'object' && value !== null) return withMembers(value, (_, member) => marked(member));
+  return value === '' || value === null || value === undefined || typeof value === 'boolean' ? value : mark;
+}
+
+/** A property of a JSON Schema. */
+function propertyWithoutSecrets(property: string, schema: unknown, redact: (text: string) => string): unknown {
+  if (!isSecretName(property)) return withoutSecrets(schema, redact);
+  if (!isObject(schema)) return marked(schema);
+  return withMembers(schema, (name, member) => {
+    if (name === 'items') return propertyWithoutSecrets(property, member, redact);
+    return describing.has(name) && typeof member !== 'object' ? withoutSecrets(member, redact) : marked(member);
+  });
 }
 
 function textWithoutSecrets(text: string, redact: (text: string) => string): string {
