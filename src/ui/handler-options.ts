@@ -36,7 +36,7 @@ export interface HandlerOptions extends Pick<StreamOptions, 'tools' | 'reasoning
    * the response that started it is left, also where others follow the turn. Default: `'continue'` where the store outlives the process, else `'cancel'`.
    */
   readonly onDisconnect?: 'cancel' | 'continue' | undefined;
-  /** How often turns of these chats that nobody runs are looked for, from the first request on. Milliseconds; default 30,000; 0: never. */
+  /** How often turns of these chats that nobody runs are looked for, from `start()` or the first request on. Milliseconds; default 30,000; 0: never. */
   readonly recoverEveryMs?: number | undefined;
   /** The limits of a request. Default: those of each. */
   readonly limits?: HandlerLimits | undefined;
@@ -65,7 +65,7 @@ export interface HandlerLimits {
 /** Answers requests as `fetch` handlers of Node.js frameworks, Bun, Deno and edge functions do. */
 export interface FetchHandler {
   (request: Request): Promise<Response>;
-  /** Begins to look for turns that nobody runs, as the first request does. */
+  /** Begins to look for turns that nobody runs. Call it when the process starts: else turns of a process that died wait for the first request. `a2aServer` and `millrace serve` call it. */
   start(): void;
   /** Stops looking for turns that nobody runs. Turns continue. */
   close(): void;

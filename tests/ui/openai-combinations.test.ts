@@ -249,6 +249,13 @@ describe('completions whose server is gone', () => {
     expect(last).toMatchObject({ type: 'turn.canceled', reason: 'its server ended before it did' });
   });
 
+  it('end as canceled at the start of the next server, which gets no request', async () => {
+    const store = new InMemoryStateStore();
+    await leftBehind(store, 'completions');
+    served(made([], store), { recoverEveryMs: 60_000 }).handler.start();
+    await stands(store, 'canceled');
+  });
+
   it('wait with an Idempotency-Key for their client, which gets the whole answer', async () => {
     const store = new InMemoryStateStore();
     await leftBehind(store, 'completions', 'k1');
