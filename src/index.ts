@@ -7,6 +7,7 @@ export { withoutCalls } from './agent/team-options.ts';
 export { AgentLoop } from './agent-loop.ts';
 export {
   AgentLoopError,
+  agentText,
   DoneSignal,
   errorCodes,
   repairHistory,
@@ -15,7 +16,6 @@ export {
   textOf,
 } from './core/contracts/index.ts';
 export {
-  agentText,
   applyRecord,
   eventsOf,
   foldRecords,

@@ -62,6 +62,7 @@ export type {
   AgentLoopContext,
   AgentLoopErrorOptions,
   AgentSetup,
+  AgentText,
   AgentUsage,
   AnswerSource,
   AppendedChunk,
@@ -220,7 +221,6 @@ export type {
 export type {
   AgentChanged,
   AgentChoice,
-  AgentText,
   Approval,
   CallDetails,
   CallHook,

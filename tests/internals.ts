@@ -83,7 +83,6 @@ export { loadAgent, loadTools } from '../src/cli/user-modules.ts';
 export { messageOf, missingPackage } from '../src/core/contracts/errors.ts';
 export { guardedLogger } from '../src/core/contracts/host.ts';
 export { innermostQuestion } from '../src/core/contracts/innermost-question.ts';
-export { iterateEvents } from '../src/core/contracts/iterate-events.ts';
 export {
   addUsage,
   checkChangedMessages,
@@ -92,6 +91,7 @@ export {
   Pairing,
   pairedMessages,
 } from '../src/core/contracts/messages.ts';
+export { eventsAfter, iterateEvents } from '../src/core/contracts/read-events.ts';
 export { taskIdPattern } from '../src/core/contracts/store.ts';
 export type { ArgumentChecks } from '../src/core/contracts/tool.ts';
 export type { MaybePromise } from '../src/core/contracts/values.ts';
@@ -103,7 +103,6 @@ export type { RecordedHook } from '../src/core/journal/extension-record.ts';
 export { CommandIds, History, isInstruction, PersistentArray } from '../src/core/journal/history.ts';
 export { earlierRuns, type LostSpan } from '../src/core/journal/lost-runs.ts';
 export { openQuestions } from '../src/core/journal/questions.ts';
-export { eventsAfter } from '../src/core/journal/read-events.ts';
 export { isKnownType, kindOf } from '../src/core/journal/record-table.ts';
 export {
   isTerminal,

@@ -28,7 +28,6 @@ export type {
   UpdateOptions,
   VersionOptions,
 } from './context-stores.ts';
-export { isAfterCursor, seqOf } from './cursors.ts';
 export {
   AgentLoopError,
   type AgentLoopErrorOptions,
@@ -118,7 +117,6 @@ export type {
 } from './extension.ts';
 export { type Clock, guardedLogger, inTime, type Logger, logText, systemClock, unsafeInLogs } from './host.ts';
 export { innermostQuestion, kindAbove } from './innermost-question.ts';
-export { iterate, iterateEvents } from './iterate-events.ts';
 export {
   type AgentUsage,
   type AssistantMessage,
@@ -163,6 +161,16 @@ export {
   settingsFlaw,
   type ToolChoice,
 } from './provider.ts';
+export {
+  type AgentText,
+  agentText,
+  eventsAfter,
+  isAfterCursor,
+  iterate,
+  iterateEvents,
+  seqOf,
+  turnPartials,
+} from './read-events.ts';
 export {
   type AppendOptions,
   type Command,

@@ -53,7 +53,6 @@ export {
   waitsForAnswers,
   withChild,
 } from './questions.ts';
-export { type AgentText, agentText, eventsAfter, turnPartials } from './read-events.ts';
 export { isKnownType, kindOf } from './record-table.ts';
 export {
   type Approval,

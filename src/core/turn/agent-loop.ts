@@ -29,12 +29,11 @@ import { Inbox, incomingMessage } from '../ownership/inbox.ts';
 import { AbortScope } from '../streams/index.ts';
 import { admissionOf } from './admission.ts';
 import { type ForkedTask, forkTask, type SubmitOptions, type SubmittedTask, submitTask } from './create-task.ts';
-import { type ObserveOptions, observeEvents } from './observe-events.ts';
 import { retryTask } from './retry-task.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import { type AnswerOptions, answerTask, type CancelOptions, cancelTask } from './task-commands.ts';
 import { Turn } from './turn.ts';
-import type { TurnStream } from './turn-text.ts';
+import { type ObserveOptions, observeEvents, type TurnStream } from './turn-stream.ts';
 
 /** Options of a resume. All other settings of the turn are in its journal. */
 export interface ResumeOptions

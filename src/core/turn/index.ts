@@ -12,10 +12,15 @@ export {
 export type { ForkedTask, SubmitOptions, SubmittedTask } from './create-task.ts';
 export { loopIterations } from './loop.ts';
 export { catchIterationError, completeIteration, startIterationSpan } from './model-step.ts';
-export { type ObserveOptions, observeEvents } from './observe-events.ts';
 export { retryAfterMs } from './open-turn.ts';
 export { retryTask } from './retry-task.ts';
 export { catchTurnError, tapAfterTurn } from './run-operators.ts';
 export type { AnswerOptions, CancelOptions } from './task-commands.ts';
 export type { Turn } from './turn.ts';
-export type { DiscardedText, TextOptions, TurnStream } from './turn-text.ts';
+export {
+  type DiscardedText,
+  type ObserveOptions,
+  observeEvents,
+  type TextOptions,
+  type TurnStream,
+} from './turn-stream.ts';

@@ -5,29 +5,29 @@ import {
   AgentLoopError,
   type ComparedByMembers,
   checkMessages,
+  eventsAfter,
   isSuspended,
   iterate,
   iterateEvents,
   type Message,
   type Partially,
   type Tool,
+  turnPartials,
 } from '../contracts/index.ts';
 import {
   EventProjector,
   type EventProjectorOptions,
-  eventsAfter,
   type LoopState,
   resultOf,
   type Signal,
   TurnError,
   type TurnResult,
-  turnPartials,
 } from '../journal/index.ts';
 import { recordsOfAnswers } from '../options/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import type { AbortScope } from '../streams/index.ts';
 import { type SharedTurn, shareTurn } from './share-turn.ts';
-import { type TextOptions, TurnStream, textOfTurn } from './turn-text.ts';
+import { type TextOptions, TurnStream, textOfTurn } from './turn-stream.ts';
 
 interface TurnOptions {
   readonly taskId: string;
