@@ -88,11 +88,22 @@ describe('a turn that another process took over', () => {
   });
 });
 
+/** How far the clocks of a process have advanced when it wakes up, in milliseconds; a clock may lack `elapsed`. */
+interface Slept {
+  readonly now: number;
+  readonly elapsed?: number;
+}
+
 /** A turn whose process is stopped while the answer to its first intents is on the way, and wakes up when its lease has run out. */
-async function asleep(steps: Parameters<typeof bench.loop>[0] = []) {
+async function asleep(steps: Parameters<typeof bench.loop>[0] = [], slept: Slept = { now: 30_000 }) {
   const answer = gate();
-  let now = () => bench.clock.now();
-  const clock = { ...bench.clock, now: () => now() };
+  let passed: Slept = { now: 0, elapsed: 0 };
+  const { elapsed } = slept;
+  const clock = {
+    ...bench.clock,
+    now: () => bench.clock.now() + passed.now,
+    ...(elapsed !== undefined && { elapsed: () => bench.clock.now() + (passed.elapsed ?? 0) }),
+  };
   const held = { method: 'append', call: 2, fault: 'hold-after', gate: answer } as const;
   const started: string[] = [];
   const pay = () => {
@@ -105,13 +116,20 @@ async function asleep(steps: Parameters<typeof bench.loop>[0] = []) {
   const watcher = watch(turn);
   await watcher.until('internal:llm-call');
   while (bench.store.read('t').at(-1)?.type !== 'tool.intent') await new Promise((resolve) => setImmediate(resolve));
-  now = () => bench.clock.now() + 30_000;
+  passed = slept;
   return { turn, watcher, answer, started };
 }
 
 describe('a turn whose process wakes up when its lease has run out', () => {
-  it('S1-80 starts no tool where another process took it over: it is lost with FENCED', async () => {
-    const { turn, watcher, answer, started } = await asleep();
+  it.each([
+    ['both clocks ran', { now: 30_000, elapsed: 30_000 }],
+    ['its system clock was set back meanwhile', { now: -3_600_000, elapsed: 30_000 }],
+    ['its system clock was set back to the moment when it was stopped', { now: 0, elapsed: 30_000 }],
+    ['its machine was suspended, so that the monotonic clock stood still', { now: 30_000, elapsed: 0 }],
+    ['its clock is not monotonic', { now: 30_000 }],
+    ['its clock is not monotonic, and was set back', { now: -3_600_000 }],
+  ])('S1-80 starts no tool where another process took it over and %s: it is lost with FENCED', async (_, slept) => {
+    const { turn, watcher, answer, started } = await asleep([], slept);
     takeOver();
     answer.open();
     await expectLost(turn, watcher, 'FENCED');

@@ -2,7 +2,7 @@
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number;
-  /** Milliseconds since any moment, by a monotonic clock: time limits are measured with it. Default: `now()`. */
+  /** Milliseconds since any moment, by a monotonic clock: time limits and leases are measured with it. Default: `now()`. */
   elapsed?(): number;
   /**
    * Runs `callback` once after `ms` milliseconds unless the returned function is called first. A `watchdog` is a periodic check for silence

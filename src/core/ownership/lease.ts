@@ -2,8 +2,19 @@ import { AgentLoopError, type Clock, type Lease, type TaskStateStore } from '../
 import type { Signal } from '../journal/index.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
 
+/** A moment on both clocks: setting the system clock changes only `now`, and `elapsed` may stand still while the machine is suspended. */
+export interface Moment {
+  readonly now: number;
+  readonly elapsed: number;
+}
+
+export function momentOf(clock: Clock): Moment {
+  const now = clock.now();
+  return { now, elapsed: clock.elapsed?.() ?? now };
+}
+
 /**
- * The lease of a run as this process sees it. It counts from the moment of the request to the store, not of the response: a
+ * The lease of a run as this process sees it, valid only if both clocks say so. It counts from the moment of the request to the store, not of the response: a
  * process that was stopped, or waited long for the store, can no longer rely on it, because another process may own the turn by now.
  */
 export class LeaseHold {
@@ -11,21 +22,25 @@ export class LeaseHold {
   readonly #leaseMs: number;
   /** Of the parent turn: a child turn may only run while the parent's lease is valid. */
   readonly #above: LeaseHold | undefined;
-  #until: number;
+  #askedAt: Moment;
   #renew: () => void = () => {};
   #waiting: (() => void)[] = [];
 
   /** `askedAt`: when the lease was requested. */
-  constructor(clock: Clock, leaseMs: number, askedAt: number, above?: LeaseHold) {
+  constructor(clock: Clock, leaseMs: number, askedAt: Moment, above?: LeaseHold) {
     this.#clock = clock;
     this.#above = above;
     this.#leaseMs = leaseMs;
-    this.#until = askedAt + leaseMs;
+    this.#askedAt = askedAt;
   }
 
   /** Whether the lease, and those of all ancestors, are certainly valid now. */
   get isSure(): boolean {
-    return this.#clock.now() < this.#until && this.#above?.isSure !== false;
+    const clock = this.#clock;
+    const byNow = clock.now() - this.#askedAt.now;
+    const byElapsed = clock.elapsed ? clock.elapsed() - this.#askedAt.elapsed : byNow;
+    // Without `elapsed`, a system clock that was set back does not tell how much time has passed.
+    return byNow >= 0 && Math.max(byNow, byElapsed) < this.#leaseMs && this.#above?.isSure !== false;
   }
 
   /** Whether a callback waits for the next renewal. */
@@ -48,8 +63,8 @@ export class LeaseHold {
   }
 
   /** A renewal requested at `askedAt` has succeeded. */
-  prolong(askedAt: number): void {
-    this.#until = askedAt + this.#leaseMs;
+  prolong(askedAt: Moment): void {
+    this.#askedAt = askedAt;
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const callback of waiting) callback();
@@ -105,7 +120,7 @@ class LeaseRenewal extends Stage<Signal> {
     const { clock, store, lease } = this.#deps;
     this.#cancel?.();
     this.#renewing = true;
-    const askedAt = clock.now();
+    const askedAt = momentOf(clock);
     const fail = (error: unknown) => this.#failedToRenew(error);
     try {
       const answer = store.renew(lease);
@@ -116,7 +131,7 @@ class LeaseRenewal extends Stage<Signal> {
     }
   }
 
-  #renewed(askedAt: number): void {
+  #renewed(askedAt: Moment): void {
     this.#arm();
     this.#cancelDeadline?.();
     this.#cancelDeadline = undefined;

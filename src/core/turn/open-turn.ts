@@ -14,7 +14,7 @@ import {
   whenReady,
 } from '../journal/index.ts';
 import { type Answers, recordsOfAnswers } from '../options/index.ts';
-import { releaseUnused } from '../ownership/lease.ts';
+import { type Moment, momentOf, releaseUnused } from '../ownership/lease.ts';
 import { switchOnce } from '../streams/index.ts';
 import type { Admission, Admitted } from './admission.ts';
 import { cancelTask, childOf } from './task-commands.ts';
@@ -26,7 +26,7 @@ export type Opening =
       readonly past: Commit;
       readonly lease: Lease;
       /** When the lease was requested. */
-      readonly askedAt: number;
+      readonly askedAt: Moment;
       readonly resumed: boolean;
       /** Another turn of the context is ahead of it. */
       readonly queued: boolean;
@@ -196,7 +196,7 @@ function acquire(
   { to, give, fail }: AcquireHandlers<OwnOpening>,
 ): void {
   const { store, deadline } = options;
-  const askedAt = deadline.clock.now();
+  const askedAt = momentOf(deadline.clock);
   let lease: Lease | undefined;
   const giveUp = (error: unknown) => {
     const refused = lease;

@@ -23,7 +23,7 @@ import { type Answers, type ResolvedConfig, recordsOfAnswers } from '../options/
 import { belowParent, type ParentTurn, reachedLimit, TurnNode } from '../ownership/child-turns.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import { journal } from '../ownership/journal-line.ts';
-import { keepLease, LeaseHold, releaseLease } from '../ownership/lease.ts';
+import { keepLease, LeaseHold, type Moment, releaseLease } from '../ownership/lease.ts';
 import { linkOf, linksTo, restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope, type FusibleOperator, fuse, switchOnce } from '../streams/index.ts';
 import { UnstartedCalls } from '../tool-call/tool-results.ts';
@@ -237,13 +237,13 @@ interface Run {
   };
 }
 
-/** The records so far, and the lease if there is a store. */
-interface OwnTurn {
-  readonly past: Commit;
-  readonly lease?: Lease;
-  /** When the lease was requested. */
-  readonly askedAt?: number;
-}
+/** The lease, and when it was requested, if there is a store. */
+type Leased =
+  | { readonly lease: Lease; readonly askedAt: Moment }
+  | { readonly lease?: undefined; readonly askedAt?: undefined };
+
+/** The records so far, and the lease. */
+type OwnTurn = Leased & { readonly past: Commit };
 
 /**
  * Runs a turn that this process owns: emits the records so far, then runs the loop. Signals pass the operators in order: those that act before
@@ -303,7 +303,7 @@ function storeOperators(
   ];
 }
 
-function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt = 0 }: Omit<OwnTurn, 'past'>): RunDeps {
+function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt }: Leased): RunDeps {
   const { config, scope, inbox, authContext, context, parent } = request;
   const { settings } = state.turn;
   const hooks = hooksOf(config, state);

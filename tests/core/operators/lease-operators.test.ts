@@ -42,7 +42,7 @@ function keeping({ source, renewals, out, error, subscribed, leave, wanted = [] 
     };
     const store = Object.assign(new InMemoryStateStore(), { renew });
     const source$ = hot(source, values);
-    const hold = new LeaseHold(clock, lease.leaseMs, 0);
+    const hold = new LeaseHold(clock, lease.leaseMs, { now: 0, elapsed: 0 });
     const deps = { store, lease, clock, hold, storeDeadlineMs: 150 };
     expectObservable(source$.pipe(keepLease(deps)), leave).toBe(out, values, error);
     expectSubscriptions(source$.subscriptions).toBe(subscribed);
