@@ -10,3 +10,8 @@ export function isLoopbackHost(host: string): boolean {
   if (isIP(bare) === 0) return /^(localhost|.*\.localhost)\.?$/.test(bare);
   return loopback.check(bare, isIP(bare) === 6 ? 'ipv6' : 'ipv4');
 }
+
+/** The host of a `Host` header, without its port. */
+export function hostNameIn(header: string | undefined): string {
+  return /^(\[[^\]]*\]|[^:]*)(:\d*)?$/.exec(header ?? '')?.[1] ?? '';
+}

@@ -1,9 +1,9 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { bind, hostNameIn, unbind } from '../a2a/server/listening.ts';
+import { bind, unbind } from '../a2a/server/listening.ts';
 import type { InspectOptions } from '../inspect/index.ts';
-import { isLoopbackHost } from '../loopback.ts';
+import { hostNameIn, isLoopbackHost } from '../loopback.ts';
 
 /** An inspector that listens on this machine. */
 export interface InspectServer {

@@ -20,6 +20,7 @@ import {
   checkStore,
   type OptionRule,
 } from '../core/options/index.ts';
+import { isOwnOrigin } from '../own-origin.ts';
 import type { PriceList } from '../providers/models/model-info.ts';
 import { ModelRegistry } from '../providers/models/model-registry.ts';
 import { formatJournal } from '../stores/journal-file.ts';
@@ -242,8 +243,7 @@ function answered(body: string | ReadableStream<Uint8Array>, headers: Readonly<R
 /** Refuses what a page of another site sends. Browsers say where a request comes from; other clients do not. */
 function checkSite(request: Request): void {
   const site = request.headers.get('sec-fetch-site') ?? 'none';
-  const origin = request.headers.get('origin');
-  const isOwn = origin === null || (URL.canParse(origin) && new URL(origin).host === new URL(request.url).host);
+  const isOwn = isOwnOrigin(request.headers.get('origin'), request.url);
   if ((site !== 'same-origin' && site !== 'none') || !isOwn)
     throw new Refusal(403, 'FORBIDDEN', 'Requests of other sites are refused.');
 }

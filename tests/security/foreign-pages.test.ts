@@ -76,19 +76,34 @@ describe.each(servers)('%s on the loopback', (_, served) => {
     expect(await statusOf(target, { host: 'localhost:1' })).not.toBe(403);
   });
 
-  it('refuses a page of another site, and lets one of this machine in', async () => {
+  it('refuses a page of another site or of another port of this machine, and lets its own in', async () => {
     const target = await served();
+    const { port } = new URL(target.url);
     for (const origin of [
       'https://evil.example',
       'null',
       'http://localhost.evil.example',
       'chrome-extension://abc',
       'x',
+      'http://localhost:9999',
+      'http://127.0.0.1:9999',
+      'http://127.0.0.1',
+      `http://other.localhost:${port}`,
     ])
-      expect(await statusOf(target, { origin })).toBe(403);
-    for (const origin of ['http://localhost:5173', 'http://127.0.0.1:8080'])
-      expect(await statusOf(target, { origin })).not.toBe(403);
+      expect([origin, await statusOf(target, { origin })]).toEqual([origin, 403]);
+    for (const host of [`127.0.0.1:${port}`, `localhost:${port}`, `[::1]:${port}`, 'localhost:8080', 'localhost'])
+      expect([host, await statusOf(target, { host, origin: `http://${host}` })]).not.toEqual([host, 403]);
   });
+});
+
+it('a page of the publicUrl of an A2A server is its own, one of another port there is not', async () => {
+  const publicUrl = 'https://agents.example.com';
+  const { port } = await on.serve({ agent: on.echo([], { provider: readyModel }), publicUrl });
+  const target = { url: `http://127.0.0.1:${port}/a2a/jsonrpc`, method: 'POST', headers: json, body: rpc };
+  for (const host of ['agents.example.com', `127.0.0.1:${port}`]) {
+    expect(await statusOf(target, { host, origin: publicUrl })).toBe(200);
+    expect(await statusOf(target, { host, origin: `${publicUrl}:8443` })).toBe(403);
+  }
 });
 
 it('a body that a page can send without a preflight is no message to an A2A server, also where it has keys', async () => {

@@ -1,9 +1,9 @@
 import type { Request, RequestHandler } from 'express';
 import { type Clock, type Logger, RecentMap } from '../../core/contracts/index.ts';
-import { isLoopbackHost } from '../../loopback.ts';
+import { hostNameIn, isLoopbackHost } from '../../loopback.ts';
+import { isOwnOrigin } from '../../own-origin.ts';
 import { type Authentication, type AuthRequest, authenticate, challengesOf } from './authentication.ts';
 import { Caller, type Connection, callerOf, httpConnection, keepCaller } from './caller.ts';
-import { hostNameIn } from './listening.ts';
 import {
   type Binding,
   closing,
@@ -25,8 +25,8 @@ export interface Admission {
   readonly auth: readonly Authentication[];
   /** Whether only callers of this machine are let in. */
   readonly localOnly: boolean;
-  /** Under which name the server is reached, besides those of the loopback. */
-  readonly publicHost: string | undefined;
+  /** Where the server is reached, besides the loopback. */
+  readonly publicUrl: string | undefined;
   /** Absent where there is no limit. */
   readonly limiter: RateLimiter | undefined;
   readonly streams: StreamCounter;
@@ -117,15 +117,16 @@ export function answerRefused(binding: Binding): RequestHandler {
 
 /**
  * A page of the web can make a browser on this machine ask, under a name of its own that leads here: the name tells. One that asks under our
- * name tells its origin. Behind a proxy of this machine the address is the proxy's.
+ * name tells its origin: other ports of this machine are other origins. Behind a proxy of this machine the address is the proxy's.
  */
-function isLocal(request: Request, { publicHost }: Admission): boolean {
-  const isOurs = (name: string) => isLoopbackHost(name) || name === publicHost;
-  const { origin } = request.headers;
+function isLocal(request: Request, { publicUrl }: Admission): boolean {
+  const { origin, host } = request.headers;
+  const name = hostNameIn(host);
+  const ours = publicUrl === undefined ? undefined : new URL(publicUrl);
   return (
     isLoopbackHost(mappedAddress(request.socket.remoteAddress)) &&
-    isOurs(hostNameIn(request.header('host'))) &&
-    (origin === undefined || (URL.canParse(origin) && isOurs(new URL(origin).hostname)))
+    (isLoopbackHost(name) || name === ours?.hostname) &&
+    (isOwnOrigin(origin, `http://${host}`) || origin === ours?.origin)
   );
 }
 

@@ -39,8 +39,3 @@ export function shownHost(host: string): string {
   if (host === '0.0.0.0' || host === '::' || host === '') return '127.0.0.1';
   return host.includes(':') ? `[${host}]` : host;
 }
-
-/** The host of a `Host` header, without its port. */
-export function hostNameIn(header: string | undefined): string {
-  return /^(\[[^\]]*\]|[^:]*)(:\d*)?$/.exec(header ?? '')?.[1] ?? '';
-}

@@ -229,7 +229,7 @@ class RunningServer implements A2AServer {
     return {
       auth: this.#auth,
       localOnly: this.#auth.length === 0 && !open,
-      publicHost: publicUrl === undefined ? undefined : new URL(publicUrl).hostname,
+      publicUrl,
       limiter: rateLimit === null ? undefined : new RateLimiter(rateLimit, () => this.#clock.now()),
       streams: this.#streams,
       turns: this.#turns,

@@ -5,6 +5,8 @@ import type { NodeIncomingMessageLike } from '@modelcontextprotocol/node';
 import type { McpHttpHandler } from '@modelcontextprotocol/server';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
 import { anything, aString, assertOptions, type OptionRules, wholeNumber } from '../../core/options/index.ts';
+import { hostNameIn, isLoopbackHost } from '../../loopback.ts';
+import { isOwnOrigin } from '../../own-origin.ts';
 import type { NodeSdk, ServerSdk } from '../load-sdk.ts';
 import { agentServer, OpenCalls } from './agent-server.ts';
 import type { RequestStates } from './request-state.ts';
@@ -64,7 +66,6 @@ const rules: OptionRules<ListenOptions> = {
   requestTimeoutMs: wholeNumber(1),
   sessionIdleMs: wholeNumber(1),
 };
-const loopback = /^(localhost|127(\.\d+){3}|\[?::1\]?)$/;
 const maxBodyBytes = 1_048_576;
 
 /** Throws `INVALID_CONFIG`. */
@@ -74,7 +75,7 @@ export function checkListening(options: ListenOptions): void {
   if (auth !== undefined) new TokenAuth(auth);
   if (auth !== undefined && apiKeys !== undefined)
     throw invalidConfig('listen: apiKeys and auth are both set', 'set one of them');
-  if (!loopback.test(host) && apiKeys === undefined && auth === undefined)
+  if (!isLoopbackHost(host) && apiKeys === undefined && auth === undefined)
     throw invalidConfig(
       `listen: host ${shownValue(host)} can be reached from elsewhere`,
       'give apiKeys or auth as well',
@@ -215,14 +216,14 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Why a request is not looked at. Pages of other places, told by their origin, cannot call what listens on the loopback. */
+/** Why a request is not looked at. Pages of other origins, also of other ports of this machine, cannot call what listens on the loopback. */
 function refusalOf(
   request: IncomingMessage,
   { host = '127.0.0.1', apiKeys }: ListenOptions,
   path: string | undefined,
 ): Refusal | undefined {
-  const { origin, host: asked = '', authorization = '' } = request.headers;
-  if (loopback.test(host) && !(isLoopback(`http://${asked}`) && (origin === undefined || isLoopback(origin))))
+  const { origin, host: asked, authorization = '' } = request.headers;
+  if (isLoopbackHost(host) && !(isLoopbackHost(hostNameIn(asked)) && isOwnOrigin(origin, `http://${asked}`)))
     return [403, 'this server is for this machine'];
   if (path === undefined) return undefined;
   if (pathOf(request) !== path) return [404, `there is nothing here but ${path}`];
@@ -242,10 +243,6 @@ function keyCallerOf(
 
 function keyOf(authorization = '', apiKeys: readonly string[]): string | undefined {
   return apiKeys.find((key) => isSame(authorization, `Bearer ${key}`));
-}
-
-function isLoopback(url: string): boolean {
-  return URL.canParse(url) && loopback.test(new URL(url).hostname);
 }
 
 /** In a time that says nothing of how much of it is right. */
