@@ -27,3 +27,19 @@ export function charactersPassed(act: () => void): number {
   }
   return passed;
 }
+
+/** How many characters `JSON.parse` is given while `act` runs. */
+export async function charactersParsed(act: () => Promise<unknown>): Promise<number> {
+  const { parse } = JSON;
+  let parsed = 0;
+  JSON.parse = (text: string, ...rest: []) => {
+    parsed += String(text).length;
+    return parse(text, ...rest);
+  };
+  try {
+    await act();
+  } finally {
+    JSON.parse = parse;
+  }
+  return parsed;
+}

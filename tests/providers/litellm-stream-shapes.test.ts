@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { LLMResponse } from 'millrace';
+import { charactersParsed } from '../characters-passed.ts';
 import { cutAt, fetchOf, replay, replayCall, replayText } from './piecewise.ts';
 import { callDelta, completion, delta, done, event, wireCall } from './raw-server.ts';
 
@@ -78,6 +79,50 @@ describe('servers of ones own machine', () => {
       expect(response).toMatchObject({ message: { content: 'Hello' }, usage: counted });
     }
   });
+});
+
+describe('fragments of one call that all have its name', () => {
+  const piece = 'a'.repeat(40);
+  const stop = delta({}, 'tool_calls') + done;
+  const named = (count: number, args: string, more: object = {}) =>
+    callDelta(0, { name: 'look', args, ...more }).repeat(count);
+
+  it('are parsed once, not each time that one comes', async () => {
+    const sent = `${named(1, '["')}${named(500, piece)}${named(500, '}')}${named(1, '"]')}${stop}`;
+    const parsed = await charactersParsed(async () => {
+      const { response } = await replayText(sent);
+      expect(response.toolCalls).toEqual([wireCall('', 'look', `["${piece.repeat(500)}${'}'.repeat(500)}"]`)]);
+    });
+    expect(parsed).toBeLessThan(sent.length + 2 * 500 * 41);
+  });
+
+  it('of a call that is complete begin others, which do not parse it again', async () => {
+    const [id, args] = ['i', `["${piece.repeat(1_000)}"]`];
+    const more = callDelta(undefined, { id, name: 'look', args: '[]' }).repeat(300);
+    const sent = callDelta(undefined, { id, name: 'look', args }) + more + stop;
+    const parsed = await charactersParsed(async () => {
+      expect((await replayText(sent)).response.toolCalls).toHaveLength(301);
+    });
+    expect(parsed).toBeLessThan(sent.length + 2 * args.length);
+  });
+
+  it.each(['{"a":1}', ' [ "]" ] ', 'null', '""', `{"a":"${piece}\\"}"}`, `{"a":"${piece}"}\n`])(
+    'begin another call after %j',
+    async (args) => {
+      const sent = named(1, args.slice(0, 3)) + named(1, args.slice(3)) + named(1, '{}') + stop;
+      const { response } = await replayText(sent);
+      expect(response.toolCalls).toEqual([wireCall('', 'look', args), wireCall('', 'look', '{}')]);
+    },
+  );
+
+  it.each([`{"a":"${piece}`, `{"a":"${piece}"} x`, `{"a":oops,"b":"${piece}"}`, `"${piece}`])(
+    'do not begin another call after %j',
+    async (args) => {
+      const sent = named(1, args) + callDelta(0, { args: ' ' }) + named(2, '{}') + stop;
+      const { response } = await replayText(sent);
+      expect(response.toolCalls).toEqual([wireCall('', 'look', `${args} {}{}`)]);
+    },
+  );
 });
 
 describe('sources of an answer', () => {

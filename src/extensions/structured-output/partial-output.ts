@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Observable, type Subscriber } from 'rxjs';
 import { type AgentEvent, type Partially, partsText } from '../../core/contracts/index.ts';
-import { GrowingText } from '../../core/journal/index.ts';
+import { JsonPrefix } from '../../json-prefix.ts';
 
 interface PartialsOptions {
   /** The name of the finish tool. */
@@ -28,7 +28,7 @@ class OutputReader<T> {
   readonly #out: Subscriber<Partially<T>>;
   readonly #options: PartialsOptions;
   /** The outputs of the current attempt, by the index of their call. */
-  readonly #parts = new Map<number, PartialJson<T>>();
+  readonly #parts = new Map<number, OutputText<T>>();
   #shown: unknown;
 
   constructor(out: Subscriber<Partially<T>>, options: PartialsOptions) {
@@ -70,21 +70,20 @@ class OutputReader<T> {
     }
   }
 
-  #takeText({ append, artifact }: Extract<AgentEvent, { kind: 'artifact-update' }>): void {
-    if (!append) this.#parts.set(0, partialJson());
-    const text = partsText(artifact.parts);
-    this.#push(0, text);
+  #takeText({ append, artifact, lastChunk }: Extract<AgentEvent, { kind: 'artifact-update' }>): void {
+    if (!append) this.#parts.set(0, new OutputText());
+    this.#push(0, partsText(artifact.parts));
+    if (lastChunk) this.#show(this.#parts.get(0)?.value);
   }
 
   /** Some vendors repeat the name with each fragment. */
   #open(index: number): void {
-    if (!this.#parts.has(index)) this.#parts.set(index, partialJson());
+    if (!this.#parts.has(index)) this.#parts.set(index, new OutputText());
   }
 
   #push(index: number, fragment: string): void {
     const part = this.#parts.get(index);
-    part?.push(fragment);
-    this.#show(part?.value);
+    if (part?.push(fragment)) this.#show(part.value);
   }
 
   #show(wrapped: unknown): void {
@@ -92,6 +91,31 @@ class OutputReader<T> {
     if (!isOutput<T>(value) || isDeepStrictEqual(value, this.#shown)) return;
     this.#shown = value;
     this.#out.next(value);
+  }
+}
+
+/** Texts up to this length are read with every fragment. */
+const shortText = 4096;
+
+/** The text of an output, read so seldom that all readings take time linear in it. */
+class OutputText<T> {
+  readonly #json = partialJson<T>();
+  #length = 0;
+  #readTo = 0;
+
+  get value(): Partially<T> | undefined {
+    return this.#json.value;
+  }
+
+  /** Whether it is time to read: a long text has grown by a 64th, or is complete. */
+  push(fragment: string): boolean {
+    if (this.#json.complete) return false;
+    this.#json.push(fragment);
+    this.#length += fragment.length;
+    const isDue =
+      this.#length <= shortText || this.#json.complete || (this.#length - this.#readTo) * 64 >= this.#length;
+    if (isDue) this.#readTo = this.#length;
+    return isDue;
   }
 }
 
@@ -145,127 +169,4 @@ function parsed<Value>(text: string, before: Value): Value {
   } catch {
     return before;
   }
-}
-
-const opening: Readonly<Record<string, string>> = { '{': '}', '[': ']' };
-
-/** The syntactic positions that the next character can belong to. */
-type Within = 'structure' | 'string' | 'escape' | 'word';
-
-/**
- * A growing JSON text, and how to close it: after each character it knows up to where the text is whole values, and which
- * brackets are open. One pass, linear, for any fragments.
- */
-class JsonPrefix {
-  readonly #text = new GrowingText();
-  #within: Within = 'structure';
-  /** The missing closing brackets, the outermost first. */
-  readonly #open: string[] = [];
-  /** Whether the next string of the innermost object is a name. */
-  #nameNext = false;
-  #inName = false;
-  /** The digits of an incomplete `\u` escape. */
-  #digits: string | undefined;
-  #wholeTo = 0;
-  /** Whether the text is whole up to a position within a string. */
-  #wholeInString = false;
-  #complete = false;
-
-  /** Whether the outermost bracket is closed. */
-  get complete(): boolean {
-    return this.#complete;
-  }
-
-  push(fragment: string): void {
-    const from = this.#text.length;
-    this.#text.add(fragment);
-    for (let index = 0; index < fragment.length && !this.#complete; index++) {
-      this.#take(fragment[index] ?? '', from + index);
-    }
-  }
-
-  /** The text up to its last whole value or character, with all brackets closed. `undefined` if there is none. */
-  closed(): string | undefined {
-    if (this.#wholeTo === 0) return undefined;
-    const quote = this.#wholeInString ? '"' : '';
-    return this.#text.slice(0, this.#wholeTo) + quote + this.#open.toReversed().join('');
-  }
-
-  #take(character: string, index: number): void {
-    if (this.#within === 'escape') this.#takeEscape(character, index);
-    else if (this.#within === 'string') this.#takeString(character, index);
-    else this.#takeStructure(character, index);
-  }
-
-  #takeStructure(character: string, index: number): void {
-    const ends = ' \n\r\t,]}'.includes(character);
-    if (this.#within === 'word' && ends) {
-      this.#within = 'structure';
-      this.#isWhole(index);
-    }
-    if (character === '"') this.#openString(index);
-    else if (character === ',') this.#nameNext = this.#open.at(-1) === '}';
-    else if (character === ':') this.#nameNext = false;
-    else if (character in opening) this.#openBracket(character, index);
-    else if (character === ']' || character === '}') this.#closeBracket(index);
-    else if (!ends) this.#within = 'word';
-  }
-
-  #openBracket(character: string, index: number): void {
-    this.#open.push(opening[character] ?? '');
-    this.#nameNext = character === '{';
-    this.#isWhole(index + 1);
-  }
-
-  #closeBracket(index: number): void {
-    this.#open.pop();
-    this.#nameNext = false;
-    this.#isWhole(index + 1);
-    this.#complete = this.#open.length === 0;
-  }
-
-  #openString(index: number): void {
-    this.#within = 'string';
-    this.#inName = this.#nameNext;
-    this.#stringIsWhole(index + 1);
-  }
-
-  #takeString(character: string, index: number): void {
-    if (character === '\\') {
-      this.#within = 'escape';
-    } else if (character !== '"') {
-      if (!isHighSurrogate(character.charCodeAt(0))) this.#stringIsWhole(index + 1);
-    } else {
-      this.#within = 'structure';
-      if (!this.#inName) this.#isWhole(index + 1);
-    }
-  }
-
-  #takeEscape(character: string, index: number): void {
-    if (this.#digits === undefined && character === 'u') {
-      this.#digits = '';
-      return;
-    }
-    const digits = this.#digits === undefined ? undefined : this.#digits + character;
-    this.#digits = digits;
-    if (digits !== undefined && digits.length < 4) return;
-    this.#digits = undefined;
-    this.#within = 'string';
-    if (digits === undefined || !isHighSurrogate(Number.parseInt(digits, 16))) this.#stringIsWhole(index + 1);
-  }
-
-  #isWhole(to: number): void {
-    this.#wholeTo = to;
-    this.#wholeInString = false;
-  }
-
-  #stringIsWhole(to: number): void {
-    if (this.#inName) return;
-    this.#wholeTo = to;
-    this.#wholeInString = true;
-  }
-}
-
-function isHighSurrogate(unit: number): boolean {
-  return unit >= 0xd800 && unit <= 0xdbff;
 }

@@ -1,6 +1,7 @@
 import type { AnswerSource, FinishReason, LLMChunk, LLMResponse, ToolCall, Usage } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
-import { isJsonObject, type JsonObject, jsonIn, type ModelServer, protocolError, vendorError } from './wire-errors.ts';
+import { JsonText } from '../../json-prefix.ts';
+import { isJsonObject, type JsonObject, type ModelServer, protocolError, vendorError } from './wire-errors.ts';
 
 /**
  * One answer of a model, put together from what the wire brings: the chunks of a stream, or the one body of an answer that
@@ -186,7 +187,7 @@ interface OpenCall {
   readonly index: number;
   id: string;
   name: string;
-  arguments: string;
+  readonly arguments: JsonText;
 }
 
 /**
@@ -199,6 +200,8 @@ interface OpenCall {
 class ToolCallAssembly {
   readonly #calls: OpenCall[] = [];
   readonly #byWireIndex = new Map<unknown, OpenCall>();
+  /** The first of each id. */
+  readonly #byId = new Map<string, OpenCall>();
   readonly #emit: (chunk: LLMChunk) => void;
 
   constructor(emit: (chunk: LLMChunk) => void) {
@@ -211,7 +214,9 @@ class ToolCallAssembly {
 
   /** Whether every call has a name, and arguments that are JSON or none. */
   get areComplete(): boolean {
-    return this.#calls.every((call) => call.name !== '' && (call.arguments.trim() === '' || isJson(call.arguments)));
+    return this.#calls.every(
+      ({ name, arguments: given }) => name !== '' && (given.text.trim() === '' || given.isJson()),
+    );
   }
 
   /** A fragment of a stream. */
@@ -228,7 +233,7 @@ class ToolCallAssembly {
 
   /** In the order in which the calls began. A missing id or name is the empty text. */
   toolCalls(): readonly ToolCall[] {
-    return this.#calls.map(({ id, name, arguments: text }) => ({
+    return this.#calls.map(({ id, name, arguments: { text } }) => ({
       id,
       type: 'function',
       function: { name, arguments: text },
@@ -239,12 +244,12 @@ class ToolCallAssembly {
     const known =
       typeof wireIndex === 'number'
         ? this.#byWireIndex.get(wireIndex)
-        : (this.#calls.find(({ id }) => id !== '' && id === parts.id) ?? this.#calls.at(-1));
+        : (this.#byId.get(parts.id) ?? this.#calls.at(-1));
     return known === undefined || startsAnother(known, parts) ? this.#open(wireIndex) : known;
   }
 
   #open(wireIndex: unknown): OpenCall {
-    const call = { index: this.#calls.length, id: '', name: '', arguments: '' };
+    const call = { index: this.#calls.length, id: '', name: '', arguments: new JsonText() };
     this.#calls.push(call);
     if (typeof wireIndex === 'number') this.#byWireIndex.set(wireIndex, call);
     return call;
@@ -254,8 +259,9 @@ class ToolCallAssembly {
     const id = call.id === '' ? parts.id : '';
     const name = call.name === '' ? parts.name : '';
     call.id ||= id;
+    if (id !== '' && !this.#byId.has(id)) this.#byId.set(id, call);
     call.name ||= name;
-    call.arguments += parts.arguments;
+    call.arguments.push(parts.arguments);
     if (id === '' && name === '') {
       if (parts.arguments !== '') this.#emit({ type: 'tool-call', index: call.index, arguments: parts.arguments });
       return;
@@ -293,11 +299,7 @@ function textIn(value: unknown): string {
 function startsAnother(call: OpenCall, parts: Parts): boolean {
   if (parts.name === '' || call.name === '') return false;
   if (parts.id !== '' && call.id !== '' && parts.id !== call.id) return true;
-  return parts.arguments.trim() !== '' && isJson(call.arguments);
-}
-
-function isJson(text: string): boolean {
-  return jsonIn(text) !== undefined;
+  return parts.arguments.trim() !== '' && call.arguments.isJson();
 }
 
 const spellings: Readonly<Record<string, FinishReason>> = {

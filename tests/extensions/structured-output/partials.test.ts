@@ -4,6 +4,7 @@ import { AgentLoop } from 'millrace/internals';
 import type { ScriptedLLMStep } from 'millrace/testing';
 import { lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
+import { charactersParsed } from '../../characters-passed.ts';
 import { question } from '../../core/dead-turn.ts';
 import { turnBench } from '../../core/turn-bench.ts';
 
@@ -51,6 +52,28 @@ describe('the partials of an output', () => {
     await bench.clock.whenPending();
     bench.clock.advanceToNext();
     expect(await shown).toEqual([{ city: 'Os' }, ...growing]);
+  });
+
+  it.each(['the finish tool', 'the text'])('of a long value in %s are parsed in linear time', async (way) => {
+    const words = Array.from({ length: 4_000 }, () => 'word ');
+    const pieces = ['{"city":"', ...words, '","tags":[]}'];
+    const inText = way === 'the text';
+    const long = structuredOutput({
+      schema: z.object({ city: z.string(), tags: z.array(z.string()) }),
+      ...(inText && { mode: 'native' }),
+    });
+    const model = bench.model([inText ? { text: pieces } : writing(pieces)], {
+      capabilities: { responseFormat: true },
+    });
+    const turn = new AgentLoop(bench.config(model, { extensions: [long], store: false })).startTurn(question);
+    let values: readonly { readonly city?: string }[] = [];
+    const parsed = await charactersParsed(async () => {
+      values = await lastValueFrom(long.partials(turn).pipe(toArray()));
+    });
+    expect(values.at(-1)).toEqual({ city: words.join(''), tags: [] });
+    expect(values.length).toBeGreaterThan(800);
+    const [shortValues, text] = [4_096, pieces.join('')];
+    expect(parsed).toBeLessThan(shortValues ** 2 / 8 + 80 * text.length);
   });
 
   it('are the value alone for who comes late', async () => {
