@@ -30,7 +30,7 @@ interface Doubt {
  * Settles a call in doubt. A recorded answer decides first. A call with a child turn runs again, which continues that turn. Else its tool's
  * `onInDoubt` decides: `retry` runs it again if the tool is `idempotent` or `readOnly`; `ask` asks the caller, once for each attempt; a function
  * decides, and the outcome is unknown if it throws or exceeds the tool's timeout, or `abortGraceMs` after a cancel; otherwise the model
- * is told that the outcome is unknown. Returns an Observable of one value for a function; unsubscribing aborts its signal.
+ * learns that the outcome is unknown. Returns an Observable of one value for a function; unsubscribing aborts its signal.
  */
 export function settleDoubt(deps: ToolCallDeps, doubt: Doubt): Settled | Observable<Settled> {
   const { pending } = doubt;
