@@ -147,6 +147,7 @@ export { escapeText, toXml, xmlTemplate } from '../src/extensions/structured-out
 export { Sweep } from '../src/fleet/sweep.ts';
 export { FleetQueue } from '../src/fleet/turn-queue.ts';
 export { extendTimeline, type Timeline, timelineOf } from '../src/inspect/timeline.ts';
+export { JsonCounter } from '../src/json-body.ts';
 export { loadClientSdk } from '../src/mcp/load-sdk.ts';
 export { askClient, type CallingClient } from '../src/mcp/server/ask-client.ts';
 export { checkListening } from '../src/mcp/server/http-listener.ts';

@@ -9,6 +9,7 @@ import {
   type ResolvedHandler,
   resolveHandler,
   routeOf,
+  scopeFor,
 } from './handler-options.ts';
 import { checkedId, filePart, jsonBody, malformed, Refusal } from './requests.ts';
 
@@ -56,10 +57,12 @@ interface Run {
 }
 
 async function readRun(handler: ResolvedHandler, request: Request): Promise<Run> {
+  // Before the body: nothing of it is read for a caller who is not known.
+  const scope = await scopeFor(handler, request);
   const body = await jsonBody(request, handler.maxBodyBytes);
   const threadId = checkedId('threadId', body['threadId']);
   const runId = checkedId('runId', body['runId']);
-  const chat = await Chat.of(handler, request, threadId);
+  const chat = await Chat.of(handler, request, threadId, { scope });
   const { messages = [], resume = [] } = body;
   if (!Array.isArray(messages) || !messages.every(isMessage)) throw malformed('messages must be an array of messages.');
   if (messages.length > handler.maxMessages) throw malformed(`messages has more than ${handler.maxMessages} entries.`);

@@ -21,6 +21,12 @@ export interface Followed {
   readonly answered?: readonly string[];
 }
 
+interface ChatOptions {
+  readonly kind?: ChatKind;
+  readonly isStreamed?: boolean;
+  readonly scope?: string;
+}
+
 /** A chat of an owner: the turns of one context. Ids of stores are digests of what clients chose, so nobody reaches the chats of another owner. */
 export class Chat {
   readonly contextId: string;
@@ -49,14 +55,17 @@ export class Chat {
     this.#isStreamed = parts.isStreamed;
   }
 
-  /** `isStreamed`: whether a turn that is started or answered is streamed to the request. Errors: `Refusal` with 401; what the functions of the options throw. */
+  /**
+   * `isStreamed`: whether a turn that is started or answered is streamed to the request. `scope`: of the request, where it is known. Errors: `Refusal` with 401;
+   * what the functions of the options throw.
+   */
   static async of(
     handler: ResolvedHandler,
     request: Request,
     id: string,
-    { kind = 'chat', isStreamed = true }: { readonly kind?: ChatKind; readonly isStreamed?: boolean } = {},
+    { kind = 'chat', isStreamed = true, scope: known }: ChatOptions = {},
   ): Promise<Chat> {
-    const scope = await scopeFor(handler, request);
+    const scope = known ?? (await scopeFor(handler, request));
     const { id: agentId } = handler.agent;
     // The contexts of an owner are one group, so that stores find what is theirs.
     const owner = (await digestOf('owner', agentId, scope)).slice(0, 22);

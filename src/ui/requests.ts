@@ -1,11 +1,5 @@
-import {
-  AgentLoopError,
-  type ContentPart,
-  type ErrorCode,
-  hasTooManyValues,
-  isObject,
-  nestsTooDeep,
-} from '../core/contracts/index.ts';
+import { AgentLoopError, type ContentPart, type ErrorCode, isObject } from '../core/contracts/index.ts';
+import { readJson } from '../json-body.ts';
 import { sentenceOf } from './stream-options.ts';
 
 /** Why a request is refused before there is a stream. Its sentence is shown to the client. */
@@ -59,36 +53,21 @@ export function refused({ status, code, message }: Refusal): Response {
 export async function jsonBody(request: Request, maxBytes: number): Promise<Readonly<Record<string, unknown>>> {
   if (!/^application\/json(;|$)/i.test(request.headers.get('content-type') ?? ''))
     throw new Refusal(415, 'INVALID_INPUT', 'The content type must be application/json.');
-  const body = parsed(await limitedText(request, maxBytes));
-  if (!isObject(body)) throw malformed('The body must be a JSON object.');
-  if (nestsTooDeep(body) || hasTooManyValues(body)) throw malformed('The body nests too deep, or has too many values.');
-  return body;
+  const read = await readJson(chunksOf(request.body), { maxBytes, declared: request.headers.get('content-length') });
+  if ('fault' in read) {
+    if (read.fault === 'bytes') throw new Refusal(413, 'INVALID_INPUT', `The body is larger than ${maxBytes} bytes.`);
+    throw malformed(
+      read.fault === 'syntax' ? 'The body is not JSON.' : 'The body nests too deep, or has too many values.',
+    );
+  }
+  if (!isObject(read.value)) throw malformed('The body must be a JSON object.');
+  return read.value;
 }
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw malformed('The body is not JSON.');
-  }
-}
-
-async function limitedText(request: Request, maxBytes: number): Promise<string> {
-  const tooLarge = new Refusal(413, 'INVALID_INPUT', `The body is larger than ${maxBytes} bytes.`);
-  if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge;
-  const decoder = new TextDecoder();
-  const reader = request.body?.getReader();
-  let text = '';
-  let size = 0;
-  for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
-    size += next.value.byteLength;
-    if (size > maxBytes) {
-      await reader?.cancel();
-      throw tooLarge;
-    }
-    text += decoder.decode(next.value, { stream: true });
-  }
-  return text + decoder.decode();
+/** Does not cancel a body of which the rest is not read: servers of Node.js would close the connection before the answer is sent. */
+async function* chunksOf(body: Request['body']): AsyncGenerator<Uint8Array, void> {
+  const reader = body?.getReader();
+  for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) yield next.value;
 }
 
 const maxIdLength = 256;

@@ -8,6 +8,7 @@ import {
   type ResolvedHandler,
   resolveHandler,
   routeOf,
+  scopeFor,
 } from './handler-options.ts';
 import { checkedId, filePart, jsonBody, malformed, Refusal } from './requests.ts';
 import { storedMessages } from './ui-messages.ts';
@@ -52,8 +53,10 @@ export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler
 const noStore = { 'cache-control': 'no-store' };
 
 async function posted(handler: ResolvedHandler, request: Request): Promise<Followed> {
+  // Before the body: nothing of it is read for a caller who is not known.
+  const scope = await scopeFor(handler, request);
   const { id, messages, trigger, answers } = await jsonBody(request, handler.maxBodyBytes);
-  const chat = await Chat.of(handler, request, checkedId('id', id));
+  const chat = await Chat.of(handler, request, checkedId('id', id), { scope });
   if (!Array.isArray(messages) || messages.length === 0) throw malformed('messages must be an array of messages.');
   if (messages.length > handler.maxMessages) throw malformed(`messages has more than ${handler.maxMessages} entries.`);
   const last: unknown = messages.at(-1);

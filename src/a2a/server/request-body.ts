@@ -1,13 +1,7 @@
 import type { ErrorRequestHandler, RequestHandler } from 'express';
 import express from 'express';
-import {
-  hasTooManyValues,
-  type JSONSchema,
-  maxJsonDepth,
-  maxJsonValues,
-  nestsTooDeep,
-  unsafeInLogs,
-} from '../../core/contracts/index.ts';
+import { type JSONSchema, maxJsonDepth, maxJsonValues, unsafeInLogs } from '../../core/contracts/index.ts';
+import { JsonCounter } from '../../json-body.ts';
 import { compileJsonSchema } from '../../tools/json-schema-engine.ts';
 import { unsafeInIds, wellFormedId } from '../received-message.ts';
 import { type Binding, invalidParams, invalidRequest, parseError, type Refusal, refuse } from './refusal.ts';
@@ -17,16 +11,17 @@ import { type Binding, invalidParams, invalidRequest, parseError, type Refusal, 
  * protocol's own form.
  */
 export function jsonBody(binding: Binding, limit: number): readonly (RequestHandler | ErrorRequestHandler)[] {
-  const read = express.json({ limit, strict: false, type: ['application/json', 'application/a2a+json'] });
+  const read = express.json({ limit, strict: false, type: ['application/json', 'application/a2a+json'], verify });
   const onError: ErrorRequestHandler = (error: unknown, request, response, _next) => {
     refuse(request, response, binding, refusalOf(error, limit));
   };
-  const notTooComplex: RequestHandler = (request, response, next) => {
-    if (nestsTooDeep(request.body)) refuse(request, response, binding, tooDeep);
-    else if (hasTooManyValues(request.body)) refuse(request, response, binding, tooMany);
-    else next();
-  };
-  return [read, onError, notTooComplex];
+  return [read, onError];
+}
+
+/** Before bytes are parsed. They are counted as UTF-8, which JSON between systems must be: RFC 8259, section 8.1. */
+function verify(_request: unknown, _response: unknown, bytes: Buffer, encoding: string): void {
+  const type = encoding === 'utf-8' ? new JsonCounter().add(bytes) : 'charset.unsupported';
+  if (type !== undefined) throw Object.assign(new Error(type), { type });
 }
 
 const tooMany: Refusal = {
@@ -56,6 +51,8 @@ function refusalOf(error: unknown, limit: number): Refusal {
       message: `The request is larger than ${limit} bytes.`,
     };
   }
+  if (type === 'depth') return tooDeep;
+  if (type === 'values') return tooMany;
   const unsupported = type === 'encoding.unsupported' || type === 'charset.unsupported';
   return {
     status: unsupported ? 415 : 400,

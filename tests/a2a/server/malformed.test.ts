@@ -130,6 +130,28 @@ it('refuses a request with more values than it may have before the protocol’s 
   expect(await answerOf(rpc(url, 'SendMessage', sent(19_000)))).toMatchObject({ result: { task: { status: {} } } });
 });
 
+it.each<[string, string, string, number, string]>([
+  ['20,000 values', `{"a":[${'[],'.repeat(1_000_000)}1]}`, '', 400, 'The request has more than 20000 values'],
+  ['500 levels', '['.repeat(1_000_000), '', 400, 'The request nests deeper than 500 levels.'],
+  ['UTF-16', '{"a":1}', '; charset=utf-16', 415, 'The encoding of the request is not supported.'],
+])('refuses a body before it is parsed: %s', async (_, body, charset, status, message) => {
+  const { url } = await on.serve({ agent: on.echo([]) });
+  const { parse } = JSON;
+  const parsed: number[] = [];
+  JSON.parse = (text: string, ...rest) => {
+    parsed.push(text.length);
+    return parse(text, ...rest);
+  };
+  try {
+    const headers = { 'content-type': `application/json${charset}`, 'a2a-version': '1.0' };
+    const response = await fetch(`${url}/a2a/jsonrpc`, { method: 'POST', headers, body });
+    expect([response.status, await response.text()]).toEqual([status, expect.stringContaining(message)]);
+  } finally {
+    JSON.parse = parse;
+  }
+  expect(parsed).not.toContain(body.length);
+});
+
 it.each(['pageSize', 'historyLength', 'status'])('H-19 an object as %s is the client’s mistake', async (member) => {
   const { url } = await on.serve({ agent: on.echo([]) });
   for (const method of ['ListTasks', 'ListTaskPushNotificationConfigs', 'GetTask']) {
