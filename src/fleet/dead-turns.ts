@@ -81,12 +81,7 @@ export class DeadTurns {
       return taskId;
     }
     const newTaskId = await revivedId(taskId);
-    const retry = () => retryTask(taskId, { store, newTaskId, contextId: undefined, clock });
-    // Of several concurrent calls one creates the task, and the others find it at their second try.
-    await retry().catch((error: unknown) => {
-      if (AgentLoopError.isInstance(error) && error.code === 'CONFLICT') return retry();
-      throw error;
-    });
+    await retryTask(taskId, { store, newTaskId, contextId: undefined, clock });
     return newTaskId;
   }
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import type { TaskStateStore } from 'millrace';
 import { AgentLoopError, agent, agentTools, InMemoryMessageStore, limits, replay } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
-import type { LLMStep } from 'millrace/testing';
+import { faultyStore, gate, type LLMStep } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
@@ -213,6 +214,112 @@ describe('startTurn with the id of a failed task', () => {
     await expect(loop.startTurn(question, { taskId: 't' }).result()).rejects.toMatchObject({
       code: 'PROVIDER_SERVER',
       message,
+    });
+  });
+
+  describe('where another process writes the new task', () => {
+    const fenced = new AgentLoopError('FENCED', 'the lease is another owner’s');
+    const isHere = () => new Promise((resolve) => setImmediate(resolve));
+
+    /** A turn that failed behind one call; its retry as `new`, on this store. */
+    async function failedTurn() {
+      const { toolProviders } = orchard();
+      const failed = bench.loop([asks('pick'), down], { toolProviders }).startTurn(question, { taskId: 'old' });
+      await failed.result().catch(() => {});
+      return (store: TaskStateStore, ...steps: LLMStep[]) =>
+        AgentLoop.retry(
+          'old',
+          { ...bench.config(bench.model(steps), { toolProviders }), taskStateStore: store },
+          { taskId: 'new' },
+        );
+    }
+
+    /** Writes the first record of the copy, with a lease that nobody releases. */
+    async function dyingWriter(retry: Awaited<ReturnType<typeof failedTurn>>) {
+      const store = faultyStore(bench.store, [{ method: 'append', call: 1, fault: 'fail-before', error: fenced }]);
+      const writer = retry(store).subscribe({ error: () => {} });
+      await bench.clock.whenPending();
+      writer.unsubscribe();
+      expect(await bench.store.read('new')).toHaveLength(1);
+    }
+
+    it('H-32 completes the copy of a writer that died, once its lease has ended', async () => {
+      const retry = await failedTurn();
+      await dyingWriter(retry);
+      const again = retry(bench.store, { text: 'Two.' }).result();
+      await bench.clock.whenPending();
+      bench.leases.advance(30_000);
+      bench.clock.advanceToNext();
+      expect(await again).toMatchObject({ text: 'Two.', taskId: 'new', toolCalls: 1 });
+      expect(await replay(await bench.store.read('new')).result()).toMatchObject({ text: 'Two.', deviations: [] });
+    });
+
+    it('H-32 completes it at a resume too, which refuses with BUSY while the writer may live', async () => {
+      const retry = await failedTurn();
+      await dyingWriter(retry);
+      const resume = (...steps: LLMStep[]) => AgentLoop.resume('new', bench.config(bench.model(steps)));
+      await expect(resume().result()).rejects.toMatchObject({ code: 'BUSY' });
+      bench.leases.advance(30_000);
+      expect(await resume({ text: 'Two.' }).result()).toMatchObject({ text: 'Two.', toolCalls: 1 });
+    });
+
+    it('H-32 waits for a writer that lives, and attaches', async () => {
+      const retry = await failedTurn();
+      const append = gate();
+      const store = faultyStore(bench.store, [{ method: 'append', call: 1, fault: 'hold-before', gate: append }]);
+      const first = retry(store, { text: 'Two.' }).result();
+      await isHere();
+      const second = retry(bench.store).result();
+      await bench.clock.whenPending();
+      append.open();
+      await first;
+      bench.clock.advanceToNext();
+      expect(await second).toEqual(await first);
+    });
+
+    it('H-32 deletes what it wrote where the store refuses the rest', async () => {
+      const retry = await failedTurn();
+      const error = new AgentLoopError('FULL', 'no room');
+      const store = faultyStore(bench.store, [{ method: 'append', call: 1, fault: 'fail-before', error }]);
+      await expect(retry(store).result()).rejects.toMatchObject({ code: 'FULL' });
+      expect(await bench.store.load('new')).toBeNull();
+    });
+
+    it('H-32 writes the copy of a child turn anew that was cancelled before its parent was written', async () => {
+      const child = agent({
+        id: 'ada',
+        description: 'picks',
+        provider: bench.model([down]),
+        clock: bench.clock,
+        retry: null,
+      });
+      const askAda: LLMStep = { toolCalls: [{ name: 'ada', arguments: { message: 'Pick.' } }] };
+      const options = { toolProviders: [agentTools([child])], toolFailureMode: 'fail' as const };
+      await bench
+        .loop([askAda], options)
+        .startTurn(question, { taskId: 'old' })
+        .result()
+        .catch(() => {});
+      const store = faultyStore(bench.store, [{ method: 'create', call: 2, fault: 'fail-before' }]);
+      const dies = AgentLoop.retry(
+        'old',
+        { ...bench.config(bench.model([]), options), taskStateStore: store },
+        { taskId: 'new' },
+      );
+      await expect(dies.result()).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+      await AgentLoop.cancel('new:1:0', {
+        store: bench.store,
+        clock: bench.clock,
+        reason: 'its parent turn is not there',
+      });
+      const ada = agent({
+        id: 'ada',
+        description: 'picks',
+        provider: bench.model([{ text: 'Picked.' }]),
+        clock: bench.clock,
+      });
+      const config = bench.config(bench.model([{ text: 'Two.' }]), { ...options, toolProviders: [agentTools([ada])] });
+      expect(await AgentLoop.retry('old', config, { taskId: 'new' }).result()).toMatchObject({ text: 'Two.' });
     });
   });
 });

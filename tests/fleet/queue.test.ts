@@ -1,7 +1,8 @@
 import { expect, it } from '@jest/globals';
-import { AgentLoopError, agent, InMemoryStateStore, tool } from 'millrace';
+import { AgentLoopError, agent, InMemoryStateStore, systemClock, tool } from 'millrace';
 import { turnQueue, worker } from 'millrace/fleet';
 import { gate } from 'millrace/testing';
+import { startedRecord } from '../core/dead-turn.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
 import { answering, asking, callsOnce, fleetBench, modelOf, says, until, user } from './fleet-bench.ts';
 
@@ -126,6 +127,17 @@ describeRedis('turnQueue and worker', () => {
     expect(await queue.revive('t')).toEqual({ taskId: 't' });
     expect(await on.ended('t')).toBe('completed');
     expect(await queue.dead()).toEqual([]);
+  });
+
+  it('a fork that was not written to its end is dead, and not taken for a child turn', async () => {
+    const queue = on.queue();
+    const forkedFrom = { taskId: 'old', at: 1, records: 5 };
+    await on.store.create('t', startedRecord(systemClock, { forkedFrom, agentId: 'ada' }));
+    on.work(queue, [answering()], { sweepEveryMs: 100 });
+    await until(async () => (await queue.dead()).length === 1);
+    expect(await queue.dead()).toMatchObject([
+      { taskId: 't', message: expect.stringContaining('not written to its end') },
+    ]);
   });
 
   it('a schedule starts turns under ids of their own', async () => {

@@ -28,9 +28,16 @@ import { childConfig, type ParentTurn, parentTurnOf } from '../ownership/child-t
 import { Inbox, incomingMessage } from '../ownership/inbox.ts';
 import { AbortScope } from '../streams/index.ts';
 import { admissionOf } from './admission.ts';
-import { type ForkedTask, forkTask, type SubmitOptions, type SubmittedTask, submitTask } from './create-task.ts';
+import {
+  type ForkedTask,
+  forkTask,
+  type SubmitOptions,
+  type SubmittedTask,
+  submitTask,
+  type TurnStart,
+} from './create-task.ts';
 import { retryTask } from './retry-task.ts';
-import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
+import { type RunRequest, resumeRun, startRun } from './run-turn.ts';
 import { type AnswerOptions, answerTask, type CancelOptions, cancelTask } from './task-commands.ts';
 import { Turn } from './turn.ts';
 import { type ObserveOptions, observeEvents, type TurnStream } from './turn-stream.ts';
@@ -157,7 +164,7 @@ export class AgentLoop {
     checkRetryOptions(options);
     const { contextId, taskId: newTaskId = resolved.generateId() } = options;
     const execution = (request: RunRequest) =>
-      from(retryTask(taskId, { store, newTaskId, contextId, clock })).pipe(
+      from(retryTask(taskId, { store, newTaskId, contextId, clock, signal: request.scope.signal })).pipe(
         switchMap(() => resumeRun(request, store, { taskId: newTaskId, contextId })),
       );
     return createTurn(

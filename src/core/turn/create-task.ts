@@ -1,6 +1,8 @@
 import { type Context, isSpanContextValid, TraceFlags, trace } from '@opentelemetry/api';
 import {
   AgentLoopError,
+  type Clock,
+  type Lease,
   type StartOptions,
   systemClock,
   type TaskStateStore,
@@ -28,8 +30,10 @@ import {
 } from '../journal/index.ts';
 import { checkForkOptions, type ForkEdits, type ForkOptions } from '../options/index.ts';
 import { releaseUnused } from '../ownership/lease.ts';
-import { checkSameTurn, otherContext } from './open-turn.ts';
-import type { TurnStart } from './run-turn.ts';
+import { checkSameTurn, otherContext } from './task-commands.ts';
+
+/** The initial data of a new turn. */
+export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'submitted' | 'forkedFrom' | 'parent'>;
 
 /** Options of `AgentLoop.submit`: settings that the journal keeps, so that any process can run the turn. */
 export interface SubmitOptions
@@ -124,7 +128,7 @@ export async function forkTask(taskId: string, options: ForkOptions): Promise<Fo
     now: clock.now(),
   });
   const { turn } = foldRecords(records);
-  await writeTask(store, records);
+  await writeTask(records, { store, clock });
   return { taskId: turn.taskId, contextId: turn.contextId };
 }
 
@@ -157,10 +161,7 @@ interface ForkIdentity {
 }
 
 /** Copies the records under the identity, seqs and times of the new task. */
-function renumbered(
-  records: readonly JournalRecord[],
-  fork: ForkIdentity,
-): readonly [Stamped<TurnStarted>, ...JournalRecord[]] {
+function renumbered(records: readonly JournalRecord[], fork: ForkIdentity): Copy {
   const [begun, ...rest] = records;
   if (begun?.type !== 'turn.started')
     throw new AgentLoopError(
@@ -176,40 +177,107 @@ function renumbered(
   return [started, ...rest.map((record, index) => ({ ...record, seq: index + 2, at: record.at + shift }))];
 }
 
-/** Writes the journal of a new task; deletes it if that fails halfway. Errors: `CONFLICT` if the id is taken; those of the store. */
-export async function writeTask(
-  store: TaskStateStore,
-  [started, ...rest]: readonly [Stamped<TurnStarted>, ...JournalRecord[]],
-): Promise<void> {
-  const { taskId } = started;
-  const { created } = await store.create(taskId, started);
-  if (!created) {
-    const message = `Task "${taskId}" exists; use another taskId, or omit it.`;
-    throw new AgentLoopError('CONFLICT', message, { taskId });
+type Copy = readonly [Stamped<TurnStarted>, ...JournalRecord[]];
+
+interface WriteTask {
+  readonly store: TaskStateStore;
+  readonly clock: Clock;
+  /**
+   * Completes a copy that another writer began. One that still writes, or died less than a lease ago, is waited for, or is an error with `BUSY`.
+   * Absent: any task of this id is a `CONFLICT`.
+   */
+  readonly begun?: 'wait' | 'fail' | undefined;
+  /** Ends the wait. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const firstLookMs = 20;
+const longestLookMs = 1_000;
+
+/**
+ * Writes the journal of a task that copies another. What fails halfway is deleted again, unless another writer has the lease by then.
+ * Errors: `CONFLICT` if another task has the id; those of the store.
+ */
+export async function writeTask(copy: Copy, options: WriteTask): Promise<void> {
+  const [started] = copy;
+  const { store, clock, begun, signal } = options;
+  for (let waitMs = firstLookMs; ; waitMs = Math.min(2 * waitMs, longestLookMs)) {
+    const { created, started: found } = await store.create(started.taskId, started);
+    if (!created && !(begun && isSameCopy(started, found))) throw taken(started.taskId);
+    if (copy.length === 1 || (await appendMissing(copy, options, created))) return;
+    await pause(waitMs, clock, signal);
   }
-  if (rest.length === 0) return;
+}
+
+function isSameCopy({ forkedFrom: asked }: TurnStarted, { forkedFrom: found }: TurnStarted): boolean {
+  return (
+    found?.retry !== undefined &&
+    asked?.retry !== undefined &&
+    found.taskId === asked.taskId &&
+    found.records === asked.records
+  );
+}
+
+function taken(taskId: string): AgentLoopError {
+  return new AgentLoopError('CONFLICT', `Task "${taskId}" exists; use another taskId, or omit it.`, { taskId });
+}
+
+/** Appends the records that the journal lacks. False if another writer has the lease, and the journal is not complete. */
+async function appendMissing(copy: Copy, { store, clock, begun }: WriteTask, created: boolean): Promise<boolean> {
+  const [{ taskId }] = copy;
+  const askedAt = clock.now();
   try {
-    await appendAll(store, started, rest);
+    const lease = await store.acquire(taskId, `fork-${crypto.randomUUID()}`, leaseMs);
+    await appendFrom(copy, store, lease);
+    // Nothing was run under a lease that an earlier writer lost.
+    await releaseUnused(store, { ...lease, abandonedAt: null });
+    return true;
   } catch (error) {
-    const undo = async () => store.delete(taskId);
-    await undo().catch(() => {});
+    const code = AgentLoopError.isInstance(error) ? error.code : undefined;
+    if (begun && code === 'TERMINAL') return true;
+    const elsewhere = code === 'BUSY' || code === 'FENCED' || code === 'NOT_FOUND';
+    if (begun && elsewhere) {
+      if (await isComplete(copy, store)) return true;
+      if (begun === 'wait') return false;
+    } else if (created && !elsewhere && clock.now() - askedAt < leaseMs) {
+      const undo = async () => store.delete(taskId);
+      await undo().catch(() => {});
+    }
     throw error;
   }
 }
 
-async function appendAll(
-  store: TaskStateStore,
-  started: Stamped<TurnStarted>,
-  rest: readonly JournalRecord[],
-): Promise<void> {
-  const lease = await store.acquire(started.taskId, `fork-${crypto.randomUUID()}`, leaseMs);
-  let state = foldRecords([started]);
-  for (let from = 0; from < rest.length; from += recordsPerAppend) {
-    const records = rest.slice(from, from + recordsPerAppend).map((record) => ({ ...record, epoch: lease.epoch }));
+async function appendFrom(copy: Copy, store: TaskStateStore, lease: Lease): Promise<void> {
+  let state = foldRecords(copy.slice(0, lease.seq));
+  for (let from = lease.seq; from < copy.length; from += recordsPerAppend) {
+    const records = copy.slice(from, from + recordsPerAppend).map((record) => ({ ...record, epoch: lease.epoch }));
     state = records.reduce<LoopState>(applyRecord, state);
     await store.append(lease, records, { status: taskState(state), barrier: true });
   }
-  await releaseUnused(store, lease);
+}
+
+async function isComplete(copy: Copy, store: TaskStateStore): Promise<boolean> {
+  try {
+    return (await store.read(copy[0].taskId, { from: copy.length })).length > 0;
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return false;
+    throw error;
+  }
+}
+
+function pause(ms: number, clock: Clock, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const leave = () => {
+      cancel();
+      reject(signal?.reason);
+    };
+    const cancel = clock.schedule(ms, () => {
+      signal?.removeEventListener('abort', leave);
+      resolve();
+    });
+    if (signal?.aborted) leave();
+    else signal?.addEventListener('abort', leave, { once: true });
+  });
 }
 
 /**

@@ -1,8 +1,9 @@
-import { defer, first, Observable, of, type Subscriber } from 'rxjs';
+import { defer, first, from, Observable, of, type Subscriber } from 'rxjs';
 import { AgentLoopError, type Lease, type TaskStateStore, type Under } from '../contracts/index.ts';
 import {
   type Commit,
   type Deadline,
+  type ForkOrigin,
   foldRecords,
   type JournalRecord,
   type ParentLink,
@@ -15,9 +16,10 @@ import {
 } from '../journal/index.ts';
 import { type Answers, recordsOfAnswers } from '../options/index.ts';
 import { type Moment, momentOf, releaseUnused } from '../ownership/lease.ts';
-import { switchOnce } from '../streams/index.ts';
+import { type AbortScope, switchOnce } from '../streams/index.ts';
 import type { Admission, Admitted } from './admission.ts';
-import { cancelTask, childOf } from './task-commands.ts';
+import { originOf, retryTask } from './retry-task.ts';
+import { cancelTask, checkSameTurn, childOf, otherContext } from './task-commands.ts';
 
 /** A turn that can be resumed here, that another process owns, or that has ended. */
 export type Opening =
@@ -49,6 +51,8 @@ export interface OpenOptions {
   readonly owner: string;
   readonly leaseMs: number;
   readonly deadline: Deadline;
+  /** Of the turn. */
+  readonly scope: AbortScope;
   /** The context that the caller expects the task in, if it passed one. */
   readonly contextId: string | undefined;
   /** Answers to the questions of a suspended turn. */
@@ -93,8 +97,10 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
   const { store, deadline, contextId } = options;
   return whenReady(() => store.read(taskId), deadline).pipe(
     switchOnce((records): Observable<Opening> => {
+      const origin = originOf(records);
       const past = replayOf(records);
-      checkWholeFork(records);
+      if (origin && records.length < origin.records && !past.after.isComplete)
+        return completed(origin, options, taskId);
       if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
       const answered = recordsOfAnswers(past.after, options.answers ?? {});
       if (past.after.isComplete) return of({ own: false });
@@ -249,30 +255,14 @@ function pastOf(records: readonly JournalRecord[], lease: Lease): Commit {
   );
 }
 
-/** Errors: `CONFLICT` for a fork that was only partly written. */
-function checkWholeFork([first, ...rest]: readonly JournalRecord[]): void {
-  if (first?.type !== 'turn.started' || !first.forkedFrom || rest.length + 1 >= first.forkedFrom.records) return;
-  const { taskId, forkedFrom } = first;
-  const message = `Task "${taskId}" is a fork of "${forkedFrom.taskId}" that was not written to its end; delete it and fork again.`;
-  throw new AgentLoopError('CONFLICT', message, { taskId });
-}
-
-/** Errors: `CONFLICT` if the existing task has other messages or another agent. */
-export function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
-  const { parent, agentId } = found;
-  if (parent && parent.taskId === asked.parent?.taskId && parent.callId === asked.parent.callId) {
-    if (agentId === asked.agentId) return;
+/** A retry whose writer died is written to its end, then opened. Errors: `CONFLICT` for a fork, whose edits are lost. */
+function completed(origin: ForkOrigin, options: OpenOptions, taskId: string): Observable<Opening> {
+  const { store, onBusy, deadline, scope } = options;
+  if (origin.retry) {
+    const { clock } = deadline;
+    const retry = { store, newTaskId: taskId, contextId: undefined, clock, onBusy, signal: scope.signal };
+    return from(retryTask(origin.taskId, retry)).pipe(switchOnce(() => openOldTurn(options, taskId)));
   }
-  const same = JSON.stringify(asked.messages) === JSON.stringify(found.messages) && asked.agentId === found.agentId;
-  if (same) return;
-  throw new AgentLoopError(
-    'CONFLICT',
-    `Task "${asked.taskId}" exists with other messages or another agent; leave taskId out for a new turn, or use AgentLoop.resume.`,
-    { taskId: asked.taskId },
-  );
-}
-
-export function otherContext(taskId: string): AgentLoopError {
-  const message = `Task "${taskId}" belongs to another context; pass the contextId that it was started with, or omit it.`;
-  return new AgentLoopError('CONFLICT', message, { taskId });
+  const message = `Task "${taskId}" is a fork of "${origin.taskId}" that was not written to its end; delete it and fork again.`;
+  throw new AgentLoopError('CONFLICT', message, { taskId });
 }

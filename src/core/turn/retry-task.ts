@@ -1,5 +1,6 @@
 import { AgentLoopError, type ChildLink, type Clock, type ErrorCode, type TaskStateStore } from '../contracts/index.ts';
 import {
+  type ForkOrigin,
   foldRecords,
   isTerminal,
   type JournalRecord,
@@ -22,11 +23,16 @@ interface RetryTaskOptions {
   /** The context that the caller expects the task in, if it passed one. */
   readonly contextId: string | undefined;
   readonly clock: Clock;
+  /** If another process writes the new task: wait for it, or error with `BUSY`. Default `wait`. */
+  readonly onBusy?: 'wait' | 'fail' | undefined;
+  /** Ends the wait. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
  * Writes the journal of a new task that continues a failed or cancelled one from its last good record; `AgentLoop.resume` runs it. If the
- * new task exists already, nothing is written. Child turns of repeated calls are continued in the same way.
+ * new task exists already, only the records are written that it lacks, because its writer died: after its lease of 30 s. Child turns of
+ * repeated calls are continued in the same way.
  *
  * Keeps all records up to the failed model call, or up to the response whose calls failed, with the results of the calls that succeeded. After
  * `PARSE_ERROR` the model call is repeated. A call with an unknown outcome stays in doubt, under its original idempotency key; a failed call runs again. Usage and times start anew.
@@ -35,25 +41,34 @@ interface RetryTaskOptions {
  */
 export async function retryTask(taskId: string, options: RetryTaskOptions): Promise<void> {
   const { store, newTaskId, contextId } = options;
-  if (await isRetryOf(store, newTaskId, taskId)) return;
+  if ((await copyFound(store, newTaskId, taskId))?.isWhole) return;
   const records = await store.read(taskId);
   checkRetryable(foldRecords(records), contextId);
   await continueAs(newTaskId, records, options);
 }
 
-/** Whether an earlier call wrote the new task. For an unrelated task of that id, the creation fails with `CONFLICT`. */
-async function isRetryOf(store: TaskStateStore, newTaskId: string, taskId: string): Promise<boolean> {
+interface Found {
+  /** False: its writer still writes, or died. */
+  readonly isWhole: boolean;
+  readonly hasEnded: boolean;
+}
+
+/** What an earlier call wrote of the new task; `undefined` for no task, and for an unrelated one: the creation then fails with `CONFLICT`. */
+async function copyFound(store: TaskStateStore, newTaskId: string, taskId: string): Promise<Found | undefined> {
   try {
-    const [started] = await store.read(newTaskId);
-    return (
-      started?.type === 'turn.started' &&
-      started.forkedFrom?.retry !== undefined &&
-      started.forkedFrom.taskId === taskId
-    );
+    const records = await store.read(newTaskId);
+    const origin = originOf(records);
+    if (!origin?.retry || origin.taskId !== taskId) return undefined;
+    return { isWhole: records.length >= origin.records, hasEnded: records.some(isTerminal) };
   } catch (error) {
-    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return false;
+    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return undefined;
     throw error;
   }
+}
+
+/** The task that these records were copied from. */
+export function originOf([started]: readonly JournalRecord[]): ForkOrigin | undefined {
+  return started?.type === 'turn.started' ? started.forkedFrom : undefined;
 }
 
 function checkRetryable({ turn, isComplete, outcome }: LoopState, contextId: string | undefined): void {
@@ -73,10 +88,12 @@ function checkRetryable({ turn, isComplete, outcome }: LoopState, contextId: str
     );
 }
 
+type CopyOptions = Omit<RetryTaskOptions, 'newTaskId' | 'contextId'>;
+
 async function continueAs(
   newTaskId: string,
   records: readonly JournalRecord[],
-  { store, clock }: Pick<RetryTaskOptions, 'store' | 'clock'>,
+  options: CopyOptions,
   parent?: ParentLink,
 ): Promise<void> {
   const kept = keptOf(records);
@@ -87,26 +104,28 @@ async function continueAs(
       const { callId, child } = record;
       const { turn } = foldRecords(records);
       const below = { taskId: newTaskId, callId, agentId: turn.agentId, rootTaskId: parent?.rootTaskId ?? newTaskId };
-      const continued = await continueChild(child, below, { store, clock });
+      const continued = await continueChild(child, below, options);
       if (continued) copied.push({ ...record, child: continued });
     }
   }
-  await writeTask(
-    store,
-    asNewTask(copied, { newTaskId, parent, at: clock.now(), old: foldRecords(records) }, kept.inDoubt),
-  );
+  const { store, clock, onBusy, signal } = options;
+  const copy = asNewTask(copied, { newTaskId, parent, at: clock.now(), old: foldRecords(records) }, kept.inDoubt);
+  await writeTask(copy, { store, clock, signal, begun: onBusy ?? 'wait' });
 }
 
 /** The child turn of a call, continued below the new turn; `undefined` if it was never created: the call starts anew. */
 async function continueChild(
   { taskId, agentId }: ChildLink,
   parent: ParentLink,
-  options: Pick<RetryTaskOptions, 'store' | 'clock'>,
+  options: CopyOptions,
 ): Promise<ChildLink | undefined> {
   const newTaskId = await childIdOf(`${parent.taskId}:${parent.callId}`);
   try {
     const records = await options.store.read(taskId);
-    if (!(await isRetryOf(options.store, newTaskId, taskId))) await continueAs(newTaskId, records, options, parent);
+    const found = await copyFound(options.store, newTaskId, taskId);
+    // The copy of the parent turn is not whole, so nobody has run this one: it was cancelled as an orphan.
+    if (found?.hasEnded) await options.store.delete(newTaskId);
+    if (!found?.isWhole || found.hasEnded) await continueAs(newTaskId, records, options, parent);
     return { taskId: newTaskId, agentId };
   } catch (error) {
     if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return undefined;

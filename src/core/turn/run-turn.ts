@@ -28,6 +28,7 @@ import { linkOf, linksTo, restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope, type FusibleOperator, fuse, switchOnce } from '../streams/index.ts';
 import { UnstartedCalls } from '../tool-call/tool-results.ts';
 import type { Admission } from './admission.ts';
+import type { TurnStart } from './create-task.ts';
 import { type Opening, type OpenOptions, type OwnOpening, openNewTurn, openOldTurn } from './open-turn.ts';
 import {
   abortIfLost,
@@ -61,9 +62,6 @@ export interface RunRequest {
   /** Drains this turn alone, as `shutdown` of the configuration drains all. */
   readonly shutdown?: AbortSignal | undefined;
 }
-
-/** The initial data of a new turn. */
-export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'submitted' | 'forkedFrom' | 'parent'>;
 
 interface NewRun {
   readonly start: TurnStart;
@@ -367,13 +365,14 @@ function resumeCommit(deps: RunDeps, state: LoopState, { request, resumed, trace
 }
 
 function openOptions(
-  { config, parent, onBusy, onLease }: RunRequest,
+  { config, parent, onBusy, onLease, scope }: RunRequest,
   store: TaskStateStore,
   contextId: string | undefined,
 ): OpenOptions {
   const { leaseMs } = config;
+  const deadline = deadlineOf(config);
   const owner = config.generateId();
-  return { store, owner, leaseMs, deadline: deadlineOf(config), contextId, under: parent?.under, onBusy, onLease };
+  return { store, owner, leaseMs, deadline, scope, contextId, under: parent?.under, onBusy, onLease };
 }
 
 function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {

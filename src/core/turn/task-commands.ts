@@ -18,6 +18,7 @@ import {
   type ParentLink,
   ready,
   type TurnRecord,
+  type TurnStarted,
   taskState,
 } from '../journal/index.ts';
 import { type Answers, recordsOfAnswers } from '../options/index.ts';
@@ -84,6 +85,26 @@ function unrecorded(state: LoopState, answers: Answers) {
 /** The error for a command to a child turn that only its parent turn may send. */
 export function childOf(taskId: string, { taskId: parentId, agentId }: ParentLink): AgentLoopError {
   const message = `Task "${taskId}" is a child turn of task "${parentId}" (agent "${agentId}"); resume or answer task "${parentId}".`;
+  return new AgentLoopError('CONFLICT', message, { taskId });
+}
+
+/** Errors: `CONFLICT` if the existing task has other messages or another agent. */
+export function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
+  const { parent, agentId } = found;
+  if (parent && parent.taskId === asked.parent?.taskId && parent.callId === asked.parent.callId) {
+    if (agentId === asked.agentId) return;
+  }
+  const same = JSON.stringify(asked.messages) === JSON.stringify(found.messages) && asked.agentId === found.agentId;
+  if (same) return;
+  throw new AgentLoopError(
+    'CONFLICT',
+    `Task "${asked.taskId}" exists with other messages or another agent; leave taskId out for a new turn, or use AgentLoop.resume.`,
+    { taskId: asked.taskId },
+  );
+}
+
+export function otherContext(taskId: string): AgentLoopError {
+  const message = `Task "${taskId}" belongs to another context; pass the contextId that it was started with, or omit it.`;
   return new AgentLoopError('CONFLICT', message, { taskId });
 }
 
