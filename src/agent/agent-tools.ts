@@ -179,9 +179,12 @@ function sharedWith(context: ToolContext): AgentResumeOptions {
   return { parentContext: context.traceContext, ...givenByCaller(context) };
 }
 
-/** How often the turn has suspended; all but the last suspension were answered. */
+/** How often the turn has asked and suspended; all but the last time it was answered. A pause before a retried model call is no question. */
 async function suspensions(agent: Agent, { store }: ParentTurn, taskId: string): Promise<number> {
-  if (store) return (await store.read(taskId)).filter(({ type }) => type === 'turn.suspended').length;
+  if (store) {
+    const records = await store.read(taskId);
+    return records.filter((record) => record.type === 'turn.suspended' && isSuspended(record.state)).length;
+  }
   const message = `Agent "${agent.id}" waits for an answer, and no store keeps its turn; set the taskStateStore of the calling agent.`;
   throw new AgentLoopError('INVALID_CONFIG', message, { taskId });
 }

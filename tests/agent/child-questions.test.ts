@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from '@jest/globals';
 import {
+  AgentLoopError,
   agent,
   agentTools,
   ClientToolProvider,
@@ -309,5 +310,35 @@ describe('H-43 a question of a sub-agent over A2A', () => {
     const said = message([text('no')], { taskId: id });
     expect(await send(handler, said)).toMatchObject({ status: { state: 3 } });
     expect(model.calls[1]?.messages.at(-1)).toMatchObject({ content: 'said "no"' });
+  });
+
+  it.each([1, 2])('is asked once where the model of the sub-agent failed %i times before', async (failures) => {
+    const down: ScriptedLLMStep = {
+      error: new AgentLoopError('PROVIDER_SERVER', 'the model is down', { retryable: true }),
+    };
+    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
+    const team = (mine: ScriptedLLMStep[], steps: ScriptedLLMStep[]) => {
+      const bo = on.agent(steps, { id: 'bo', toolProviders: [pay], retry: null });
+      const retryPlan = { attempts: 5, delayMs: 1_000 };
+      return on.agent(mine, { toolProviders: [agentTools([bo])], retryPlan, retry: null });
+    };
+    const calls: ScriptedLLMStep = { toolCalls: [{ name: 'pay', arguments: {} }] };
+    const asked = team([ask('bo')], [...Array.from({ length: failures }, () => down), calls]).run('Go.', {
+      taskId: 't',
+    });
+    const pauses = () =>
+      (on.bench.store.describe('t:1:0') ? on.bench.store.read('t:1:0') : []).filter(
+        ({ type }) => type === 'turn.suspended',
+      ).length;
+    for (let n = 1; n <= failures; n++) {
+      while (pauses() < n) await new Promise((resolve) => setImmediate(resolve));
+      on.bench.clock.advance(2_000);
+    }
+    const { questions } = await asked;
+    expect(questions.map(({ id }) => id)).toEqual(['1:0']);
+    const end = await team([done], [done])
+      .resume('t', { answers: { '1:0': { approved: true } } })
+      .result();
+    expect(end).toMatchObject({ status: 'completed', text: 'Done.' });
   });
 });
