@@ -83,6 +83,8 @@ export class JobRunner {
     const { clock } = this.#options.queue;
     const code = codeOf(error);
     this.#tell(taskId, code.toLowerCase());
+    // Its parent turn runs it.
+    if (code === 'CONFLICT' && (await this.#isChild(taskId))) return;
     switch (code) {
       case 'TERMINAL':
       case 'NOT_FOUND':
@@ -91,8 +93,6 @@ export class JobRunner {
       case 'FENCED':
       // The turn ahead of it in its context wakes it.
       case 'AGENT_BUSY':
-      // Its parent turn runs it.
-      case 'CONFLICT':
         return;
       case 'BUSY':
         return this.#delay(job, token, { is: 'later', at: clock.now() + retryAfterOf(error), first: true });
@@ -108,6 +108,11 @@ export class JobRunner {
         this.#options.logger?.error('turn not run', { taskId, code, error: messageOf(error) });
         throw this.#unrecoverable(reasonOf(error));
     }
+  }
+
+  async #isChild(taskId: string): Promise<boolean> {
+    const summary = await this.#options.queue.store.describe(taskId);
+    return summary?.parentTaskId !== undefined;
   }
 
   async #resume(taskId: string): Promise<Outcome> {
