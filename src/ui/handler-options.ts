@@ -140,7 +140,9 @@ export function handlerOf(
       return await answer(request);
     } catch (error) {
       const refusal = refusalOf(error, shown.errorText);
-      if (refusal.status >= 500) agent.options.logger?.warn('request failed', { code: refusal.code });
+      // A client that left in the middle of its body is no failure of the server.
+      if (refusal.status >= 500 && !request.signal.aborted)
+        agent.options.logger?.warn('request failed', { code: refusal.code });
       return refused(refusal);
     }
   };

@@ -222,9 +222,20 @@ function requestLog(logger: Logger, clock: Clock): RequestHandler {
   };
 }
 
-/** What was asked for: the method of JSON-RPC, else the path without ids. */
+/** Parts of paths that are logged as they are. */
+const words: ReadonlySet<string> = new Set([
+  ...['.well-known', 'agent-card.json', 'agent.json', 'jwks.json', 'v1', 'tasks', 'message:send', 'message:stream'],
+  ...['pushnotificationconfigs', 'extendedagentcard', 'card', 'models', 'chat', 'completions', 'responses', 'cancel'],
+  ...['api', 'stream', 'stop', 'messages', 'a2a', 'rest', 'jsonrpc', ''],
+]);
+
+/** What was asked for: the method of JSON-RPC, else the path. Ids, tenants and all other parts that are no words of a route are left out. */
 function operationOf({ body, baseUrl, path }: Request): string {
   const method = typeof body === 'object' && body !== null && 'method' in body ? body.method : undefined;
   if (typeof method === 'string' && /^[A-Za-z/]{1,64}$/.test(method)) return method;
-  return `${baseUrl}${path}`.replace(/\/tasks\/[^/:]+/, '/tasks/…').replace(/(pushNotificationConfigs)\/.+$/, '$1/…');
+  const parts = path.split('/').map((part) => {
+    const [verb = ''] = /:(?:cancel|subscribe)$/i.exec(part) ?? [];
+    return words.has(part.toLowerCase()) ? part : `…${verb}`;
+  });
+  return `${baseUrl}${parts.join('/')}`;
 }

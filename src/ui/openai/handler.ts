@@ -59,7 +59,9 @@ export function openAIHandler(options: OpenAIHandlerOptions): FetchHandler {
     } catch (error) {
       const errorText = first?.handler.shown.errorText;
       const refusal = refusalOf(error, errorText ?? String);
-      if (refusal.status >= 500) agents[0]?.options.logger?.warn('request failed', { code: refusal.code });
+      // A client that left in the middle of its body is no failure of the server.
+      if (refusal.status >= 500 && !request.signal.aborted)
+        agents[0]?.options.logger?.warn('request failed', { code: refusal.code });
       // What we refuse ourselves has no turn; what the engine fails with may have one.
       if (!(error instanceof Refusal)) return refusedAs(refusal, { mayHaveRun: true });
       const param = error instanceof ParameterRefusal ? error.param : null;
