@@ -10,6 +10,7 @@ import {
   type UserMessage,
   unsafeInLogs,
 } from '../core/contracts/index.ts';
+import { isWebAddress, webAddressRule } from '../web-address.ts';
 import type { ResolvedLimits } from './handler-options.ts';
 import { contentNotSupported, malformed } from './protocol-errors.ts';
 
@@ -236,8 +237,8 @@ function isPicture(url: string): boolean {
 
 /** The model's vendor fetches it, so it has to be an address of the web. */
 function webAddress(url: string): string {
-  if (/^https:\/\//i.test(url)) return url;
-  throw contentNotSupported('The url of a file must begin with https://; or send its content.');
+  if (isWebAddress(url)) return url;
+  throw contentNotSupported(webAddressRule);
 }
 
 /** What `partsOf` needs besides the content. `undefined` for plain text, which needs nothing. */

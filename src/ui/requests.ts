@@ -1,5 +1,6 @@
 import { AgentLoopError, type ContentPart, type ErrorCode, isObject } from '../core/contracts/index.ts';
 import { readJson } from '../json-body.ts';
+import { isWebAddress, webAddressRule } from '../web-address.ts';
 import { sentenceOf } from './stream-options.ts';
 
 /** Why a request is refused before there is a stream. Its sentence is shown to the client. */
@@ -78,10 +79,15 @@ export function checkedId(name: string, value: unknown): string {
   throw malformed(`${name} must be a string of 1 to ${maxIdLength} characters.`);
 }
 
-/** A file of a message as the model reads it. Errors: `Refusal` for one that is no image and that would have to be fetched. */
+/** A file of a message as the model reads it. Errors: `Refusal` for an image that is neither of `https` nor its own data, and for another file without its data. */
 export function filePart(url: string, isImage: boolean, filename?: unknown): ContentPart {
-  if (isImage) return { type: 'image_url', image_url: { url } };
-  if (!url.startsWith('data:')) throw malformed('A file must be an image, or a data URL.');
+  const isData = url.startsWith('data:');
+  if (isImage) {
+    if (isData && !/^data:image\//i.test(url)) throw malformed('The data URL of an image must begin with data:image/.');
+    if (!isData && !isWebAddress(url)) throw malformed(webAddressRule);
+    return { type: 'image_url', image_url: { url } };
+  }
+  if (!isData) throw malformed('A file must be an image, or a data URL.');
   return { type: 'file', file: { file_data: url, ...(typeof filename === 'string' ? { filename } : {}) } };
 }
 
