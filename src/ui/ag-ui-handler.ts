@@ -24,14 +24,15 @@ export function agUiHandler(options: HandlerOptions): FetchHandler {
   const handler = resolveHandler(options);
   const recovery = new ChatRecovery(handler);
   const answer = async (request: Request): Promise<Response> => {
-    recovery.start();
     if (request.method !== 'POST') throw new Refusal(405, 'INVALID_INPUT', 'The method is not allowed here.');
     const [verb, threadId] = routeOf(request);
     if (verb === 'stop') {
       const chat = await Chat.of(handler, request, checkedId('The id of the thread', threadId));
       await chat.stop();
+      recovery.start();
       return new Response(null, { status: 204 });
     }
+    recovery.start();
     const run = await readRun(handler, request);
     const { source, from, answered } = await (run.answers.size > 0
       ? run.chat.answer(...answersOf(run.answers))

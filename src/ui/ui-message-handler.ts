@@ -33,8 +33,9 @@ export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler
   const stream = ({ source, from, answered }: Followed): Response =>
     toUIMessageStreamResponse(source, { ...options, from, answered });
   const answer = async (request: Request): Promise<Response> => {
-    recovery.start();
     const [verb, chatId] = routeOf(request);
+    // A stop comes before: the turn that it ends may be one that would be continued, and end.
+    if (verb !== 'stop') recovery.start();
     if (request.method === 'POST' && verb !== 'stop') return stream(await posted(handler, request));
     if (verb === undefined || request.method !== (verb === 'stop' ? 'POST' : 'GET'))
       throw new Refusal(405, 'INVALID_INPUT', 'The method is not allowed here.');
@@ -42,6 +43,7 @@ export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler
     if (verb === 'messages') return Response.json(await storedMessages(handler, chat), { headers: noStore });
     if (verb === 'stop') {
       await chat.stop();
+      recovery.start();
       return new Response(null, { status: 204 });
     }
     const open = await chat.open();

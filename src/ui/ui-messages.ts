@@ -26,15 +26,23 @@ export async function storedMessages(handler: ResolvedHandler, chat: Chat): Prom
   const found = await store.list(chat.contextId, { limit: maxMessages, order: 'newest-first' });
   const stored = found.messages.toReversed();
   const open = await chat.open();
-  const given = open ? await journal.read(open.taskId) : [];
-  const [first] = given;
+  const newest = open?.taskId ?? (await chat.newest());
+  // One that was cancelled while no process ran it is in the message store when the next turn has begun.
+  const unsaved = open || stored.every(({ taskId }) => taskId !== newest) ? newest : undefined;
+  const [first] = unsaved === undefined ? [] : await journal.read(unsaved);
   const waiting = first?.type === 'turn.started' ? first.messages : [];
+  // Another attempt at the last message, which the store has from the first one.
+  const isKnown =
+    !open && waiting.some(({ id }) => stored.some(({ message }) => id !== undefined && message.id === id));
   const shown: UIMessage[] = [];
   const turns = turnsOf(stored);
   for (const [index, turn] of turns.entries())
     shown.push(...(await messagesOf(handler, turn, index >= turns.length - mostReplayed)));
-  const asked = waiting.flatMap((message, index) => userMessage(message, `${open?.taskId}-${index}`));
-  return [...shown, ...asked];
+  if (isKnown) return shown;
+  shown.push(...waiting.flatMap((message, index) => userMessage(message, `${unsaved}-${index}`)));
+  if (unsaved !== undefined && !open)
+    shown.push(...(await messagesOf(handler, { taskId: unsaved, messages: [] }, true)));
+  return shown;
 }
 
 interface StoredTurn {

@@ -86,6 +86,14 @@ describe('the messages of a chat', () => {
     ]);
   });
 
+  it('has a message once that was tried again in vain', async () => {
+    const { client } = made([{ error: new Error('cut') }, { error: new Error('cut again') }]);
+    await (await client.post('c', said('m1', 'Hello.'))).text();
+    await (await client.post('c', said('m1', 'Hello.'), { trigger: 'regenerate-message' })).text();
+    const messages: readonly FoldedMessage[] = await (await client.ask('GET', '/c/messages')).json();
+    expect(messages.map(({ id }) => id).filter((id) => id === 'm1')).toEqual(['m1']);
+  });
+
   it('gives the messages of a turn whose journal is not kept any more', async () => {
     const { client, store } = made([{ reasoning: 'Hm.', text: 'Let me.', ...call('asks') }, { text: 'Going.' }]);
     const message = await folded(await client.post('c', said('m1', 'Book.')));

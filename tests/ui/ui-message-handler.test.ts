@@ -141,6 +141,27 @@ describe('uiMessageHandler', () => {
     expect((await folded(await after.client.ask('GET', '/c/stream'))).text).toBe('Whole.');
   });
 
+  it('stops a turn whose process is gone, and does not continue it first', async () => {
+    const store = new InMemoryStateStore();
+    const held = gate();
+    const shutdown = new AbortController();
+    const before = made([() => ({ text: ['Half', held.pass()] })], { store, agent: { shutdown: shutdown.signal } });
+    const first = await before.client.post('c', said('m1', 'Hello.'));
+    await held.reached;
+    shutdown.abort();
+    await first.text();
+    const after = made([{ text: 'Whole.' }], { store, options: { recoverEveryMs: 60_000 } });
+    expect((await after.client.ask('POST', '/c/stop')).status).toBe(204);
+    await (await after.client.ask('GET', '/c/stream')).text();
+    expect(after.model.calls).toEqual([]);
+    const messages = async () => (await after.client.ask('GET', '/c/messages')).json();
+    const stopped = [{ id: 'm1' }, { role: 'assistant', metadata: { state: 'canceled' } }];
+    expect(await messages()).toMatchObject(stopped);
+    await (await after.client.post('c', said('m2', 'And now?'))).text();
+    after.handler.close();
+    expect(await messages()).toMatchObject([...stopped, { id: 'm2' }, { parts: [{}, { text: 'Whole.' }] }]);
+  });
+
   it('looks for turns of chats that nobody runs from the first request on, and leaves those of others', async () => {
     const store = new InMemoryStateStore();
     const held = gate();

@@ -181,7 +181,7 @@ export class Conversation {
     let open: (() => Promise<Response | undefined>) | undefined = begin;
     for (;;) {
       this.#isReplay = open === undefined;
-      const response = await this.#again(open ?? (() => this.#api.resume(this.id, this.#left.signal)));
+      const response = await this.#again(open ?? (() => this.#resume()));
       if (this.#isStopping) await this.#stopNow();
       if (open) {
         this.#outbox.remove(this.id);
@@ -193,6 +193,12 @@ export class Conversation {
       this.#connected(false);
       await this.#pause(firstWaitMs);
     }
+  }
+
+  /** The stop that waits for the server comes first: the stream has it continue the turn, which may then end before it is stopped. */
+  async #resume(): Promise<Response | undefined> {
+    if (this.#isStopping) await this.#stopNow();
+    return this.#api.resume(this.id, this.#left.signal);
   }
 
   /** No turn is open: what the last one left is in the messages. */
