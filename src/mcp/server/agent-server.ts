@@ -45,6 +45,30 @@ export class OpenCalls {
   }
 }
 
+/** The turns of each caller of a listener, and how many one may have. Memory: the callers that have some. */
+export class CallerTurns {
+  readonly #most: number;
+  readonly #counts = new Map<string, number>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  isFull(caller: string): boolean {
+    return (this.#counts.get(caller) ?? 0) >= this.#most;
+  }
+
+  /** Counts a turn until the function that it gives is called. */
+  enter(caller: string): () => void {
+    this.#counts.set(caller, (this.#counts.get(caller) ?? 0) + 1);
+    return () => {
+      const left = (this.#counts.get(caller) ?? 1) - 1;
+      if (left === 0) this.#counts.delete(caller);
+      else this.#counts.set(caller, left);
+    };
+  }
+}
+
 export interface AgentServerOptions {
   readonly sdk: ServerSdk;
   readonly served: ServedAgent;
@@ -54,6 +78,10 @@ export interface AgentServerOptions {
   readonly era: 'legacy' | 'modern';
   /** Whose calls they are: conversations and artifacts of one scope are unknown to others. */
   readonly scope: string;
+  /** Limits the turns of each caller. Absent where there is one client only. */
+  readonly callerTurns?: CallerTurns;
+  /** Whose turns are counted together. Default: `scope`. */
+  readonly caller?: string;
   /** Whether each call has a stream of its own, which only a response ends: a cancelled call gets one, too. Default false. */
   readonly streamsCalls?: boolean;
 }
@@ -82,7 +110,7 @@ async function answer(
   call: Call,
   given: Readonly<Record<string, unknown>>,
 ): Promise<CallToolResult | InputRequiredResult> {
-  const { served, calls, scope, context } = call;
+  const { served, calls, scope, context, callerTurns, caller = scope } = call;
   const { signal } = context.mcpReq;
   const args = argumentsOf(given);
   if (!args) return failedCall('message must be a string that is not empty, conversation a string.');
@@ -90,11 +118,13 @@ async function answer(
   const bound = [context.mcpReq.method, served.toolName, given, scope];
   const waiting = call.era === 'modern' ? await call.states.read(bound, context) : undefined;
   if (served.turns >= served.maxTurns) return failedCall('Too many turns run; try again later.');
+  if (callerTurns?.isFull(caller)) return failedCall('Too many of your turns run; wait until one is over.');
   const endStream = () => endOfStream(call);
   if (call.streamsCalls) signal.addEventListener('abort', endStream, { once: true });
   const client = clientOf(call);
   if (waiting) served.waiting.remove(waiting.taskId);
   served.turns++;
+  const leave = callerTurns?.enter(caller);
   try {
     return await calls.track(
       turnOfCall({
@@ -111,6 +141,7 @@ async function answer(
   } finally {
     signal.removeEventListener('abort', endStream);
     served.turns--;
+    leave?.();
   }
 }
 

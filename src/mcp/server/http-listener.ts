@@ -8,7 +8,7 @@ import { anything, aString, assertOptions, type OptionRules, wholeNumber } from 
 import { hostNameIn, isLoopbackHost } from '../../loopback.ts';
 import { isOwnOrigin } from '../../own-origin.ts';
 import type { NodeSdk, ServerSdk } from '../load-sdk.ts';
-import { agentServer, OpenCalls } from './agent-server.ts';
+import { agentServer, CallerTurns, OpenCalls } from './agent-server.ts';
 import type { RequestStates } from './request-state.ts';
 import type { ServedAgent } from './served-agent.ts';
 import { type Caller, type Exchange, type Refusal, Sessions } from './sessions.ts';
@@ -30,6 +30,8 @@ export interface ListenOptions {
   readonly maxSessions?: number | undefined;
   /** Of them, those of one user or API key, or, without `auth` and `apiKeys`, of one address. Default 25. */
   readonly maxSessionsPerCaller?: number | undefined;
+  /** Turns of one user or API key at the same time. Default: half of `maxTurns`, where there are several `apiKeys` or there is `auth`, else `maxTurns`. */
+  readonly maxTurnsPerCaller?: number | undefined;
   /** How long a request may take to arrive; its connection is closed then. Milliseconds; default 60,000. */
   readonly requestTimeoutMs?: number | undefined;
   /** After how long without a request a client that has no turn is forgotten. Milliseconds; default 1,800,000. */
@@ -63,6 +65,7 @@ const rules: OptionRules<ListenOptions> = {
   auth: anything,
   maxSessions: wholeNumber(1),
   maxSessionsPerCaller: wholeNumber(1),
+  maxTurnsPerCaller: wholeNumber(1),
   requestTimeoutMs: wholeNumber(1),
   sessionIdleMs: wholeNumber(1),
 };
@@ -140,7 +143,8 @@ class Routes {
   constructor(options: ListenerOptions) {
     this.#options = options;
     const { sdk, node, served, states, maxSessions = 100, maxSessionsPerCaller, sessionIdleMs } = options;
-    const shared = { sdk, node, served, states, maxBodyBytes };
+    const callerTurns = new CallerTurns(mostTurns(options));
+    const shared = { sdk, node, served, states, callerTurns, maxBodyBytes };
     this.#sessions = new Sessions({ ...shared, maxSessions, maxSessionsPerCaller, sessionIdleMs });
     const handler = (responseMode: 'auto' | 'sse') =>
       sdk.createMcpHandler(
@@ -193,6 +197,12 @@ class Routes {
     await this.#sessions.begin(id, body, exchange);
     return undefined;
   }
+}
+
+/** A caller leaves turns for others, where there are some. */
+function mostTurns({ served: { maxTurns }, apiKeys = [], auth, maxTurnsPerCaller }: ListenerOptions): number {
+  const hasOthers = auth !== undefined || apiKeys.length > 1;
+  return maxTurnsPerCaller ?? (hasOthers ? Math.ceil(maxTurns / 2) : maxTurns);
 }
 
 /** The request as the SDK takes it, with the principal as the client of its token. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';
 import type { NodeSdk, ServerSdk } from '../load-sdk.ts';
-import { agentServer, OpenCalls } from './agent-server.ts';
+import { agentServer, type CallerTurns, OpenCalls } from './agent-server.ts';
 import type { RequestStates } from './request-state.ts';
 import type { ServedAgent } from './served-agent.ts';
 import { SessionEvents } from './session-events.ts';
@@ -29,6 +29,7 @@ export interface SessionsOptions {
   readonly node: NodeSdk;
   readonly served: ServedAgent;
   readonly states: RequestStates;
+  readonly callerTurns: CallerTurns;
   readonly maxBodyBytes: number;
   readonly maxSessions?: number | undefined;
   readonly maxSessionsPerCaller?: number | undefined;
@@ -76,7 +77,7 @@ export class Sessions {
 
   /** Another request than a handshake is refused by the transport, which is dropped then. */
   async begin(id: string, body: unknown, { request, response, caller }: Exchange): Promise<void> {
-    const { sdk, node, served, states, maxBodyBytes } = this.#options;
+    const { sdk, node, served, states, callerTurns, maxBodyBytes } = this.#options;
     const transport = new node.NodeStreamableHTTPServerTransport({
       sessionIdGenerator: () => id,
       onsessioninitialized: () => void this.#open.set(id, opened),
@@ -84,7 +85,17 @@ export class Sessions {
       eventStore: new SessionEvents(),
     });
     const calls = new OpenCalls();
-    const server = agentServer({ sdk, served, states, calls, era: 'legacy', scope: id, streamsCalls: true });
+    const counted = { callerTurns, caller: caller.principal ?? 'local' };
+    const server = agentServer({
+      sdk,
+      served,
+      states,
+      calls,
+      era: 'legacy',
+      scope: id,
+      streamsCalls: true,
+      ...counted,
+    });
     const opened: OpenSession = { id, caller, transport, calls, usedAt: Date.now() };
     server.onclose = () => void this.#forget(opened);
     try {

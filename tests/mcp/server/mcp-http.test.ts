@@ -115,6 +115,39 @@ describe('an MCP server over HTTP', () => {
     await expect(clientOf(url, bearer(greedy))).rejects.toMatchObject(refused);
   });
 
+  it('leaves the holders of other keys turns, in whatever sessions one of them has its own', async () => {
+    const [greedy = '', other = ''] = ['the-first-key-of-all', 'the-second-key-of-all'];
+    const held = gate();
+    let modelCalls = 0;
+    const waits = (text: string) => () => {
+      modelCalls += 1;
+      return { text: [held.pass(), text] };
+    };
+    const steps = [waits('First.'), waits('Second.'), { text: 'Other.' }];
+    const url = await served(clerk([...steps, { text: 'Last.' }]), {
+      settings: { maxTurns: 4 },
+      listen: { apiKeys: [greedy, other] },
+    });
+    const headers = { authorization: `Bearer ${greedy}` };
+    const [one, two] = [await clientOf(url, { headers }), await clientOf(url, { headers })];
+    const first = call(one, { message: 'Go.' });
+    await held.reached;
+    const second = call(two, { message: 'Go.' });
+    await eventually(() => modelCalls === 2);
+    expect(said(await call(one, { message: 'Go.' }))).toBe('Too many of your turns run; wait until one is over.');
+    // Without a session, as since 2026-07-28.
+    const tools = mcpTools({ servers: { far: { url, headers } } });
+    closing.push(() => tools.close());
+    await tools.connect();
+    const modern = tools.executeTool(toolCall('far__the_clerk'), toolContext({ arguments: { message: 'Go.' } }));
+    expect((await modern).content).toContain('Too many of your turns run');
+    const client = await clientOf(url, { headers: { authorization: `Bearer ${other}` } });
+    expect(said(await call(client, { message: 'Hi.' }))).toBe('Other.');
+    held.open();
+    expect([said(await first), said(await second)]).toEqual(['First.', 'Second.']);
+    expect(said(await call(one, { message: 'Hi.' }))).toBe('Last.');
+  });
+
   it('counts sessions without keys by address, handshakes that are under way among them', async () => {
     const url = await served(clerk([]), { listen: { maxSessionsPerCaller: 2 } });
     const slow = await slowHandshake(url);
