@@ -11,7 +11,7 @@ import type { NodeSdk, ServerSdk } from '../load-sdk.ts';
 import { agentServer, CallerTurns, OpenCalls } from './agent-server.ts';
 import type { RequestStates } from './request-state.ts';
 import type { ServedAgent } from './served-agent.ts';
-import { type Caller, type Exchange, type Refusal, Sessions } from './sessions.ts';
+import { type Caller, type Exchange, postedJson, type Refusal, Sessions } from './sessions.ts';
 import { type Challenge, type McpTokenOptions, TokenAuth } from './token-auth.ts';
 
 /** Where a server listens. */
@@ -157,7 +157,9 @@ class Routes {
   }
 
   async handle(exchange: Exchange): Promise<Refusal | undefined> {
-    const { headers } = exchange.request;
+    const { headers, method = '' } = exchange.request;
+    if (!methods.includes(method)) return [405, `the method must be one of ${methods.join(', ')}`];
+    if (!hasAddress(exchange.request)) return [400, 'the header host is not valid'];
     const session = headers['mcp-session-id'];
     if (session !== undefined) return this.#sessions.handle(String(session), exchange);
     // Clients that have sessions name no method in a header. A handshake takes its place before its body arrives.
@@ -181,13 +183,12 @@ class Routes {
     const isPost = request.method === 'POST';
     if (isPost && !sdk.isJsonContentType(request.headers['content-type'] ?? null))
       return [415, 'the content type must be application/json'];
-    const read = await node
-      .toWebRequest(likeOf(request), undefined, { maxRequestBodySize: maxBodyBytes })
-      .catch(tooLarge);
-    if (!(read instanceof Request)) return read;
-    const body = isPost ? parsed(await read.text()) : undefined;
-    if (isPost && body === undefined) return [400, 'the body is not JSON'];
-    if (!(await sdk.isLegacyRequest(read, body))) {
+    const read = isPost ? await postedJson(request, maxBodyBytes) : { value: undefined };
+    if (!('value' in read)) return read;
+    const body = read.value;
+    // The classification reads no more of it than this, and no body but the given one.
+    const asked = new Request('http://localhost/', { method: request.method ?? 'GET', headers: headersOf(request) });
+    if (!(await sdk.isLegacyRequest(asked, body))) {
       const handler = request.headers['mcp-method'] === 'tools/call' ? this.#streamed : this.#single;
       await node.toNodeHandler(handler)(likeOf(request, caller.principal), response, body);
       return undefined;
@@ -212,18 +213,21 @@ function likeOf(request: IncomingMessage, principal?: string): NodeIncomingMessa
   return { method, url, headers, ...auth, [Symbol.asyncIterator]: () => request[Symbol.asyncIterator]() };
 }
 
-function tooLarge(error: unknown): Refusal {
-  if (error instanceof Error && 'status' in error && error.status === 413)
-    return [413, `the body must not exceed ${maxBodyBytes} bytes`];
-  throw error;
+const methods: readonly string[] = ['GET', 'POST', 'DELETE'];
+
+/** Whether the SDK can make a URL of it. */
+function hasAddress({ headers: { host = 'localhost' }, url = '/' }: IncomingMessage): boolean {
+  if (!URL.canParse(`http://${host}${url}`)) return false;
+  const { username, password } = new URL(`http://${host}${url}`);
+  return username === '' && password === '';
 }
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+function headersOf({ headers }: IncomingMessage): Headers {
+  return new Headers(
+    Object.entries(headers).flatMap(([name, value]) =>
+      [value ?? []].flat().map((each): [string, string] => [name, each]),
+    ),
+  );
 }
 
 /** Why a request is not looked at. Pages of other origins, also of other ports of this machine, cannot call what listens on the loopback. */
@@ -281,6 +285,7 @@ function refuse(response: ServerResponse, status: number, message: string, authe
   const more = {
     ...(challenge !== undefined && { 'www-authenticate': challenge }),
     ...(status === 413 && { connection: 'close' }),
+    ...(status === 405 && { allow: methods.join(', ') }),
   };
   response.writeHead(status, { 'content-type': 'application/json', ...more });
   response.end(JSON.stringify({ jsonrpc: '2.0', error: { code: -32_000, message }, id: null }));

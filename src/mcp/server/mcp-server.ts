@@ -15,6 +15,7 @@ import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts
 import { loadNodeSdk, loadServerSdk, type ServerSdk } from '../load-sdk.ts';
 import { agentServer, OpenCalls } from './agent-server.ts';
 import { checkListening, type Listening, type ListenOptions, listen } from './http-listener.ts';
+import { JsonLines } from './json-lines.ts';
 import { RequestStates } from './request-state.ts';
 import type { ServedAgent } from './served-agent.ts';
 import { WaitingTurns } from './waiting-turns.ts';
@@ -155,11 +156,18 @@ function checked(settings: McpServerSettings): ServedAgent {
   };
 }
 
+/** Of JSON-RPC 2.0. */
+const invalidRequest = -32_600;
+
 async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams, closing: AbortSignal): Promise<void> {
   const sdk = await loadServerSdk();
   const calls = new OpenCalls();
   const states = statesOf(served, sdk);
-  const transport = new sdk.StdioServerTransport(stdin, stdout);
+  const lines = new JsonLines((message) => {
+    const error = { code: invalidRequest, message };
+    stdout.write(`${JSON.stringify({ jsonrpc: '2.0', error, id: null })}\n`);
+  });
+  const transport = new sdk.StdioServerTransport(stdin.pipe(lines), stdout);
   const handle = sdk.serveStdio(({ era }) => agentServer({ sdk, served, states, calls, era, scope: 'local' }), {
     transport,
   });
@@ -171,14 +179,21 @@ async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams
       resolve();
     };
   });
-  stdin.once('end', leave);
-  stdin.once('close', leave);
+  /** At its end the lines end. */
+  const leaveUnended = () => {
+    if (!stdin.readableEnded) leave();
+  };
+  lines.once('end', leave);
+  stdin.once('close', leaveUnended);
+  stdin.on('error', leave);
   stdout.once('error', leave);
   closing.addEventListener('abort', leave, { once: true });
-  if (closing.aborted) leave();
+  if (closing.aborted || stdin.readableEnded || stdin.destroyed) leave();
   await over;
-  stdin.off('end', leave);
-  stdin.off('close', leave);
+  stdin.unpipe(lines);
+  lines.destroy();
+  stdin.off('close', leaveUnended);
+  stdin.off('error', leave);
   stdout.off('error', leave);
   closing.removeEventListener('abort', leave);
   await calls.close();

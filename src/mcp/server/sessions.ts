@@ -1,7 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';
+import { readJson } from '../../json-body.ts';
 import type { NodeSdk, ServerSdk } from '../load-sdk.ts';
 import { agentServer, type CallerTurns, OpenCalls } from './agent-server.ts';
+import { sentenceOf } from './json-lines.ts';
 import type { RequestStates } from './request-state.ts';
 import type { ServedAgent } from './served-agent.ts';
 import { SessionEvents } from './session-events.ts';
@@ -23,6 +25,18 @@ export interface Exchange {
 
 /** An HTTP status, and why. */
 export type Refusal = readonly [status: number, message: string];
+
+/** The body of a post. Of one that is refused the rest is read and dropped, so that the client reads why. */
+export async function postedJson(
+  request: IncomingMessage,
+  maxBytes: number,
+): Promise<{ readonly value: unknown } | Refusal> {
+  const declared = request.headers['content-length'];
+  const read = await readJson(request.iterator({ destroyOnReturn: false }), { maxBytes, declared });
+  if ('value' in read) return read;
+  request.resume();
+  return [read.fault === 'bytes' ? 413 : 400, sentenceOf(read.fault, maxBytes)];
+}
 
 export interface SessionsOptions {
   readonly sdk: ServerSdk;
@@ -71,7 +85,11 @@ export class Sessions {
     const known = this.#open.get(id);
     if (!known || known.caller.principal !== caller.principal) return [404, 'there is no such session'];
     known.usedAt = Date.now();
-    await known.transport.handleRequest(request, response);
+    const isJson = this.#options.sdk.isJsonContentType(request.headers['content-type'] ?? null);
+    const read =
+      request.method === 'POST' && isJson ? await postedJson(request, this.#options.maxBodyBytes) : undefined;
+    if (read && !('value' in read)) return read;
+    await known.transport.handleRequest(request, response, read?.value);
     return undefined;
   }
 
