@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   AgentLoopError,
   type ErrorCode,
@@ -9,12 +8,18 @@ import {
   type Message,
   type ToolContext,
   type ToolProvider,
-  taskIdPattern,
   type UserMessage,
 } from '../core/contracts/index.ts';
 import { TurnError, type TurnResult } from '../core/journal/index.ts';
 import { assertKnownOptions } from '../core/options/index.ts';
-import { childResult, type ParentTurn, parentTurnOf, TurnLost, withParent } from '../core/ownership/index.ts';
+import {
+  childResult,
+  childTaskId,
+  type ParentTurn,
+  parentTurnOf,
+  TurnLost,
+  withParent,
+} from '../core/ownership/index.ts';
 import { AgentLoop, givenByCaller } from '../core/turn/index.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
@@ -187,11 +192,4 @@ async function suspensions(agent: Agent, { store }: ParentTurn, taskId: string):
   }
   const message = `Agent "${agent.id}" waits for an answer, and no store keeps its turn; set the taskStateStore of the calling agent.`;
   throw new AgentLoopError('INVALID_CONFIG', message, { taskId });
-}
-
-/** The task of a call: the same in every attempt. */
-export function childTaskId(idempotencyKey: string): string {
-  return taskIdPattern.test(idempotencyKey)
-    ? idempotencyKey
-    : createHash('sha256').update(idempotencyKey).digest('hex');
 }

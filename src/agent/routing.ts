@@ -8,7 +8,7 @@ import {
   shownValue,
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
-import { childResult, hookParentOf, TurnLost, withParent } from '../core/ownership/index.ts';
+import { childResult, childTaskId, hookParentOf, TurnLost, withParent } from '../core/ownership/index.ts';
 import { givenByCaller, type Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 
@@ -369,7 +369,7 @@ class RoutingChildren {
     const parent = hookParentOf(context, name);
     if (!parent) throw new AgentLoopError('INTERNAL', 'The routing of a team was called without its turn.');
     const { taskId, contextId, traceContext, iteration } = context;
-    const own = { taskId: `${taskId}.${iteration}.${name}`, contextId, parentContext: traceContext };
+    const own = { taskId: childTaskId(`${taskId}.${iteration}.${name}`), contextId, parentContext: traceContext };
     const start = withParent({ ...own, ...givenByCaller(context) }, parent);
     let turn: Turn | undefined;
     const open = () => {

@@ -13,10 +13,11 @@ import {
   type ToolProvider,
   textOf,
 } from '../core/contracts/index.ts';
+import { childTaskId } from '../core/ownership/index.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { engineTool, type Tool, tool } from '../tools/tool.ts';
 import type { Agent } from './agent.ts';
-import { agentToolName, agentTools, childTaskId } from './agent-tools.ts';
+import { agentToolName, agentTools } from './agent-tools.ts';
 import { type Answered, type Join, limited, type Parallel, type RoutingLimit, type Sequence } from './routing.ts';
 
 const sequenceName = 'sequence';

@@ -7,7 +7,7 @@ import {
   type StartOptions,
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
-import { childResult, hookParentOf, withParent } from '../core/ownership/index.ts';
+import { childResult, childTaskId, hookParentOf, withParent } from '../core/ownership/index.ts';
 import { givenByCaller, type Turn } from '../core/turn/index.ts';
 
 /** Runs turns: an `Agent` or an `AgentLoop`. */
@@ -56,7 +56,7 @@ export function branch(context: HookContext, options: BranchOptions): Promise<Tu
   const given = [...(view === 'log' ? state.messages : parent.view()), ...messages];
   const start = withParent(
     {
-      taskId: `${taskId}.${iteration}.${name}`,
+      taskId: childTaskId(`${taskId}.${iteration}.${name}`),
       contextId,
       parentContext: traceContext,
       ...givenByCaller(context),

@@ -9,6 +9,7 @@ import { type Admission, withAdmission } from '../core/turn/index.ts';
 import { registeredTracer } from '../observability/spans/tracing-options.ts';
 import { isTurnJob } from './dead-turns.ts';
 import type { WorkerTimes } from './options.ts';
+import type { TenantEntry } from './shared-counts.ts';
 import { type FleetQueue, scheduleJob, type TurnTemplate } from './turn-queue.ts';
 
 /** The data of a turn that a worker has before it runs it. */
@@ -91,9 +92,9 @@ export class JobRunner {
         return this.#isOver(taskId, undefined);
       // Another owner runs the turn.
       case 'FENCED':
-      // The turn ahead of it in its context wakes it.
-      case 'AGENT_BUSY':
         return;
+      case 'AGENT_BUSY':
+        return this.#wakeIfNext(taskId);
       case 'BUSY':
         return this.#delay(job, token, { is: 'later', at: clock.now() + retryAfterOf(error), first: true });
       case 'SHUTDOWN':
@@ -199,6 +200,16 @@ export class JobRunner {
     if (contextId !== undefined) await queue.wakeNext(contextId, agent.resolved.messageStore);
   }
 
+  /**
+   * The turn ahead of it in its context wakes it, unless that one ended while this worker still held the lease, and so looked like the worker
+   * that runs this turn. The lease is released by now.
+   */
+  async #wakeIfNext(taskId: string): Promise<void> {
+    const { queue, agent } = this.#options;
+    const summary = await queue.store.describe(taskId);
+    if (summary) await queue.wakeNext(summary.contextId, agent.resolved.messageStore, taskId);
+  }
+
   async #delay(job: Job, token: string | undefined, { at, first }: Later): Promise<never> {
     const { queue } = this.#options;
     if (first) await putFirst(job);
@@ -252,7 +263,7 @@ export class JobRunner {
 /** Admits a turn once it is due, its tenant has capacity, and no other turn of its context is ahead. Nothing is recorded for a refused turn. */
 class Gate {
   readonly #options: JobRunnerOptions;
-  #entered: { readonly tenant: string; readonly taskId: string; readonly stop: () => void } | undefined;
+  #entered: { readonly entry: TenantEntry; readonly stop: () => void } | undefined;
   refusal: Later | undefined;
 
   constructor(options: JobRunnerOptions) {
@@ -284,10 +295,11 @@ class Gate {
         `tenantConcurrency gives ${shownValue(most)} for a tenant`,
         'give an integer ≥ 0, or undefined for no limit',
       );
-    if (!(await queue.counts.enter(tenant, taskId, { most, forMs })))
+    const entry = { tenant, taskId, run: crypto.randomUUID() };
+    if (!(await queue.counts.enter(entry, { most, forMs })))
       this.#refuse(taskId, { is: 'later', at: now + tenantPauseMs, first: false });
-    const timer = setInterval(() => queue.counts.stay(tenant, taskId, forMs).catch(() => {}), forMs / 3);
-    this.#entered = { tenant, taskId, stop: () => clearInterval(timer) };
+    const timer = setInterval(() => queue.counts.stay(entry, forMs).catch(() => {}), forMs / 3);
+    this.#entered = { entry, stop: () => clearInterval(timer) };
   }
 
   #refuse(taskId: string, refusal: Later): never {
@@ -301,10 +313,10 @@ class Gate {
 
   async leave(): Promise<void> {
     if (!this.#entered) return;
-    const { tenant, taskId, stop } = this.#entered;
+    const { entry, stop } = this.#entered;
     stop();
     // If the queue is unavailable, the entry expires.
-    await this.#options.queue.counts.leave(tenant, taskId).catch(() => {});
+    await this.#options.queue.counts.leave(entry).catch(() => {});
   }
 }
 

@@ -38,12 +38,38 @@ if count >= tonumber(ARGV[2]) and not redis.call('ZSCORE', KEYS[1], ARGV[3]) the
 redis.call('ZADD', KEYS[1], ARGV[4], ARGV[3])
 return 1`;
 
-/** KEYS: the running turns of a tenant. ARGV: now, the maximum, the task, the expiry of its entry. Returns 1 if it may run. */
+/** A turn of a tenant that a worker runs. */
+export interface TenantEntry {
+  readonly tenant: string;
+  readonly taskId: string;
+  /** Differs for each run of the task: a worker that lost the turn changes nothing for the next one. */
+  readonly run: string;
+}
+
+/**
+ * KEYS: the running turns of a tenant by the expiry of their entries, and the run of each. ARGV: the task, its run, now, the maximum, the
+ * expiry of its entry. Returns 1 if it may run; the entry then belongs to this run.
+ */
 const enter = `
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[1])
-if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) and not redis.call('ZSCORE', KEYS[1], ARGV[3]) then return 0 end
-redis.call('ZADD', KEYS[1], ARGV[4], ARGV[3])
+for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[3])) do
+  redis.call('ZREM', KEYS[1], gone)
+  redis.call('HDEL', KEYS[2], gone)
+end
+if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) and not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
+redis.call('ZADD', KEYS[1], ARGV[5], ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 return 1`;
+
+/** KEYS: as of `enter`. ARGV: the task, its run, the expiry. No effect on the entry of another run. */
+const stay = `
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
+return redis.call('ZADD', KEYS[1], 'XX', ARGV[3], ARGV[1])`;
+
+/** KEYS: as of `enter`. ARGV: the task, its run. No effect on the entry of another run. */
+const leave = `
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HDEL', KEYS[2], ARGV[1])
+return redis.call('ZREM', KEYS[1], ARGV[1])`;
 
 /**
  * Shared counters of a fleet's processes, in the Redis of the queue: reservations below `maxOutstanding`, running turns of tenants, the current
@@ -77,18 +103,19 @@ export class SharedCounts {
   }
 
   /** Whether one more turn of a tenant may run; its entry expires after `forMs` unless it is renewed. A turn with an entry may run. */
-  async enter(tenant: string, taskId: string, { most, forMs }: { readonly most: number; readonly forMs: number }) {
+  async enter(entry: TenantEntry, { most, forMs }: { readonly most: number; readonly forMs: number }) {
     const now = this.#now();
-    return (await this.#evaluate(enter, [this.#running(tenant)], [now, most, taskId, now + forMs])) === 1;
+    return (await this.#ofTenant(enter, entry, [now, most, now + forMs])) === 1;
   }
 
-  /** Renews the entry of a running turn. */
-  async stay(tenant: string, taskId: string, forMs: number): Promise<void> {
-    await this.#send('ZADD', this.#running(tenant), 'XX', this.#now() + forMs, taskId);
+  /** Renews the entry of a running turn, unless another run of the turn has it. */
+  async stay(entry: TenantEntry, forMs: number): Promise<void> {
+    await this.#ofTenant(stay, entry, [this.#now() + forMs]);
   }
 
-  async leave(tenant: string, taskId: string): Promise<void> {
-    await this.#send('ZREM', this.#running(tenant), taskId);
+  /** Removes the entry, unless another run of the turn has it. */
+  async leave(entry: TenantEntry): Promise<void> {
+    await this.#ofTenant(leave, entry, []);
   }
 
   /** Whether this process sweeps for an agent now; the others do not for `forMs`. */
@@ -125,8 +152,9 @@ export class SharedCounts {
     return this.#connections.key('places', agentId);
   }
 
-  #running(tenant: string): string {
-    return this.#connections.key('running', tenant);
+  #ofTenant(script: string, { tenant, taskId, run }: TenantEntry, values: readonly number[]): Promise<unknown> {
+    const keys = [this.#connections.key('running', tenant), this.#connections.key('runs', tenant)];
+    return this.#evaluate(script, keys, [taskId, run, ...values]);
   }
 
   #evaluate(script: string, keys: readonly string[], values: readonly (string | number)[]): Promise<unknown> {

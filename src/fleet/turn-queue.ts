@@ -238,11 +238,11 @@ export class FleetQueue implements TurnQueue {
     );
   }
 
-  /** Wakes the next turn of a context, unless it is suspended. */
-  async wakeNext(contextId: string, messageStore: MessageStore | undefined): Promise<void> {
+  /** Wakes the next turn of a context, unless it is suspended; with `only`, if it is that task. */
+  async wakeNext(contextId: string, messageStore: MessageStore | undefined, only?: string): Promise<void> {
     if (!messageStore) return;
     const next = await settleTurnsAhead({ messageStore, journal: this.store }, contextId, '');
-    if (next?.status !== 'dead') return;
+    if (next?.status !== 'dead' || (only !== undefined && next.taskId !== only)) return;
     const summary = await this.store.describe(next.taskId);
     if (summary && !isSuspended(summary.state)) await this.enqueue(summary, true);
   }

@@ -51,6 +51,12 @@ describe('the routing of a team', () => {
     expect(seen).toEqual(['What is this?', [picture]]);
   });
 
+  it.each([100, 120, 121, 128])('asks a router in a turn whose task id has %i characters', async (length) => {
+    const [chooser, a] = [player('chooser', answer('a')), player('a', answer('A.'))];
+    const both = made([chooser, a], { routing: router(chooser.agent) });
+    await expect(both.ask('Hello.', { taskId: 'x'.repeat(length) })).resolves.toMatchObject({ text: 'A.' });
+  });
+
   it('T-16 waits for a choice that is a promise, records it, and does not ask again behind a crash', async () => {
     let asked = 0;
     const down = new AbortController();

@@ -42,6 +42,20 @@ describe('branch', () => {
     expect(tree).toMatch(/hook\[reviewer\.afterIteration\]\n\s+agent\.execute/);
   });
 
+  it.each([119, 120, 121, 128])('runs below a task id of %i characters', async (length) => {
+    const child = bench.model([{ text: 'Yes.' }]);
+    const config = bench.config(bench.model([counting, { text: 'Two.' }]), {
+      toolProviders,
+      extensions: [reviewing(child)],
+    });
+    const taskId = 'x'.repeat(length);
+    const result = await new AgentLoop(config).startTurn(question, { taskId }).result();
+    expect(result.status).toBe('completed');
+    const children = bench.store.list({ parentTaskId: taskId });
+    const whole = `${taskId}.1.review`;
+    expect(children).toMatchObject([{ taskId: length === 119 ? whole : expect.stringMatching(/^[0-9a-f]{64}$/) }]);
+  });
+
   it('S3-25 is found again behind a crash: the child does not run twice', async () => {
     deadTurn(bench, [firstCall, answerOf(['count']), intentOf(0), resultOf(0, '2')]);
     const history: readonly Message[] = [

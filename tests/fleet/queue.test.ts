@@ -1,6 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { AgentLoopError, agent, InMemoryStateStore, systemClock, tool } from 'millrace';
 import { turnQueue, worker } from 'millrace/fleet';
+import type { FleetQueue } from 'millrace/internals';
 import { gate } from 'millrace/testing';
 import { startedRecord } from '../core/dead-turn.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
@@ -26,6 +27,25 @@ describeRedis('turnQueue and worker', () => {
     await queue.start(user('Hello'), options);
     expect(await queue.health()).toMatchObject({ waiting: 1 });
     await expect(queue.start(user('Other'), options)).rejects.toMatchObject({ code: 'CONFLICT' });
+  });
+
+  it('F-12 a worker that lost a turn keeps the place in its tenant for the worker that runs it now', async () => {
+    const { counts } = on.queue() as FleetQueue;
+    const limits = { most: 1, forMs: 60_000 };
+    const lost = { tenant: 'acme', taskId: 't', run: '1' };
+    const current = { ...lost, run: '2' };
+    const other = { tenant: 'acme', taskId: 'other', run: '3' };
+    expect(await counts.enter(lost, limits)).toBe(true);
+    expect(await counts.enter(current, limits)).toBe(true);
+    await counts.stay(lost, 0);
+    await counts.leave(lost);
+    expect(await counts.enter(other, limits)).toBe(false);
+    await counts.leave(current);
+    expect(await counts.enter(other, { ...limits, forMs: 0 })).toBe(true);
+    // Its entry has expired.
+    expect(await counts.enter(current, limits)).toBe(true);
+    await counts.leave(current);
+    expect(on.redis.server.cli('KEYS', '*:fleet:run*')).toBe('');
   });
 
   it('F-09 any id of a task is run, once', async () => {

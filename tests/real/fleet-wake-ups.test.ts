@@ -1,5 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { AgentLoopError, agent } from 'millrace';
+import { gate } from 'millrace/testing';
 import type { JournalRecord } from 'millrace/types';
 import { answering, asking, callsOnce, fleetBench, modelOf, says, until, user } from '../fleet/fleet-bench.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
@@ -26,6 +27,53 @@ describeRedis('wake-ups of a fleet', () => {
     for (let tick = 0; tick < ticks; tick++) await new Promise((resolve) => setImmediate(resolve));
     await answer();
   }
+
+  it('F-08 a turn is not lost when the one ahead ends while a worker releases it unrun, without a sweep', async () => {
+    const { store } = on;
+    let isRefused = false;
+    const refused = gate();
+    const seen = gate();
+    const slow = new Proxy(store, {
+      get(target, name) {
+        if (name === 'release')
+          return async (...given: Parameters<typeof store.release>) => {
+            if (given[0].taskId === 'second' && !isRefused) {
+              isRefused = true;
+              refused.open();
+              await seen.pass();
+            }
+            return store.release(...given);
+          };
+        if (name === 'describe')
+          return async (taskId: string) => {
+            const first = await store.describe('first');
+            const summary = await store.describe(taskId);
+            // The worker of the first turn looks for the next one.
+            if (taskId === 'second' && first?.state === 'completed') {
+              heldThen.push(summary?.held === true);
+              queueMicrotask(() => seen.open());
+            }
+            return summary;
+          };
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const heldThen: boolean[] = [];
+    const queue = on.queue({ store: slow });
+    const provider = modelOf(async ({ messages }) => {
+      if (messages.at(-1)?.content === '1') await refused.pass();
+      return says('Done.');
+    });
+    on.work(queue, [answering({ provider })], { ...withoutSweep, leaseMs: 10_000, lockMs: 30_000 });
+    for (const [text, taskId] of [
+      ['1', 'first'],
+      ['2', 'second'],
+    ] as const)
+      await queue.start(user(text), { agentId: 'ada', taskId, contextId: 'c' });
+    expect(await on.ended('second')).toBe('completed');
+    expect(heldThen[0]).toBe(true);
+  });
 
   it('F-08 an answer at any moment around the suspension is not lost, without a sweep', async () => {
     const queue = on.queue();

@@ -1,4 +1,5 @@
 // Leases, journal appends, take-over and child turns. Exports for code outside of core, and some of the rooms inside.
+export { childTaskId } from './child-task-id.ts';
 export {
   childResult,
   hookParentOf,
