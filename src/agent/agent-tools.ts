@@ -1,3 +1,4 @@
+import { childTaskId } from '../child-task-id.ts';
 import {
   AgentLoopError,
   type ErrorCode,

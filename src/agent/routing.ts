@@ -1,3 +1,4 @@
+import { childTaskId } from '../child-task-id.ts';
 import {
   AgentLoopError,
   type Clock,
@@ -8,7 +9,7 @@ import {
   shownValue,
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
-import { childResult, childTaskId, hookParentOf, TurnLost, withParent } from '../core/ownership/index.ts';
+import { childResult, hookParentOf, TurnLost, withParent } from '../core/ownership/index.ts';
 import { givenByCaller, type Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 

@@ -1,3 +1,4 @@
+import { childTaskId } from '../child-task-id.ts';
 import {
   AgentLoopError,
   type AssistantMessage,
@@ -13,7 +14,6 @@ import {
   type ToolProvider,
   textOf,
 } from '../core/contracts/index.ts';
-import { childTaskId } from '../core/ownership/index.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { engineTool, type Tool, tool } from '../tools/tool.ts';
 import type { Agent } from './agent.ts';

@@ -1,4 +1,5 @@
 import { AgentLoop } from '../agent-loop.ts';
+import { childTaskId } from '../child-task-id.ts';
 import {
   type AgentLoopConfig,
   AgentLoopError,
@@ -7,7 +8,7 @@ import {
   type StartOptions,
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
-import { childResult, childTaskId, hookParentOf, withParent } from '../core/ownership/index.ts';
+import { childResult, hookParentOf, withParent } from '../core/ownership/index.ts';
 import { givenByCaller, type Turn } from '../core/turn/index.ts';
 
 /** Runs turns: an `Agent` or an `AgentLoop`. */

@@ -1,5 +1,4 @@
 // Leases, journal appends, take-over and child turns. Exports for code outside of core, and some of the rooms inside.
-export { childTaskId } from './child-task-id.ts';
 export {
   childResult,
   hookParentOf,

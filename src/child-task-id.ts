@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { taskIdPattern } from '../contracts/index.ts';
+import { taskIdPattern } from './core/contracts/index.ts';
 
 /** The task id of a child turn, from the key of its call or hook: the key itself if it is a valid task id, else its SHA-256. */
 export function childTaskId(key: string): string {
