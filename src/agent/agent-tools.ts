@@ -13,14 +13,7 @@ import {
 } from '../core/contracts/index.ts';
 import { TurnError, type TurnResult } from '../core/journal/index.ts';
 import { assertKnownOptions } from '../core/options/index.ts';
-import {
-  childResult,
-  childTaskId,
-  type ParentTurn,
-  parentTurnOf,
-  TurnLost,
-  withParent,
-} from '../core/ownership/index.ts';
+import { childResult, type ParentTurn, parentTurnOf, TurnLost, withParent } from '../core/ownership/index.ts';
 import { AgentLoop, givenByCaller } from '../core/turn/index.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
