@@ -7,7 +7,6 @@ export { withoutCalls } from './agent/team-options.ts';
 export { AgentLoop } from './agent-loop.ts';
 export {
   AgentLoopError,
-  agentText,
   DoneSignal,
   errorCodes,
   repairHistory,
@@ -16,6 +15,7 @@ export {
   textOf,
 } from './core/contracts/index.ts';
 export {
+  agentText,
   applyRecord,
   eventsOf,
   foldRecords,

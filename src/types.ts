@@ -62,7 +62,6 @@ export type {
   AgentLoopContext,
   AgentLoopErrorOptions,
   AgentSetup,
-  AgentText,
   AgentUsage,
   AnswerSource,
   AppendedChunk,
@@ -221,6 +220,7 @@ export type {
 export type {
   AgentChanged,
   AgentChoice,
+  AgentText,
   Approval,
   CallDetails,
   CallHook,

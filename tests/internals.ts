@@ -91,13 +91,14 @@ export {
   Pairing,
   pairedMessages,
 } from '../src/core/contracts/messages.ts';
-export { eventsAfter, iterateEvents } from '../src/core/contracts/read-events.ts';
+export { iterateEvents } from '../src/core/contracts/read-events.ts';
 export { taskIdPattern } from '../src/core/contracts/store.ts';
 export type { ArgumentChecks } from '../src/core/contracts/tool.ts';
 export type { MaybePromise } from '../src/core/contracts/values.ts';
 export { type HookSubjects, hookSubjects } from '../src/core/hooks/hook-subjects.ts';
 export { type AskedHookName, Hooks, type HookTable, hookNames, hookTable } from '../src/core/hooks/hook-table.ts';
 export { commitOf, replayOf } from '../src/core/journal/commit.ts';
+export { eventsAfter } from '../src/core/journal/event-operators.ts';
 export { EventProjector, GrowingText } from '../src/core/journal/event-projector.ts';
 export type { RecordedHook } from '../src/core/journal/extension-record.ts';
 export { CommandIds, History, isInstruction, PersistentArray } from '../src/core/journal/history.ts';

@@ -161,16 +161,7 @@ export {
   settingsFlaw,
   type ToolChoice,
 } from './provider.ts';
-export {
-  type AgentText,
-  agentText,
-  eventsAfter,
-  isAfterCursor,
-  iterate,
-  iterateEvents,
-  seqOf,
-  turnPartials,
-} from './read-events.ts';
+export { isAfterCursor, iterate, iterateEvents, seqOf } from './read-events.ts';
 export {
   type AppendOptions,
   type Command,

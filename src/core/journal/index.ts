@@ -16,6 +16,7 @@ export {
   type SubAgentSignal,
   type ToolProgress,
 } from './commit.ts';
+export { type AgentText, agentText, eventsAfter, turnPartials } from './event-operators.ts';
 export { EventProjector, type EventProjectorOptions, eventsOf, GrowingText, projectEvents } from './event-projector.ts';
 export {
   type AgentChanged,

@@ -3,7 +3,6 @@ import {
   type AgentEvent,
   type ArtifactUpdateEvent,
   type Clock,
-  eventsAfter,
   iterate,
   iterateEvents,
   partsText,
@@ -11,7 +10,7 @@ import {
   systemClock,
   type TaskStateStore,
 } from '../contracts/index.ts';
-import { GrowingText, observeTree, observeTurn, projectEvents, type Signal } from '../journal/index.ts';
+import { eventsAfter, GrowingText, observeTree, observeTurn, projectEvents, type Signal } from '../journal/index.ts';
 import { checkStore, checkTaskId } from '../options/index.ts';
 
 /** Emitted text that was discarded: the model call failed and is retried, or an extension replaced its answer. */

@@ -5,23 +5,23 @@ import {
   AgentLoopError,
   type ComparedByMembers,
   checkMessages,
-  eventsAfter,
   isSuspended,
   iterate,
   iterateEvents,
   type Message,
   type Partially,
   type Tool,
-  turnPartials,
 } from '../contracts/index.ts';
 import {
   EventProjector,
   type EventProjectorOptions,
+  eventsAfter,
   type LoopState,
   resultOf,
   type Signal,
   TurnError,
   type TurnResult,
+  turnPartials,
 } from '../journal/index.ts';
 import { recordsOfAnswers } from '../options/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
