@@ -58,10 +58,11 @@ export class ContextQueue {
   /**
    * Registers a new turn in its context before its first event, and before the next turn of this process has a journal: accepted turns
    * run in the order of their start, whichever process resumes them. Refuses the turn of a busy context, as the policy says, and deletes
-   * its journal, if any, so that its id can be used again.
+   * the journal that it created, if any, so that its id can be used again. One that was accepted before keeps its place.
    */
   admission(contextId: string, taskId: string): Admission {
     const { journal, running, busy } = this.#options;
+    let isNew = false;
     const wrapRun: Admission['wrapRun'] = (run$) => {
       if (running.get(taskId)) return run$;
       if (busy === 'queue') return journal ? this.#afterEarlierTurns(contextId, taskId, run$) : run$;
@@ -70,7 +71,9 @@ export class ContextQueue {
       if (!journal) return run$;
       const forgetting = operate<Signal, Signal>((to) => ({
         error: (error) =>
-          isBusy(error) ? void this.#forgetUnbegun(journal, taskId).finally(() => to.error(error)) : to.error(error),
+          isNew && isBusy(error)
+            ? void this.#forgetUnbegun(journal, { contextId, taskId }).finally(() => to.error(error))
+            : to.error(error),
       }));
       const admitted$ = this.#forgetAtEnd(taskId, forgetting(run$));
       return this.#openTurns(contextId).pipe(
@@ -84,7 +87,10 @@ export class ContextQueue {
     if (!journal) return { wrapRun };
     return {
       wrapRun,
-      onLease: (turn) => this.#opened(turn, journal).pipe(switchOnce(() => this.#resumed(turn, journal))),
+      onLease: (turn) => {
+        isNew = turn.created;
+        return this.#opened(turn, journal).pipe(switchOnce(() => this.#resumed(turn, journal)));
+      },
     };
   }
 
@@ -125,7 +131,7 @@ export class ContextQueue {
     await this.#ask(() => messageStore.begin(task.contextId, taskId));
     const open = busy === 'queue' || !task.created ? undefined : await ahead();
     if (!open || !refuses(open)) return task;
-    await this.#forgetUnbegun(journal, taskId);
+    await this.#forgetUnbegun(journal, task);
     throw this.#busy(contextId, open);
   }
 
@@ -216,13 +222,20 @@ export class ContextQueue {
     if (open) throw this.#busy(contextId, open);
   }
 
-  /** Deletes the journal of a turn that did not start, under its lease: a turn that another process has acquired is kept. */
-  async #forgetUnbegun(journal: TaskStateStore, taskId: string): Promise<void> {
-    const { leaseMs } = this.#options;
+  /**
+   * Deletes the journal of a turn that did not start, under its lease, and withdraws its registration: a turn that another process has
+   * acquired is kept.
+   */
+  async #forgetUnbegun(
+    journal: TaskStateStore,
+    { contextId, taskId }: Pick<SubmittedTask, 'contextId' | 'taskId'>,
+  ): Promise<void> {
+    const { leaseMs, messageStore } = this.#options;
     try {
       const lease = await this.#ask(() => journal.acquire(taskId, `refused-${crypto.randomUUID()}`, leaseMs));
       if (lease.seq > 1) return await releaseUnused(journal, lease);
       await this.#ask(() => journal.delete(taskId));
+      await this.#ask(() => messageStore.withdraw?.(contextId, taskId));
     } catch {
       // Another process runs it, or it was deleted.
     }

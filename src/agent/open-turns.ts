@@ -111,8 +111,12 @@ export async function settleTurnsAhead(
     const held = (await journal.describe(ahead))?.held ?? false;
     const state = await stateOf(journal, ahead);
     if (state && !state.isComplete) return { taskId: ahead, status: statusOf(state, held), seq: state.seq };
-    const { messages, ...current }: EndedTurn = state ? endedTurn(state) : { messages: [] };
-    await messageStore.append(contextId, ahead, messages, current);
+    // A turn that was refused has no journal.
+    if (!state && messageStore.withdraw) await messageStore.withdraw(contextId, ahead);
+    else {
+      const { messages, ...current }: EndedTurn = state ? endedTurn(state) : { messages: [] };
+      await messageStore.append(contextId, ahead, messages, current);
+    }
   }
   return undefined;
 }

@@ -255,6 +255,7 @@ export const stateStoreArguments: StoreArguments<TaskStateStore> = {
 
 export const messageStoreArguments: StoreArguments<MessageStore> = {
   begin: { of: { contextId: id, taskId: id } },
+  withdraw: { of: { contextId: id, taskId: id } },
   append: {
     of: {
       contextId: id,

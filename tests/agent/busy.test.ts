@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Turn } from 'millrace';
+import { AgentLoop, type MessageStore, type Turn } from 'millrace';
 import { watch } from '../core/watch-events.ts';
 import { agentBench, says, user } from './agent-bench.ts';
 
@@ -110,5 +110,59 @@ describe('a busy agent', () => {
     await expect(ada.run('1', { taskId: 'first' })).resolves.toMatchObject({ text: 'One.' });
     await expect((await second).result()).resolves.toMatchObject({ text: 'Two.' });
     expect(provider.calls[1]?.messages).toEqual([user('1'), says('One.'), user('2')]);
+  });
+
+  it('reuses the id of a turn that was refused at the same moment as another started: it runs in order and is saved', async () => {
+    const [registered, saved] = [gate(), on.messages()];
+    // The other turn is registered after this one has found the context free.
+    const late: MessageStore = new Proxy(saved, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== 'function') return member;
+        return async (...args: readonly unknown[]) => {
+          if (name === 'begin') await registered.opened;
+          return Reflect.apply(member, target, args);
+        };
+      },
+    });
+    const held = gate();
+    const one = on.agent([{ gate: held.opened, text: 'One.' }, { text: 'Next.' }], {
+      busy: 'reject',
+      messageStore: saved,
+    });
+    const two = on.agent([{ text: 'Two.' }], { busy: 'reject', messageStore: late });
+    const second = two.run('2', { taskId: 'b' });
+    while (!on.bench.store.describe('b')) await new Promise(setImmediate);
+    const first = watch(one.startTurn('1', { taskId: 'a' }));
+    await first.until('internal:llm-call');
+    registered.open();
+    await expect(second).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    expect(on.bench.store.describe('b')).toBeNull();
+    expect(saved.load('c')).toMatchObject({ openTurns: ['a'] });
+    held.open();
+    await first.ended;
+    await one.run('next', { taskId: 'n' });
+    await expect(two.run('2', { taskId: 'b' })).resolves.toMatchObject({ text: 'Two.' });
+    expect(saved.load('c').messages).toEqual(
+      ['1', 'next', '2'].flatMap((text, n) => [user(text), says(['One.', 'Next.', 'Two.'][n] ?? '')]),
+    );
+  });
+
+  it('keeps a turn that was accepted before, where a caller attaches to it while another runs', async () => {
+    const [held, messageStore] = [gate(), on.messages()];
+    const ada = on.agent([{ gate: held.opened, text: 'One.' }], { busy: 'reject', messageStore });
+    const first = watch(ada.startTurn('1', { taskId: 'a' }));
+    await first.until('internal:llm-call');
+    await new AgentLoop(on.bench.config(on.bench.model([]), { agentId: 'ada' })).submit([user('2')], {
+      taskId: 'b',
+      contextId: 'c',
+    });
+    await messageStore.begin('c', 'b');
+    const other = on.agent([{ text: 'Two.' }], { busy: 'reject', messageStore });
+    await expect(other.run('2', { taskId: 'b' })).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    expect(on.bench.store.describe('b')).toMatchObject({ state: 'submitted' });
+    held.open();
+    await first.ended;
+    await expect(other.run('2', { taskId: 'b' })).resolves.toMatchObject({ text: 'Two.' });
   });
 });

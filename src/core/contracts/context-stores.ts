@@ -125,6 +125,12 @@ export interface MessageStore {
   begin(contextId: string, taskId: string): MaybePromise<'open' | 'saved'>;
 
   /**
+   * Removes the registration of a turn that never ran, so that its id can be used again. Does nothing if it is not registered, or stored
+   * already. Without this method such a turn is settled without messages, and its id is used up.
+   */
+  withdraw?(contextId: string, taskId: string): MaybePromise<void>;
+
+  /**
    * Appends the messages of a turn, all or none, and settles the turn, which need not be registered. If the messages of this turn are stored
    * already, nothing changes and `appended` is false. An empty array settles a turn without messages. `agentId` is written in the same change,
    * unless `appended` is false.

@@ -30,7 +30,7 @@ const messageRules: OptionRules<LmdbMessageStoreOptions> = { path: anything, clo
  */
 export class LmdbMessageStore extends TableMessageStore<'now', 'later'> {
   static {
-    const promising = ['begin', 'append', 'setAgent', 'setMetadata', 'delete'] as const;
+    const promising = ['begin', 'withdraw', 'append', 'setAgent', 'setMetadata', 'delete'] as const;
     checkArguments(LmdbMessageStore.prototype, messageStoreArguments, promising);
   }
 

@@ -79,6 +79,21 @@ export class TableMessageStore<Read extends Timing, Write extends Timing> implem
     return 'open';
   }
 
+  withdraw(contextId: string, taskId: string): Answer<Write, void> {
+    return this.#table.write(() => {
+      assertTurn(contextId, taskId);
+      return (rows) => this.#withdraw(new ContextRows(rows), contextId, taskId);
+    });
+  }
+
+  *#withdraw(contexts: ContextRows, contextId: string, taskId: string): Steps<void> {
+    const turn = yield* contexts.turn(contextId, taskId);
+    if (typeof turn !== 'object') return;
+    const head = yield* this.#head(contexts, contextId);
+    contexts.removeOpenTurn(contextId, taskId, turn.begun);
+    yield* this.#put(contexts, { ...head, open: head.open - 1 });
+  }
+
   append(
     contextId: string,
     taskId: string,
@@ -312,6 +327,11 @@ class ContextRows {
   putSavedTurn(contextId: string, taskId: string, before: TurnMark | undefined): void {
     this.#rows.put(['turn', contextId, taskId], JSON.stringify('saved'));
     if (typeof before === 'object') this.#rows.remove(['open-turn', contextId, before.begun]);
+  }
+
+  removeOpenTurn(contextId: string, taskId: string, begun: number): void {
+    this.#rows.remove(['turn', contextId, taskId]);
+    this.#rows.remove(['open-turn', contextId, begun]);
   }
 
   /** Task ids, the oldest first. */

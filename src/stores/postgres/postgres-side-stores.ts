@@ -33,7 +33,17 @@ const messageRules: OptionRules<PostgresMessageStoreOptions> = { ...postgresRule
  */
 export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
   static {
-    const promising = ['begin', 'append', 'setAgent', 'load', 'list', 'setMetadata', 'contexts', 'delete'] as const;
+    const promising = [
+      'begin',
+      'withdraw',
+      'append',
+      'setAgent',
+      'load',
+      'list',
+      'setMetadata',
+      'contexts',
+      'delete',
+    ] as const;
     checkArguments(PostgresMessageStore.prototype, messageStoreArguments, promising);
   }
 

@@ -87,6 +87,11 @@ export class RedisMessageStore implements MessageStore {
     return isSaved === 1 ? 'saved' : 'open';
   }
 
+  async withdraw(contextId: string, taskId: string): Promise<void> {
+    assertTurn(contextId, taskId);
+    await this.#change({ script: 'withdraw', contextId, args: [this.#seconds, taskId] });
+  }
+
   async append(
     contextId: string,
     taskId: string,
@@ -212,6 +217,7 @@ const prelude = 'context-prelude';
 
 const scripts = {
   begin: new LuaScript('context-begin-4', { prelude }),
+  withdraw: new LuaScript('context-withdraw-4', { prelude }),
   append: new LuaScript('context-append-4', { prelude }),
   agent: new LuaScript('context-agent-4', { prelude }),
   metadata: new LuaScript('context-metadata-4', { prelude }),

@@ -211,6 +211,24 @@ export const openTurnCases: MessageCases = {
       },
     },
     {
+      title: 'a withdrawn turn is not open, and its id can be used again, behind the turns that came since',
+      async run({ store, peer, newContextId }) {
+        if (!store.withdraw || !peer.withdraw) return;
+        const contextId = newContextId();
+        for (const taskId of ['a', 'b']) await store.begin(contextId, taskId);
+        await peer.withdraw(contextId, 'a');
+        await peer.withdraw(contextId, 'a');
+        await peer.withdraw(contextId, 'nobody');
+        assert.deepEqual((await store.load(contextId)).openTurns, ['b']);
+        assert.equal(await store.begin(contextId, 'a'), 'open');
+        assert.deepEqual((await peer.load(contextId)).openTurns, ['b', 'a']);
+        assert.deepEqual(await store.append(contextId, 'a', turnOf('said')), { appended: true });
+        await store.withdraw(contextId, 'a');
+        assert.equal(await peer.begin(contextId, 'a'), 'saved');
+        assert.equal((await peer.load(contextId)).total, turnOf('said').length);
+      },
+    },
+    {
       title: 'an empty list settles a turn that said nothing',
       async run({ store, peer, newContextId }) {
         const contextId = newContextId();

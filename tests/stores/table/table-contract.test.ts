@@ -241,7 +241,17 @@ describe.each(Object.keys(tables))('%s keeps the contract of Table', (name) => {
 /** Answers everything with a promise. */
 class RemoteMessageStore extends TableMessageStore<'later', 'later'> {
   static {
-    const methods = ['begin', 'append', 'setAgent', 'load', 'list', 'setMetadata', 'contexts', 'delete'] as const;
+    const methods = [
+      'begin',
+      'withdraw',
+      'append',
+      'setAgent',
+      'load',
+      'list',
+      'setMetadata',
+      'contexts',
+      'delete',
+    ] as const;
     checkArguments(RemoteMessageStore.prototype, messageStoreArguments, methods);
   }
 }
