@@ -22,6 +22,7 @@ describe('the lock of a results file', () => {
     const { folder, out } = results();
     const open = gate();
     const first = ran(prompts(2), { agent: echo(new Echoing({ wait: () => open.pass() })), out });
+    await open.reached;
     const second = new Echoing();
     await expect(ran(prompts(2), { agent: echo(second), out })).rejects.toEqual(busy);
     expect(second.prompts).toEqual([]);

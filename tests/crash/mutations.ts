@@ -11,8 +11,8 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: batch,
-        from: `this.#owner.give({ type: 'commit', steps, after, barrier: true, durable });`,
-        to: `this.#owner.give({ type: 'commit', steps, after, barrier: true }); durable();`,
+        from: `this.#owner.pass({ type: 'commit', steps, after, barrier: true, durable });`,
+        to: `this.#owner.pass({ type: 'commit', steps, after, barrier: true }); durable();`,
       },
       {
         file: 'src/core/turn/model-step.ts',
@@ -159,8 +159,8 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: batches,
-        from: 'if (TurnLost.isInstance(error)) this.#lose(error);',
-        to: 'if (!error) this.#lose(error);',
+        from: 'if (TurnLost.isInstance(error)) this.#onTurnLost(error);',
+        to: 'if (!error) this.#onTurnLost(error);',
       },
     ],
   },

@@ -93,8 +93,8 @@ export const treesOfLmdb: readonly Omit<Mutation, 'store'>[] = [
       { file: 'src/stores/lmdb/task-table.ts', from: '(roots && parent !== undefined) || ', to: '' },
       {
         file: 'src/core/turn/open-turn.ts',
-        from: 'if (parent && parent.taskId !== options.under?.taskId) return notByItself(options, taskId, parent);',
-        to: 'void notByItself;',
+        from: 'if (parent && parent.taskId !== options.under?.taskId) return refuseChildTurn(options, taskId, parent);',
+        to: 'void refuseChildTurn;',
       },
     ],
   },

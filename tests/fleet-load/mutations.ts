@@ -11,6 +11,7 @@ export interface Mutation {
 const job = 'src/fleet/run-job.ts';
 const queue = 'src/fleet/turn-queue.ts';
 const sweep = 'src/fleet/sweep.ts';
+const turns = 'src/agent/runnable-turns.ts';
 
 export const mutations: Readonly<Record<string, Mutation>> = {
   /** Who has BullMQ's lock of a job takes its turn, whoever has the lease. */
@@ -63,8 +64,8 @@ export const mutations: Readonly<Record<string, Mutation>> = {
   'sweep-steals': {
     check: 'a turn changes its owner only where that died',
     patches: [
-      { file: sweep, from: 'list({ runnable: true, agentId, dueBy: now, limit })', to: 'list({ agentId, limit })' },
-      { file: sweep, from: '!task.held && isRunnable', to: 'isRunnable' },
+      { file: turns, from: 'list({ ...query, runnable: true, limit })', to: 'list({ agentId: query.agentId, limit })' },
+      { file: turns, from: '!held && isRunnable', to: 'isRunnable' },
       { file: sweep, from: 'if (Date.parse(updatedAt) + graceMs > now) return false;', to: '' },
       {
         file: sweep,
