@@ -41,7 +41,7 @@ export class JsonCounter {
     return undefined;
   }
 
-  /** Where the string ends that goes on at `from`; the length of the bytes where it does not end in them. */
+  /** The end of the string that continues at `from`; the length of the bytes if it does not end in them. */
   #endOfString(bytes: Uint8Array, from: number): number {
     for (let begin = from; begin < bytes.length; ) {
       const found = bytes.indexOf(quote, begin);

@@ -154,7 +154,7 @@ export class JsonText {
   }
 }
 
-/** Up to here a text is parsed as a whole: numbers and words have no bracket that ends them. */
+/** Texts up to this length are parsed as a whole: numbers and words have no closing bracket. */
 const longestPlainValue = 32;
 
 function isJson(text: string): boolean {

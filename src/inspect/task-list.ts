@@ -46,7 +46,7 @@ export class TaskList {
     this.#deps = deps;
   }
 
-  /** Costs its own tasks, however many come before them; with a text also those that do not have it, for 400 ms. */
+  /** Costs its own tasks, however many come before them; with `text` also the tasks that do not contain it, for at most 400 ms. */
   async page({ after, limit, text, ...query }: ListQuery): Promise<TaskPage> {
     const wanted = text?.toLowerCase() ?? '';
     const until = performance.now() + searchMs;

@@ -256,7 +256,7 @@ describeReal(['swift'], 'S3ArtifactStore', () => {
     const wrong = { ...config, credentials: { accessKeyId: 'test:tester', secretAccessKey: 'secret-of-nobody' } };
     const cases: readonly [Partial<S3ArtifactStoreOptions>, boolean, RegExp][] = [
       [{ s3: wrong }, false, /SignatureDoesNotMatch.*credentials/s],
-      [{ s3: config, bucket: 'nobody-made-it' }, false, /NoSuchBucket.*make it/s],
+      [{ s3: config, bucket: 'nobody-made-it' }, false, /NoSuchBucket.*create it/s],
       [{ s3: { ...config, endpoint: 'http://127.0.0.1:1', maxAttempts: 1 } }, true, /ECONNREFUSED/],
       [{ s3: config }, false, /NotImplemented.*set conditionalWrites to false/s],
     ];

@@ -143,7 +143,7 @@ export class RemoteTask {
     return shown;
   }
 
-  /** Keeps what was shown, until `rest` compares it with what there is. */
+  /** Keeps the shown text, until `rest` compares it with the whole text. */
   #hold(): void {
     this.#held ??= this.#written ?? '';
   }

@@ -95,7 +95,7 @@ export interface LLMCapabilities {
   readonly streaming?: boolean;
   /** Whether it calls tools. */
   readonly tools?: boolean;
-  /** Whether it can be told to call a tool, or none. */
+  /** Whether a request can force or forbid a tool call. */
   readonly toolChoice?: boolean;
   /** Whether it guarantees a `responseFormat`. Absent means `false`. */
   readonly responseFormat?: boolean;

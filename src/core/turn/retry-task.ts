@@ -36,7 +36,7 @@ interface RetryTaskOptions {
  *
  * Keeps all records up to the failed model call, or up to the response whose calls failed, with the results of the calls that succeeded. After
  * `PARSE_ERROR` the model call is repeated. A call with an unknown outcome stays in doubt, under its original idempotency key; a failed call runs again. Usage and times start anew.
- * Errors: `NOT_FOUND`; `CONFLICT` for a task that has not ended, for a child turn, for another context, and if the new id is continued;
+ * Errors: `NOT_FOUND`; `CONFLICT` for a task that has not ended, for a child turn, for another context, and if the new id is taken;
  * `INVALID_INPUT` for a completed task; those of the store.
  */
 export async function retryTask(taskId: string, options: RetryTaskOptions): Promise<void> {

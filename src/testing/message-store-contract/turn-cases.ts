@@ -211,7 +211,7 @@ export const openTurnCases: MessageCases = {
       },
     },
     {
-      title: 'a withdrawn turn is not open, and its id can be used again, behind the turns that came since',
+      title: 'a withdrawn turn is not open, and its id can be used again, after the turns registered since',
       async run({ store, peer, newContextId }) {
         if (!store.withdraw || !peer.withdraw) return;
         const contextId = newContextId();

@@ -60,7 +60,7 @@ export function responseUsage(usage = noUsage) {
 
 /**
  * Streamed text: pieces that were sent cannot be taken back. When the model is asked again, what repeats the sent text is not sent again. A piece is compared
- * only with the part of the sent text at its place, so that a text costs its length.
+ * only with the part of the sent text at its position, so the cost grows linearly with the text.
  */
 export class SentText {
   readonly #isStreamed: boolean;

@@ -187,7 +187,7 @@ function membersOf(parts: readonly JSONSchema[]): Map<string, JSONSchema> {
   return members;
 }
 
-/** The scalar types of a schema: all, if it has no `type` and is no object or array. */
+/** The scalar types of a schema: all, if it has no `type` and describes neither an object nor an array. */
 function scalarsOf(parts: readonly JSONSchema[], isContainer: boolean): ReadonlySet<ScalarType> {
   const named = scalarTypes.filter((type) => parts.some((part) => allows(part, type)));
   const any = named.length === 0 && !isContainer && !parts.some((part) => 'type' in part);
