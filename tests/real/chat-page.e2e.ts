@@ -44,6 +44,8 @@ describeReal(['chromium'], 'the chat page', () => {
   const wordShown = (word: string) => page.locator('.assistant .markdown', { hasText: word }).waitFor();
 
   async function say(text: string): Promise<void> {
+    // A failure is shown a moment before the stream ends; until then Enter sends nothing.
+    await ready();
     const before = await page.locator('.message.user').count();
     await field().fill(text);
     await page.keyboard.press('Enter');
