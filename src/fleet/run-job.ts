@@ -5,7 +5,7 @@ import type { Agent } from '../agent/agent.ts';
 import type { AgentResumeOptions } from '../agent/agent-options.ts';
 import { AgentLoopError, invalidConfig, type Logger, messageOf, shownValue } from '../core/contracts/index.ts';
 import type { LoopState } from '../core/journal/index.ts';
-import { type Admission, withAdmission } from '../core/turn/index.ts';
+import { type Admission, type OpenedTurn, withAdmission } from '../core/turn/index.ts';
 import { registeredTracer } from '../observability/spans/tracing-options.ts';
 import { isTurnJob } from './dead-turns.ts';
 import type { WorkerTimes } from './options.ts';
@@ -274,11 +274,11 @@ class Gate {
     const { inOrder } = this.#options.agent;
     return {
       onLease: (turn) =>
-        defer(() => this.#admit(turn.state)).pipe(switchMap(() => inOrder.onLease?.(turn) ?? of({ queued: false }))),
+        defer(() => this.#admit(turn)).pipe(switchMap(() => inOrder.onLease?.(turn) ?? of({ queued: false }))),
     };
   }
 
-  async #admit(state: LoopState): Promise<void> {
+  async #admit({ state, epoch }: OpenedTurn): Promise<void> {
     const { queue, tenantConcurrency } = this.#options;
     const now = queue.clock.now();
     const { settings, taskId } = state.turn;
@@ -295,7 +295,7 @@ class Gate {
         `tenantConcurrency gives ${shownValue(most)} for a tenant`,
         'give an integer ≥ 0, or undefined for no limit',
       );
-    const entry = { tenant, taskId, run: crypto.randomUUID() };
+    const entry = { tenant, taskId, epoch };
     if (!(await queue.counts.enter(entry, { most, forMs })))
       this.#refuse(taskId, { is: 'later', at: now + tenantPauseMs, first: false });
     const timer = setInterval(() => queue.counts.stay(entry, forMs).catch(() => {}), forMs / 3);

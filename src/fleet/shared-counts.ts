@@ -42,30 +42,31 @@ return 1`;
 export interface TenantEntry {
   readonly tenant: string;
   readonly taskId: string;
-  /** Differs for each run of the task: a worker that lost the turn changes nothing for the next one. */
-  readonly run: string;
+  /** Of the lease under which the worker runs the turn: a worker that lost the turn changes nothing for the next one. */
+  readonly epoch: number;
 }
 
 /**
- * KEYS: the running turns of a tenant by the expiry of their entries, and the run of each. ARGV: the task, its run, now, the maximum, the
- * expiry of its entry. Returns 1 if it may run; the entry then belongs to this run.
+ * KEYS: the running turns of a tenant by the expiry of their entries, and the epoch of each. ARGV: the task, its epoch, now, the maximum, the
+ * expiry of its entry. Returns 1 if it may run; the entry then belongs to this epoch. An earlier one may not.
  */
 const enter = `
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[3])) do
   redis.call('ZREM', KEYS[1], gone)
   redis.call('HDEL', KEYS[2], gone)
 end
+if tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or 0) > tonumber(ARGV[2]) then return 0 end
 if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[4]) and not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
 redis.call('ZADD', KEYS[1], ARGV[5], ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 return 1`;
 
-/** KEYS: as of `enter`. ARGV: the task, its run, the expiry. No effect on the entry of another run. */
+/** KEYS: as of `enter`. ARGV: the task, its epoch, the expiry. No effect on the entry of another epoch. */
 const stay = `
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
 return redis.call('ZADD', KEYS[1], 'XX', ARGV[3], ARGV[1])`;
 
-/** KEYS: as of `enter`. ARGV: the task, its run. No effect on the entry of another run. */
+/** KEYS: as of `enter`. ARGV: the task, its epoch. No effect on the entry of another epoch. */
 const leave = `
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HDEL', KEYS[2], ARGV[1])
@@ -108,12 +109,12 @@ export class SharedCounts {
     return (await this.#ofTenant(enter, entry, [now, most, now + forMs])) === 1;
   }
 
-  /** Renews the entry of a running turn, unless another run of the turn has it. */
+  /** Renews the entry of a running turn, unless a later run of the turn has it. */
   async stay(entry: TenantEntry, forMs: number): Promise<void> {
     await this.#ofTenant(stay, entry, [this.#now() + forMs]);
   }
 
-  /** Removes the entry, unless another run of the turn has it. */
+  /** Removes the entry, unless a later run of the turn has it. */
   async leave(entry: TenantEntry): Promise<void> {
     await this.#ofTenant(leave, entry, []);
   }
@@ -152,9 +153,9 @@ export class SharedCounts {
     return this.#connections.key('places', agentId);
   }
 
-  #ofTenant(script: string, { tenant, taskId, run }: TenantEntry, values: readonly number[]): Promise<unknown> {
-    const keys = [this.#connections.key('running', tenant), this.#connections.key('runs', tenant)];
-    return this.#evaluate(script, keys, [taskId, run, ...values]);
+  #ofTenant(script: string, { tenant, taskId, epoch }: TenantEntry, values: readonly number[]): Promise<unknown> {
+    const keys = [this.#connections.key('running', tenant), this.#connections.key('epochs', tenant)];
+    return this.#evaluate(script, keys, [taskId, epoch, ...values]);
   }
 
   #evaluate(script: string, keys: readonly string[], values: readonly (string | number)[]): Promise<unknown> {

@@ -29,14 +29,15 @@ describeRedis('turnQueue and worker', () => {
     await expect(queue.start(user('Other'), options)).rejects.toMatchObject({ code: 'CONFLICT' });
   });
 
-  it('F-12 a worker that lost a turn keeps the place in its tenant for the worker that runs it now', async () => {
+  it('a run of a turn that a later run has replaced does not give up the place of that turn in its tenant', async () => {
     const { counts } = on.queue() as FleetQueue;
     const limits = { most: 1, forMs: 60_000 };
-    const lost = { tenant: 'acme', taskId: 't', run: '1' };
-    const current = { ...lost, run: '2' };
-    const other = { tenant: 'acme', taskId: 'other', run: '3' };
+    const lost = { tenant: 'acme', taskId: 't', epoch: 1 };
+    const current = { ...lost, epoch: 2 };
+    const other = { tenant: 'acme', taskId: 'other', epoch: 1 };
     expect(await counts.enter(lost, limits)).toBe(true);
     expect(await counts.enter(current, limits)).toBe(true);
+    expect(await counts.enter(lost, { ...limits, most: 2 })).toBe(false);
     await counts.stay(lost, 0);
     await counts.leave(lost);
     expect(await counts.enter(other, limits)).toBe(false);
@@ -45,7 +46,7 @@ describeRedis('turnQueue and worker', () => {
     // Its entry has expired.
     expect(await counts.enter(current, limits)).toBe(true);
     await counts.leave(current);
-    expect(on.redis.server.cli('KEYS', '*:fleet:run*')).toBe('');
+    for (const key of ['running', 'epochs']) expect(on.redis.server.cli('KEYS', `*:fleet:${key}:*`)).toBe('');
   });
 
   it('F-09 any id of a task is run, once', async () => {

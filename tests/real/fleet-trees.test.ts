@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, it } from '@jest/globals';
@@ -97,6 +97,25 @@ describeRedis('turns of a fleet with sub-agents, tenants and traces', () => {
     // A worker that is refused holds the turn while it asks; of those that run there are two.
     const running = await mostAtOnce(['t0', 't1', 't2', 't3', 't4', 't5', 't6', 't7', 't8', 't9', 't10', 't11']);
     expect(running).toBeLessThanOrEqual(2);
+  });
+
+  it('F-12 tenantConcurrency holds after a worker stood still and lost its turn to another', async () => {
+    const queue = on.queue();
+    const log = join(folder, `log-${files++}`);
+    const typesOf = async (taskId: string) => (await on.store.read(taskId)).map(({ type }) => type);
+    const options = { log, tenantMost: 1, rounds: 1, modelMs: 8_000 };
+    const first = await start(options);
+    await queue.start(user('A'), { agentId: 'ada', taskId: 'taken', tenant: 'a' });
+    await until(async () => (await typesOf('taken')).includes('llm.start'));
+    await start(options);
+    first.kill('SIGSTOP');
+    await until(async () => (await typesOf('taken')).includes('turn.resumed'));
+    first.kill('SIGCONT');
+    await until(() => existsSync(log) && readFileSync(log, 'utf8').includes(`left ${first.pid}`));
+    await queue.start(user('A'), { agentId: 'ada', taskId: 'next', tenant: 'a' });
+    expect(await on.ended('taken')).toBe('completed');
+    expect(await on.ended('next')).toBe('completed');
+    expect(await mostAtOnce(['taken', 'next'])).toBe(1);
   });
 
   /** By the journals: from the first record of each run of a turn to its last. */

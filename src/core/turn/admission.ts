@@ -6,6 +6,8 @@ export interface OpenedTurn {
   readonly state: LoopState;
   /** Whether its journal is new. */
   readonly created: boolean;
+  /** Of its lease: higher than that of every earlier run of the turn. */
+  readonly epoch: number;
 }
 
 /** `queued`: another turn of the context is ahead of it, so a resume makes no progress yet. */

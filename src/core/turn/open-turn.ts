@@ -100,7 +100,7 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
       const origin = originOf(records);
       const past = replayOf(records);
       if (origin && records.length < origin.records && !past.after.isComplete)
-        return completed(origin, options, taskId);
+        return afterCompletion(origin, options, taskId);
       if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
       const answered = recordsOfAnswers(past.after, options.answers ?? {});
       if (past.after.isComplete) return of({ own: false });
@@ -220,7 +220,7 @@ function acquire(
       give({ ...opening, queued });
     };
     if (!options.onLease) return keep({ queued: false });
-    const opened = { state: past.after, created: !opening.resumed };
+    const opened = { state: past.after, created: !opening.resumed, epoch: granted.epoch };
     to.add(options.onLease(opened).pipe(first()).subscribe({ next: keep, error: giveUp }));
   };
   const readRest = (granted: Lease) => {
@@ -256,7 +256,7 @@ function pastOf(records: readonly JournalRecord[], lease: Lease): Commit {
 }
 
 /** A retry whose writer died is written to its end, then opened. Errors: `CONFLICT` for a fork, whose edits are lost. */
-function completed(origin: ForkOrigin, options: OpenOptions, taskId: string): Observable<Opening> {
+function afterCompletion(origin: ForkOrigin, options: OpenOptions, taskId: string): Observable<Opening> {
   const { store, onBusy, deadline, scope } = options;
   if (origin.retry) {
     const { clock } = deadline;

@@ -41,6 +41,7 @@ function pause(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 async function answer({ messages, signal }: LLMCallParams): Promise<LLMResponse> {
+  signal?.addEventListener('abort', () => note(`left ${process.pid}`), { once: true });
   await pause(options.modelMs, signal);
   const round = messages.filter(({ role }) => role === 'assistant').length + 1;
   if (round >= options.rounds) return { message: { role: 'assistant', content: 'Done.' }, finishReason: 'stop' };
