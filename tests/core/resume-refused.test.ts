@@ -92,7 +92,9 @@ describe('AgentLoop.resume does not go on', () => {
       const options = { maxResumes: 2, toolProviders: what === 'does not answer' ? [away] : [] };
       for (let time = 0; time < 2; time++)
         expect((await lossOf([], options)).loss).toMatchObject({ reason: { code: 'MISSING_TOOL' } });
-      const message = expect.stringMatching(/resumed 3 times .*, whose open calls are pay \(1:0\)/);
+      const message = expect.stringMatching(
+        /resumed 3 times .*; look into its journal for what stops the process, whose open calls are pay \(1:0\)\.$/,
+      );
       await expect(resume([], options).turn.result()).rejects.toMatchObject({ code: 'POISON', message });
       expect(bench.store.list()).toMatchObject([{ state: 'failed', held: false }]);
       const model = bench.model([{ text: 'Paid.' }]);

@@ -174,6 +174,12 @@ interface Candidate {
 
 const approve: Decision = { decision: 'approve' };
 
+/** Recorded as data: with other words a replay of an earlier journal deviates. */
+const reasons = {
+  answer: 'the answer was neither yes nor no',
+  needsApproval: 'needsApproval answered neither true nor false',
+} as const;
+
 /**
  * Decides whether a call may run: the first `approveToolCall` hook that returns a decision, else the tool's `needsApproval`. One that throws or
  * returns an invalid value refuses the call, regardless of `onError`. Returns a promise only if one of them does.
@@ -228,7 +234,7 @@ function ownDecision(
 ): Decision | Promise<Decision> {
   if (typeof needsApproval !== 'function') return needsApproval ? { decision: 'ask', prompt: undefined } : approve;
   const next = (needed: boolean): Decision => {
-    if (typeof needed !== 'boolean') return { decision: 'reject', reason: 'needsApproval must return true or false' };
+    if (typeof needed !== 'boolean') return { decision: 'reject', reason: reasons.needsApproval };
     return needed ? { decision: 'ask', prompt: undefined } : approve;
   };
   const refuse = (error: unknown): Decision => ({
@@ -276,9 +282,7 @@ function requestOf({ turn, authContext, context }: ToolCallDeps, { pending, argu
 export function approvalOf({ answers }: PendingToolCall, args: unknown): Approval | undefined {
   for (const { question, answer } of answers) {
     if (question.kind !== 'approval') continue;
-    const approval = isApproval(answer)
-      ? answer
-      : { approved: false, reason: 'the answer was neither an approval nor a rejection' };
+    const approval = isApproval(answer) ? answer : { approved: false, reason: reasons.answer };
     if (!approval.approved || stableJson(question.data) === stableJson(args)) return approval;
   }
   return undefined;

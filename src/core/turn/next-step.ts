@@ -210,7 +210,7 @@ function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
     .map(({ call, callId }) => `${call.function.name} (${callId})`);
   const what = `The turn was resumed ${resumes} times without getting any further (maxResumes)`;
   const calls = open.length === 0 ? '' : `, whose open calls are ${open.join(', ')}`;
-  const message = `${what}; look into its journal for what willSuspend the process${calls}.`;
+  const message = `${what}; look into its journal for what stops the process${calls}.`;
   return failed('POISON', message, { reason: 'poisoned', details: { resumes, openCalls: open } });
 }
 

@@ -158,9 +158,7 @@ describe('answers', () => {
       const { turn, model } = resumed({}, { one: tools(runs).one });
       expect(await turn.result()).toMatchObject({ status: 'completed' });
       expect(runs).toEqual([]);
-      expect(JSON.stringify(model.calls.at(-1))).toContain(
-        'the call was rejected: the answer was neither an approval nor a rejection',
-      );
+      expect(JSON.stringify(model.calls.at(-1))).toContain('the call was rejected: the answer was neither yes nor no');
     },
   );
 
