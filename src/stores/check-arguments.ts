@@ -53,14 +53,14 @@ export type StoreArguments<Store> = {
  * Makes the methods of a store refuse arguments of another type, before they do anything: `INVALID_INPUT`, naming the argument. Callers in
  * JavaScript, or with `any`, would otherwise get a wrong result: `list('t1')` is not a query, and returned the artifacts of all tasks.
  *
- * For the static block of a class, with its prototype. An `async` method rejects, and so do those in `promising`; all others throw.
+ * For the static block of a class, with its prototype. An `async` method rejects, and so do those in `promising`, which may be all; others throw.
  */
 export function checkArguments<Store extends object>(
   prototype: Store,
   methods: StoreArguments<Store>,
-  promising: readonly (keyof Store)[] = [],
+  promising: readonly (keyof Store)[] | 'all' = [],
 ): void {
-  const names: ReadonlySet<PropertyKey> = new Set(promising);
+  const names = new Set<PropertyKey>(promising === 'all' ? Object.keys(methods) : promising);
   for (const [name, method] of Object.entries<MethodArguments | 'unchecked'>(methods)) {
     if (method !== 'unchecked') checkMethod(prototype, name, { ...method, promises: names.has(name) });
   }

@@ -33,18 +33,7 @@ const messageRules: OptionRules<PostgresMessageStoreOptions> = { ...postgresRule
  */
 export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
   static {
-    const promising = [
-      'begin',
-      'withdraw',
-      'append',
-      'setAgent',
-      'load',
-      'list',
-      'setMetadata',
-      'contexts',
-      'delete',
-    ] as const;
-    checkArguments(PostgresMessageStore.prototype, messageStoreArguments, promising);
+    checkArguments(PostgresMessageStore.prototype, messageStoreArguments, 'all');
   }
 
   readonly #table: PostgresTable;
@@ -93,7 +82,7 @@ const cacheRules: OptionRules<PostgresCacheStoreOptions> = {
  */
 export class PostgresCacheStore extends TableCacheStore<'later', 'later'> {
   static {
-    checkArguments(PostgresCacheStore.prototype, cacheStoreArguments, ['get', 'set', 'delete']);
+    checkArguments(PostgresCacheStore.prototype, cacheStoreArguments, 'all');
   }
 
   readonly #table: PostgresTable;
@@ -134,8 +123,7 @@ const pushRules: OptionRules<PostgresPushStoreOptions> = { ...postgresRules, ttl
  */
 export class PostgresPushStore extends TablePushStore<'later', 'later'> {
   static {
-    const promising = ['add', 'get', 'list', 'delete', 'claim', 'update'] as const;
-    checkArguments(PostgresPushStore.prototype, pushStoreArguments, promising);
+    checkArguments(PostgresPushStore.prototype, pushStoreArguments, 'all');
   }
 
   readonly #table: PostgresTable;
