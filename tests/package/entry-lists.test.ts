@@ -126,6 +126,13 @@ describe('the package of a vendor', () => {
     expect(page.includes(`\`${vendor}:NAME\``)).toBe(vendor !== 'openai-compatible');
   });
 
+  it('is known to knip, if no checkout installs it', () => {
+    const { ignoreDependencies }: { readonly ignoreDependencies: readonly string[] } = JSON.parse(textOf('knip.json'));
+    const isIgnored = (name: string) => ignoreDependencies.some((pattern) => new RegExp(`^(${pattern})$`).test(name));
+    const names = [...packages.keys()];
+    expect(names.filter(isIgnored)).toEqual(names.filter((name) => !(name in manifest.devDependencies)));
+  });
+
   it('is installed for tests: in the checkout or in tests/vendors, and in tests/ai-sdk-7', () => {
     const { dependencies: besides } = JSON.parse(textOf('tests/vendors/package.json'));
     const { dependencies: ofSeven } = JSON.parse(textOf('tests/ai-sdk-7/package.json'));

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { RedisStateStore } from 'millrace/redis';
+import type { TaskSummary } from 'millrace/types';
 import OpenAI from 'openai';
 import { lastValueFrom } from 'rxjs';
 import { slowText } from '../front-ends/model.ts';
@@ -143,12 +144,17 @@ for (const kind of ['lmdb', 'redis'] as const) {
       const before = new Set((await store.list({ limit: 1_000 })).map(({ taskId }) => taskId));
       const request = { model, messages: messages('book slow') };
       const stream = await one.client.chat.completions.create({ ...request, stream: true }, { maxRetries: 0 });
+      let running: readonly TaskSummary[] = [];
       const read = async () => {
-        for await (const { choices } of stream)
-          if (choices[0]?.delta.content?.includes('word') && !one.child.killed) await kill(one.child);
+        for await (const { choices } of stream) {
+          if (!choices[0]?.delta.content?.includes('word') || one.child.killed) continue;
+          running = (await store.list({ limit: 1_000 })).filter(({ taskId }) => !before.has(taskId));
+          await kill(one.child);
+        }
       };
       await expect(read()).rejects.toThrow();
-      const [left] = (await store.list({ limit: 1_000 })).filter(({ taskId }) => !before.has(taskId));
+      expect(running).toMatchObject([{ state: 'working' }]);
+      const [left] = running;
       await lastValueFrom(store.follow(left?.taskId ?? ''), { defaultValue: undefined });
       expect((await store.describe(left?.taskId ?? ''))?.state).toBe('canceled');
       const next = await two.client.chat.completions.create({ model, messages: messages('answer') });
