@@ -1,0 +1,29 @@
+import { createHash } from 'node:crypto';
+
+/** A short digest of a text, to compare and never to read back. */
+export function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url').slice(0, 16);
+}
+
+/**
+ * Names the server and the family of models that gave an answer, without showing the address. What a server wants back to the letter, and
+ * the ids of its calls, go to the same origin only.
+ */
+export function originOf(address: string, model: string): string {
+  return digestOf(`${address} ${familyOf(model)}`);
+}
+
+/**
+ * The family of a model: its maker's name and its generation, which share signatures of reasoning. Without the way to the model
+ * (`openrouter/anthropic/`), the size and the version: `gpt-5` of `gpt-5.6-sol`, `claude` of `us.anthropic.claude-opus-4-8`.
+ */
+export function familyOf(model: string): string {
+  const name =
+    model
+      .toLowerCase()
+      .split(/[/:]/)
+      .findLast((part) => /[a-z]/.test(part) && !/^(?:free|latest|beta|nitro|thinking|v\d.*)$/.test(part)) ??
+    model.toLowerCase();
+  const plain = name.replace(/^(?:[a-z]+\.)+(?=[a-z])/, '');
+  return /^(?:o\d|[a-z]+(?:-?\d+)?)/.exec(plain)?.[0] ?? plain;
+}
