@@ -19,6 +19,7 @@ import type { ChatDialect } from './openai-wire/chat-request.ts';
 import type { Fetch } from './openai-wire/openai-client.ts';
 import type { RequestLimits } from './openai-wire/request-watch.ts';
 import { isJsonObject } from './openai-wire/wire-errors.ts';
+import { type Profile, type ProfileName, profileNames, profileOf } from './profiles.ts';
 
 /** Options of `LiteLLMProvider`: address, model and key of the API, its time limits, and what a request carries. */
 export interface LiteLLMProviderOptions {
@@ -48,11 +49,22 @@ export interface LiteLLMProviderOptions {
   readonly providerName?: string | undefined;
   /** What the model cannot do. Without `tools`, calls and results in the history are sent as text. */
   readonly capabilities?: LLMCapabilities | undefined;
-  /** OpenAI's own reasoning models want `max_completion_tokens`; LiteLLM translates. Default `max_tokens`. */
+  /**
+   * Whose rules a request must satisfy, such as `vllm`, `litellm` or `mistral`. Default: by the host of `baseUrl`; for a host that is not
+   * known, what every known server takes, with the rules of the model.
+   */
+  readonly profile?: ProfileName | undefined;
+  /** The tag in which the model puts its reasoning into the text, such as `think`: it is read as reasoning. Default: the text stays as it is. */
+  readonly reasoningTag?: string | undefined;
+  /** Whether reasoning goes back, beside the calls that it led to, to a server that gave it. Default true. */
+  readonly sendReasoning?: boolean | undefined;
+  /** Where pictures and files of tool results go: `result`, or `message`, a user message after the batch. Default: by the profile. */
+  readonly toolMedia?: 'result' | 'message' | undefined;
+  /** OpenAI's own reasoning models want `max_completion_tokens`; LiteLLM translates. Default: by the profile. */
   readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens' | undefined;
   /**
-   * Sends the reasoning of messages with tool calls back under this name. DeepSeek's and Moonshot's thinking models refuse a
-   * history without `reasoning_content`; others refuse one with it. Default: not sent.
+   * Sends the reasoning of messages with tool calls under this name, whoever gave it. Default: the server that gave reasoning gets it back under
+   * the name that it had there.
    */
   readonly reasoningField?: 'reasoning_content' | 'reasoning' | undefined;
   /** Asks for usage in streams (`stream_options`). False for a server that refuses that. Default true. */
@@ -80,7 +92,9 @@ export interface LiteLLMSettings {
   readonly providerName: string;
   readonly capabilities: LLMCapabilities;
   readonly limits: RequestLimits;
-  readonly dialect: ChatDialect;
+  readonly dialect: Omit<ChatDialect, 'rules'>;
+  readonly profileOf: (model: string) => Profile;
+  readonly reasoningTag: string | undefined;
   readonly propagateTrace: boolean;
   readonly fetch: Fetch | undefined;
   readonly clock: Clock;
@@ -108,6 +122,13 @@ const rules: OptionRules<LiteLLMProviderOptions> = {
   maxEventBytes: wholeNumber(1),
   providerName: someName,
   capabilities: anything,
+  profile: oneOf(...profileNames),
+  reasoningTag: {
+    fits: (value) => typeof value === 'string' && /^[\w-]{1,40}$/.test(value),
+    must: 'be the name of a tag, such as think',
+  },
+  sendReasoning: aBoolean,
+  toolMedia: oneOf('result', 'message'),
   maxTokensField: oneOf('max_tokens', 'max_completion_tokens'),
   reasoningField: oneOf('reasoning_content', 'reasoning'),
   includeUsage: aBoolean,
@@ -137,17 +158,28 @@ export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSetting
     },
     dialect: {
       model: options.model,
-      tools: capabilities.tools !== false,
-      toolChoice: capabilities.toolChoice !== false,
-      maxTokensField: options.maxTokensField ?? 'max_tokens',
+      maxTokensField: options.maxTokensField,
       reasoningField: options.reasoningField,
       includeUsage: options.includeUsage ?? true,
       sendMetadata: options.sendMetadata ?? false,
       extraBody: checkedExtraBody(options.extraBody),
     },
+    profileOf: (model) => withOptions(profileOf({ name: options.profile, address: options.baseUrl, model }), options),
+    reasoningTag: options.reasoningTag,
     propagateTrace: options.propagateTrace ?? true,
     fetch: options.fetch,
     clock: options.clock ?? systemClock,
+  };
+}
+
+function withOptions({ name, rules }: Profile, { toolMedia, sendReasoning }: LiteLLMProviderOptions): Profile {
+  return {
+    name,
+    rules: {
+      ...rules,
+      ...(toolMedia !== undefined && { resultMedia: toolMedia }),
+      ...(sendReasoning !== undefined && { reasoningBack: sendReasoning }),
+    },
   };
 }
 

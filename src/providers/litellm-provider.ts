@@ -15,13 +15,17 @@ import { eachOf, fromAsyncIterable } from './from-async-iterable.ts';
 
 export type { LiteLLMProviderOptions } from './litellm-options.ts';
 
+import { type FittedRequest, fitRequest } from './fit-request.ts';
 import { type LiteLLMProviderOptions, type LiteLLMSettings, litellmSettings } from './litellm-options.ts';
+import { originOf } from './model-origin.ts';
 import { answerSink } from './openai-wire/answer-sink.ts';
 import { ChatAnswer } from './openai-wire/chat-answer.ts';
 import { chatRequest } from './openai-wire/chat-request.ts';
 import { loadOpenAI, watchedFetch } from './openai-wire/openai-client.ts';
 import { RequestWatch } from './openai-wire/request-watch.ts';
 import { type ModelServer, modelServer, networkError } from './openai-wire/wire-errors.ts';
+import { reasonsBy } from './profiles.ts';
+import { itemsNamedBy, RefusedItems } from './refused-items.ts';
 
 /** How long the usage may come after the finish reason, and the end of the body after `[DONE]`. */
 const usageGraceMs = 5_000;
@@ -49,6 +53,8 @@ export class LiteLLMProvider implements LLMProvider {
   readonly #settings: LiteLLMSettings;
   readonly #server: ModelServer;
   #client: Promise<OpenAI> | undefined;
+  /** What the server refused by name: later requests go without it. */
+  #refused = new RefusedItems();
 
   constructor(options: LiteLLMProviderOptions) {
     const settings = litellmSettings(options);
@@ -84,23 +90,62 @@ export class LiteLLMProvider implements LLMProvider {
     return eachOf(fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal)));
   }
 
-  /** One request and its answer: the chunks of each piece of the body, then `done`. */
+  /** A request, and one more without the items that the server names as it refuses the first. */
   async *#exchange(
     params: LLMCallParams,
     streaming: boolean,
     unsubscribed?: AbortSignal,
   ): AsyncGenerator<readonly LLMChunk[]> {
-    const { clock, limits } = this.#settings;
+    const call = { params, streaming, unsubscribed };
+    try {
+      yield* this.#request({ ...call, fitted: this.#fit(params, this.#refused) });
+      return;
+    } catch (refusal) {
+      const refused = itemsNamedBy(refusal, params, this.#refused);
+      if (refused === undefined) throw refusal;
+      yield* this.#request({ ...call, fitted: this.#fit(params, refused) });
+      this.#refused = refused;
+    }
+  }
+
+  #fit(params: LLMCallParams, refused: RefusedItems): FittedRequest {
+    const { capabilities } = this.#settings;
+    const { profile, origin } = this.#modelOf(params);
+    const fitted = fitRequest(params, {
+      profile,
+      origin,
+      tools: capabilities.tools !== false,
+      toolChoice: capabilities.toolChoice !== false,
+      reasons: reasonsBy({ ...this.#settings.dialect.extraBody, ...params.providerOptions }),
+      refused,
+    });
+    if (fitted.changes.length > 0) params.note?.({ kind: 'request-fitted', changes: fitted.changes });
+    return fitted;
+  }
+
+  #modelOf({ model = this.#settings.dialect.model }: LLMCallParams) {
+    const { profileOf } = this.#settings;
+    return { profile: profileOf(model), origin: originOf(this.#server.address, model) };
+  }
+
+  /** One request and its answer: the chunks of each piece of the body, then `done`. */
+  async *#request(given: ChatCall): AsyncGenerator<readonly LLMChunk[]> {
+    const { params, streaming, unsubscribed, fitted } = given;
+    const { clock, limits, reasoningTag } = this.#settings;
     const signals = [params.signal, unsubscribed].filter((signal) => signal !== undefined);
     const watch = new RequestWatch({ server: this.#server, limits, clock, signals });
     let chunks: LLMChunk[] = [];
-    const answer = new ChatAnswer(this.#server, (chunk) => {
-      chunks.push(chunk);
-    });
+    const answer = new ChatAnswer(
+      this.#server,
+      (chunk) => {
+        chunks.push(chunk);
+      },
+      { origin: this.#modelOf(params).origin, nameOf: fitted.nameOf, reasoningTag },
+    );
     let cost: string | null = null;
     try {
       if (watch.failure !== undefined) throw watch.failure;
-      const response = await this.#send(params, streaming, watch);
+      const response = await this.#send(given, watch);
       cost = response.headers.get('x-litellm-response-cost');
       const contentType = response.headers.get('content-type') ?? '';
       const sink = answerSink({ server: this.#server, answer, contentType, streaming });
@@ -124,16 +169,24 @@ export class LiteLLMProvider implements LLMProvider {
     } finally {
       watch.close();
     }
-    chunks.push({ type: 'done', response: answer.response(cost) });
+    const response = answer.response(cost);
+    chunks.push({ type: 'done', response });
     yield chunks;
   }
 
   /** The head of an answer with a good status. */
-  async #send(params: LLMCallParams, streaming: boolean, watch: RequestWatch): Promise<Response> {
+  async #send({ params, streaming, fitted }: ChatCall, watch: RequestWatch): Promise<Response> {
     const { traceContext } = params;
     const headers: Record<string, string> = {};
     if (traceContext !== undefined && this.#settings.propagateTrace) propagation.inject(traceContext, headers);
-    const body = chatRequest(params, this.#settings.dialect, streaming);
+    const { rules } = this.#modelOf(params).profile;
+    const { completionTokens } = this.#refused;
+    const dialect = {
+      ...this.#settings.dialect,
+      rules,
+      ...(completionTokens && { maxTokensField: 'max_completion_tokens' as const }),
+    };
+    const body = chatRequest(fitted, dialect, streaming);
     // Following a redirect would turn the POST into a GET.
     const fetchOptions = { redirect: 'manual' as const, watch };
     this.#client ??= openAIClient(this.#settings, this.#server);
@@ -142,6 +195,13 @@ export class LiteLLMProvider implements LLMProvider {
       client.post('/chat/completions', { body, headers, fetchOptions, stream: streaming }).asResponse();
     return traceContext === undefined ? send() : context.with(traceContext, send);
   }
+}
+
+interface ChatCall {
+  readonly params: LLMCallParams;
+  readonly streaming: boolean;
+  readonly unsubscribed: AbortSignal | undefined;
+  readonly fitted: FittedRequest;
 }
 
 /** The package's client without retries, log and what it would take from the environment. */

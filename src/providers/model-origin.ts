@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { AssistantMessage } from '../core/contracts/index.ts';
 
 /** A short digest of a text, to compare and never to read back. */
 export function digestOf(text: string): string {
@@ -26,4 +27,28 @@ export function familyOf(model: string): string {
     model.toLowerCase();
   const plain = name.replace(/^(?:[a-z]+\.)+(?=[a-z])/, '');
   return /^(?:o\d|[a-z]+(?:-?\d+)?)/.exec(plain)?.[0] ?? plain;
+}
+
+/** The members of a message's metadata that only the server that gave the message can read, and the one that names it. */
+const originName = 'origin';
+const ownNames: ReadonlySet<string> = new Set([originName, 'wire', 'aiSdk']);
+
+/** Which origin gave a message; `undefined` where nobody noted it. */
+export function originIn({ metadata }: AssistantMessage): string | undefined {
+  const origin = metadata?.[originName];
+  return typeof origin === 'string' ? origin : undefined;
+}
+
+/** The metadata of an answer whose server wants something of it back: ids of calls, or what it gave for itself. */
+export function originMetadata(origin: string): Readonly<Record<string, unknown>> {
+  return { [originName]: origin };
+}
+
+/** The message as any other server may see it. The same object where nothing is left out. */
+export function withoutOrigin(message: AssistantMessage): AssistantMessage {
+  const { metadata } = message;
+  if (metadata === undefined || !Object.keys(metadata).some((name) => ownNames.has(name))) return message;
+  const others = Object.entries(metadata).filter(([name]) => !ownNames.has(name));
+  const { metadata: _, ...rest } = message;
+  return others.length === 0 ? rest : { ...rest, metadata: Object.fromEntries(others) };
 }

@@ -147,19 +147,29 @@ export {
 } from './messages.ts';
 export {
   type CallSettings,
+  callSettingRules,
+  copySettings,
   type FinishReason,
   type LLMCallParams,
   type LLMCapabilities,
   type LLMChunk,
   type LLMProvider,
   type LLMProviderInfo,
+  isModelNote,
   type LLMResponse,
+  type ModelNote,
+  type Reasoning,
+  type RequestChange,
   type ResponseFormat,
   type RetryPlan,
   retryDefaults,
   retryPlanFlaw,
   settingsFlaw,
   type ToolChoice,
+  type TurnCallSettings,
+  turnCallNames,
+  turnCallRules,
+  turnCallSettingsOf,
 } from './provider.ts';
 export { isAfterCursor, iterate, iterateEvents, seqOf } from './read-events.ts';
 export {

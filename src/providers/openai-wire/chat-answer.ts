@@ -1,31 +1,67 @@
-import type { AnswerSource, FinishReason, LLMChunk, LLMResponse, ToolCall, Usage } from '../../core/contracts/index.ts';
+import type {
+  AnswerSource,
+  ContentPart,
+  FinishReason,
+  LLMChunk,
+  LLMResponse,
+  ToolCall,
+  Usage,
+} from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
-import { JsonText } from '../../json-prefix.ts';
+import { originMetadata } from '../model-origin.ts';
+import { CallAssembly } from './call-assembly.ts';
+import { ReasoningTags } from './reasoning-tags.ts';
 import { isJsonObject, type JsonObject, type ModelServer, protocolError, vendorError } from './wire-errors.ts';
+import { StateReader, stateMetadata, type WireState } from './wire-state.ts';
+
+interface ChatAnswerOptions {
+  /** See `originOf`. */
+  readonly origin?: string;
+  /** The name of a tool as the engine knows it; see `FittedRequest`. */
+  readonly nameOf?: (sent: string) => string;
+  /** The tag in which the model puts its reasoning into the content. */
+  readonly reasoningTag?: string | undefined;
+}
+
+/** Where the reasoning of a message stands. */
+const reasoningMembers = ['reasoning_content', 'reasoning'] as const;
 
 /**
  * One answer of a model, put together from what the wire brings: the chunks of a stream, or the one body of an answer that
  * was not streamed. Both go through the same code, so both give the same response. Emits text, reasoning and fragments of
- * calls as they come; of several choices only the first counts. Memory: the answer's own text.
+ * calls as they come; of several choices only the first counts. A whole message behind its pieces adds what lacks. What the server gave for
+ * itself is kept in the message's metadata. Memory: the answer's own text.
  */
 export class ChatAnswer {
   readonly #server: ModelServer;
   readonly #emit: (chunk: LLMChunk) => void;
-  readonly #calls: ToolCallAssembly;
+  readonly #origin: string;
+  readonly #calls: CallAssembly;
+  readonly #state = new StateReader();
   readonly #text = new GrowingText();
   readonly #reasoning = new GrowingText();
+  readonly #media: ContentPart[] = [];
   readonly #sources = new Map<string, AnswerSource>();
+  #tags: ReasoningTags | undefined;
+  #reasoningMember: WireState['reasoning'];
   #finish: string | undefined;
   #usage: Usage | undefined;
   #id: string | undefined;
   #model: string | undefined;
   #hasChoices = false;
+  #hasPieces = false;
   #isEnded = false;
 
-  constructor(server: ModelServer, emit: (chunk: LLMChunk) => void) {
+  constructor(
+    server: ModelServer,
+    emit: (chunk: LLMChunk) => void,
+    { origin = '', nameOf, reasoningTag }: ChatAnswerOptions = {},
+  ) {
     this.#server = server;
     this.#emit = emit;
-    this.#calls = new ToolCallAssembly(emit);
+    this.#origin = origin;
+    this.#calls = new CallAssembly(emit, nameOf);
+    if (reasoningTag !== undefined) this.#tags = this.#tagsOf(reasoningTag);
   }
 
   /** Whether the model said that it is done, by a finish reason or by `end`. Usage may still follow. */
@@ -58,22 +94,45 @@ export class ChatAnswer {
 
   /** Throws a coded error where the answer is not complete. `costHeader` is what LiteLLM says of the price beside the body. */
   response(costHeader?: string | null): LLMResponse {
+    this.#tags?.end();
     const toolCalls = this.#calls.toolCalls();
     const calls = toolCalls.length === 0 ? {} : { toolCalls };
     const usage = withCost(this.#usage, costHeader);
+    const reasoning = this.#reasoning.toString();
+    const metadata = this.#metadata(toolCalls);
     return {
       message: {
         role: 'assistant',
-        content: this.#text.isEmpty && toolCalls.length > 0 ? null : this.#text.toString(),
+        content: this.#content(toolCalls.length > 0),
         ...calls,
-        ...(this.#reasoning.isEmpty ? {} : { reasoning: this.#reasoning.toString() }),
-        ...(this.#sources.size === 0 ? {} : { metadata: { sources: [...this.#sources.values()] } }),
+        ...(reasoning === '' ? {} : { reasoning }),
+        ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
       },
       ...calls,
       finishReason: finishReasonOf(this.#finish, toolCalls.length > 0),
       ...(usage === undefined ? {} : { usage }),
       ...(this.#id === undefined ? {} : { id: this.#id }),
       ...(this.#model === undefined ? {} : { model: this.#model }),
+    };
+  }
+
+  #content(hasCalls: boolean): string | readonly ContentPart[] | null {
+    const text = this.#text.toString();
+    if (this.#media.length > 0) return text === '' ? this.#media : [{ type: 'text', text }, ...this.#media];
+    return text === '' && hasCalls ? null : text;
+  }
+
+  #metadata(toolCalls: readonly ToolCall[]): Readonly<Record<string, unknown>> {
+    const hasCalls = toolCalls.length > 0;
+    const state: WireState = {
+      ...this.#state.state(toolCalls.map((_, index) => index)),
+      ...(hasCalls && this.#reasoningMember !== undefined && { reasoning: this.#reasoningMember }),
+    };
+    const kept = stateMetadata(state);
+    return {
+      ...(hasCalls || Object.keys(kept).length > 0 ? originMetadata(this.#origin) : {}),
+      ...kept,
+      ...(this.#sources.size === 0 ? {} : { sources: [...this.#sources.values()] }),
     };
   }
 
@@ -91,9 +150,11 @@ export class ChatAnswer {
     if (!isJsonObject(choice)) throw this.#wrongShape('a choice that is not an object');
     if ((choice['index'] ?? 0) !== 0) return;
     this.#hasChoices = true;
-    const delta = choice['delta'] ?? choice['message'];
-    if (isJsonObject(delta)) this.#addDelta(delta, delta === choice['message']);
+    const { delta, message } = choice;
+    if (isJsonObject(delta)) this.#addDelta(delta);
     else if (delta !== undefined && delta !== null) throw this.#wrongShape('a message that is not an object');
+    if (isJsonObject(message)) this.#addWhole(message);
+    else if (message !== undefined && message !== null) throw this.#wrongShape('a message that is not an object');
     this.#addFinish(choice);
   }
 
@@ -104,16 +165,59 @@ export class ChatAnswer {
     this.#finish = reason;
   }
 
-  #addDelta(delta: JsonObject, whole: boolean): void {
-    const reasoning = isText(delta['reasoning_content']) ? delta['reasoning_content'] : delta['reasoning'];
+  #addDelta(delta: JsonObject): void {
+    this.#hasPieces = true;
+    this.#addTexts(delta);
+    for (const call of this.#callsIn(delta)) this.#state.addCall(this.#calls.addFragment(call), call);
+    this.#state.addMessage(withoutMark(delta));
+  }
+
+  /** A whole message: the answer, or what its pieces said already. */
+  #addWhole(message: JsonObject): void {
+    const { isEmpty } = this.#text;
+    if (!this.#hasPieces || isEmpty) this.#addTexts({ ...message, ...(this.#reasoning.isEmpty ? {} : noReasoning) });
+    for (const call of this.#callsIn(message)) {
+      const known = this.#calls.size;
+      const index = this.#calls.addWhole(call);
+      if (index >= known) this.#state.addCall(index, call);
+    }
+    this.#state.addWhole(withoutMark(message));
+  }
+
+  #callsIn(message: JsonObject): readonly JsonObject[] {
+    const calls = message['tool_calls'];
+    if (calls === undefined || calls === null) {
+      const called = message['function_call'];
+      return isJsonObject(called) ? [{ function: called }] : [];
+    }
+    if (!Array.isArray(calls)) throw this.#wrongShape('tool_calls that are not an array');
+    return calls.map((call: unknown) => {
+      if (!isJsonObject(call)) throw this.#wrongShape('a tool call that is not an object');
+      return call;
+    });
+  }
+
+  #addTexts(message: JsonObject): void {
+    const member = reasoningMembers.find((name) => isText(message[name]));
+    if (member !== undefined) this.#reasoningMember ??= member;
+    const reasoning = member === undefined ? textOfDetails(message['reasoning_details']) : message[member];
     if (isText(reasoning)) this.#addReasoning(reasoning);
-    this.#addContent(delta['content']);
-    this.#addAnnotations(delta['annotations']);
-    if (isText(delta['refusal'])) this.#addText(delta['refusal']);
-    const calls = delta['tool_calls'];
-    if (Array.isArray(calls)) for (const call of calls) this.#addCall(call, whole);
-    else if (calls !== undefined && calls !== null) throw this.#wrongShape('tool_calls that are not an array');
-    else if (isJsonObject(delta['function_call'])) this.#addCall({ function: delta['function_call'] }, whole);
+    if (isThought(message)) {
+      this.#tags ??= this.#tagsOf('thought');
+      this.#tags.begin();
+    }
+    this.#addContent(message['content']);
+    this.#addImages(message['images']);
+    this.#addAudio(message['audio']);
+    this.#addAnnotations(message['annotations']);
+    if (isText(message['refusal'])) this.#addText(message['refusal']);
+  }
+
+  #tagsOf(tag: string): ReasoningTags {
+    return new ReasoningTags(tag, {
+      text: (piece) => this.#emitText(piece),
+      reasoning: (piece) => this.#addReasoning(piece),
+    });
   }
 
   /** Pages that OpenAI, and others by LiteLLM, cite. */
@@ -132,30 +236,49 @@ export class ChatAnswer {
     this.#sources.set(url, { ...known, id, sourceType: 'url', url, ...(isText(title) && { title }) });
   }
 
-  #addCall(call: unknown, whole: boolean): void {
-    if (!isJsonObject(call)) throw this.#wrongShape('a tool call that is not an object');
-    if (whole) this.#calls.addWhole(call);
-    else this.#calls.addFragment(call);
-  }
-
-  /** A string, or Mistral's array of parts, with a separate thinking part. */
+  /** A string, or an array of parts: text, pictures, and Mistral's separate thinking part. */
   #addContent(content: unknown): void {
     if (typeof content === 'string') this.#addText(content);
     else if (Array.isArray(content)) for (const part of content) this.#addPart(part);
+    else if (isJsonObject(content)) this.#addPart(content);
     else if (content !== undefined && content !== null) throw this.#wrongShape('a content that is not a string');
   }
 
   #addPart(part: unknown): void {
+    if (typeof part === 'string') return this.#addText(part);
     if (!isJsonObject(part)) throw this.#wrongShape('a part of a content that is not an object');
     if (isText(part['text'])) this.#addText(part['text']);
-    const thinking = part['thinking'];
+    if (part['image_url'] !== undefined) this.#addImages([part]);
+    const { thinking } = part;
+    if (isText(thinking)) this.#addReasoning(thinking);
     if (!Array.isArray(thinking)) return;
     for (const thought of thinking) {
       if (isJsonObject(thought) && isText(thought['text'])) this.#addReasoning(thought['text']);
     }
   }
 
+  /** Pictures as OpenRouter and LiteLLM give them: `{ image_url: { url } }`. */
+  #addImages(images: unknown): void {
+    if (!Array.isArray(images)) return;
+    for (const image of images) {
+      const given = isJsonObject(image) ? image['image_url'] : undefined;
+      const url = isJsonObject(given) ? given['url'] : given;
+      if (!isText(url) || this.#media.some((part) => part.type === 'image_url' && part.image_url.url === url)) continue;
+      this.#media.push({ type: 'image_url', image_url: { url } });
+    }
+  }
+
+  /** Speech counts by what it says. */
+  #addAudio(audio: unknown): void {
+    if (isJsonObject(audio) && isText(audio['transcript'])) this.#addText(audio['transcript']);
+  }
+
   #addText(text: string): void {
+    if (this.#tags === undefined) this.#emitText(text);
+    else this.#tags.add(text);
+  }
+
+  #emitText(text: string): void {
     if (text === '') return;
     this.#text.add(text);
     this.#emit({ type: 'text', text });
@@ -171,8 +294,33 @@ export class ChatAnswer {
   }
 }
 
+const noReasoning = { reasoning: null, reasoning_content: null, reasoning_details: null };
+
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
+}
+
+/** OpenRouter's reasoning where it stands in the details alone. */
+function textOfDetails(details: unknown): string | undefined {
+  if (!Array.isArray(details)) return undefined;
+  return details
+    .map((detail: unknown) => (isJsonObject(detail) ? (detail['text'] ?? detail['summary']) : undefined))
+    .filter(isText)
+    .join('');
+}
+
+/** Google's mark of content that is a thought. */
+function isThought(message: JsonObject): boolean {
+  const extra = message['extra_content'];
+  const google = isJsonObject(extra) ? extra['google'] : undefined;
+  return isJsonObject(google) && google['thought'] === true;
+}
+
+/** The mark is about one piece of the content: it does not go back. */
+function withoutMark(message: JsonObject): JsonObject {
+  if (!isThought(message)) return message;
+  const { extra_content: _, ...rest } = message;
+  return rest;
 }
 
 /** LiteLLM says 0 of a model whose price it does not know. */
@@ -180,126 +328,6 @@ function withCost(usage: Usage | undefined, header: string | null | undefined): 
   if (usage === undefined || usage.cost !== undefined || !header) return usage;
   const cost = Number(header);
   return Number.isFinite(cost) && cost > 0 ? { ...usage, cost } : usage;
-}
-
-interface OpenCall {
-  /** Position in the response, from 0. */
-  readonly index: number;
-  id: string;
-  name: string;
-  readonly arguments: JsonText;
-}
-
-/**
- * Puts tool calls together from their fragments and emits each fragment. A call is known by the wire's index, which may
- * start anywhere and leave gaps; where it has none, by its id, else it is the one before. A fragment with a name begins a
- * new call, whatever its index, if it also brings another id, or arguments where those of the call are complete JSON: some
- * servers give all parallel calls the index 0. Ids and names count where they first come; those of later fragments, also
- * empty ones, are ignored.
- */
-class ToolCallAssembly {
-  readonly #calls: OpenCall[] = [];
-  readonly #byWireIndex = new Map<unknown, OpenCall>();
-  /** The first of each id. */
-  readonly #byId = new Map<string, OpenCall>();
-  readonly #emit: (chunk: LLMChunk) => void;
-
-  constructor(emit: (chunk: LLMChunk) => void) {
-    this.#emit = emit;
-  }
-
-  get size(): number {
-    return this.#calls.length;
-  }
-
-  /** Whether every call has a name, and arguments that are JSON or none. */
-  get areComplete(): boolean {
-    return this.#calls.every(
-      ({ name, arguments: given }) => name !== '' && (given.text.trim() === '' || given.isJson()),
-    );
-  }
-
-  /** A fragment of a stream. */
-  addFragment(fragment: JsonObject): void {
-    const parts = partsOf(fragment);
-    const call = this.#callOf(fragment['index'], parts);
-    this.#extend(call, parts);
-  }
-
-  /** A call that comes whole: never a part of another one. */
-  addWhole(call: JsonObject): void {
-    this.#extend(this.#open(undefined), partsOf(call));
-  }
-
-  /** In the order in which the calls began. A missing id or name is the empty text. */
-  toolCalls(): readonly ToolCall[] {
-    return this.#calls.map(({ id, name, arguments: { text } }) => ({
-      id,
-      type: 'function',
-      function: { name, arguments: text },
-    }));
-  }
-
-  #callOf(wireIndex: unknown, parts: Parts): OpenCall {
-    const known =
-      typeof wireIndex === 'number'
-        ? this.#byWireIndex.get(wireIndex)
-        : (this.#byId.get(parts.id) ?? this.#calls.at(-1));
-    return known === undefined || startsAnother(known, parts) ? this.#open(wireIndex) : known;
-  }
-
-  #open(wireIndex: unknown): OpenCall {
-    const call = { index: this.#calls.length, id: '', name: '', arguments: new JsonText() };
-    this.#calls.push(call);
-    if (typeof wireIndex === 'number') this.#byWireIndex.set(wireIndex, call);
-    return call;
-  }
-
-  #extend(call: OpenCall, parts: Parts): void {
-    const id = call.id === '' ? parts.id : '';
-    const name = call.name === '' ? parts.name : '';
-    call.id ||= id;
-    if (id !== '' && !this.#byId.has(id)) this.#byId.set(id, call);
-    call.name ||= name;
-    call.arguments.push(parts.arguments);
-    if (id === '' && name === '') {
-      if (parts.arguments !== '') this.#emit({ type: 'tool-call', index: call.index, arguments: parts.arguments });
-      return;
-    }
-    this.#emit({
-      type: 'tool-call',
-      index: call.index,
-      ...(id === '' ? {} : { id }),
-      ...(name === '' ? {} : { name }),
-      ...(parts.arguments === '' ? {} : { arguments: parts.arguments }),
-    });
-  }
-}
-
-interface Parts {
-  readonly id: string;
-  readonly name: string;
-  readonly arguments: string;
-}
-
-function partsOf(fragment: JsonObject): Parts {
-  const called = isJsonObject(fragment['function']) ? fragment['function'] : {};
-  const given = called['arguments'];
-  return {
-    id: textIn(fragment['id']),
-    name: textIn(called['name']),
-    arguments: isJsonObject(given) ? JSON.stringify(given) : textIn(given),
-  };
-}
-
-function textIn(value: unknown): string {
-  return typeof value === 'string' ? value : '';
-}
-
-function startsAnother(call: OpenCall, parts: Parts): boolean {
-  if (parts.name === '' || call.name === '') return false;
-  if (parts.id !== '' && call.id !== '' && parts.id !== call.id) return true;
-  return parts.arguments.trim() !== '' && call.arguments.isJson();
 }
 
 const spellings: Readonly<Record<string, FinishReason>> = {

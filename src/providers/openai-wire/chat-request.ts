@@ -4,47 +4,36 @@ import {
   type ContentPart,
   type LLMCallParams,
   type Message,
-  type ResponseFormat,
   type ToolCall,
   type ToolChoice,
   type ToolDefinition,
-  type ToolMessage,
   textOf,
 } from '../../core/contracts/index.ts';
-import { isJsonObject, jsonIn } from './wire-errors.ts';
+import type { FittedRequest } from '../fit-request.ts';
+import type { ReasoningForm, RequestRules } from '../profiles.ts';
+import { wireStateOf } from './wire-state.ts';
 
-/** How one server wants to be spoken to. */
+/** How one server wants to be spoken to, beside the rules of its profile. */
 export interface ChatDialect {
   readonly model: string;
-  /** False: calls and results of the history go as text, tools not at all. */
-  readonly tools: boolean;
-  readonly toolChoice: boolean;
-  readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';
-  /** Where the reasoning of messages with calls goes back; absent: nowhere. */
+  readonly rules: RequestRules;
+  readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens' | undefined;
+  /** Where the reasoning of messages with calls goes back, whoever gave it; absent: where this server gave it. */
   readonly reasoningField?: 'reasoning_content' | 'reasoning' | undefined;
   readonly includeUsage: boolean;
   readonly sendMetadata: boolean;
   readonly extraBody?: Readonly<Record<string, unknown>> | undefined;
 }
 
-interface WireCall {
-  readonly id: string;
-  readonly type: 'function';
-  readonly function: { readonly name: string; readonly arguments: string };
+type WireCall = Readonly<Record<string, unknown>>;
+type WireContent = string | readonly WirePart[];
+type WirePart = ContentPart | Readonly<Record<string, unknown>>;
+
+interface WireMessage {
+  readonly role: Message['role'];
+  readonly content: WireContent | null;
+  readonly [member: string]: unknown;
 }
-
-type WireContent = string | readonly ContentPart[];
-
-type WireMessage =
-  | { readonly role: 'system' | 'developer' | 'user'; readonly content: WireContent; readonly name?: string }
-  | {
-      readonly role: 'assistant';
-      readonly content: string | null;
-      readonly tool_calls?: readonly WireCall[];
-      readonly reasoning_content?: string;
-      readonly reasoning?: string;
-    }
-  | { readonly role: 'tool'; readonly tool_call_id: string; readonly content: WireContent };
 
 /** The body of a `POST /chat/completions`. */
 interface ChatRequest {
@@ -55,37 +44,90 @@ interface ChatRequest {
 }
 
 /**
- * The request body for one model call: pure, the same parameters give the same body. Text-only content of system, assistant
- * and tool messages goes as one string, the form that every server takes. Neither ids, dates and metadata of messages nor
- * the `status` of a tool message, nor the policy of a tool, are sent.
+ * The request body for one model call: pure, the same parameters give the same body. Takes what `fitRequest` gave, and writes it down in the
+ * form of this wire. Text-only content of system, assistant and tool messages goes as one string, the form that every server takes. Neither ids, dates and
+ * metadata of messages nor the `status` of a tool message, nor the policy of a tool, are sent.
  */
-export function chatRequest(params: LLMCallParams, dialect: ChatDialect, streaming: boolean): ChatRequest {
-  const messages = dialect.tools ? params.messages : toolsAsText(params.messages);
+export function chatRequest(fitted: FittedRequest, dialect: ChatDialect, streaming: boolean): ChatRequest {
+  const { params, strictFormat } = fitted;
+  const { rules } = dialect;
+  const messages = params.messages.map((message, index) => wireMessage(message, dialect, isCurrent(params, index)));
   return {
     ...dialect.extraBody,
     ...params.providerOptions,
     model: params.model ?? dialect.model,
-    messages: wireMessages(messages, dialect),
-    ...toolMembers(params, dialect),
-    ...(params.temperature === undefined ? {} : { temperature: params.temperature }),
-    ...(params.maxTokens === undefined ? {} : { [dialect.maxTokensField]: params.maxTokens }),
-    ...(params.responseFormat === undefined ? {} : { response_format: wireFormat(params.responseFormat) }),
+    messages: params.cache === true && rules.takesCacheMarks ? withCacheMarks(messages) : messages,
+    ...toolMembers(params),
+    ...settingMembers(params, dialect),
+    ...(params.responseFormat === undefined
+      ? {}
+      : { response_format: wireFormat(params.responseFormat, strictFormat) }),
     ...(dialect.sendMetadata && params.metadata !== undefined ? { metadata: params.metadata } : {}),
     ...(streaming ? { stream: true as const } : {}),
     ...(streaming && dialect.includeUsage ? { stream_options: { include_usage: true } } : {}),
   };
 }
 
-function toolMembers({ tools, toolChoice }: LLMCallParams, dialect: ChatDialect): Readonly<Record<string, unknown>> {
-  if (!dialect.tools || tools === undefined || tools.length === 0) return {};
+function toolMembers({ tools, toolChoice, parallelToolCalls }: LLMCallParams): Readonly<Record<string, unknown>> {
+  if (tools === undefined || tools.length === 0) return {};
   return {
     tools: tools.map(wireTool),
-    ...(toolChoice === undefined || !dialect.toolChoice ? {} : { tool_choice: wireToolChoice(toolChoice) }),
+    ...(toolChoice === undefined ? {} : { tool_choice: wireToolChoice(toolChoice) }),
+    ...(parallelToolCalls === undefined ? {} : { parallel_tool_calls: parallelToolCalls }),
   };
 }
 
-function wireFormat({ type, name, schema }: ResponseFormat): unknown {
-  return { type, json_schema: { name, schema, strict: true } };
+function settingMembers(
+  { temperature, topP, stop, seed, maxTokens, reasoning }: LLMCallParams,
+  { rules, maxTokensField = rules.maxTokensField }: ChatDialect,
+): Readonly<Record<string, unknown>> {
+  return {
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(topP === undefined ? {} : { top_p: topP }),
+    ...(stop === undefined ? {} : { stop }),
+    ...(seed === undefined ? {} : { seed }),
+    ...(maxTokens === undefined ? {} : { [maxTokensField]: maxTokens }),
+    ...(reasoning === undefined ? {} : reasoningForms[rules.reasoning](reasoning)),
+  };
+}
+
+type Reasoning = NonNullable<LLMCallParams['reasoning']>;
+
+/** How much to reason, in each server's form. */
+const reasoningForms: Readonly<Record<ReasoningForm, (reasoning: Reasoning) => Readonly<Record<string, unknown>>>> = {
+  none: () => ({}),
+  sdk: () => ({}),
+  effort: (reasoning) => ({ reasoning_effort: effortOf(reasoning) }),
+  openrouter: (reasoning) => ({
+    reasoning:
+      typeof reasoning === 'string'
+        ? reasoning === 'none'
+          ? { enabled: false }
+          : { effort: reasoning }
+        : { max_tokens: reasoning.budgetTokens },
+  }),
+  switch: (reasoning) => ({ thinking: { type: isOn(reasoning) ? 'enabled' : 'disabled' } }),
+  budget: (reasoning) =>
+    typeof reasoning === 'string'
+      ? { reasoning_effort: reasoning }
+      : { thinking: { type: 'enabled', budget_tokens: reasoning.budgetTokens } },
+  template: (reasoning) => ({ chat_template_kwargs: { enable_thinking: isOn(reasoning) } }),
+};
+
+function isOn(reasoning: Reasoning): boolean {
+  return typeof reasoning !== 'string' ? reasoning.budgetTokens > 0 : reasoning !== 'none';
+}
+
+/** The effort that spends about so many tokens, as Google and LiteLLM translate them. */
+function effortOf(reasoning: Reasoning): string {
+  if (typeof reasoning === 'string') return reasoning;
+  const { budgetTokens } = reasoning;
+  if (budgetTokens <= 0) return 'none';
+  return budgetTokens <= 1_024 ? 'low' : budgetTokens <= 8_192 ? 'medium' : 'high';
+}
+
+function wireFormat({ type, name, schema }: NonNullable<LLMCallParams['responseFormat']>, strict: boolean): unknown {
+  return { type, json_schema: { name, schema, strict } };
 }
 
 function wireTool({ type, function: called }: ToolDefinition): Pick<ToolDefinition, 'type' | 'function'> {
@@ -96,12 +138,12 @@ function wireToolChoice(choice: ToolChoice): unknown {
   return typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.name } };
 }
 
-function wireMessages(messages: readonly Message[], dialect: ChatDialect): readonly WireMessage[] {
-  const ids = new ToolCallIds();
-  return messages.map((message) => wireMessage(message, ids, dialect));
+/** Whether a message is of the turn that is running: behind the last message of the user. */
+function isCurrent({ messages }: LLMCallParams, index: number): boolean {
+  return messages.slice(index).every(({ role }) => role !== 'user');
 }
 
-function wireMessage(message: Message, ids: ToolCallIds, dialect: ChatDialect): WireMessage {
+function wireMessage(message: Message, dialect: ChatDialect, current: boolean): WireMessage {
   switch (message.role) {
     case 'system':
     case 'developer':
@@ -113,9 +155,9 @@ function wireMessage(message: Message, ids: ToolCallIds, dialect: ChatDialect): 
         ...(message.name && { name: wireName(message.name) }),
       };
     case 'assistant':
-      return wireAssistant(message, ids, dialect);
+      return wireAssistant(message, dialect, current);
     case 'tool':
-      return { role: 'tool', tool_call_id: ids.ofResult(message.toolCallId), content: compact(message.content) };
+      return { role: 'tool', tool_call_id: message.toolCallId, content: compact(message.content) };
   }
 }
 
@@ -124,28 +166,40 @@ function wireName(name: string): string {
   return name.replaceAll(/[^a-zA-Z0-9_-]+/g, '_').slice(0, 64);
 }
 
-function wireAssistant(message: AssistantMessage, ids: ToolCallIds, { reasoningField }: ChatDialect): WireMessage {
-  const text = textOf(message.content);
-  const calls = message.toolCalls ?? [];
-  if (calls.length === 0) return { role: 'assistant', content: text };
-  const wireIds = ids.ofCalls(calls);
+function wireAssistant(message: AssistantMessage, dialect: ChatDialect, current: boolean): WireMessage {
+  const { toolCalls: calls = [], reasoning } = message;
+  const state = wireStateOf(message);
+  const { reasoningField } = dialect;
+  const standIn = current && state === undefined ? dialect.rules.signatureStandIn : undefined;
   return {
+    ...state?.message,
+    ...(calls.length > 0 && state?.reasoning !== undefined && dialect.rules.reasoningBack
+      ? { [state.reasoning]: reasoning ?? '' }
+      : {}),
+    ...(calls.length > 0 && reasoningField !== undefined ? { [reasoningField]: reasoning ?? '' } : {}),
     role: 'assistant',
-    content: text === '' ? null : text,
-    tool_calls: calls.map((call, index) => wireCall(call, wireIds[index] ?? call.id)),
-    ...(reasoningField === undefined ? {} : { [reasoningField]: message.reasoning ?? '' }),
+    content: message.content === null ? null : compact(message.content),
+    ...(calls.length === 0
+      ? {}
+      : { tool_calls: calls.map((call, index) => wireCall(call, state?.calls?.[index] ?? standInOf(standIn, index))) }),
   };
 }
 
-function wireCall({ function: called }: ToolCall, id: string): WireCall {
-  return { id, type: 'function', function: { name: called.name, arguments: wireArguments(called.arguments) } };
+/** Google checks the signature of the first call of each step. */
+function standInOf(signature: string | undefined, index: number): Readonly<Record<string, unknown>> | undefined {
+  if (signature === undefined || index > 0) return undefined;
+  return { extra_content: { google: { thought_signature: signature } } };
 }
 
-/** Servers parse the arguments of the history: none become `{}`, and anything but a JSON object is sent as `{ "_raw": … }`. */
-function wireArguments(text: string): string {
-  if (text.trim() === '') return '{}';
-  if (isJsonObject(jsonIn(text))) return text;
-  return JSON.stringify({ _raw: text });
+function wireCall({ id, function: called }: ToolCall, state: Readonly<Record<string, unknown>> | undefined): WireCall {
+  const { function: within, ...beside } = state ?? {};
+  const more = typeof within === 'object' && within !== null ? within : {};
+  return {
+    ...beside,
+    id,
+    type: 'function',
+    function: { ...more, name: called.name, arguments: called.arguments },
+  };
 }
 
 function wireContent(content: Content): WireContent {
@@ -158,7 +212,7 @@ function compact(content: Content): WireContent {
     : wireContent(content);
 }
 
-function wirePart(part: ContentPart): ContentPart {
+function wirePart(part: ContentPart): WirePart {
   switch (part.type) {
     case 'text':
       return { type: 'text', text: part.text };
@@ -169,87 +223,34 @@ function wirePart(part: ContentPart): ContentPart {
   }
 }
 
-const accepted = /^[A-Za-z0-9_-]+$/;
+const mark = { cache_control: { type: 'ephemeral' } };
 
-/** LiteLLM appends Gemini's thought signature to the id after this separator, and needs it back unchanged. */
-const signature = '__thought__';
+/** Marks on the instructions, on the last message and on the last one of the request before, for vendors whose prompt cache wants them. */
+function withCacheMarks(messages: readonly WireMessage[]): readonly WireMessage[] {
+  const last = messages.length - 1;
+  const before = messages.findLastIndex(({ role }) => role === 'assistant') - 1;
+  const marked = new Set([messages.findIndex(({ role }) => role === 'system'), before, last]);
+  return messages.map((message, index) =>
+    marked.has(index) ? { ...message, content: markedContent(message.content) } : message,
+  );
+}
 
-/**
- * The ids of one request's calls, as every vendor's server accepts them: only `[A-Za-z0-9_-]`, and none twice. Messages
- * are mapped in their order, so a longer history gives the earlier calls the same ids again and prompt caches still hit.
- */
+function markedContent(content: WireMessage['content']): WireMessage['content'] {
+  if (content === null || content === '') return content;
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  return parts.map((part, index) => (index === parts.length - 1 ? { ...part, ...mark } : part));
+}
+
+// TEMP
+import { CallIds } from '../call-names.ts';
+
+export { callsAsText as toolsAsText } from '../fit-request.ts';
 export class ToolCallIds {
-  readonly #used = new Set<string>();
-  readonly #open = new Map<string, string[]>();
-  readonly #answered = new Map<string, string>();
-
-  /** The ids of an assistant message's calls. */
+  readonly #ids = new CallIds(/^[A-Za-z0-9_-]+$/);
   ofCalls(calls: readonly ToolCall[]): readonly string[] {
-    this.#open.clear();
-    return calls.map(({ id }) => {
-      const wireId = this.#unused(plain(id));
-      const open = this.#open.get(id);
-      if (open === undefined) this.#open.set(id, [wireId]);
-      else open.push(wireId);
-      return wireId;
-    });
+    return this.#ids.ofCalls(calls, false);
   }
-
-  /** The id that the result of call `id` refers to: the first call of that id, in the message before, without a result. */
   ofResult(id: string): string {
-    const wireId = this.#open.get(id)?.shift() ?? this.#answered.get(id) ?? plain(id);
-    this.#answered.set(id, wireId);
-    return wireId;
+    return this.#ids.ofResult(id);
   }
-
-  #unused(id: string): string {
-    let free = id;
-    for (let n = 2; this.#used.has(free); n++) free = `${id}_${n}`;
-    this.#used.add(free);
-    return free;
-  }
-}
-
-function plain(id: string): string {
-  if (accepted.test(id) || id.includes(signature)) return id;
-  return id === '' ? 'call' : id.replace(/[^A-Za-z0-9_-]/g, '_');
-}
-
-/**
- * The same history for a model that knows no tools: calls become words of the assistant, the results of a batch one message
- * of the user. Messages without calls pass as they are.
- */
-export function toolsAsText(messages: readonly Message[]): readonly Message[] {
-  const names = new Map<string, string>();
-  const texts: Message[] = [];
-  let results: ContentPart[] = [];
-  const flush = (): void => {
-    if (results.length > 0) texts.push({ role: 'user', content: results });
-    results = [];
-  };
-  for (const message of messages) {
-    if (message.role === 'tool') {
-      results.push(...resultParts(message, names.get(message.toolCallId) ?? message.toolCallId));
-      continue;
-    }
-    flush();
-    if (message.role === 'assistant')
-      for (const { id, function: called } of message.toolCalls ?? []) names.set(id, called.name);
-    texts.push(message.role === 'assistant' ? callsAsText(message) : message);
-  }
-  flush();
-  return texts;
-}
-
-function callsAsText(message: AssistantMessage): Message {
-  if (message.toolCalls === undefined || message.toolCalls.length === 0) return message;
-  const calls = message.toolCalls.map((call) => `[called ${call.function.name} with ${call.function.arguments}]`);
-  const { toolCalls: _, ...rest } = message;
-  return { ...rest, content: [textOf(message.content), ...calls].filter((line) => line !== '').join('\n') };
-}
-
-function resultParts({ content, status }: ToolMessage, name: string): readonly ContentPart[] {
-  const head = status === 'error' ? `[${name} failed]` : `[result of ${name}]`;
-  const others = typeof content === 'string' ? [] : content.filter((part) => part.type !== 'text');
-  return [{ type: 'text', text: `${head}\n${textOf(content)}` }, ...others];
 }
