@@ -5,8 +5,11 @@ import type { Message, ToolCall, Usage } from './messages.ts';
 import type { JSONSchema, ToolDefinition } from './tool.ts';
 import { isObject, shownValue } from './values.ts';
 
-/** Why a model stopped: it was done, reached its token limit, requested tools, or was stopped by its content filter. */
-export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
+/**
+ * Why a model stopped: it was done, reached its token limit, requested tools, or was stopped by its content filter. `other`: for a reason that
+ * the provider does not know, after a complete answer.
+ */
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'other';
 
 /** `auto`: the model decides; `none`: no tool; `required`: at least one; or the tool with that name. */
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string };
@@ -18,21 +21,68 @@ export interface ResponseFormat {
   readonly schema: JSONSchema;
 }
 
-/** Settings of one model call. Absent: the provider's default. */
-export interface CallSettings {
-  /** The vendor's name of the model. */
-  readonly model?: string | undefined;
-  /** Whether the model may, must or must not call tools. */
-  readonly toolChoice?: ToolChoice | undefined;
+/** How much a model reasons before it answers: an effort, or a budget in tokens, from 1. `none`: not at all, if the model can. */
+export type Reasoning = 'none' | 'minimal' | 'low' | 'medium' | 'high' | { readonly budgetTokens: number };
+
+/** The settings of model calls that also a single turn can have. A provider leaves out those that its model refuses, and notes that. Absent: the provider's default. */
+export interface TurnCallSettings {
   /** At least 0; most models accept 0 to 2. */
   readonly temperature?: number | undefined;
   /** The limit on tokens of the answer, from 1; see `onLength`. */
   readonly maxTokens?: number | undefined;
+  /** How much the model reasons before it answers. */
+  readonly reasoning?: Reasoning | undefined;
+  /** The probability mass of the tokens to choose from: above 0, at most 1. */
+  readonly topP?: number | undefined;
+  /** 1 to 8 non-empty strings that end the answer; it does not contain them. */
+  readonly stop?: readonly string[] | undefined;
+  /** For answers that repeat as far as the vendor can: an integer. */
+  readonly seed?: number | undefined;
+  /** Whether one answer may request several tool calls. */
+  readonly parallelToolCalls?: boolean | undefined;
+  /** Whether to mark the prompt for the vendor's prompt cache. */
+  readonly cache?: boolean | undefined;
+}
+
+/** Settings of one model call. Absent: the provider's default. */
+export interface CallSettings extends TurnCallSettings {
+  /** The vendor's name of the model. */
+  readonly model?: string | undefined;
+  /** Whether the model may, must or must not call tools. */
+  readonly toolChoice?: ToolChoice | undefined;
   /** The form of the answer, for vendors that guarantee one. */
   readonly responseFormat?: ResponseFormat | undefined;
   /** Options of the vendor, under its own names, sent unchanged. */
   readonly providerOptions?: Readonly<Record<string, unknown>> | undefined;
 }
+
+/** One change of a request, so that its vendor accepts it. */
+export interface RequestChange {
+  /** What was changed. */
+  readonly kind:
+    | 'name'
+    | 'call-id'
+    | 'text'
+    | 'empty'
+    | 'order'
+    | 'media'
+    | 'schema'
+    | 'setting'
+    | 'tools'
+    | 'state'
+    | 'item';
+  /** Where: `messages[3]`, `tools.look`, `temperature`. */
+  readonly at: string;
+  /** The change, as part of a sentence: `left out: the model refuses it`. */
+  readonly what: string;
+}
+
+/** What a provider reports about a request or its answer. */
+export type ModelNote =
+  /** It changed the request, so that the vendor accepts it; the history is unchanged. */
+  | { readonly kind: 'request-fitted'; readonly changes: readonly RequestChange[] }
+  /** Something to look into, in one sentence. */
+  | { readonly kind: 'warning'; readonly message: string };
 
 /** The parameters of one model call. */
 export interface LLMCallParams extends CallSettings {
@@ -51,6 +101,11 @@ export interface LLMCallParams extends CallSettings {
    * the sum becomes that answer's `discarded`, unless the answer has its own.
    */
   readonly noteUsage?: (usage: Omit<Usage, 'discarded'>) => void;
+  /**
+   * Reports what the provider changed in the request, or found in the answer, while the call is in progress. It becomes a live event,
+   * `internal:request-fitted` or `internal:llm-warning`, and an event of the `llm.call` span. Invalid notes are ignored.
+   */
+  readonly note?: (note: ModelNote) => void;
 }
 
 /** The whole answer of a model call. */
@@ -60,6 +115,8 @@ export interface LLMResponse {
   readonly toolCalls?: readonly ToolCall[];
   /** Absent: `tool_calls` if there are calls, else `stop`. */
   readonly finishReason?: FinishReason;
+  /** The vendor's own word for it, if the provider does not know that word. */
+  readonly finishWord?: string;
   /** Absent: not reported; the call then adds nothing to the usage of the turn. Zeros: the answer used no tokens. */
   readonly usage?: Usage;
   /** The vendor's id of this response. */
@@ -132,34 +189,159 @@ export interface LLMProvider {
   stream?(params: LLMCallParams): Observable<LLMChunk>;
 }
 
+const changeKinds: ReadonlySet<unknown> = new Set<RequestChange['kind']>([
+  'name',
+  'call-id',
+  'text',
+  'empty',
+  'order',
+  'media',
+  'schema',
+  'setting',
+  'tools',
+  'state',
+  'item',
+]);
+
+/** Whether a value is a valid note. */
+export function isModelNote(note: unknown): note is ModelNote {
+  if (!isObject(note)) return false;
+  const { kind, message, changes }: { kind?: unknown; message?: unknown; changes?: unknown } = note;
+  if (kind === 'warning') return typeof message === 'string' && message !== '';
+  return kind === 'request-fitted' && Array.isArray(changes) && changes.length > 0 && changes.every(isRequestChange);
+}
+
+function isRequestChange(change: unknown): boolean {
+  if (!isObject(change)) return false;
+  const { kind, at, what }: { kind?: unknown; at?: unknown; what?: unknown } = change;
+  return changeKinds.has(kind) && typeof at === 'string' && typeof what === 'string';
+}
+
+/** The validation of one setting; both texts are parts of a sentence. */
+interface SettingRule {
+  readonly fits: (value: unknown) => boolean;
+  /** The rest of the error message after the setting's name and `must`. */
+  readonly must: string;
+  readonly cure: string;
+}
+
+/** The rules of the settings that also a single turn can have. */
+export const turnCallRules: { readonly [Name in keyof TurnCallSettings]-?: SettingRule } = {
+  temperature: {
+    fits: (value) => Number.isFinite(value) && Number(value) >= 0,
+    must: 'be a number of at least 0',
+    cure: 'most models take 0 to 2',
+  },
+  maxTokens: {
+    fits: (value) => Number.isSafeInteger(value) && Number(value) >= 1,
+    must: 'be a whole number of at least 1',
+    cure: 'or leave it out',
+  },
+  reasoning: {
+    fits: isReasoning,
+    must: 'be "none", "minimal", "low", "medium", "high" or { budgetTokens }, a whole number of at least 1',
+    cure: 'leave it out for the model’s default',
+  },
+  topP: {
+    fits: (value) => Number.isFinite(value) && Number(value) > 0 && Number(value) <= 1,
+    must: 'be a number above 0 and at most 1',
+    cure: 'or leave it out',
+  },
+  stop: { fits: areStopStrings, must: 'be an array of 1 to 8 non-empty strings', cure: 'leave it out for none' },
+  seed: { fits: Number.isSafeInteger, must: 'be an integer', cure: 'or leave it out' },
+  parallelToolCalls: { fits: isBoolean, must: 'be true or false', cure: 'leave it out for the model’s default' },
+  cache: { fits: isBoolean, must: 'be true or false', cure: 'leave it out for the provider’s default' },
+};
+
+/**
+ * The rule of each setting. A new setting is a member of its interface and an entry here: options, changes by extensions, journals and copies go
+ * by this table.
+ */
+export const callSettingRules: { readonly [Name in keyof CallSettings]-?: SettingRule } = {
+  model: {
+    fits: (value) => typeof value === 'string' && value !== '',
+    must: 'be a name',
+    cure: 'leave it out for the provider’s own',
+  },
+  toolChoice: {
+    fits: isToolChoice,
+    must: 'be "auto", "none", "required" or { name }',
+    cure: 'leave it out to let the model decide',
+  },
+  ...turnCallRules,
+  responseFormat: {
+    fits: isResponseFormat,
+    must: 'be { type: "json_schema", name, schema }',
+    cure: 'or leave it out',
+  },
+  providerOptions: { fits: isObject, must: 'be an object', cure: 'or leave it out' },
+};
+
+function isSetting(name: string): name is keyof CallSettings {
+  return Object.hasOwn(callSettingRules, name);
+}
+
+function isTurnCallSetting(name: string): name is keyof TurnCallSettings {
+  return Object.hasOwn(turnCallRules, name);
+}
+
+const callSettingNames: readonly (keyof CallSettings)[] = /* @__PURE__ */ Object.keys(callSettingRules).filter(
+  isSetting,
+);
+
+/** The names of the settings that also a single turn can have. */
+export const turnCallNames: readonly (keyof TurnCallSettings)[] = /* @__PURE__ */ Object.keys(turnCallRules).filter(
+  isTurnCallSetting,
+);
+
 /** An invalid setting and the fix; both as parts of a sentence. */
 type Flaw = readonly [what: string, cure: string];
 
 /** Returns the first flaw in settings of model calls, if any. */
 export function settingsFlaw(settings: CallSettings): Flaw | undefined {
-  const { model, temperature, maxTokens, toolChoice, responseFormat, providerOptions } = settings;
-  if (model !== undefined && (typeof model !== 'string' || model === '')) {
-    return [`model must be a name, not ${shownValue(model)}`, 'leave it out for the provider’s own'];
-  }
-  if (temperature !== undefined && !(Number.isFinite(temperature) && temperature >= 0)) {
-    return [`temperature must be a number of at least 0, not ${shownValue(temperature)}`, 'most models take 0 to 2'];
-  }
-  if (maxTokens !== undefined && !(Number.isSafeInteger(maxTokens) && maxTokens >= 1)) {
-    return [`maxTokens must be a whole number of at least 1, not ${shownValue(maxTokens)}`, 'or leave it out'];
-  }
-  if (toolChoice !== undefined && !isToolChoice(toolChoice)) {
-    return [
-      `toolChoice must be "auto", "none", "required" or { name }, not ${shownValue(toolChoice)}`,
-      'leave it out to let the model decide',
-    ];
-  }
-  if (responseFormat !== undefined && !isResponseFormat(responseFormat)) {
-    return ['responseFormat must be { type: "json_schema", name, schema }', 'or leave it out'];
-  }
-  if (providerOptions !== undefined && !isObject(providerOptions)) {
-    return [`providerOptions must be an object, not ${shownValue(providerOptions)}`, 'or leave it out'];
+  for (const name of callSettingNames) {
+    const value = settings[name];
+    const { fits, must, cure } = callSettingRules[name];
+    if (value !== undefined && !fits(value)) return [`${name} must ${must}, not ${shownValue(value)}`, cure];
   }
   return undefined;
+}
+
+/** Copies the defined settings. */
+export function copySettings(to: Mutable<CallSettings>, from: CallSettings): void {
+  copyDefined(callSettingNames, to, from);
+}
+
+/** The defined settings of a turn's model calls among its options; `undefined` if there are none. */
+export function turnCallSettingsOf(options: TurnCallSettings): TurnCallSettings | undefined {
+  if (turnCallNames.every((name) => options[name] === undefined)) return undefined;
+  const settings: Mutable<TurnCallSettings> = {};
+  copyDefined(turnCallNames, settings, options);
+  return settings;
+}
+
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
+
+function copyDefined<T>(names: readonly (keyof T)[], to: Mutable<T>, from: T): void {
+  for (const name of names) if (from[name] !== undefined) to[name] = from[name];
+}
+
+const efforts: ReadonlySet<unknown> = new Set<Reasoning>(['none', 'minimal', 'low', 'medium', 'high']);
+
+function isReasoning(value: unknown): boolean {
+  if (efforts.has(value)) return true;
+  if (!isObject(value) || Object.keys(value).length !== 1) return false;
+  const tokens: unknown = Reflect.get(value, 'budgetTokens');
+  return Number.isSafeInteger(tokens) && Number(tokens) >= 1;
+}
+
+function areStopStrings(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length < 1 || value.length > 8) return false;
+  return value.every((each) => typeof each === 'string' && each !== '');
+}
+
+function isBoolean(value: unknown): boolean {
+  return typeof value === 'boolean';
 }
 
 function isToolChoice(choice: unknown): boolean {
