@@ -136,7 +136,7 @@ export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | '
 /** Changes of one model call. */
 export interface CallChange extends Pick<TurnChange, 'fail'> {
   /** The changed parameters of this call. */
-  readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext' | 'noteUsage'>>;
+  readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext' | 'noteUsage' | 'note'>>;
   /** Makes this call instead of the turn's provider. */
   readonly provider?: LLMProvider;
   /** The answer of the call: no provider is called. */

@@ -1,6 +1,7 @@
 import {
   type ApprovalRequest,
   type CallSettings,
+  copySettings,
   type Extension,
   type HookAnswer,
   type IterationStep,
@@ -20,7 +21,6 @@ import {
 } from '../contracts/index.ts';
 import {
   callSettings,
-  copySettings,
   type Finish,
   type LoopState,
   type PendingToolCall,

@@ -42,10 +42,10 @@ import {
   activeAt,
   type Changes,
   callIndex,
+  changesOfCaller,
   type Draft,
   noAnswers,
   noCalls,
-  noChanges,
   noneUsed,
   openCallOf,
   type PendingToolCall,
@@ -161,7 +161,7 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
     reason,
     handOffs: draft.segment.handOffs + (reason === 'hand_off' ? 1 : 0),
   };
-  draft.changes = { ...noChanges, data, decided: others, ...(branches && { branches }) };
+  draft.changes = { ...changesOfCaller(draft.turn.settings), data, decided: others, ...(branches && { branches }) };
   if (note !== undefined)
     draft.history = draft.history.append({ role: 'user', content: note, name: from }, draft.updatedAt);
   if (draft.phase === 'answered') draft.phase = 'closed';

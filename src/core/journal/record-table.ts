@@ -152,6 +152,7 @@ const own: RecordTable = {
       message: 'object',
       calls: 'list',
       finishReason: 'text',
+      finishWord: 'text?',
       usage: 'object?',
       model: 'text?',
     },

@@ -1,19 +1,29 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { finishLlmSpan, leaveToAttempts, startLlmSpan, usageOnSpan } from '../../observability/spans/call-spans.ts';
+import {
+  finishLlmSpan,
+  leaveToAttempts,
+  noteOnSpan,
+  startLlmSpan,
+  usageOnSpan,
+} from '../../observability/spans/call-spans.ts';
 import { cancelSpan, exceptionOf, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import {
   AgentLoopError,
+  copySettings,
+  isModelNote,
   type LLMCallParams,
   type LLMChunk,
   type LLMProvider,
   type LLMResponse,
   type Message,
+  type ModelNote,
   messageOf,
+  type Reasoning,
   type ResponseFormat,
   type ToolChoice,
   type ToolDefinition,
 } from '../contracts/index.ts';
-import { copySettings, type LoopState, type StreamChunk } from '../journal/index.ts';
+import type { LoopState, ModelNoted, StreamChunk } from '../journal/index.ts';
 import { silentLogger } from '../options/index.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
@@ -68,9 +78,19 @@ export class PreparedCall {
     this.#startedAt = startedAt;
   }
 
-  /** The request starts: its usage counts from now on. */
-  begin(): void {
-    if (!this.response) this.params.noteUsage = this.#deps.openCall.begin(this.params, this.provider);
+  /** The request starts: its usage counts from now on. `pass` receives the provider's notes until the call ends. */
+  begin(pass?: (signal: ModelNoted) => void): void {
+    if (this.response) return;
+    this.params.noteUsage = this.#deps.openCall.begin(this.params, this.provider);
+    this.params.note = this.#noteTo(pass);
+  }
+
+  #noteTo(pass: ((signal: ModelNoted) => void) | undefined): (note: ModelNote) => void {
+    return (note) => {
+      if (this.#ended || !isModelNote(note)) return;
+      if (this.span.isRecording()) noteOnSpan(this.span, note);
+      pass?.({ type: 'model-note', note });
+    };
   }
 
   /** A delta has arrived. */
@@ -219,10 +239,17 @@ export class CallParams implements LLMCallParams {
   declare toolChoice?: ToolChoice;
   declare temperature?: number;
   declare maxTokens?: number;
+  declare reasoning?: Reasoning;
+  declare topP?: number;
+  declare stop?: readonly string[];
+  declare seed?: number;
+  declare parallelToolCalls?: boolean;
+  declare cache?: boolean;
   declare responseFormat?: ResponseFormat;
   declare providerOptions?: Readonly<Record<string, unknown>>;
   declare traceContext?: Context;
   declare noteUsage?: NonNullable<LLMCallParams['noteUsage']>;
+  declare note?: NonNullable<LLMCallParams['note']>;
   declare readonly signal: AbortSignal;
   readonly #scope: AbortScope;
 

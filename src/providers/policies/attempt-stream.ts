@@ -78,9 +78,20 @@ class Attempt {
       this.#reported.add(usage);
       params.noteUsage?.(usage);
     };
-    this.#params = { ...params, ...(this.#span && { traceContext: this.#span.traceContext }), noteUsage };
+    this.#params = { ...params, ...this.#traced(params), noteUsage };
     this.#silence = ModelSilence.of(params)?.another();
     this.#silence?.limit(this.#params);
+  }
+
+  /** With a span of its own, the request's notes are also on that span. */
+  #traced({ note }: LLMCallParams): Partial<LLMCallParams> | undefined {
+    const span = this.#span;
+    if (!span) return undefined;
+    const noted: LLMCallParams['note'] = (given) => {
+      span.noted(given);
+      note?.(given);
+    };
+    return { traceContext: span.traceContext, note: noted };
   }
 
   /** Made in the context of its span, so that what instruments the provider's HTTP client nests below. */
