@@ -85,6 +85,8 @@ export type {
   ApprovalDecision,
   ApprovalRequest,
   CallChange,
+  FailedCall,
+  FailureChange,
   EndChange,
   Extension,
   Failure,

@@ -318,6 +318,7 @@ const extensions: RecordKind<ExtensionRecord> = {
         results: 'object?',
         settings: 'object?',
         tools: 'object?',
+        repeat: 'flag?',
         finish: 'object?',
         usage: 'object?',
         usageBy: 'list?',
