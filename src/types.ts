@@ -84,6 +84,8 @@ export type {
   AssistantMessage,
   AuthContext,
   CallChange,
+  FailedCall,
+  FailureChange,
   CallSettings,
   CheckpointEvent,
   ChildLink,

@@ -87,6 +87,8 @@ export type {
   ApprovalDecision,
   ApprovalRequest,
   CallChange,
+  FailedCall,
+  FailureChange,
   EndChange,
   Extension,
   Failure,

@@ -319,6 +319,7 @@ const extensions: RecordKind<ExtensionRecord> = {
         results: 'object?',
         settings: 'object?',
         tools: 'object?',
+        repeat: 'flag?',
         finish: 'object?',
         usage: 'object?',
         usageBy: 'list?',

@@ -105,6 +105,8 @@ export interface Changes {
   readonly agent: AgentChoice | undefined;
   /** The iteration of the last decision of each hook. */
   readonly decided: Readonly<Partial<Record<DecisionPoint, number>>>;
+  /** The last iteration whose failed model call an extension repeated. Absent if none. */
+  readonly repeated?: number;
   /** The latest `data` of extensions, by name. */
   readonly data: Readonly<Record<string, unknown>>;
   /** The recorded usage of child turns of hooks in this iteration, by `<iteration>.<name>`. Absent if none. */

@@ -27,6 +27,7 @@ import type { LoopState, ModelNoted, StreamChunk } from '../journal/index.ts';
 import { silentLogger } from '../options/index.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
+import { withSizes } from './failed-call.ts';
 import type { ModelCallDeps } from './usage.ts';
 import { messagesWith, viewOf } from './view.ts';
 
@@ -127,8 +128,9 @@ export class PreparedCall {
 
   /** Converts a failure of the call to an `AgentLoopError`, and records it on the span and in the log. */
   failed(thrown: unknown): AgentLoopError {
-    const { config, turn, tracing } = this.#deps;
-    const error = providerError(thrown, turn.taskId);
+    const { config, turn, tracing, hooks } = this.#deps;
+    const isManaged = hooks.lists.onLLMError.length > 0;
+    const error = withSizes(providerError(thrown, turn.taskId), this.params, isManaged);
     failSpan(this.span, error);
     const { taskId, agentId } = turn;
     const said = { taskId, agentId, code: error.code, error: exceptionOf(error, tracing.redact) };

@@ -6,8 +6,8 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
-import { usageOf } from '../openai-wire/chat-answer.ts';
 import { type ModelServer, protocolError } from '../openai-wire/wire-errors.ts';
+import { UsageReader } from '../read-usage.ts';
 import { pause, sdkFinishReason } from './sdk-errors.ts';
 import type {
   SdkContent,
@@ -264,22 +264,19 @@ function isKept(kind: string): boolean {
 }
 
 /**
- * The AI SDK's usage as ours. Where the vendor's own numbers are those of the OpenAI wire they are read as `LiteLLMProvider` reads them, so
- * that both count the same. Prompt tokens include those that a cache gave or took. `undefined` where the numbers are not there.
+ * The AI SDK's usage as ours, read from the vendor's own numbers as `LiteLLMProvider` reads them and from the package's, so that
+ * both providers count the same. `undefined` where the numbers are not there.
  */
 function sdkUsage({ inputTokens, outputTokens, raw }: SdkUsage): Usage | undefined {
-  const ofWire = usageOf(raw);
-  if (ofWire !== undefined) return ofWire;
-  const { total: promptTokens, cacheRead: cachedTokens, cacheWrite: cacheWriteTokens } = inputTokens;
-  const { total: completionTokens, reasoning: reasoningTokens } = outputTokens;
-  if (promptTokens === undefined && completionTokens === undefined) return undefined;
-  return {
-    promptTokens: promptTokens ?? 0,
-    completionTokens: completionTokens ?? 0,
-    totalTokens: (promptTokens ?? 0) + (completionTokens ?? 0),
-    ...(cachedTokens === undefined ? {} : { cachedTokens }),
+  const reader = new UsageReader();
+  reader.add(raw);
+  reader.add({
+    promptTokens: inputTokens.total,
+    completionTokens: outputTokens.total,
     // Most packages say 0 of a vendor that says nothing.
-    ...(cacheWriteTokens ? { cacheWriteTokens } : {}),
-    ...(reasoningTokens === undefined ? {} : { reasoningTokens }),
-  };
+    cachedTokens: inputTokens.cacheRead || undefined,
+    cacheWriteTokens: inputTokens.cacheWrite || undefined,
+    reasoningTokens: outputTokens.reasoning || undefined,
+  });
+  return reader.usage;
 }

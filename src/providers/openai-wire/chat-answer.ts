@@ -5,10 +5,10 @@ import type {
   LLMChunk,
   LLMResponse,
   ToolCall,
-  Usage,
 } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import { originMetadata } from '../model-origin.ts';
+import { UsageReader, withCost } from '../read-usage.ts';
 import { CallAssembly } from './call-assembly.ts';
 import { ReasoningTags } from './reasoning-tags.ts';
 import { isJsonObject, type JsonObject, type ModelServer, protocolError, vendorError } from './wire-errors.ts';
@@ -42,10 +42,10 @@ export class ChatAnswer {
   readonly #reasoning = new GrowingText();
   readonly #media: ContentPart[] = [];
   readonly #sources = new Map<string, AnswerSource>();
+  readonly #usage = new UsageReader();
   #tags: ReasoningTags | undefined;
   #reasoningMember: WireState['reasoning'];
   #finish: string | undefined;
-  #usage: Usage | undefined;
   #id: string | undefined;
   #model: string | undefined;
   #hasChoices = false;
@@ -97,7 +97,7 @@ export class ChatAnswer {
     this.#tags?.end();
     const toolCalls = this.#calls.toolCalls();
     const calls = toolCalls.length === 0 ? {} : { toolCalls };
-    const usage = withCost(this.#usage, costHeader);
+    const usage = withCost(this.#usage.usage, costHeader);
     const reasoning = this.#reasoning.toString();
     const metadata = this.#metadata(toolCalls);
     return {
@@ -141,9 +141,7 @@ export class ChatAnswer {
     if (this.#model === undefined && isText(wire['model'])) this.#model = wire['model'];
     const pages = wire['citations'];
     if (Array.isArray(pages)) for (const url of pages) this.#addSource(url);
-    const groq = wire['x_groq'];
-    const usage = wire['usage'] ?? (isJsonObject(groq) ? groq['usage'] : undefined);
-    if (usage !== undefined && usage !== null) this.#usage = usageOf(usage) ?? this.#usage;
+    this.#usage.add(wire);
   }
 
   #addChoice(choice: unknown): void {
@@ -323,13 +321,6 @@ function withoutMark(message: JsonObject): JsonObject {
   return rest;
 }
 
-/** LiteLLM says 0 of a model whose price it does not know. */
-function withCost(usage: Usage | undefined, header: string | null | undefined): Usage | undefined {
-  if (usage === undefined || usage.cost !== undefined || !header) return usage;
-  const cost = Number(header);
-  return Number.isFinite(cost) && cost > 0 ? { ...usage, cost } : usage;
-}
-
 const spellings: Readonly<Record<string, FinishReason>> = {
   stop: 'stop',
   end_turn: 'stop',
@@ -360,41 +351,4 @@ const failures: ReadonlySet<string> = new Set(['error', 'abort', 'insufficient_s
 /** Whether a vendor says with its finish reason that the answer failed: OpenRouter, vLLM, DeepSeek, Zhipu. */
 export function isFailure(wire: string): boolean {
   return failures.has(wire.toLowerCase());
-}
-
-/**
- * The wire's `usage`. Cached tokens in the spellings of OpenAI and DeepSeek; `cost` as LiteLLM and OpenRouter give it.
- * xAI counts reasoning beside the completion: it is added, so that `reasoningTokens` is a part of `completionTokens`
- * everywhere. `undefined` where the numbers are not there.
- */
-export function usageOf(wire: unknown): Usage | undefined {
-  if (!isJsonObject(wire)) return undefined;
-  const promptTokens = countIn(wire, 'prompt_tokens');
-  const stated = countIn(wire, 'completion_tokens');
-  if (promptTokens === undefined && stated === undefined) return undefined;
-  const cachedTokens =
-    countIn(wire['prompt_tokens_details'], 'cached_tokens') ?? countIn(wire, 'prompt_cache_hit_tokens');
-  // As LiteLLM passes Anthropic's on.
-  const cacheWriteTokens = countIn(wire, 'cache_creation_input_tokens');
-  const reasoningTokens = countIn(wire['completion_tokens_details'], 'reasoning_tokens');
-  const prompt = promptTokens ?? 0;
-  const total = countIn(wire, 'total_tokens');
-  const beside = (stated ?? 0) + (reasoningTokens ?? 0);
-  const completionTokens = total === prompt + beside ? beside : (stated ?? 0);
-  const cost = countIn(wire, 'cost');
-  return {
-    promptTokens: prompt,
-    completionTokens,
-    totalTokens: total ?? prompt + completionTokens,
-    ...(cachedTokens === undefined ? {} : { cachedTokens }),
-    ...(cacheWriteTokens ? { cacheWriteTokens } : {}),
-    ...(reasoningTokens === undefined ? {} : { reasoningTokens }),
-    ...(cost === undefined ? {} : { cost }),
-  };
-}
-
-function countIn(wire: unknown, member: string): number | undefined {
-  if (!isJsonObject(wire)) return undefined;
-  const value = wire[member];
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined;
 }

@@ -178,7 +178,7 @@ describe("streams of the vendors' own wires", () => {
       message: { content },
       finishReason: 'stop',
       id: 'bH6LaZW8Fp_3nsEPqtaSwQ4',
-      usage: { promptTokens: 9, completionTokens: 208, totalTokens: 217, cachedTokens: 0, reasoningTokens: 185 },
+      usage: { promptTokens: 9, completionTokens: 208, totalTokens: 217, reasoningTokens: 185 },
     });
     const signature = /"thoughtSignature":"([^"]+)"/.exec(recordedText('google-text.chunks.txt'))?.[1];
     expect(response.message.metadata).toMatchObject({
