@@ -160,7 +160,6 @@ export {
   type LLMChunk,
   type LLMProvider,
   type LLMProviderInfo,
-  isModelNote,
   type LLMResponse,
   type ModelNote,
   type Reasoning,

@@ -1,14 +1,15 @@
 import type {
   AnswerSource,
   ContentPart,
-  FinishReason,
   LLMChunk,
   LLMResponse,
   ToolCall,
 } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import { originMetadata } from '../model-origin.ts';
+import { failureIn } from '../read-failure.ts';
 import { UsageReader, withCost } from '../read-usage.ts';
+import { checkContent, failedFinish, finishReasonOf } from './answer-end.ts';
 import { CallAssembly } from './call-assembly.ts';
 import { ReasoningTags } from './reasoning-tags.ts';
 import { isJsonObject, type JsonObject, type ModelServer, protocolError, vendorError } from './wire-errors.ts';
@@ -82,9 +83,9 @@ export class ChatAnswer {
 
   /** A chunk (`chat.completion.chunk`) or a whole completion. Throws a coded error where it is an error or of another shape. */
   add(wire: unknown): void {
+    const failure = failureIn(wire);
+    if (failure) throw vendorError(this.#server, failure);
     if (!isJsonObject(wire)) throw this.#wrongShape('an answer that is not a JSON object');
-    if (wire['error'] !== undefined && wire['error'] !== null) throw vendorError(this.#server, wire['error']);
-    if (wire['object'] === 'error') throw vendorError(this.#server, wire);
     this.#addHead(wire);
     const choices = wire['choices'];
     if (choices === undefined || choices === null) return;
@@ -99,6 +100,10 @@ export class ChatAnswer {
     const calls = toolCalls.length === 0 ? {} : { toolCalls };
     const usage = withCost(this.#usage.usage, costHeader);
     const reasoning = this.#reasoning.toString();
+    const content = { hasCalls: toolCalls.length > 0, hasText: !this.#text.isEmpty || this.#media.length > 0 };
+    const finishReason = finishReasonOf(this.#server, this.#finish, content);
+    const { unread } = this.#state;
+    checkContent(this.#server, { ...content, hasReasoning: reasoning !== '', finishReason, usage, unread });
     const metadata = this.#metadata(toolCalls);
     return {
       message: {
@@ -109,7 +114,8 @@ export class ChatAnswer {
         ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
       },
       ...calls,
-      finishReason: finishReasonOf(this.#finish, toolCalls.length > 0),
+      finishReason,
+      ...(finishReason === 'other' && this.#finish !== undefined && { finishWord: this.#finish }),
       ...(usage === undefined ? {} : { usage }),
       ...(this.#id === undefined ? {} : { id: this.#id }),
       ...(this.#model === undefined ? {} : { model: this.#model }),
@@ -159,7 +165,8 @@ export class ChatAnswer {
   #addFinish(choice: JsonObject): void {
     const reason = choice['finish_reason'];
     if (!isText(reason) || reason === 'null') return;
-    if (isFailure(reason)) throw vendorError(this.#server, choice['error'] ?? { type: reason });
+    const failure = failedFinish(this.#server, reason);
+    if (failure) throw failure;
     this.#finish = reason;
   }
 
@@ -319,36 +326,4 @@ function withoutMark(message: JsonObject): JsonObject {
   if (!isThought(message)) return message;
   const { extra_content: _, ...rest } = message;
   return rest;
-}
-
-const spellings: Readonly<Record<string, FinishReason>> = {
-  stop: 'stop',
-  end_turn: 'stop',
-  stop_sequence: 'stop',
-  eos: 'stop',
-  length: 'length',
-  max_tokens: 'length',
-  max_output_tokens: 'length',
-  model_length: 'length',
-  tool_calls: 'tool_calls',
-  tool_use: 'tool_calls',
-  function_call: 'tool_calls',
-  content_filter: 'content_filter',
-  refusal: 'content_filter',
-  safety: 'content_filter',
-  recitation: 'content_filter',
-  sensitive: 'content_filter',
-};
-
-/** Why the model stopped, from any vendor's spelling. One that is not known, or none, means the end of a good answer. */
-export function finishReasonOf(wire: string | undefined, hasCalls: boolean): FinishReason {
-  const known = wire === undefined ? undefined : spellings[wire.toLowerCase()];
-  return known ?? (hasCalls ? 'tool_calls' : 'stop');
-}
-
-const failures: ReadonlySet<string> = new Set(['error', 'abort', 'insufficient_system_resource', 'network_error']);
-
-/** Whether a vendor says with its finish reason that the answer failed: OpenRouter, vLLM, DeepSeek, Zhipu. */
-export function isFailure(wire: string): boolean {
-  return failures.has(wire.toLowerCase());
 }

@@ -1,15 +1,26 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Message, ToolDefinition } from 'millrace';
-import { type ChatDialect, chatRequest } from 'millrace/internals';
+import type { LLMCallParams, Message, ToolDefinition } from 'millrace';
+import { type ChatDialect, chatRequest as wireRequest, fitRequest, profileOf } from 'millrace/internals';
 
-const dialect: ChatDialect = {
+interface TestDialect extends Omit<ChatDialect, 'rules'> {
+  readonly tools: boolean;
+  readonly toolChoice: boolean;
+}
+
+const dialect: TestDialect = {
   model: 'gpt-x',
   tools: true,
   toolChoice: true,
-  maxTokensField: 'max_tokens',
   includeUsage: true,
   sendMetadata: false,
 };
+
+const profile = profileOf({ name: 'openai-chat', model: 'gpt-x' });
+
+function chatRequest(params: LLMCallParams, { tools, toolChoice, ...rest }: TestDialect, streaming: boolean) {
+  const fitted = fitRequest(params, { profile, origin: 'here', tools, toolChoice });
+  return wireRequest(fitted, { ...rest, rules: profile.rules }, streaming);
+}
 
 const weather: ToolDefinition = {
   type: 'function',
