@@ -222,22 +222,31 @@ class Fitting {
         return;
       }
     }
-    const { toolCalls: _, content: given, ...rest } = isOwn ? message : this.#foreign(message, at);
-    const keepsMedia = this.#rules.answerMedia === 'answer';
-    const content = keepsMedia && media.length > 0 ? [...(text === '' ? [] : [textPart(text)]), ...media] : text;
+    const known = isOwn ? message : this.#foreign(message, at);
+    const content = this.#answerContent({ text, media, hasCalls: calls.length > 0 });
+    const isWhole = content === known.content && calls.length === 0 && known.toolCalls === undefined;
+    const { toolCalls: _, ...rest } = known;
     this.#first(at);
-    this.#pushAssistant(
-      {
-        ...rest,
-        content: content === '' && calls.length > 0 ? null : sameText(given, content),
-        ...(calls.length > 0 && { toolCalls: calls }),
-      },
-      at,
-    );
-    if (!keepsMedia && media.length > 0) {
-      this.#changed('media', at, 'pictures and files of the assistant go with the next user message');
-      this.#waiting.push(textPart('[from the answer of the assistant]'), ...media);
-    }
+    this.#pushAssistant(isWhole ? known : { ...rest, content, ...(calls.length > 0 && { toolCalls: calls }) }, at);
+    if (media.length === 0 || this.#rules.answerMedia === 'answer') return;
+    this.#changed('media', at, 'pictures and files of the assistant go with the next user message');
+    this.#waiting.push(textPart('[from the answer of the assistant]'), ...media);
+  }
+
+  #answerContent({
+    text,
+    media,
+    hasCalls,
+  }: {
+    readonly text: string;
+    readonly media: readonly Media[];
+    readonly hasCalls: boolean;
+  }): Content | null {
+    if (media.length > 0 && this.#rules.answerMedia === 'answer')
+      return text === '' ? media : [textPart(text), ...media];
+    if (text === '' && hasCalls) return null;
+    if (text === '' && media.length > 0) return fileNote(media.length);
+    return text;
   }
 
   #fitAnswer(
@@ -345,6 +354,7 @@ class Fitting {
 
   /** The last message is one that the server answers. */
   #close(): void {
+    if (this.#waiting.length > 0) this.#addUser({ role: 'user', content: [] }, 'messages');
     const last = this.#messages.at(-1);
     if (this.#messages.length === 0) this.#messages.push({ role: 'user', content: bridge.user });
     else if (last?.role === 'assistant' && !(this.#rules.takesPrefill && textOf(last.content) !== '')) {
@@ -512,13 +522,6 @@ function mediaOf(content: Content): readonly Media[] {
   return typeof content === 'string' ? [] : content.filter((part): part is Media => part.type !== 'text');
 }
 
-/** The content as it was given where it says the same. */
-function sameText(given: Content | null, content: Content): Content {
-  return typeof content === 'string' && given !== null && textOf(given) === content && mediaOf(given).length === 0
-    ? given
-    : content;
-}
-
 function joinedUsers(first: UserMessage, second: UserMessage): UserMessage {
   if (first.name === second.name) return { ...first, content: joined(first.content, second.content) };
   const { name: _, ...rest } = first;
@@ -534,9 +537,12 @@ function joined(first: Content, second: Content): Content {
   return [...partsOf(first), ...partsOf(second)];
 }
 
+function fileNote(count: number): string {
+  return `[${count === 1 ? 'its file follows' : `its ${count} files follow`} in the next user message]`;
+}
+
 function withNote(text: string, count: number): string {
-  const note = `[${count === 1 ? 'its file follows' : `its ${count} files follow`} in the next user message]`;
-  return text.trim() === '' ? note : `${text}\n${note}`;
+  return text.trim() === '' ? fileNote(count) : `${text}\n${fileNote(count)}`;
 }
 
 /** A `\u` escape of half a surrogate pair without the other half. */

@@ -245,7 +245,7 @@ export class ChatAnswer {
   #addContent(content: unknown): void {
     if (typeof content === 'string') this.#addText(content);
     else if (Array.isArray(content)) for (const part of content) this.#addPart(part);
-    else if (isJsonObject(content)) this.#addPart(content);
+    else if (isJsonObject(content) && isText(content['text'])) this.#addText(content['text']);
     else if (content !== undefined && content !== null) throw this.#wrongShape('a content that is not a string');
   }
 
