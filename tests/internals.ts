@@ -186,6 +186,14 @@ export {
 } from '../src/observability/spans/tracing-options.ts';
 export type { SdkModel } from '../src/providers/ai-sdk/sdk-model.ts';
 export { vendors } from '../src/providers/ai-sdk/vendors.ts';
+export {
+  fitOutputSchema,
+  fitToolDescription,
+  fitToolSchema,
+  type SchemaRules,
+  schemaDialects,
+  schemaFlaws,
+} from '../src/providers/fit-schema.ts';
 export { knownModels } from '../src/providers/models/known-models.ts';
 export { costOf } from '../src/providers/models/model-info.ts';
 export { type SseEvent, sseDecoder } from '../src/providers/openai-wire/answer-sink.ts';
