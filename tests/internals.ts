@@ -188,11 +188,18 @@ export type { SdkModel } from '../src/providers/ai-sdk/sdk-model.ts';
 export { vendors } from '../src/providers/ai-sdk/vendors.ts';
 export { CallIds, CallNames } from '../src/providers/call-names.ts';
 export { fitRequest } from '../src/providers/fit-request.ts';
-export { schemaDialects } from '../src/providers/fit-schema.ts';
 export { originOf } from '../src/providers/model-origin.ts';
 export { type Profile, profileNames, profileOf } from '../src/providers/profiles.ts';
 export { RefusedItems } from '../src/providers/refused-items.ts';
 export { requestFlaws, seenRequest } from '../src/providers/request-flaws.ts';
+export {
+  fitOutputSchema,
+  fitToolDescription,
+  fitToolSchema,
+  type SchemaRules,
+  schemaDialects,
+  schemaFlaws,
+} from '../src/providers/fit-schema.ts';
 export { knownModels } from '../src/providers/models/known-models.ts';
 export { costOf } from '../src/providers/models/model-info.ts';
 export { type SseEvent, sseDecoder } from '../src/providers/openai-wire/answer-sink.ts';

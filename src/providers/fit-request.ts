@@ -79,6 +79,7 @@ class Fitting {
   readonly #ids: CallIds;
   readonly #names: CallNames;
   readonly #tools: readonly ToolDefinition[];
+  readonly #reasoning: CallSettings['reasoning'];
   readonly #instructions: Message[] = [];
   readonly #messages: Message[] = [];
   /** Media of results and of the assistant that the next user message has to carry. */
@@ -91,6 +92,7 @@ class Fitting {
     this.#options = options;
     this.#rules = options.profile.rules;
     this.#tools = options.tools ? (params.tools ?? []) : [];
+    this.#reasoning = this.#fitReasoning(params.reasoning);
     this.#ids = new CallIds(this.#rules.callIds);
     this.#names = new CallNames(
       this.#rules.names,
@@ -196,17 +198,22 @@ class Fitting {
   }
 
   #pushUser(message: UserMessage, at: string): void {
-    const last = this.#messages.at(-1);
+    const last = this.#last;
     if (this.#rules.takesAnyOrder || last?.role !== 'user') {
       this.#messages.push(message);
       return;
     }
     this.#changed('order', at, 'a user message was joined to the one before');
-    this.#messages[this.#messages.length - 1] = joinedUsers(last, message);
+    this.#messages[this.#messages.lastIndexOf(last)] = joinedUsers(last, message);
+  }
+
+  /** The last message that is no instruction. */
+  get #last(): Message | undefined {
+    return this.#messages.findLast(({ role }) => role !== 'system' && role !== 'developer');
   }
 
   #bridgeAfterTool(at: string): void {
-    if (this.#rules.takesUserAfterTool || this.#messages.at(-1)?.role !== 'tool') return;
+    if (this.#rules.takesUserAfterTool || this.#last?.role !== 'tool') return;
     this.#changed('order', at, 'an answer of the assistant was put between a result and a user message');
     this.#messages.push({ role: 'assistant', content: bridge.assistant });
   }
@@ -272,14 +279,14 @@ class Fitting {
   }
 
   #pushAssistant(message: AssistantMessage, at: string): void {
-    const last = this.#messages.at(-1);
+    const last = this.#last;
     if (this.#rules.takesAnyOrder || last?.role !== 'assistant') {
       this.#messages.push(message);
       return;
     }
     this.#changed('order', at, 'an answer of the assistant was joined to the one before');
     const content = [textOf(last.content), textOf(message.content)].filter((text) => text !== '').join('\n\n');
-    this.#messages[this.#messages.length - 1] = {
+    this.#messages[this.#messages.lastIndexOf(last)] = {
       ...message,
       content: content === '' ? null : content,
       ...(last.toolCalls && { toolCalls: [...last.toolCalls, ...(message.toolCalls ?? [])] }),
@@ -345,7 +352,7 @@ class Fitting {
 
   /** After the last result of a batch. */
   #flushMedia(): void {
-    if (this.#waiting.length === 0 || this.#messages.at(-1)?.role !== 'tool') return;
+    if (this.#waiting.length === 0 || this.#last?.role !== 'tool') return;
     this.#bridgeAfterTool('messages');
     const content = this.#waiting;
     this.#waiting = [];
@@ -469,8 +476,7 @@ class Fitting {
   }
 
   get #reasons(): boolean {
-    const { reasoning } = this.#params;
-    if (reasoning !== undefined) return reasoning !== 'none';
+    if (this.#reasoning !== undefined) return this.#reasoning !== 'none';
     return this.#options.reasons ?? this.#rules.reasonsByDefault;
   }
 
@@ -488,7 +494,7 @@ class Fitting {
       this.#changed('setting', name, 'the model does not take it');
     }
     if (!hasTools) delete settings['parallelToolCalls'];
-    const reasoning = this.#fitReasoning(given.reasoning);
+    const reasoning = this.#reasoning;
     if (hasTools && effortWithTools !== undefined) {
       if (reasoning !== undefined && reasoning !== effortWithTools)
         this.#changed('setting', 'reasoning', `the endpoint takes tools with "${effortWithTools}" alone`);
