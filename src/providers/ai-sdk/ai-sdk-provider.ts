@@ -11,7 +11,7 @@ import {
 } from '../../core/contracts/index.ts';
 import { eachOf, fromAsyncIterable } from '../from-async-iterable.ts';
 import { RequestWatch } from '../openai-wire/request-watch.ts';
-import { isJsonObject, type ModelServer, modelServer, protocolError } from '../openai-wire/wire-errors.ts';
+import { type Cures, isJsonObject, type ModelServer, modelServer, protocolError } from '../openai-wire/wire-errors.ts';
 import { type AISDKProviderOptions, type AISDKSettings, aiSdkSettings, assertModel } from './ai-sdk-options.ts';
 import { asV3 } from './model-interface.ts';
 import { SdkAnswer } from './sdk-answer.ts';
@@ -76,7 +76,7 @@ export class AISDKProvider implements LLMProvider {
     const answer = new SdkAnswer({ server, provider: form.provider, emit: (chunk) => chunks.push(chunk) });
     let { messages } = params;
     for (let pauses = 0; ; pauses++) {
-      const options = sdkCallOptions({ ...params, messages }, form);
+      const options = sdkCallOptions({ ...params, messages }, form, model.modelId);
       const watch = new RequestWatch({ server, limits, clock, signals });
       try {
         if (watch.failure !== undefined) throw watch.failure;
@@ -161,8 +161,16 @@ export class AISDKProvider implements LLMProvider {
 
   #serverOf({ provider, modelId }: SdkModel): ModelServer {
     const { address = provider, secrets = [] } = this.#options;
-    return modelServer({ address, model: modelId, cures: sdkCures, secrets });
+    return modelServer({ address, model: modelId, cures: curesOf(provider, address), secrets });
   }
+}
+
+/** A server of OpenAI's wire other than OpenAI often has its chat completions alone. */
+function curesOf(provider: string, address: string): Cures {
+  if (!provider.endsWith('.responses') || !/^https?:\/\/(?!api\.openai\.com\/)/.test(address)) return sdkCures;
+  const cure =
+    "check the model's name and the base address; for a server that has no /responses, name the model openai-chat:MODEL";
+  return { ...sdkCures, PROVIDER_NOT_FOUND: cure };
 }
 
 interface Exchange {

@@ -46,11 +46,10 @@ function filePart(part: MediaPart): SdkFilePart {
   };
 }
 
-/** The OpenAI wire alone knows how close to look; members given for its own form of the part win over the AI SDK's. */
+/** OpenAI alone knows how close to look. */
 function detailOf(part: MediaPart): { providerOptions?: VendorData } {
   if (part.type !== 'image_url' || part.image_url.detail === undefined) return {};
-  const { url, detail } = part.image_url;
-  return { providerOptions: { openaiCompatible: { image_url: { url, detail } } } };
+  return { providerOptions: { openai: { imageDetail: part.image_url.detail } } };
 }
 
 /**

@@ -51,6 +51,7 @@ export interface SdkFunctionTool {
   name: string;
   description?: string;
   inputSchema: SdkSchema;
+  strict?: boolean;
 }
 
 /** A tool that runs at the vendor. */

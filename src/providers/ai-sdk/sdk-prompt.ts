@@ -24,16 +24,18 @@ import { isVendorData, mergedData, vendorPartsOf } from './vendor-parts.ts';
 /** How one model wants to be asked. */
 export interface CallForm extends PromptForm {
   readonly toolChoice: boolean;
-  /** For every call; those of a call win over them. */
-  readonly providerOptions: VendorData | undefined;
+  /** Of a model, for every call; those of a call win over them. */
+  readonly providerOptions: (model: string) => VendorData | undefined;
+  /** Set where tools must say that they are not strict. */
+  readonly strictTools: false | undefined;
   /** Tools that run at the vendor. */
   readonly providerTools: readonly SdkProviderTool[];
 }
 
 /** What the AI SDK is asked for one model call: pure. Errors: `INVALID_INPUT` for messages, `INVALID_CONFIG` for settings it has no form for. */
-export function sdkCallOptions(params: LLMCallParams, form: CallForm): SdkCallOptions {
+export function sdkCallOptions(params: LLMCallParams, form: CallForm, model: string): SdkCallOptions {
   const { temperature, maxTokens, responseFormat } = params;
-  const providerOptions = mergedData(form.providerOptions, optionsOfCall(params.providerOptions));
+  const providerOptions = mergedData(form.providerOptions(model), optionsOfCall(params.providerOptions));
   return {
     prompt: sdkPrompt(params.messages, form),
     ...toolMembers(params, form),
@@ -46,7 +48,7 @@ export function sdkCallOptions(params: LLMCallParams, form: CallForm): SdkCallOp
 
 function toolMembers({ tools = [], toolChoice }: LLMCallParams, form: CallForm): Partial<SdkCallOptions> {
   if (!form.tools) return {};
-  const all = [...tools.map(sdkTool), ...form.providerTools];
+  const all = [...tools.map((tool) => sdkTool(tool, form)), ...form.providerTools];
   if (all.length === 0) return {};
   return {
     tools: all,
@@ -54,8 +56,10 @@ function toolMembers({ tools = [], toolChoice }: LLMCallParams, form: CallForm):
   };
 }
 
-function sdkTool({ function: { name, description, parameters } }: ToolDefinition): SdkFunctionTool {
-  return { type: 'function', name, description, inputSchema: sdkSchema(parameters) };
+function sdkTool({ function: called }: ToolDefinition, { strictTools: strict }: CallForm): SdkFunctionTool {
+  const { name, description, parameters } = called;
+  const tool: SdkFunctionTool = { type: 'function', name, description, inputSchema: sdkSchema(parameters) };
+  return strict === undefined ? tool : { ...tool, strict };
 }
 
 function sdkToolChoice(choice: ToolChoice): SdkToolChoice {
