@@ -135,7 +135,6 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
   const { providerOptions } = options;
   return {
     form: {
-      provider: model.provider,
       tools: capabilities.tools !== false,
       toolChoice: capabilities.toolChoice !== false,
       sendReasoning: options.sendReasoning ?? true,

@@ -8,6 +8,7 @@ import {
   type ToolMessage,
   textOf,
 } from '../../core/contracts/index.ts';
+import { digestOf } from '../model-origin.ts';
 import { isJsonObject, jsonIn } from '../openai-wire/wire-errors.ts';
 import type {
   SdkAssistantPart,
@@ -18,7 +19,7 @@ import type {
   SdkUserPart,
   VendorData,
 } from './sdk-model.ts';
-import { digestOf, type VendorPart, type VendorParts } from './vendor-parts.ts';
+import type { VendorPart, VendorParts } from './vendor-parts.ts';
 
 type MediaPart = ImagePart | FilePart;
 

@@ -8,6 +8,8 @@
 export interface SdkModel {
   readonly provider: string;
   readonly modelId: string;
+  /** Where its requests go, if it lets that be known. */
+  readonly address?: string;
   doGenerate(options: SdkCallOptions): PromiseLike<SdkGenerated>;
   doStream(options: SdkCallOptions): PromiseLike<SdkStreamed>;
 }
