@@ -5,8 +5,11 @@ import type { Message, ToolCall, Usage } from './messages.ts';
 import type { JSONSchema, ToolDefinition } from './tool.ts';
 import { isObject, shownValue } from './values.ts';
 
-/** Why a model stopped: it was done, reached its token limit, requested tools, or was stopped by its content filter. */
-export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
+/**
+ * Why a model stopped: it was done, reached its token limit, requested tools, or was stopped by its content filter. `other`: the answer is
+ * complete, and the vendor's word for its end is not known.
+ */
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'other';
 
 /** `auto`: the model decides; `none`: no tool; `required`: at least one; or the tool with that name. */
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string };

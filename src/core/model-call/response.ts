@@ -41,7 +41,13 @@ export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDo
 /** Per answer. */
 const maxCalls = 10_000;
 
-const finishReasons: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter']);
+const finishReasons: ReadonlySet<unknown> = new Set<FinishReason>([
+  'stop',
+  'length',
+  'tool_calls',
+  'content_filter',
+  'other',
+]);
 
 /** The error if a provider's answer is not a valid `LLMResponse`: `PROVIDER_PROTOCOL`, naming the member. */
 export function responseFlaw(response: LLMResponse): AgentLoopError | undefined {
@@ -164,6 +170,8 @@ export function endWithResponse(deps: Limits, state: LoopState, record: LlmDone)
     case 'tool_calls':
       if (text !== '') break;
       return failed('EMPTY_RESPONSE', 'The model announced tool calls and gave neither a call nor text; try again.');
+    case 'other':
+      return { type: 'turn.done', text, reason: 'other' };
     case 'stop':
       break;
   }

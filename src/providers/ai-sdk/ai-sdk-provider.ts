@@ -12,7 +12,8 @@ import {
 import { eachOf, fromAsyncIterable } from '../from-async-iterable.ts';
 import { originOf } from '../model-origin.ts';
 import { RequestWatch } from '../openai-wire/request-watch.ts';
-import { type Cures, isJsonObject, type ModelServer, modelServer, protocolError } from '../openai-wire/wire-errors.ts';
+import { type Cures, isJsonObject, type ModelServer, modelServer, protocolError, vendorError } from '../openai-wire/wire-errors.ts';
+import { failureIn } from '../read-failure.ts';
 import { type AISDKProviderOptions, type AISDKSettings, aiSdkSettings, assertModel } from './ai-sdk-options.ts';
 import { asV3 } from './model-interface.ts';
 import { SdkAnswer } from './sdk-answer.ts';
@@ -114,9 +115,12 @@ export class AISDKProvider implements LLMProvider {
     return partsOf(stream, watch.signal);
   }
 
-  #take(part: SdkStreamPart, { watch, answer }: Exchange): void {
+  #take(part: SdkStreamPart, { watch, answer, server }: Exchange): void {
     watch.received(lengthOf(part));
     if (part.type === 'error') throw part.error;
+    // Packages leave out the failures that they do not know.
+    const failure = part.type === 'raw' ? failureIn(part.rawValue) : undefined;
+    if (failure) throw vendorError(server, failure, { now: this.#settings.clock.now() });
     if (part.type === 'stream-start') this.#warn(part.warnings);
     answer.add(part);
     if (answer.finished) watch.settle(endGraceMs);

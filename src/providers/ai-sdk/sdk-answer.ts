@@ -6,6 +6,7 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
+import { checkContent } from '../openai-wire/answer-end.ts';
 import { usageOf } from '../openai-wire/chat-answer.ts';
 import { type ModelServer, protocolError } from '../openai-wire/wire-errors.ts';
 import { pause, sdkFinishReason } from './sdk-errors.ts';
@@ -156,14 +157,18 @@ export class SdkAnswer {
     const message = messageOfBlocks(this.#blocks, { ...origin, sources: this.#sources });
     const { toolCalls } = message;
     const usage = this.#usageSoFar();
+    const content = {
+      hasCalls: toolCalls !== undefined || this.#blocks.some(({ type }) => type === 'vendor-call'),
+      hasText: this.#blocks.some(isContent),
+    };
+    const isWhole = this.#isWhole && this.#blocks.length > 0;
+    const finishReason = sdkFinishReason(server, { ...content, reason: this.#end?.finishReason, isWhole });
+    const hasReasoning = this.#blocks.some(({ type }) => type === 'reasoning');
+    checkContent(server, { ...content, hasReasoning, finishReason, usage, unread: nothing });
     return {
       message,
       ...(toolCalls === undefined ? {} : { toolCalls }),
-      finishReason: sdkFinishReason(server, {
-        reason: this.#end?.finishReason,
-        hasCalls: toolCalls !== undefined,
-        isWhole: this.#isWhole && this.#blocks.length > 0,
-      }),
+      finishReason,
       ...(usage === undefined ? {} : { usage }),
       ...(this.#id === undefined ? {} : { id: this.#id }),
       ...(this.#model === undefined ? {} : { model: this.#model }),
@@ -257,6 +262,13 @@ export class SdkAnswer {
     // A later call with the same id is another one.
     this.#calls.delete(part.toolCallId);
   }
+}
+
+const nothing: ReadonlySet<string> = new Set();
+
+/** Whether the user gets something of it. */
+function isContent(block: AnswerBlock): boolean {
+  return block.type === 'media' || block.type === 'custom' || (block.type === 'text' && !block.text.isEmpty);
 }
 
 /** A summary of the conversation that Anthropic wrote for itself, and wants back, is no part of the answer. */

@@ -1,6 +1,8 @@
-import type { AnswerSource, FinishReason, LLMChunk, LLMResponse, ToolCall, Usage } from '../../core/contracts/index.ts';
+import type { AnswerSource, LLMChunk, LLMResponse, ToolCall, Usage } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import { JsonText } from '../../json-prefix.ts';
+import { failureIn } from '../read-failure.ts';
+import { checkContent, failedFinish, finishReasonOf } from './answer-end.ts';
 import { isJsonObject, type JsonObject, type ModelServer, protocolError, vendorError } from './wire-errors.ts';
 
 /**
@@ -15,6 +17,7 @@ export class ChatAnswer {
   readonly #text = new GrowingText();
   readonly #reasoning = new GrowingText();
   readonly #sources = new Map<string, AnswerSource>();
+  readonly #unread = new Set<string>();
   #finish: string | undefined;
   #usage: Usage | undefined;
   #id: string | undefined;
@@ -46,9 +49,9 @@ export class ChatAnswer {
 
   /** A chunk (`chat.completion.chunk`) or a whole completion. Throws a coded error where it is an error or of another shape. */
   add(wire: unknown): void {
+    const failure = failureIn(wire);
+    if (failure) throw vendorError(this.#server, failure);
     if (!isJsonObject(wire)) throw this.#wrongShape('an answer that is not a JSON object');
-    if (wire['error'] !== undefined && wire['error'] !== null) throw vendorError(this.#server, wire['error']);
-    if (wire['object'] === 'error') throw vendorError(this.#server, wire);
     this.#addHead(wire);
     const choices = wire['choices'];
     if (choices === undefined || choices === null) return;
@@ -61,6 +64,15 @@ export class ChatAnswer {
     const toolCalls = this.#calls.toolCalls();
     const calls = toolCalls.length === 0 ? {} : { toolCalls };
     const usage = withCost(this.#usage, costHeader);
+    const content = { hasCalls: toolCalls.length > 0, hasText: !this.#text.isEmpty };
+    const finishReason = finishReasonOf(this.#server, this.#finish, content);
+    checkContent(this.#server, {
+      ...content,
+      hasReasoning: !this.#reasoning.isEmpty,
+      finishReason,
+      usage,
+      unread: this.#unread,
+    });
     return {
       message: {
         role: 'assistant',
@@ -70,7 +82,7 @@ export class ChatAnswer {
         ...(this.#sources.size === 0 ? {} : { metadata: { sources: [...this.#sources.values()] } }),
       },
       ...calls,
-      finishReason: finishReasonOf(this.#finish, toolCalls.length > 0),
+      finishReason,
       ...(usage === undefined ? {} : { usage }),
       ...(this.#id === undefined ? {} : { id: this.#id }),
       ...(this.#model === undefined ? {} : { model: this.#model }),
@@ -100,11 +112,13 @@ export class ChatAnswer {
   #addFinish(choice: JsonObject): void {
     const reason = choice['finish_reason'];
     if (!isText(reason) || reason === 'null') return;
-    if (isFailure(reason)) throw vendorError(this.#server, choice['error'] ?? { type: reason });
+    const failure = failedFinish(this.#server, reason);
+    if (failure) throw failure;
     this.#finish = reason;
   }
 
   #addDelta(delta: JsonObject, whole: boolean): void {
+    for (const name of unreadMembers(delta)) this.#unread.add(name);
     const reasoning = isText(delta['reasoning_content']) ? delta['reasoning_content'] : delta['reasoning'];
     if (isText(reasoning)) this.#addReasoning(reasoning);
     this.#addContent(delta['content']);
@@ -169,6 +183,21 @@ export class ChatAnswer {
   #wrongShape(what: string): Error {
     return protocolError(this.#server, `sent ${what}`);
   }
+}
+
+/** What `#addDelta` reads, and what says nothing of the content. */
+const readMembers: ReadonlySet<string> = new Set(
+  'role content refusal reasoning reasoning_content reasoning_details tool_calls function_call annotations name id type phase'.split(
+    ' ',
+  ),
+);
+
+/** The members of a message with something in them that nobody here reads. */
+function unreadMembers(delta: JsonObject): readonly string[] {
+  return Object.entries(delta).flatMap(([name, value]) => {
+    const isContent = typeof value === 'string' ? value !== '' : typeof value === 'object' && value !== null;
+    return isContent && !readMembers.has(name) && Object.keys(value ?? {}).length > 0 ? [name] : [];
+  });
 }
 
 function isText(value: unknown): value is string {
@@ -300,38 +329,6 @@ function startsAnother(call: OpenCall, parts: Parts): boolean {
   if (parts.name === '' || call.name === '') return false;
   if (parts.id !== '' && call.id !== '' && parts.id !== call.id) return true;
   return parts.arguments.trim() !== '' && call.arguments.isJson();
-}
-
-const spellings: Readonly<Record<string, FinishReason>> = {
-  stop: 'stop',
-  end_turn: 'stop',
-  stop_sequence: 'stop',
-  eos: 'stop',
-  length: 'length',
-  max_tokens: 'length',
-  max_output_tokens: 'length',
-  model_length: 'length',
-  tool_calls: 'tool_calls',
-  tool_use: 'tool_calls',
-  function_call: 'tool_calls',
-  content_filter: 'content_filter',
-  refusal: 'content_filter',
-  safety: 'content_filter',
-  recitation: 'content_filter',
-  sensitive: 'content_filter',
-};
-
-/** Why the model stopped, from any vendor's spelling. One that is not known, or none, means the end of a good answer. */
-export function finishReasonOf(wire: string | undefined, hasCalls: boolean): FinishReason {
-  const known = wire === undefined ? undefined : spellings[wire.toLowerCase()];
-  return known ?? (hasCalls ? 'tool_calls' : 'stop');
-}
-
-const failures: ReadonlySet<string> = new Set(['error', 'abort', 'insufficient_system_resource', 'network_error']);
-
-/** Whether a vendor says with its finish reason that the answer failed: OpenRouter, vLLM, DeepSeek, Zhipu. */
-export function isFailure(wire: string): boolean {
-  return failures.has(wire.toLowerCase());
 }
 
 /**

@@ -68,7 +68,7 @@ describe.each(wires)('%s: an HTTP status', (_, wire) => {
     [401, 'PROVIDER_AUTH', false],
     [403, 'PROVIDER_AUTH', false],
     [404, 'PROVIDER_NOT_FOUND', false],
-    [413, 'PROVIDER_BAD_REQUEST', false],
+    [413, 'CONTEXT_OVERFLOW', false],
     [429, 'PROVIDER_RATE_LIMIT', true],
     [500, 'PROVIDER_SERVER', true],
     [503, 'PROVIDER_SERVER', true],
@@ -262,7 +262,7 @@ describe('finish reasons', () => {
     [anthropic, claude('stop_sequence'), 'stop'],
     [google, gemini('MAX_TOKENS'), 'length'],
     [google, gemini('SAFETY'), 'content_filter'],
-    [google, gemini('OTHER'), 'stop'],
+    [google, gemini('OTHER'), 'other'],
     [google, event({ promptFeedback: { blockReason: 'SAFETY' } }), 'content_filter'],
   ] as const)('%#', async (wire, stream, expected) => {
     server.answer((exchange) => sendStream(exchange, stream));
