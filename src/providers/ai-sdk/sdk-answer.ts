@@ -21,14 +21,20 @@ import type {
   SdkWholePart,
   VendorData,
 } from './sdk-model.ts';
-import { type AnswerBlock, type CallBlock, mergedData, messageOfBlocks, type TextBlock } from './vendor-parts.ts';
+import {
+  type AnswerBlock,
+  type CallBlock,
+  mergedData,
+  messageOfBlocks,
+  type PartsOrigin,
+  type TextBlock,
+} from './vendor-parts.ts';
 
 type TextType = 'text' | 'reasoning';
 
 export interface SdkAnswerOptions {
   readonly server: ModelServer;
-  /** The AI SDK's name of the provider. */
-  readonly provider: string;
+  readonly origin: PartsOrigin;
   readonly emit: (chunk: LLMChunk) => void;
 }
 
@@ -76,7 +82,7 @@ export class SdkAnswer {
   continued(): AssistantMessage {
     this.#usage = this.#usageSoFar();
     this.#end = undefined;
-    return messageOfBlocks(this.#blocks, { provider: this.#options.provider, sources: [] });
+    return messageOfBlocks(this.#blocks, { ...this.#options.origin, sources: [] });
   }
 
   /** A part of a stream. Throws a coded error at what cannot be taken; an `error` part is the caller's. */
@@ -147,8 +153,8 @@ export class SdkAnswer {
 
   /** Throws a coded error where the answer is not complete. */
   response(): LLMResponse {
-    const { server, provider } = this.#options;
-    const message = messageOfBlocks(this.#blocks, { provider, sources: this.#sources });
+    const { server, origin } = this.#options;
+    const message = messageOfBlocks(this.#blocks, { ...origin, sources: this.#sources });
     const { toolCalls } = message;
     const usage = this.#usageSoFar();
     const content = {

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LLMChunk } from 'millrace';
-import { type AISDKProvider, type CreateProviderOptions, createProvider } from 'millrace/ai-sdk';
+import { type CreateProviderOptions, createProvider, type VendorProvider } from 'millrace/ai-sdk';
 import { type FakeClock, fakeClock } from 'millrace/testing';
 import { lastValueFrom, take, toArray } from 'rxjs';
 import { codedError } from '../provider-error.ts';
@@ -44,7 +44,7 @@ afterEach(async () => {
   await server.close();
 });
 
-function providerOf(wire: VendorWire, options: CreateProviderOptions = {}): Promise<AISDKProvider> {
+function providerOf(wire: VendorWire, options: CreateProviderOptions = {}): Promise<VendorProvider> {
   return createProvider(wire.model, { apiKey: key, baseUrl: server.baseUrl, clock, ...options });
 }
 
