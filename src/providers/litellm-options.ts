@@ -19,7 +19,7 @@ import type { ChatDialect } from './openai-wire/chat-request.ts';
 import type { Fetch } from './openai-wire/openai-client.ts';
 import type { RequestLimits } from './openai-wire/request-watch.ts';
 import { isJsonObject } from './openai-wire/wire-errors.ts';
-import { type Profile, type ProfileName, profileNames, profileOf } from './profiles.ts';
+import { type Profile, type ProfileName, profileNames, profileOf, withResultMedia } from './profiles.ts';
 
 /** Options of `LiteLLMProvider`: address, model and key of the API, its time limits, and what a request carries. */
 export interface LiteLLMProviderOptions {
@@ -172,15 +172,9 @@ export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSetting
   };
 }
 
-function withOptions({ name, rules }: Profile, { toolMedia, sendReasoning }: LiteLLMProviderOptions): Profile {
-  return {
-    name,
-    rules: {
-      ...rules,
-      ...(toolMedia !== undefined && { resultMedia: toolMedia }),
-      ...(sendReasoning !== undefined && { reasoningBack: sendReasoning }),
-    },
-  };
+function withOptions(profile: Profile, { toolMedia, sendReasoning }: LiteLLMProviderOptions): Profile {
+  const { name, rules } = withResultMedia(profile, toolMedia);
+  return { name, rules: { ...rules, ...(sendReasoning !== undefined && { reasoningBack: sendReasoning }) } };
 }
 
 function checkedCapabilities(capabilities: LLMCapabilities): LLMCapabilities {

@@ -23,6 +23,7 @@ import {
 import { capabilityWords, serverOf, wrongCapability } from '../connection-options.ts';
 import type { RequestLimits } from '../openai-wire/request-watch.ts';
 import { isJsonObject } from '../openai-wire/wire-errors.ts';
+import { type Profile, profileOf, withResultMedia } from '../profiles.ts';
 import { type AISDKModel, interfaceVersions } from './model-interface.ts';
 import type { SdkProviderTool, VendorData } from './sdk-model.ts';
 import type { CallForm } from './sdk-prompt.ts';
@@ -62,7 +63,7 @@ export interface AISDKProviderOptions {
   readonly sendReasoning?: boolean | undefined;
   /**
    * Where pictures and files of tool results go: `result`, or `message`, a user message after the batch, for vendors whose results are
-   * texts. Default `result` for models of Anthropic and Google, else `message`.
+   * texts. Default: by the vendor's profile.
    */
   readonly toolMedia?: 'result' | 'message' | undefined;
   /** Sends the trace context in the headers. False where an instrumentation of `fetch` does it too. Default true. */
@@ -86,6 +87,8 @@ export interface AISDKSettings {
   readonly capabilities: LLMCapabilities;
   readonly info: LLMProviderInfo;
   readonly clock: Clock;
+  /** What is known of a model, by the vendor's name for it. */
+  readonly profileOf: (model: string) => Profile;
 }
 
 const vendorData: OptionRule = { fits: isVendorData, must: 'be an object with an object for each vendor' };
@@ -131,14 +134,11 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
   assertOptions(name, options, rules);
   const { model, capabilities = {} } = options;
   assertModel(model);
-  const { telemetryName, toolMedia, strictTools } = modelsOf(model.provider);
+  const { telemetryName, profile, strictTools } = modelsOf(model.provider);
   const { providerOptions } = options;
   return {
     form: {
-      tools: capabilities.tools !== false,
-      toolChoice: capabilities.toolChoice !== false,
       sendReasoning: options.sendReasoning ?? true,
-      toolMedia: options.toolMedia ?? toolMedia,
       cacheMarks: options.cacheMarks,
       strictTools,
       providerOptions: typeof providerOptions === 'function' ? providerOptions : () => providerOptions,
@@ -160,6 +160,7 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
       ...(options.address !== undefined && serverOf(new URL(options.address))),
     },
     clock: options.clock ?? systemClock,
+    profileOf: (of) => withResultMedia(profileOf({ name: profile, model: of }), options.toolMedia),
   };
 }
 

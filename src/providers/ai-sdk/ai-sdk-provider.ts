@@ -9,10 +9,19 @@ import {
   type LLMProviderInfo,
   type LLMResponse,
 } from '../../core/contracts/index.ts';
+import { type Fit, FittedExchange } from '../fitted-exchange.ts';
 import { eachOf, fromAsyncIterable } from '../from-async-iterable.ts';
 import { originOf } from '../model-origin.ts';
 import { RequestWatch } from '../openai-wire/request-watch.ts';
-import { type Cures, isJsonObject, type ModelServer, modelServer, protocolError, vendorError } from '../openai-wire/wire-errors.ts';
+import {
+  type Cures,
+  isJsonObject,
+  type ModelServer,
+  modelServer,
+  protocolError,
+  vendorError,
+} from '../openai-wire/wire-errors.ts';
+import { reasonsBy } from '../profiles.ts';
 import { failureIn } from '../read-failure.ts';
 import { type AISDKProviderOptions, type AISDKSettings, aiSdkSettings, assertModel } from './ai-sdk-options.ts';
 import { asV3 } from './model-interface.ts';
@@ -45,6 +54,7 @@ export class AISDKProvider implements LLMProvider {
   readonly info: LLMProviderInfo;
   readonly #options: AISDKProviderOptions;
   readonly #settings: AISDKSettings;
+  readonly #fitted = new FittedExchange();
 
   constructor(options: AISDKProviderOptions) {
     this.#options = options;
@@ -64,22 +74,43 @@ export class AISDKProvider implements LLMProvider {
     return eachOf(fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal)));
   }
 
+  #exchange(params: LLMCallParams, streaming: boolean, unsubscribed?: AbortSignal) {
+    const { capabilities, profileOf } = this.#settings;
+    const model = this.#modelOf(params.model);
+    const target = this.#targetOf(model);
+    const options = {
+      profile: profileOf(model.modelId),
+      origin: target.origin,
+      tools: capabilities.tools !== false,
+      toolChoice: capabilities.toolChoice !== false,
+      reasons: this.#reasons(params, target),
+    };
+    const call = { params, streaming, unsubscribed, model, target };
+    return this.#fitted.run(params, options, (fit) => this.#request(call, fit));
+  }
+
+  /** Whether the options for the vendor make the model reason; `undefined` where they do not say. */
+  #reasons({ providerOptions }: LLMCallParams, { model }: CallTarget): boolean | undefined {
+    const given = [this.#settings.form.providerOptions(model), providerOptions].flatMap((options) =>
+      Object.values(options ?? {}).filter(isJsonObject),
+    );
+    return reasonsBy(Object.assign({}, ...given));
+  }
+
   /** An answer and its requests, one and one more for each pause: the chunks of each part of the stream that has any, then `done`. */
-  async *#exchange(
-    params: LLMCallParams,
-    streaming: boolean,
-    unsubscribed?: AbortSignal,
+  async *#request(
+    { params, streaming, unsubscribed, model, target }: SdkCall,
+    fit: Fit,
   ): AsyncGenerator<readonly LLMChunk[]> {
     const { clock, limits, form } = this.#settings;
-    const model = this.#modelOf(params.model);
     const server = this.#serverOf(model);
     const signals = [params.signal, unsubscribed].filter((signal) => signal !== undefined);
     const chunks: LLMChunk[] = [];
-    const target = this.#targetOf(model);
-    const answer = new SdkAnswer({ server, origin: target, emit: (chunk) => chunks.push(chunk) });
-    let { messages } = params;
+    let fitted = fit();
+    const { nameOf } = fitted;
+    const answer = new SdkAnswer({ server, origin: target, nameOf, emit: (chunk) => chunks.push(chunk) });
     for (let pauses = 0; ; pauses++) {
-      const options = sdkCallOptions({ ...params, messages }, form, target);
+      const options = sdkCallOptions(fitted.params, form, target);
       const watch = new RequestWatch({ server, limits, clock, signals });
       try {
         if (watch.failure !== undefined) throw watch.failure;
@@ -101,7 +132,7 @@ export class AISDKProvider implements LLMProvider {
         watch.close();
       }
       if (!answer.paused || pauses === mostPauses) break;
-      messages = [...params.messages, answer.continued()];
+      fitted = fit([...params.messages, answer.continued()]);
     }
     yield [{ type: 'done', response: answer.response() }];
   }
@@ -181,6 +212,14 @@ function curesOf(provider: string, address: string): Cures {
   const cure =
     "check the model's name and the base address; for a server that has no /responses, name the model openai-chat:MODEL";
   return { ...sdkCures, PROVIDER_NOT_FOUND: cure };
+}
+
+interface SdkCall {
+  readonly params: LLMCallParams;
+  readonly streaming: boolean;
+  readonly unsubscribed: AbortSignal | undefined;
+  readonly model: SdkModel;
+  readonly target: CallTarget;
 }
 
 interface Exchange {

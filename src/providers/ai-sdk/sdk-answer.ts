@@ -36,6 +36,8 @@ export interface SdkAnswerOptions {
   readonly server: ModelServer;
   readonly origin: PartsOrigin;
   readonly emit: (chunk: LLMChunk) => void;
+  /** The name of a tool as the engine knows it; see `FittedRequest`. */
+  readonly nameOf?: (sent: string) => string;
 }
 
 /** An end as the AI SDK tells it. */
@@ -203,7 +205,8 @@ export class SdkAnswer {
     this.#openTexts.delete(`${type} ${id}`);
   }
 
-  #openCall(id: string, name: string, data: VendorData | undefined): CallBlock {
+  #openCall(id: string, sent: string, data: VendorData | undefined): CallBlock {
+    const name = this.#options.nameOf?.(sent) ?? sent;
     const block: CallBlock = { type: 'call', index: this.#callCount++, id, name, arguments: '', data };
     this.#blocks.push(block);
     this.#calls.set(id, block);
