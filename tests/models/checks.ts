@@ -105,7 +105,7 @@ function isDistinct(values: readonly unknown[]): boolean {
   return new Set(values.map(asText)).size === values.length;
 }
 
-function objectsFit({ where = {}, has, enumLacks }: Check, roots: readonly unknown[]): boolean {
+function objectsFit({ where = {}, has, hasNone, enumLacks }: Check, roots: readonly unknown[]): boolean {
   const meant = roots.flatMap(objectsIn).filter((object) =>
     Object.entries(where).every(([name, value]) => {
       if (name === 'hasArray') return Array.isArray(object[String(value)]);
@@ -113,6 +113,7 @@ function objectsFit({ where = {}, has, enumLacks }: Check, roots: readonly unkno
     }),
   );
   if (has !== undefined) return meant.every((object) => object[has] !== undefined);
+  if (hasNone !== undefined) return meant.every((object) => hasNone.every((name) => object[name] === undefined));
   return meant.every(({ enum: members }) => !Array.isArray(members) || !members.includes(enumLacks));
 }
 

@@ -109,6 +109,11 @@ function sentDifferences(expected: ExpectedSent, seen: readonly SeenRequest[]): 
   return [
     ...lacking(expected.count, (count) => values.length === count, got),
     ...lacking(expected.includes, (part) => values.some((value) => asText(value).includes(part)), got),
+    ...lacking(
+      expected.sameAs,
+      (other) => values.length > 0 && isDeepStrictEqual(values, valuesAt(seen[other - 1]?.body, expected.path)),
+      got,
+    ),
     ...lacking(expected.equals, (all) => isDeepStrictEqual(values, all), got),
   ];
 }

@@ -138,6 +138,7 @@ export interface ExpectedSent {
   readonly equals?: readonly unknown[];
   readonly includes?: string;
   readonly count?: number;
+  readonly sameAs?: number;
 }
 
 export interface RanTool {
