@@ -7,8 +7,9 @@ export function timeLapse() {
   let receivedBytes = 0;
   let look = (): void => undefined;
 
-  /** Counts what the caller reads. */
+  /** Counts what the caller has read of the response. */
   const countingFetch: typeof fetch = async (input, init) => {
+    receivedBytes = 0;
     const response = await fetch(input, init);
     const counted = response.body?.pipeThrough(
       new TransformStream<Uint8Array, Uint8Array>({
