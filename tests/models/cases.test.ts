@@ -16,11 +16,11 @@ beforeEach(() => {
 
 afterEach(() => ledger.assertNone());
 
-describe.each(files)('M-02 %s', (file) => {
+describe.each(files)('%s', (file) => {
   const cases: readonly ModelCase[] = JSON.parse(readFileSync(new URL(file, folder), 'utf8'));
   for (const one of cases)
     for (const player of one.provider)
-      it(`${one.id} [${nameOf(player)}] ${one.what}`, async () => {
+      it(`M-02 ${one.id} [${nameOf(player)}] ${one.what}`, async () => {
         expect(differences(one.expect, await playCase(one, player))).toEqual([]);
       });
 });
@@ -28,6 +28,7 @@ describe.each(files)('M-02 %s', (file) => {
 function nameOf(player: Player): string {
   if ('cli' in player) return 'millrace run';
   if ('function' in player) return player.function;
+  if ('fallback' in player) return player.fallback.map(nameOfProvider).join(', else ');
   return ('inTurns' in player ? player.inTurns : [player]).map(nameOfProvider).join(', then ');
 }
 

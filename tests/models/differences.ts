@@ -3,7 +3,7 @@ import type { SeenRequest } from './checks.ts';
 import { valuesAt } from './json-path.ts';
 import type { Expectation, ExpectedError, ExpectedSent, ExpectedTurn, RanTool } from './model-case.ts';
 
-/** What a promise came to. */
+/** The outcome of a promise. */
 export interface Outcome {
   readonly value?: unknown;
   readonly error?: CodedError | undefined;
@@ -16,10 +16,14 @@ export interface CodedError {
   readonly retryAfterMs?: number;
 }
 
-/** What a case came to. */
+export interface PlayedTurn extends Outcome {
+  readonly reasoning: string;
+}
+
+/** The outcome of a case. */
 export interface Played {
   readonly threw?: CodedError | undefined;
-  readonly turns?: readonly (Outcome & { readonly reasoning: string })[];
+  readonly turns?: readonly PlayedTurn[];
   readonly response?: Outcome;
   readonly ran: readonly RanTool[];
   readonly command?: { readonly exitCode: number | null; readonly output: string };
@@ -28,7 +32,7 @@ export interface Played {
   readonly seen2: readonly SeenRequest[];
 }
 
-/** What is not as expected, a sentence each; none: the outcome is right. */
+/** The differences from what is expected, a sentence each; none if the outcome is right. */
 export function differences(expected: Expectation, played: Played): readonly string[] {
   if (expected.anyOf !== undefined) {
     const each = expected.anyOf.map((one) => differences(one, played));

@@ -72,10 +72,11 @@ export type ProviderSpec =
   | { readonly use: 'createProvider'; readonly model: string; readonly options: CreateProviderOptions }
   | { readonly use: 'AISDKProvider'; readonly sdkModel: SdkModel; readonly options?: CreateProviderOptions };
 
-/** What a case is played with: a provider, one for each turn, the command line, or a function. */
+/** Who plays a case: a provider, one of several for each turn, a provider with others to fall back to, the command line, or a function. */
 export type Player =
   | ProviderSpec
   | { readonly inTurns: readonly ProviderSpec[] }
+  | { readonly fallback: readonly ProviderSpec[] }
   | { readonly cli: true }
   | { readonly function: 'estimateTokens' };
 

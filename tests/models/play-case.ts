@@ -1,10 +1,10 @@
-import { agent, estimateTokens, InMemoryMessageStore, type LLMProvider, tool } from 'millrace';
+import { agent, estimateTokens, fallback, InMemoryMessageStore, type LLMProvider, type Turn, tool } from 'millrace';
 import { AISDKProvider, createProvider } from 'millrace/ai-sdk';
 import { LiteLLMProvider } from 'millrace/litellm';
 import { millrace } from '../e2e/command.ts';
 import { startCaseServer } from './case-server.ts';
-import type { CodedError, Outcome, Played } from './differences.ts';
-import type { CaseRequest, ModelCase, Player, ProviderSpec, RanTool, SdkModel } from './model-case.ts';
+import type { CodedError, Played, PlayedTurn } from './differences.ts';
+import type { CaseRequest, CaseTurn, ModelCase, Player, ProviderSpec, RanTool, SdkModel } from './model-case.ts';
 import { written } from './notation.ts';
 import { timeLapse } from './time-lapse.ts';
 
@@ -34,12 +34,21 @@ async function doneBy(player: Player, request: CaseRequest, time: TimeOptions): 
     const { exitCode, stdout, stderr } = await millrace(request.cli, request.env && { env: request.env });
     return { command: { exitCode, output: stdout + stderr } };
   }
-  const specs = 'inTurns' in player ? player.inTurns : 'use' in player ? [player] : [];
-  const providers = await Promise.all(specs.map((spec) => providerOf(spec, time)));
+  const providers = await providersOf(player, time);
   if (request.call === undefined) return playTurns(providers, request, time);
   const [provider] = providers;
   if (provider === undefined) throw new Error('a call needs a provider');
   return { response: await outcomeOf(provider.call(request.call)) };
+}
+
+/** One for each turn to choose from. */
+async function providersOf(player: Player, time: TimeOptions): Promise<readonly LLMProvider[]> {
+  if ('use' in player) return [await providerOf(player, time)];
+  if ('inTurns' in player) return Promise.all(player.inTurns.map((spec) => providerOf(spec, time)));
+  if (!('fallback' in player)) throw new Error(`${JSON.stringify(player)} has no provider`);
+  const [first, ...others] = await Promise.all(player.fallback.map((spec) => providerOf(spec, time)));
+  if (first === undefined) throw new Error('fallback lists no provider');
+  return [fallback({ to: others })(first)];
 }
 
 async function providerOf(spec: ProviderSpec, time: TimeOptions): Promise<LLMProvider> {
@@ -72,24 +81,30 @@ async function playTurns(providers: readonly LLMProvider[], request: CaseRequest
   const agents = providers.map((provider) =>
     agent({ name: 'a', provider, tools, ...clock, ...request.agent, ...messageStore }),
   );
-  const turns: (Outcome & { reasoning: string })[] = [];
-  for (const { provider = 0, input, contextId, steer: wish } of request.turns ?? []) {
+  const turns: PlayedTurn[] = [];
+  for (const wanted of request.turns ?? []) {
+    const { provider = 0, input, contextId } = wanted;
     const turn = agents[provider]?.startTurn(input, contextId === undefined ? {} : { contextId });
     if (turn === undefined) throw new Error(`there is no provider ${provider}`);
-    const ended = outcomeOf(turn.result());
-    let reasoning = '';
-    const reading = (async () => {
-      for await (const event of turn) {
-        if (event.kind === 'internal:reasoning-delta') reasoning += event.text;
-        if (event.kind !== 'internal:tool-start' || wish === undefined) continue;
-        turn.steer({ role: 'user', content: wish.input });
-        steered.open();
-      }
-    })();
-    await outcomeOf(reading);
-    turns.push({ ...(await ended), reasoning });
+    turns.push(await playTurn(turn, wanted.steer, steered.open));
   }
   return { turns, ran };
+}
+
+/** Reads a turn to its end, and steers it once a tool runs. */
+async function playTurn(turn: Turn, steer: CaseTurn['steer'], steered: () => void): Promise<PlayedTurn> {
+  const ended = outcomeOf(turn.result());
+  let reasoning = '';
+  const reading = (async () => {
+    for await (const event of turn) {
+      if (event.kind === 'internal:reasoning-delta') reasoning += event.text;
+      if (event.kind !== 'internal:tool-start' || steer === undefined) continue;
+      turn.steer({ role: 'user', content: steer.input });
+      steered();
+    }
+  })();
+  await outcomeOf(reading);
+  return { ...(await ended), reasoning };
 }
 
 /** Closed until it is opened. */
