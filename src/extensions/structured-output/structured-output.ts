@@ -245,7 +245,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
 
   #checks(values: readonly unknown[]): readonly ArgumentCheck[] | Promise<readonly ArgumentCheck[]> {
     const checks = values.map((value) => this.#checkBare(value));
-    const known = checks.filter((check) => !(check instanceof Promise));
+    const known = checks.flatMap((check) => (check instanceof Promise ? [] : [check]));
     return known.length === checks.length ? known : Promise.all(checks);
   }
 
