@@ -142,6 +142,7 @@ export { cutHistory, type HistoryLimits } from '../src/extensions/context/cut-hi
 export { headAndTail, trimToolOutputs } from '../src/extensions/context/trim-tool-outputs.ts';
 export { calibrate } from '../src/extensions/context/turn-tokens.ts';
 export { partialJson } from '../src/extensions/structured-output/partial-output.ts';
+export { jsonValues, ObjectStart, withoutAbsent } from '../src/extensions/structured-output/read-json.ts';
 export { StructuredOutput } from '../src/extensions/structured-output/structured-output.ts';
 export { parseXml } from '../src/extensions/structured-output/xml/parse-xml.ts';
 export { escapeText, toXml, xmlTemplate } from '../src/extensions/structured-output/xml/write-xml.ts';
