@@ -186,6 +186,7 @@ export {
 } from '../src/observability/spans/tracing-options.ts';
 export type { SdkModel } from '../src/providers/ai-sdk/sdk-model.ts';
 export { vendors } from '../src/providers/ai-sdk/vendors.ts';
+export { type AnswerEnd, answerEnd, finishMeaning } from '../src/providers/finish-words.ts';
 export { knownModels } from '../src/providers/models/known-models.ts';
 export { costOf } from '../src/providers/models/model-info.ts';
 export { type SseEvent, sseDecoder } from '../src/providers/openai-wire/answer-sink.ts';
@@ -196,6 +197,7 @@ export { RateWindow } from '../src/providers/policies/limits.ts';
 export { keyOf, requestOf } from '../src/providers/policies/request-key.ts';
 export { redactChunks } from '../src/providers/policies/response-cassette.ts';
 export { backoffMs } from '../src/providers/policies/retry.ts';
+export { failureIn, readFailure } from '../src/providers/read-failure.ts';
 export { isSecretName, redactMembers, withoutSecrets } from '../src/redaction.ts';
 export { type Replayed, recordedAnswers, type UnnamedHooks } from '../src/replay/recorded-extensions.ts';
 export { withReason } from '../src/replay/recording.ts';
