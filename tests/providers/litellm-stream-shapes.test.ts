@@ -283,23 +283,21 @@ describe('the shapes of a stream', () => {
     ['length', 'length'],
     ['MAX_TOKENS', 'length'],
     ['model_length', 'length'],
-    ['tool_calls', 'tool_calls'],
-    ['function_call', 'tool_calls'],
-    ['tool_use', 'tool_calls'],
     ['content_filter', 'content_filter'],
     ['SAFETY', 'content_filter'],
-    ['something_new', 'stop'],
+    ['something_new', 'other'],
   ])('maps the finish reason %s to %s', async (wire, expected) => {
     expect((await replayText(delta({ content: 'a' }, wire))).response.finishReason).toBe(expected);
     expect((await replayCall(completion({ content: 'a' }, wire))).finishReason).toBe(expected);
   });
 
-  it('takes an unknown finish reason as tool_calls where there are calls', async () => {
-    const { response } = await replayText(
-      callDelta(0, { id: 'a', name: 'f', args: '{}' }) + delta({}, 'something_new'),
-    );
-    expect(response.finishReason).toBe('tool_calls');
-  });
+  it.each(['tool_calls', 'function_call', 'tool_use', 'something_new'])(
+    'takes the finish reason %s as tool_calls where there are calls',
+    async (wire) => {
+      const { response } = await replayText(callDelta(0, { id: 'a', name: 'f', args: '{}' }) + delta({}, wire));
+      expect(response.finishReason).toBe('tool_calls');
+    },
+  );
 
   it('answers a request for a stream that comes back as one body of JSON', async () => {
     const body = new TextEncoder().encode(JSON.stringify(completion({ content: 'whole' }, 'stop', usage)));
