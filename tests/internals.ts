@@ -201,6 +201,7 @@ export {
   schemaDialects,
   schemaFlaws,
 } from '../src/providers/fit-schema.ts';
+export { type AnswerEnd, answerEnd, finishMeaning } from '../src/providers/finish-words.ts';
 export { knownModels } from '../src/providers/models/known-models.ts';
 export { costOf } from '../src/providers/models/model-info.ts';
 export { type SseEvent, sseDecoder } from '../src/providers/openai-wire/answer-sink.ts';
@@ -211,6 +212,7 @@ export { keyOf, requestOf } from '../src/providers/policies/request-key.ts';
 export { redactChunks } from '../src/providers/policies/response-cassette.ts';
 export { backoffMs } from '../src/providers/policies/retry.ts';
 export { UsageReader, withCost } from '../src/providers/read-usage.ts';
+export { failureIn, readFailure } from '../src/providers/read-failure.ts';
 export { isSecretName, redactMembers, withoutSecrets } from '../src/redaction.ts';
 export { type Replayed, recordedAnswers, type UnnamedHooks } from '../src/replay/recorded-extensions.ts';
 export { withReason } from '../src/replay/recording.ts';

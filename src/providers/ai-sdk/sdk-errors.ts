@@ -51,7 +51,7 @@ export function sdkError(server: ModelServer, thrown: unknown, now: number): Age
     case 'AI_TypeValidationError':
     case 'AI_EmptyResponseBodyError':
     case 'AI_NoContentGeneratedError':
-      return protocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
+      return unreadable(server, thrown, now);
     default:
       return isVendorWords(thrown) ? vendorError(server, thrown, { now }) : networkError(server, thrown);
   }
@@ -70,10 +70,7 @@ function apiCallError(server: ModelServer, error: JsonObject, now: number): Agen
   // Anthropic's package gives a status of its own to an error in a stream that began with 200.
   const isStream = headers.get('content-type')?.startsWith('text/event-stream') === true;
   if (isStream && isVendorWords(body)) return vendorError(server, body, { headers, now });
-  if (isJsonObject(body) && String(body['name']).startsWith('AI_')) {
-    const said = typeof error['message'] === 'string' ? error['message'] : '';
-    return protocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
-  }
+  if (isJsonObject(body) && String(body['name']).startsWith('AI_')) return unreadable(server, body, now);
   if (typeof status === 'number' && (status < 200 || status > 299)) {
     return httpError(server, { status, headers, text, now });
   }
@@ -84,6 +81,15 @@ function apiCallError(server: ModelServer, error: JsonObject, now: number): Agen
   if (soundsFailed(text)) return vendorError(server, text, { headers, now });
   const quoted = text === '' ? '' : `, ${server.quote(text)}`;
   return protocolError(server, `sent what cannot be read${quoted}`);
+}
+
+/** What a package refuses to read may still be the words of a failure: its error has them as `value`, or as `text`. */
+function unreadable(server: ModelServer, error: JsonObject, now: number): AgentLoopError {
+  const { value, text, message } = error;
+  const failure = failureIn(value) ?? (typeof text === 'string' && soundsFailed(text) ? text : undefined);
+  if (failure !== undefined) return vendorError(server, failure, { now });
+  const said = typeof message === 'string' ? firstLine(message) : '';
+  return protocolError(server, `sent what cannot be read, ${server.quote(said)}`);
 }
 
 /** An error as Anthropic and OpenAI put it into a stream: not an `Error`, and not wrapped. */
