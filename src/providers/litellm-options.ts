@@ -37,8 +37,8 @@ export interface LiteLLMProviderOptions {
    */
   readonly timeoutMs?: number | undefined;
   /**
-   * The longest silence between two pieces of the body, from the headers on, in milliseconds. Default 60,000; 0 means no
-   * limit. Raise it for a model that thinks for longer without a word.
+   * The longest silence between two pieces of the body, from the headers on, in milliseconds. Default 290,000; 0 means no
+   * limit. Comments and pings of the server end a silence. Node's own `fetch` ends it after 300,000, so a larger value has no effect.
    */
   readonly chunkTimeoutMs?: number | undefined;
   /** The most that an answer may be, decompressed, in bytes. Default 32 MiB. */
@@ -152,7 +152,7 @@ export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSetting
     capabilities,
     limits: {
       timeoutMs: options.timeoutMs ?? 600_000,
-      chunkTimeoutMs: options.chunkTimeoutMs ?? 60_000,
+      chunkTimeoutMs: options.chunkTimeoutMs ?? 290_000,
       maxBodyBytes: options.maxBodyBytes ?? defaultBodyLimits.maxBodyBytes,
       maxEventBytes: options.maxEventBytes ?? defaultBodyLimits.maxEventBytes,
     },

@@ -60,7 +60,10 @@ export function replayModel(options: ReplayModelOptions): LLMProvider {
         checkRequest(options, params, alike);
         params.noteUsage?.(usageWithoutAnswer(options.score));
         options.conductor.await(theModel, {
-          give: (record) => (record.type === 'llm.done' ? resolve(responseOf(record)) : reject(failureOf(failureIn(options.score, record)))),
+          give: (record) =>
+            record.type === 'llm.done'
+              ? resolve(responseOf(record))
+              : reject(failureOf(failureIn(options.score, record))),
           improvise: () => improvise(options, resolve, reject),
         });
       }),

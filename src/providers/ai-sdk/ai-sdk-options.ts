@@ -39,8 +39,8 @@ export interface AISDKProviderOptions {
   /** The most that one request may take, from its start to the end of its answer, in milliseconds. Default 600,000; 0 means no limit. */
   readonly timeoutMs?: number | undefined;
   /**
-   * The longest silence between two events of a stream, in milliseconds. Default 120,000; 0 means no limit. Raise it for a model that
-   * thinks for longer without a word.
+   * The longest silence between two events of a stream, in milliseconds. Default 290,000; 0 means no limit. Pings of the vendor do not end a
+   * silence: the package drops them. Node's own `fetch` ends a silence after 300,000; a larger value needs a model with another `fetch`.
    */
   readonly chunkTimeoutMs?: number | undefined;
   /** The most that an answer's text, reasoning and arguments may be, in characters. Default 32 Mi. */
@@ -148,7 +148,7 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
     },
     limits: {
       timeoutMs: options.timeoutMs ?? 600_000,
-      chunkTimeoutMs: options.chunkTimeoutMs ?? 120_000,
+      chunkTimeoutMs: options.chunkTimeoutMs ?? 290_000,
       maxBodyBytes: options.maxAnswerLength ?? defaultBodyLimits.maxBodyBytes,
       maxEventBytes: defaultBodyLimits.maxEventBytes,
       bodyOption: 'maxAnswerLength',
