@@ -148,7 +148,13 @@ export class AISDKProvider implements LLMProvider {
 
   #take(part: SdkStreamPart, { watch, answer, server }: Exchange): void {
     watch.received(lengthOf(part));
-    if (part.type === 'error') throw part.error;
+    if (part.type === 'error') {
+      if (!isNews(part.error)) throw part.error;
+      this.#warn([
+        { message: 'A part of the answer is of a kind that the package of the AI SDK does not know; it is left out.' },
+      ]);
+      return;
+    }
     // Packages leave out the failures that they do not know.
     const failure = part.type === 'raw' ? failureIn(part.rawValue) : undefined;
     if (failure) throw vendorError(server, failure, { now: this.#settings.clock.now() });
@@ -283,6 +289,25 @@ async function* partsOf<T>(stream: ReadableStream<T>, signal: AbortSignal): Asyn
     signal.removeEventListener('abort', cancel);
     cancel();
   }
+}
+
+/** Events of vendors that carry an answer, by the member that names their kind; what is in them must not be left out. */
+const answerEvents: Readonly<Record<string, ReadonlySet<string> | undefined>> = {
+  content_block_start: new Set(['text', 'thinking', 'tool_use', 'redacted_thinking']),
+  content_block_delta: new Set(['text_delta', 'thinking_delta', 'signature_delta', 'input_json_delta']),
+};
+const knownEvents =
+  /^(?:message_|content_block_|error$)|^response\.(?:output_|function_|reasoning_|created|completed|failed|incomplete)/;
+
+/** Whether a package could not read an event because it is new: an event of another type, or with a block of another type. */
+function isNews(error: unknown): boolean {
+  if (!isJsonObject(error) || error['name'] !== 'AI_TypeValidationError' || !isJsonObject(error['value'])) return false;
+  const { type, content_block: block, delta } = error['value'];
+  if (typeof type !== 'string') return false;
+  const kinds = answerEvents[type];
+  if (kinds === undefined) return !knownEvents.test(type);
+  const inner = type === 'content_block_start' ? block : delta;
+  return isJsonObject(inner) && typeof inner['type'] === 'string' && !kinds.has(inner['type']);
 }
 
 /** How many characters a part adds to its answer. */

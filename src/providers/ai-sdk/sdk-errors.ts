@@ -1,5 +1,4 @@
 import { AgentLoopError, type FinishReason } from '../../core/contracts/index.ts';
-import { tooLargeIn } from '../../core/model-call/index.ts';
 import { soundsFailed } from '../failure-words.ts';
 import { type AnswerContent, finishMeaning } from '../finish-words.ts';
 import { failedFinish, finishReasonOf } from '../openai-wire/answer-end.ts';
@@ -29,9 +28,8 @@ export const sdkCures: Cures = {
  * that copies of its packages do not matter. None of them is kept as the cause: they hold the whole request.
  */
 export function sdkError(server: ModelServer, thrown: unknown, now: number): AgentLoopError {
-  if (AgentLoopError.isInstance(thrown)) return thrown;
-  const tooLarge = tooLargeIn(thrown);
-  if (tooLarge) return tooLarge;
+  const coded = codedIn(thrown);
+  if (coded) return coded;
   if (!isJsonObject(thrown)) return networkError(server, thrown);
   const said = typeof thrown['message'] === 'string' ? thrown['message'] : '';
   switch (thrown['name']) {
@@ -55,6 +53,16 @@ export function sdkError(server: ModelServer, thrown: unknown, now: number): Age
     default:
       return isVendorWords(thrown) ? vendorError(server, thrown, { now }) : networkError(server, thrown);
   }
+}
+
+/** What `fetch` threw, however a package wrapped it. */
+function codedIn(thrown: unknown): AgentLoopError | undefined {
+  let error = thrown;
+  for (let depth = 0; depth < 8 && isJsonObject(error); depth++) {
+    if (AgentLoopError.isInstance(error)) return error;
+    error = error['cause'];
+  }
+  return undefined;
 }
 
 function badRequest(server: ModelServer, what: string): AgentLoopError {

@@ -18,6 +18,7 @@ import type {
   SdkToolChoice,
   VendorData,
 } from './sdk-model.ts';
+import { cacheMarksOf, type SdkSettings, settingOptions } from './sdk-settings.ts';
 import { isVendorData, mergedData, type PartsOrigin, vendorPartsOf } from './vendor-parts.ts';
 
 /** How one model wants to be asked. */
@@ -36,15 +37,34 @@ export interface CallTarget extends PartsOrigin {
   readonly model: string;
 }
 
+/** The settings that the interface of the AI SDK has itself, and those that each package has. */
+type CallParams = LLMCallParams &
+  SdkSettings & {
+    readonly topP?: number | undefined;
+    readonly stop?: readonly string[] | undefined;
+    readonly seed?: number | undefined;
+    readonly cache?: boolean | undefined;
+  };
+
 /** What the AI SDK is asked for one model call: pure. Errors: `INVALID_INPUT` for messages, `INVALID_CONFIG` for settings it has no form for. */
 export function sdkCallOptions(params: LLMCallParams, form: CallForm, target: CallTarget): SdkCallOptions {
   const { temperature, maxTokens, responseFormat } = params;
-  const providerOptions = mergedData(form.providerOptions(target.model), optionsOfCall(params.providerOptions));
+  const settings: CallParams = params;
+  const { topP, stop, seed, cache } = settings;
+  const providerOptions = [
+    settingOptions(settings, target),
+    form.providerOptions(target.model),
+    optionsOfCall(params.providerOptions),
+  ].reduce(mergedData);
+  const cacheMarks = form.cacheMarks ?? (cache === true ? cacheMarksOf(target.provider) : undefined);
   return {
-    prompt: sdkPrompt(params.messages, form, target),
+    prompt: sdkPrompt(params.messages, { ...form, cacheMarks }, target),
     ...toolMembers(params, form),
     ...(temperature === undefined ? {} : { temperature }),
     ...(maxTokens === undefined ? {} : { maxOutputTokens: maxTokens }),
+    ...(topP === undefined ? {} : { topP }),
+    ...(stop === undefined ? {} : { stopSequences: [...stop] }),
+    ...(seed === undefined ? {} : { seed }),
     ...(responseFormat === undefined ? {} : { responseFormat: sdkFormat(responseFormat) }),
     ...(providerOptions === undefined ? {} : { providerOptions }),
   };
