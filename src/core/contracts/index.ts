@@ -222,6 +222,7 @@ export {
   type Defined,
   hasInfiniteNumber,
   hasTooManyValues,
+  headOf,
   isObject,
   isPlainObject,
   isPromiseLike,
@@ -234,5 +235,7 @@ export {
   parsedJson,
   RecentMap,
   shownValue,
+  splitsPair,
   stableJson,
+  tailOf,
 } from './values.ts';

@@ -29,6 +29,7 @@ import type { AbortScope } from '../streams/index.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
 import type { ModelCallDeps } from './usage.ts';
 import { messagesWith, viewOf } from './view.ts';
+import { WholeCharacters } from './whole-characters.ts';
 
 /** A call that extensions received, and their changes. */
 interface ShownCall {
@@ -64,6 +65,7 @@ export class PreparedCall {
   readonly #deps: ModelCallDeps;
   /** Milliseconds since 1970. */
   readonly #startedAt: number;
+  readonly #characters = new WholeCharacters();
   #firstChunkAt: number | undefined;
   #ended = false;
 
@@ -93,10 +95,11 @@ export class PreparedCall {
     };
   }
 
-  /** A delta has arrived. */
-  saw(delta: StreamChunk): void {
+  /** A delta has arrived. Returns the delta to emit, with whole characters, if any. */
+  saw(delta: StreamChunk): StreamChunk | undefined {
     this.#deps.openCall.saw(delta);
     if (this.#firstChunkAt === undefined && this.span.isRecording()) this.#firstChunkAt = this.#deps.now();
+    return this.#characters.take(delta);
   }
 
   /** The answer has arrived. Returns the chunk to emit, with the reported usage of failed requests. Ends the span. */
