@@ -109,11 +109,12 @@ function usageWithoutAnswer(score: Score): Usage {
   return noUsage;
 }
 
-function responseOf({ message, calls, finishReason, usage, model }: LlmDone): LLMResponse {
+function responseOf({ message, calls, finishReason, finishWord, usage, model }: LlmDone): LLMResponse {
   return {
     message,
     toolCalls: calls.map(({ call }) => call),
     finishReason,
+    ...(finishWord !== undefined && { finishWord }),
     ...(usage ? { usage } : {}),
     ...(model === undefined ? {} : { model }),
   };

@@ -1,6 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { type LLMChunk, type LLMProvider, replay, type ToolCall } from 'millrace';
-import { AgentLoop, applyRecord, foldRecords, InMemoryStateStore } from 'millrace/internals';
+import {
+  applyRecord,
+  foldRecords,
+  InMemoryStateStore,
+  type LLMChunk,
+  type LLMProvider,
+  replay,
+  type ToolCall,
+  type ToolContext,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { from } from 'rxjs';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
@@ -37,10 +46,12 @@ function payingModel(toolCalls: readonly ToolCall[]): LLMProvider {
 async function ranWith(toolCalls: readonly ToolCall[]) {
   const ledger: unknown[] = [];
   const store = new InMemoryStateStore();
-  const tool = (name: string) => (args: unknown) => {
-    ledger.push([name, args]);
-    return 'ok';
-  };
+  const tool =
+    (name: string) =>
+    ({ arguments: args }: ToolContext) => {
+      ledger.push([name, args]);
+      return 'ok';
+    };
   const loop = new AgentLoop({
     agentId: 'tester',
     llmProvider: payingModel(toolCalls),
@@ -126,7 +137,7 @@ describe('a call that has its result', () => {
     const loop = new AgentLoop({
       agentId: 'tester',
       llmProvider: payingModel([pay('a', '{}')]),
-      toolProviders: [plainTools({ pay: (args: unknown) => ledger.push(args) })],
+      toolProviders: [plainTools({ pay: ({ arguments: args }) => ledger.push(args) })],
       extensions: [
         {
           name: 'doubling',
@@ -151,7 +162,7 @@ describe('a call that has its result', () => {
         ...(asked++ < 2 && { toolCalls: [pay('a', '{}')] }),
       },
     });
-    const tools = plainTools({ pay: (args: unknown) => ledger.push(args) });
+    const tools = plainTools({ pay: ({ arguments: args }) => ledger.push(args) });
     await new AgentLoop({ agentId: 'tester', llmProvider: { call }, toolProviders: [tools] })
       .startTurn(question)
       .result();

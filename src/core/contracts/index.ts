@@ -153,6 +153,7 @@ export {
   copySettings,
   type FinishReason,
   isModelNote,
+  isReasoning,
   type LLMCallParams,
   type LLMCapabilities,
   type LLMChunk,
