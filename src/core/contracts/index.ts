@@ -155,6 +155,7 @@ export {
   copySettings,
   type FinishReason,
   isModelNote,
+  isReasoning,
   type LLMCallParams,
   type LLMCapabilities,
   type LLMChunk,
@@ -224,6 +225,7 @@ export {
   type Defined,
   hasInfiniteNumber,
   hasTooManyValues,
+  headOf,
   isObject,
   isPlainObject,
   isPromiseLike,
@@ -236,5 +238,7 @@ export {
   parsedJson,
   RecentMap,
   shownValue,
+  splitsPair,
   stableJson,
+  tailOf,
 } from './values.ts';
