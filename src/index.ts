@@ -126,6 +126,7 @@ export type {
   MessageStore,
   ModelChoice,
   ModelInfo,
+  ModelNote,
   ObserveOptions,
   OutputSchema,
   Partially,

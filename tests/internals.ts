@@ -186,16 +186,30 @@ export {
 } from '../src/observability/spans/tracing-options.ts';
 export type { SdkModel } from '../src/providers/ai-sdk/sdk-model.ts';
 export { vendors } from '../src/providers/ai-sdk/vendors.ts';
+export { CallIds, CallNames } from '../src/providers/call-names.ts';
+export { fitRequest } from '../src/providers/fit-request.ts';
+export { originOf } from '../src/providers/model-origin.ts';
+export { type Profile, profileNames, profileOf } from '../src/providers/profiles.ts';
+export { RefusedItems } from '../src/providers/refused-items.ts';
+export { requestFlaws, seenRequest } from '../src/providers/request-flaws.ts';
+export {
+  fitOutputSchema,
+  fitToolDescription,
+  fitToolSchema,
+  type SchemaRules,
+  schemaDialects,
+  schemaFlaws,
+} from '../src/providers/fit-schema.ts';
 export { knownModels } from '../src/providers/models/known-models.ts';
 export { costOf } from '../src/providers/models/model-info.ts';
 export { type SseEvent, sseDecoder } from '../src/providers/openai-wire/answer-sink.ts';
-export { usageOf } from '../src/providers/openai-wire/chat-answer.ts';
-export { type ChatDialect, chatRequest, ToolCallIds } from '../src/providers/openai-wire/chat-request.ts';
+export { type ChatDialect, chatRequest } from '../src/providers/openai-wire/chat-request.ts';
 export { httpError, modelServer, networkError } from '../src/providers/openai-wire/wire-errors.ts';
 export { RateWindow } from '../src/providers/policies/limits.ts';
 export { keyOf, requestOf } from '../src/providers/policies/request-key.ts';
 export { redactChunks } from '../src/providers/policies/response-cassette.ts';
 export { backoffMs } from '../src/providers/policies/retry.ts';
+export { UsageReader, withCost } from '../src/providers/read-usage.ts';
 export { isSecretName, redactMembers, withoutSecrets } from '../src/redaction.ts';
 export { type Replayed, recordedAnswers, type UnnamedHooks } from '../src/replay/recorded-extensions.ts';
 export { withReason } from '../src/replay/recording.ts';

@@ -142,6 +142,8 @@ function responsesOf(event: AgentEvent, options: WireOptions): readonly StreamRe
     case 'internal:llm-call':
     case 'internal:llm-response':
     case 'internal:llm-attempt-discarded':
+    case 'internal:request-fitted':
+    case 'internal:llm-warning':
     case 'internal:reasoning-delta':
     case 'internal:tool-call-delta':
     case 'internal:tool-progress':

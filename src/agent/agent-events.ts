@@ -62,6 +62,8 @@ export const eventKinds: Readonly<Record<Exclude<AgentEvent['kind'], ExtensionEv
   'internal:llm-call': true,
   'internal:llm-response': true,
   'internal:llm-attempt-discarded': true,
+  'internal:request-fitted': true,
+  'internal:llm-warning': true,
   'internal:reasoning-delta': true,
   'internal:tool-call-delta': true,
   'internal:tool-start': true,
@@ -150,6 +152,8 @@ function saysText(event: AgentEvent): boolean {
         | 'internal:iteration-complete'
         | 'internal:llm-call'
         | 'internal:llm-attempt-discarded'
+        | 'internal:request-fitted'
+        | 'internal:llm-warning'
         | 'internal:tool-start'
         | 'internal:tool-progress'
         | 'internal:tool-complete'

@@ -2,6 +2,7 @@ import {
   type AgentLoopConfig,
   type AgentSetup,
   type CallSettings,
+  copySettings,
   type Extension,
   invalidConfig,
   isObject,
@@ -190,11 +191,11 @@ function outputOf(output: AgentSettings['output'], schema: AgentSettings['output
 export function setupOf({ loop, name, settings, toolsWith }: ResolvedAgent, dependencies: Dependencies): AgentSetup {
   const { llmProvider, extensions, maxIterations, onLimit, onLength, systemPrompt } = loop;
   const { modelSilenceMs, toolListTimeoutMs, toolConcurrency, toolTimeoutMs, toolFailureMode } = loop;
-  const { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions } = loop;
   const limits = { maxIterations, onLimit, onLength };
   const times = { modelSilenceMs, toolListTimeoutMs, toolTimeoutMs };
   const given = { extensions, ...limits, ...times, systemPrompt, toolConcurrency, toolFailureMode };
-  const ofCalls = { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions };
+  const ofCalls: CallSettings = {};
+  copySettings(ofCalls, loop);
   const { metadata } = settings;
   const optional: Partial<AgentSetup> = Object.fromEntries(
     Object.entries({ ...given, ...ofCalls, metadata }).filter(([, value]) => value !== undefined),

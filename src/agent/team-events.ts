@@ -116,6 +116,8 @@ export function teamEventsOf(notice: AgentNotice): readonly TeamEvent[] {
         | 'internal:llm-call'
         | 'internal:llm-response'
         | 'internal:llm-attempt-discarded'
+        | 'internal:request-fitted'
+        | 'internal:llm-warning'
         | 'internal:reasoning-delta'
         | 'internal:tool-call-delta'
         | 'internal:tool-progress'

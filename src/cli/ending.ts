@@ -45,6 +45,8 @@ export function addToTally(tally: Tally, event: AgentEvent): Tally {
         | 'internal:iteration-complete'
         | 'internal:llm-call'
         | 'internal:llm-attempt-discarded'
+        | 'internal:request-fitted'
+        | 'internal:llm-warning'
         | 'internal:reasoning-delta'
         | 'internal:tool-call-delta'
         | 'internal:tool-start'

@@ -1,6 +1,13 @@
 import type { LLMProvider } from '../core/contracts/index.ts';
 import { shownUrl } from '../observability/otel-environment.ts';
-import { hasCredentials, keySources, type VendorName, vendorNames, vendors } from '../providers/ai-sdk/vendors.ts';
+import {
+  addressSources,
+  hasCredentials,
+  keySources,
+  type VendorName,
+  vendorNames,
+  vendorOf,
+} from '../providers/ai-sdk/vendors.ts';
 import { invalidConfig, isHttpUrl } from './arguments.ts';
 import type { Environment } from './terminal.ts';
 
@@ -91,19 +98,17 @@ function vendorSettings(
   env: Environment,
 ): VendorSettings {
   if (model === `${vendor}:`) throw invalidConfig(`--model ${vendor}: needs the name of a model after the colon`);
-  const known = vendors[vendor];
+  const known = vendorOf(vendor);
   const apiKey = keyOf(flags, env, known.keyVariables);
-  if (apiKey === undefined && !hasCredentials(known, env)) {
+  if (apiKey === undefined && known.keyVariables.length > 0 && !hasCredentials(known, env)) {
     throw invalidConfig(
       `model ${model} needs a key: set ${keySources(known)}, or name another variable with --api-key-env`,
     );
   }
-  const ofEnvironment = vendor === 'openai' ? baseUrlIn(env, 'OPENAI_BASE_URL') : undefined;
+  const ofEnvironment = vendor === 'openai' || vendor === 'openai-chat' ? baseUrlIn(env, 'OPENAI_BASE_URL') : undefined;
   const baseUrl = flags.baseUrl ?? ofEnvironment ?? known.baseUrl(env);
   if (baseUrl === undefined) {
-    throw invalidConfig(
-      `model ${model} needs an address: set ${known.addressVariables?.join(' and ')}, or add --base-url URL`,
-    );
+    throw invalidConfig(`model ${model} needs an address: set ${addressSources(known)}, or add --base-url URL`);
   }
   return {
     kind: 'vendor',
@@ -191,6 +196,7 @@ export async function connectModel(settings: ModelSettings, delayMs: number): Pr
 
 async function connectVendor({ model, apiKey, baseUrl }: VendorSettings): Promise<ModelConnection> {
   const { createProvider } = await import('../providers/ai-sdk/index.ts');
+  await litellmProvider();
   const provider = await createProvider(model, { apiKey, baseUrl });
   return { provider, label: model, baseUrl, close: async () => {} };
 }

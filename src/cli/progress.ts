@@ -83,6 +83,8 @@ export function foldProgress(progress: Progress, event: AgentEvent, now: number)
         | 'internal:iteration-start'
         | 'internal:iteration-complete'
         | 'internal:llm-attempt-discarded'
+        | 'internal:request-fitted'
+        | 'internal:llm-warning'
         | 'internal:checkpoint'
         | 'internal:paused'
         | 'internal:extension-error'

@@ -4,21 +4,25 @@ import {
   addUsage,
   type Extension,
   type ExtensionEvent,
+  type FailedCall,
+  type FailureChange,
   type HookContext,
   type IterationChange,
   type IterationStep,
   type IterationView,
   type LLMProvider,
   type Message,
+  messageOf,
   noUsage,
   type TurnChange,
   type Usage,
 } from '../core/contracts/index.ts';
-import { isInstruction, type LoopState, type TurnIdentity } from '../core/journal/index.ts';
+import { type EmittedEvent, isInstruction, type LoopState, type TurnIdentity } from '../core/journal/index.ts';
 import { estimateTokens, type TokenCounter } from '../core/model-call/index.ts';
 import {
   type Compaction,
   compactionName,
+  hasSummary,
   indexAfterCompaction,
   isCompaction,
   isSummary,
@@ -30,10 +34,13 @@ import {
 import {
   assertCompactionOptions,
   type CompactionOptions,
+  contextWindowOf,
+  learnWindow,
   type ModelInUse,
   summarizerOf,
   tokenLimit,
 } from './context/compaction-options.ts';
+import { fittingMaxChars, shortenMessages } from './context/shorten-messages.ts';
 import { type SummaryRequest, summarize } from './context/summarize.ts';
 import { headAndTail } from './context/trim-tool-outputs.ts';
 import { messageTokens, requestOverhead, TurnTokens } from './context/turn-tokens.ts';
@@ -47,6 +54,9 @@ import { messageTokens, requestOverhead, TurnTokens } from './context/turn-token
  * streamed; its usage is added to the turn's; a `CompactionEvent` contains the summary. It is journaled, so a resumed turn uses
  * the same. A failed compaction emits `internal:extension-error`, the turn continues, its usage is counted at the next hook,
  * and it is retried 2, 4, 8, at most 16 iterations later. Between the turns of a context: `compactConversation` and `carryOver`.
+ *
+ * If the model refuses a request as too long (`CONTEXT_OVERFLOW`), the history is compacted for the window that the server stated, and the call
+ * is repeated once. A message that alone exceeds the window is then truncated to its beginning and its end in all later requests of the turn.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function compactHistory(options: CompactionOptions = {}): Extension {
@@ -58,6 +68,7 @@ export function compactHistory(options: CompactionOptions = {}): Extension {
     timeoutMs: options.timeoutMs ?? 120_000,
     prepareIteration: (view, context) => compactor.counted(context, compactor.view(view, context)),
     beforeLLMCall: (params, { state, iteration }) => compactor.of(state).tokens.noteRequest(iteration, params),
+    onLLMError: (failed, context) => compactor.afterRefusal(failed, context),
     afterIteration: (step) => compactor.counted(step, compactor.afterIteration(step)),
   };
 }
@@ -65,7 +76,7 @@ export function compactHistory(options: CompactionOptions = {}): Extension {
 /** A summary replaced older messages in the model's requests; the history keeps them. */
 export interface CompactionEvent extends ExtensionEvent<`internal:x.${typeof compactionName}`> {
   readonly payload: {
-    /** The number of messages of the history that the summary replaces. */
+    /** The number of messages of the history that the summary replaces; 0 if long messages were truncated only. */
     readonly replaced: number;
     /** A summary of more than 40,000 characters is truncated to its beginning and its end. */
     readonly summary: string;
@@ -96,6 +107,9 @@ interface Occasion {
   readonly inUse: ModelInUse;
   /** The size of the next request before the compaction. */
   readonly tokens: number;
+  readonly options: CompactionOptions;
+  /** The maximum number of tokens of the messages. Default: the limit of the request. */
+  readonly room?: number;
 }
 
 type CompactionChange = Required<Pick<TurnChange, 'usage' | 'events'>> & { readonly data: Compaction };
@@ -104,6 +118,9 @@ type Counted = Pick<TurnChange, 'usage'>;
 type Answer<C> = C | undefined | Promise<C | undefined>;
 
 const longestWait = 16;
+
+/** The part of a refused request that the next one may have, if the server does not state its window. */
+const shareAfterRefusal = 0.75;
 
 class Compactor {
   readonly #options: CompactionOptions;
@@ -127,8 +144,9 @@ class Compactor {
     const memory = this.of(state);
     if (finished || iteration < memory.notBefore) return undefined;
     const inUse = { provider, model: settings.model };
+    const options = this.#optionsFor(step.data, inUse);
     const tokens = memory.tokens.nextRequest(state, () => visibleIn(step).messages);
-    return tokens > tokenLimit(this.#options, inUse) ? this.#compact(step, { inUse, tokens }) : undefined;
+    return tokens > tokenLimit(options, inUse) ? this.#compact(step, { inUse, tokens, options }) : undefined;
   }
 
   view(view: IterationView, context: HookContext): IterationChange | Promise<IterationChange | undefined> | undefined {
@@ -138,9 +156,51 @@ class Compactor {
     const inUse = { provider, model: view.settings.model };
     const { countTokens } = this.of(state).tokens;
     const tokens = requestOverhead(view, countTokens) + messageTokens(view.messages, countTokens);
-    if (tokens <= tokenLimit(this.#options, inUse)) return undefined;
-    const compacted = this.#compact(context, { inUse, tokens });
+    const options = this.#options;
+    if (tokens <= tokenLimit(options, inUse)) return undefined;
+    const compacted = this.#compact(context, { inUse, tokens, options });
     return compacted.then((change) => change && { ...change, ...compactedView(view, state, change.data) });
+  }
+
+  /** Compacts the history of a request that the model refused as too long; `undefined` if nothing can be shortened. */
+  afterRefusal({ error, params }: FailedCall, context: HookContext): Promise<FailureChange | undefined> | undefined {
+    if (error.code !== 'CONTEXT_OVERFLOW') return undefined;
+    const memory = this.of(context.state);
+    const inUse = { provider: context.provider, model: params.model };
+    const stated = sizeIn(error, 'limit');
+    const atLeast = Math.max(sizeIn(error, 'used') ?? 0, stated === undefined ? 0 : stated + 1);
+    const tokens = memory.tokens.refused(params, atLeast);
+    if (stated !== undefined) learnWindow(inUse, stated);
+    const window = Math.min(contextWindowOf(this.#options, inUse), stated ?? Math.floor(tokens * shareAfterRefusal));
+    const options = { ...this.#options, contextWindow: window };
+    const shortened = this.#shorten(context, { inUse, tokens, options }, overheadOf(params, memory.tokens.countTokens));
+    return shortened.then(
+      (change) => change && { ...withLost(memory, change), repeat: true },
+      (thrown: unknown) => ({ ...withLost(memory, undefined), events: [failedEvent(thrown)] }),
+    );
+  }
+
+  async #shorten(context: HookContext, occasion: Occasion, overhead: number): Promise<CompactionChange | undefined> {
+    const { inUse, options, tokens } = occasion;
+    const { countTokens } = this.of(context.state).tokens;
+    const room = tokenLimit(options, inUse) - overhead;
+    if (room <= 0) return undefined;
+    const before = isCompaction(context.data) ? context.data : undefined;
+    const compacted = await this.#compact(context, { ...occasion, room });
+    const { data = { upTo: 0, summary: '', ...before }, ...rest } = compacted ?? {};
+    const { messages } = new VisibleHistory(context.state.messages, data);
+    const size = messageTokens(messages, countTokens);
+    const maxChars = size <= room ? data.maxChars : fittingMaxChars(messages, { maxTokens: room, countTokens });
+    const shortens = maxChars !== undefined && maxChars < (data.maxChars ?? Number.POSITIVE_INFINITY);
+    if (!compacted && !shortens) return undefined;
+    const compaction = { ...data, window: contextWindowOf(options, inUse), ...(shortens && { maxChars }) };
+    return { usage: noUsage, events: [shortenedEvent(tokens, overhead + Math.min(size, room))], ...rest, data: compaction };
+  }
+
+  /** With the window that a refused request of the turn showed. */
+  #optionsFor(data: unknown, inUse: ModelInUse): CompactionOptions {
+    if (!isCompaction(data) || data.window === undefined) return this.#options;
+    return { ...this.#options, contextWindow: Math.min(data.window, contextWindowOf(this.#options, inUse)) };
   }
 
   /** Adds the usage of failed compactions to the answer of a hook. */
@@ -149,14 +209,14 @@ class Compactor {
     return answer instanceof Promise ? answer.then((change) => withLost(memory, change)) : withLost(memory, answer);
   }
 
-  async #compact(context: HookContext, { inUse, tokens }: Occasion): Promise<CompactionChange | undefined> {
+  async #compact(context: HookContext, { inUse, tokens, options, room }: Occasion): Promise<CompactionChange | undefined> {
     const memory = this.of(context.state);
     const { countTokens } = memory.tokens;
     const { signal, traceContext } = context;
     const noteUsage = (usage: Usage) => {
       memory.lost = addUsage(memory.lost ?? noUsage, usage);
     };
-    const work = { options: this.#options, inUse, tokens, countTokens, signal, traceContext, noteUsage };
+    const work = { options, inUse, tokens, room, countTokens, signal, traceContext, noteUsage };
     const compacted = await compactVisible(visibleIn(context), work).catch((error: unknown) => {
       noteFailure(memory, context.iteration);
       throw error;
@@ -171,7 +231,8 @@ class Compactor {
       tokensBefore: tokens,
       tokensAfter,
     };
-    return { data: compaction, usage, events: [{ payload, label: `${replaced} messages summed up` }] };
+    const kept = isCompaction(context.data) ? context.data : undefined;
+    return { data: { ...kept, ...compaction }, usage, events: [{ payload, label: `${replaced} messages summed up` }] };
   }
 }
 
@@ -198,8 +259,30 @@ function visibleIn({ state, data }: HookContext): VisibleHistory {
 
 /** The view with the summary prepended. A view of another extension without the messages after the summary is not changed. */
 function compactedView({ messages }: IterationView, { history }: LoopState, compaction: Compaction): IterationChange {
-  const at = indexAfterCompaction(messages, history, compaction);
-  return at < 0 ? {} : { view: { messages: [summaryMessage(compaction), ...messages.slice(at)] } };
+  const at = hasSummary(compaction) ? indexAfterCompaction(messages, history, compaction) : -1;
+  const visible = at < 0 ? messages : [summaryMessage(compaction), ...messages.slice(at)];
+  const shown = compaction.maxChars === undefined ? visible : shortenMessages(visible, compaction.maxChars);
+  return shown === messages ? {} : { view: { messages: shown } };
+}
+
+/** The tokens of a request beside its conversation: instructions and tools. */
+function overheadOf({ messages, tools = [] }: FailedCall['params'], countTokens: TokenCounter): number {
+  const frame = requestOverhead({ systemPrompt: undefined, tools }, countTokens);
+  return frame + messageTokens(messages.filter(isInstruction), countTokens);
+}
+
+function sizeIn({ details }: FailedCall['error'], name: 'limit' | 'used'): number | undefined {
+  const size = details?.[name];
+  return typeof size === 'number' && size > 0 ? size : undefined;
+}
+
+function shortenedEvent(tokensBefore: number, tokensAfter: number): EmittedEvent {
+  const payload: CompactionEvent['payload'] = { replaced: 0, summary: '', tokensBefore, tokensAfter };
+  return { payload, label: 'long messages shortened' };
+}
+
+function failedEvent(thrown: unknown): EmittedEvent {
+  return { name: 'failed', payload: { message: messageOf(thrown) }, label: 'compaction failed' };
 }
 
 /**
@@ -207,7 +290,7 @@ function compactedView({ messages }: IterationView, { history }: LoopState, comp
  * summarized ones stay, at the front. Without a compaction: the messages unchanged. `messages`: all messages of the context.
  */
 export function carryOver(messages: readonly Message[], compaction: Compaction | undefined): readonly Message[] {
-  if (!compaction) return messages;
+  if (!compaction || !hasSummary(compaction)) return messages;
   const instructions = messages.slice(0, compaction.upTo).filter(isInstruction);
   return [...instructions, summaryMessage(compaction), ...messages.slice(compaction.upTo)];
 }
@@ -219,7 +302,7 @@ export function carryOver(messages: readonly Message[], compaction: Compaction |
  */
 export function compactionOfTurn({ changes, history }: LoopState): Compaction | undefined {
   const compaction = changes.data[compactionName];
-  if (!isCompaction(compaction)) return undefined;
+  if (!isCompaction(compaction) || !hasSummary(compaction)) return undefined;
   const messages = history.toArray();
   const carriedAt = messages.findIndex((message) => isSummary(message));
   const carried = summarizedUpTo(messages[carriedAt]);
@@ -284,6 +367,8 @@ interface CompactionWork extends SummaryRequest {
   readonly inUse: ModelInUse;
   /** The size of the next request before the compaction. */
   readonly tokens: number;
+  /** The maximum number of tokens of the messages. Default: the limit of the request. */
+  readonly room?: number | undefined;
   readonly countTokens: TokenCounter;
 }
 
@@ -305,7 +390,7 @@ const leastMessages = 2;
 async function compactVisible(visible: VisibleHistory, work: CompactionWork): Promise<Compacted | undefined> {
   const { options, inUse, tokens, countTokens, signal, traceContext, noteUsage } = work;
   const { keepLast: maxMessages = 10 } = options;
-  const limit = tokenLimit(options, inUse);
+  const { room: limit = tokenLimit(options, inUse) } = work;
   const from = keptFrom(visible.messages, { maxMessages, maxTokens: Math.floor(limit / 2), countTokens });
   const older = visible.messages.slice(0, from);
   if (older.filter((message) => !isSummary(message)).length < leastMessages) return undefined;

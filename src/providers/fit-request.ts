@@ -79,6 +79,7 @@ class Fitting {
   readonly #ids: CallIds;
   readonly #names: CallNames;
   readonly #tools: readonly ToolDefinition[];
+  readonly #reasoning: CallSettings['reasoning'];
   readonly #instructions: Message[] = [];
   readonly #messages: Message[] = [];
   /** Media of results and of the assistant that the next user message has to carry. */
@@ -91,6 +92,7 @@ class Fitting {
     this.#options = options;
     this.#rules = options.profile.rules;
     this.#tools = options.tools ? (params.tools ?? []) : [];
+    this.#reasoning = this.#fitReasoning(params.reasoning);
     this.#ids = new CallIds(this.#rules.callIds);
     this.#names = new CallNames(
       this.#rules.names,
@@ -196,17 +198,22 @@ class Fitting {
   }
 
   #pushUser(message: UserMessage, at: string): void {
-    const last = this.#messages.at(-1);
+    const last = this.#last;
     if (this.#rules.takesAnyOrder || last?.role !== 'user') {
       this.#messages.push(message);
       return;
     }
     this.#changed('order', at, 'a user message was joined to the one before');
-    this.#messages[this.#messages.length - 1] = joinedUsers(last, message);
+    this.#messages[this.#messages.lastIndexOf(last)] = joinedUsers(last, message);
+  }
+
+  /** The last message that is no instruction. */
+  get #last(): Message | undefined {
+    return this.#messages.findLast(({ role }) => role !== 'system' && role !== 'developer');
   }
 
   #bridgeAfterTool(at: string): void {
-    if (this.#rules.takesUserAfterTool || this.#messages.at(-1)?.role !== 'tool') return;
+    if (this.#rules.takesUserAfterTool || this.#last?.role !== 'tool') return;
     this.#changed('order', at, 'an answer of the assistant was put between a result and a user message');
     this.#messages.push({ role: 'assistant', content: bridge.assistant });
   }
@@ -222,22 +229,31 @@ class Fitting {
         return;
       }
     }
-    const { toolCalls: _, content: given, ...rest } = isOwn ? message : this.#foreign(message, at);
-    const keepsMedia = this.#rules.answerMedia === 'answer';
-    const content = keepsMedia && media.length > 0 ? [...(text === '' ? [] : [textPart(text)]), ...media] : text;
+    const known = isOwn ? message : this.#foreign(message, at);
+    const content = this.#answerContent({ text, media, hasCalls: calls.length > 0 });
+    const isWhole = content === known.content && calls.length === 0 && known.toolCalls === undefined;
+    const { toolCalls: _, ...rest } = known;
     this.#first(at);
-    this.#pushAssistant(
-      {
-        ...rest,
-        content: content === '' && calls.length > 0 ? null : sameText(given, content),
-        ...(calls.length > 0 && { toolCalls: calls }),
-      },
-      at,
-    );
-    if (!keepsMedia && media.length > 0) {
-      this.#changed('media', at, 'pictures and files of the assistant go with the next user message');
-      this.#waiting.push(textPart('[from the answer of the assistant]'), ...media);
-    }
+    this.#pushAssistant(isWhole ? known : { ...rest, content, ...(calls.length > 0 && { toolCalls: calls }) }, at);
+    if (media.length === 0 || this.#rules.answerMedia === 'answer') return;
+    this.#changed('media', at, 'pictures and files of the assistant go with the next user message');
+    this.#waiting.push(textPart('[from the answer of the assistant]'), ...media);
+  }
+
+  #answerContent({
+    text,
+    media,
+    hasCalls,
+  }: {
+    readonly text: string;
+    readonly media: readonly Media[];
+    readonly hasCalls: boolean;
+  }): Content | null {
+    if (media.length > 0 && this.#rules.answerMedia === 'answer')
+      return text === '' ? media : [textPart(text), ...media];
+    if (text === '' && hasCalls) return null;
+    if (text === '' && media.length > 0) return fileNote(media.length);
+    return text;
   }
 
   #fitAnswer(
@@ -263,14 +279,14 @@ class Fitting {
   }
 
   #pushAssistant(message: AssistantMessage, at: string): void {
-    const last = this.#messages.at(-1);
+    const last = this.#last;
     if (this.#rules.takesAnyOrder || last?.role !== 'assistant') {
       this.#messages.push(message);
       return;
     }
     this.#changed('order', at, 'an answer of the assistant was joined to the one before');
     const content = [textOf(last.content), textOf(message.content)].filter((text) => text !== '').join('\n\n');
-    this.#messages[this.#messages.length - 1] = {
+    this.#messages[this.#messages.lastIndexOf(last)] = {
       ...message,
       content: content === '' ? null : content,
       ...(last.toolCalls && { toolCalls: [...last.toolCalls, ...(message.toolCalls ?? [])] }),
@@ -336,7 +352,7 @@ class Fitting {
 
   /** After the last result of a batch. */
   #flushMedia(): void {
-    if (this.#waiting.length === 0 || this.#messages.at(-1)?.role !== 'tool') return;
+    if (this.#waiting.length === 0 || this.#last?.role !== 'tool') return;
     this.#bridgeAfterTool('messages');
     const content = this.#waiting;
     this.#waiting = [];
@@ -345,6 +361,7 @@ class Fitting {
 
   /** The last message is one that the server answers. */
   #close(): void {
+    if (this.#waiting.length > 0) this.#addUser({ role: 'user', content: [] }, 'messages');
     const last = this.#messages.at(-1);
     if (this.#messages.length === 0) this.#messages.push({ role: 'user', content: bridge.user });
     else if (last?.role === 'assistant' && !(this.#rules.takesPrefill && textOf(last.content) !== '')) {
@@ -459,8 +476,7 @@ class Fitting {
   }
 
   get #reasons(): boolean {
-    const { reasoning } = this.#params;
-    if (reasoning !== undefined) return reasoning !== 'none';
+    if (this.#reasoning !== undefined) return this.#reasoning !== 'none';
     return this.#options.reasons ?? this.#rules.reasonsByDefault;
   }
 
@@ -478,7 +494,7 @@ class Fitting {
       this.#changed('setting', name, 'the model does not take it');
     }
     if (!hasTools) delete settings['parallelToolCalls'];
-    const reasoning = this.#fitReasoning(given.reasoning);
+    const reasoning = this.#reasoning;
     if (hasTools && effortWithTools !== undefined) {
       if (reasoning !== undefined && reasoning !== effortWithTools)
         this.#changed('setting', 'reasoning', `the endpoint takes tools with "${effortWithTools}" alone`);
@@ -512,13 +528,6 @@ function mediaOf(content: Content): readonly Media[] {
   return typeof content === 'string' ? [] : content.filter((part): part is Media => part.type !== 'text');
 }
 
-/** The content as it was given where it says the same. */
-function sameText(given: Content | null, content: Content): Content {
-  return typeof content === 'string' && given !== null && textOf(given) === content && mediaOf(given).length === 0
-    ? given
-    : content;
-}
-
 function joinedUsers(first: UserMessage, second: UserMessage): UserMessage {
   if (first.name === second.name) return { ...first, content: joined(first.content, second.content) };
   const { name: _, ...rest } = first;
@@ -534,9 +543,12 @@ function joined(first: Content, second: Content): Content {
   return [...partsOf(first), ...partsOf(second)];
 }
 
+function fileNote(count: number): string {
+  return `[${count === 1 ? 'its file follows' : `its ${count} files follow`} in the next user message]`;
+}
+
 function withNote(text: string, count: number): string {
-  const note = `[${count === 1 ? 'its file follows' : `its ${count} files follow`} in the next user message]`;
-  return text.trim() === '' ? note : `${text}\n${note}`;
+  return text.trim() === '' ? fileNote(count) : `${text}\n${fileNote(count)}`;
 }
 
 /** A `\u` escape of half a surrogate pair without the other half. */

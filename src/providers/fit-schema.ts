@@ -80,7 +80,7 @@ export function schemaFlaws(schema: JSONSchema, rules: SchemaRules): readonly st
 }
 
 const maxFlaws = 20;
-const maxNodes = 10_000;
+const maxNodes = 4_000;
 /** Past the bound of the depth. */
 const maxPath = 250;
 /** How often all repairs are tried on one schema: one may need another. */
@@ -95,23 +95,24 @@ interface Fitted {
 const cache = new WeakMap<SchemaRules, WeakMap<JSONSchema, Fitted>>();
 
 function remembered(schema: JSONSchema, rules: SchemaRules): Fitted {
-  if (!isObject(schema)) return fit(schema, rules);
+  if (!isObject(schema)) return fitted(schema, rules);
   const ofRules = cache.get(rules) ?? new WeakMap<JSONSchema, Fitted>();
   cache.set(rules, ofRules);
-  const known = ofRules.get(schema) ?? fit(schema, rules);
+  const known = ofRules.get(schema) ?? fitted(schema, rules);
   ofRules.set(schema, known);
   return known;
 }
 
-function fit(schema: JSONSchema, rules: SchemaRules): Fitted {
+function fitted(schema: JSONSchema, rules: SchemaRules): Fitted {
   if (schemaFlaws(schema, rules).length === 0) return { schema, changes: [], effect: 'same' };
   if (!isObject(schema)) return open(schema, rules);
   const document = rules.references === 'any' ? schema : withDefinitions(schema);
   const walk: Walk = { left: maxNodes, changes: new Set(), effects: new Set() };
-  const fitted = withoutUnused(fittedNode(document, rootPlace(document, rules), walk), rules);
-  if (walk.left <= 0 || schemaFlaws(fitted, rules).length > 0) return open(schema, rules);
+  if (document !== schema) walk.changes.add('what is referred to went to $defs');
+  const next = withoutUnused(fittedNode(document, rootPlace(document, rules), walk), rules);
+  if (walk.left <= 0 || schemaFlaws(next, rules).length > 0) return open(schema, rules);
   const effect = (['narrow', 'loose'] as const).find((each) => walk.effects.has(each)) ?? 'same';
-  return { schema: fitted, changes: [...walk.changes], effect };
+  return { schema: next, changes: [...walk.changes], effect };
 }
 
 interface Walk {

@@ -233,6 +233,11 @@ function isStart(record: JournalRecord): boolean {
   return record.type === 'tool.intent' || (record.type === 'turn.asked' && record.question.kind === 'approval');
 }
 
+/** Whether an extension recorded this because a model call had failed. */
+function isAnswerToFailure(record: JournalRecord): boolean {
+  return 'hook' in record && record.hook === 'onLLMError';
+}
+
 /** Who has to be answered for a record to come about; nobody where the loop makes it by itself. */
 function waiterOf(due: JournalRecord, score: Score): string | undefined {
   const model = score.state?.phase === 'llm' ? theModel : undefined;
@@ -258,7 +263,7 @@ function waiterOf(due: JournalRecord, score: Score): string | undefined {
         | 'agent.changed'
         | 'turn.canceled'
         | `x.${string}`;
-      return callIdOf(due);
+      return isAnswerToFailure(due) ? model : callIdOf(due);
   }
 }
 

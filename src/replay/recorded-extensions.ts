@@ -167,6 +167,7 @@ export function recordedAnswers(change: (hook: RecordedHook, callId?: string) =>
     beforeTurn: () => change('beforeTurn'),
     prepareIteration: () => change('prepareIteration'),
     afterLLMCall: () => change('afterLLMCall'),
+    onLLMError: () => change('onLLMError'),
     afterToolCall: ({ callId }) => withoutResults(change('afterToolCall', callId)),
     beforeFinish: () => change('beforeFinish'),
     afterIteration: () => change('afterIteration'),
@@ -236,6 +237,7 @@ function unnamedHooks({ score, calls, whenDue }: RecordedExtensionsOptions) {
     // The answers of the recording take the place of the model's.
     beforeLLMCall: undefined,
     afterLLMCall: undefined,
+    onLLMError: undefined,
     beforeToolCall: (request: ToolCallRequest) => {
       const decision = decisionOf(request, byId.get(request.callId));
       return failsBehindRefusals(score, byId.get(request.callId))

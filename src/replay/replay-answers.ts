@@ -60,7 +60,7 @@ export function replayModel(options: ReplayModelOptions): LLMProvider {
         checkRequest(options, params, alike);
         params.noteUsage?.(usageWithoutAnswer(options.score));
         options.conductor.await(theModel, {
-          give: (record) => (record.type === 'llm.done' ? resolve(responseOf(record)) : reject(failureOf(record))),
+          give: (record) => (record.type === 'llm.done' ? resolve(responseOf(record)) : reject(failureOf(failureIn(options.score, record)))),
           improvise: () => improvise(options, resolve, reject),
         });
       }),
@@ -117,6 +117,13 @@ function responseOf({ message, calls, finishReason, usage, model }: LlmDone): LL
     ...(usage ? { usage } : {}),
     ...(model === undefined ? {} : { model }),
   };
+}
+
+/** The record that says how a call failed: the end of the turn, also behind what an extension recorded of the failure. */
+function failureIn(score: Score, record: JournalRecord): JournalRecord {
+  if (!record.type.startsWith('x.')) return record;
+  const next = [...score.rest()].find(({ type }) => !type.startsWith('x.'));
+  return next?.type === 'turn.failed' || next?.type === 'turn.suspended' ? next : record;
 }
 
 /** The error that a call failed with, as far as the end of the turn tells it. */

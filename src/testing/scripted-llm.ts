@@ -2,6 +2,8 @@ import { Observable, type Subscriber } from 'rxjs';
 import {
   AgentLoopError,
   type AssistantMessage,
+  type CallSettings,
+  copySettings,
   type FinishReason,
   type LLMCallParams,
   type LLMCapabilities,
@@ -252,17 +254,13 @@ function responseOf(source: Observable<LLMChunk>, signal: AbortSignal | undefine
 
 /** Without reading `signal`, which is made when it is first read. */
 function snapshotOf(params: LLMCallParams): LLMCallParams {
-  const { messages, tools, model, toolChoice, temperature, maxTokens, metadata, traceContext } = params;
-  const { responseFormat, providerOptions } = params;
+  const { messages, tools, metadata, traceContext } = params;
+  const settings: CallSettings = {};
+  copySettings(settings, params);
   const copy: LLMCallParams = {
     messages: [...messages],
     ...(tools && { tools: [...tools] }),
-    ...(model !== undefined && { model }),
-    ...(toolChoice !== undefined && { toolChoice }),
-    ...(responseFormat !== undefined && { responseFormat }),
-    ...(providerOptions !== undefined && { providerOptions }),
-    ...(temperature !== undefined && { temperature }),
-    ...(maxTokens !== undefined && { maxTokens }),
+    ...settings,
     ...(metadata && { metadata }),
     ...(traceContext && { traceContext }),
   };

@@ -101,6 +101,8 @@ export class TurnReader {
       default:
         event.kind satisfies
           | 'task'
+          | 'internal:request-fitted'
+          | 'internal:llm-warning'
           | 'internal:tool-start'
           | 'internal:checkpoint'
           | 'internal:paused'

@@ -1,4 +1,4 @@
-import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { createOpenAI } from '@ai-sdk/openai';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { AgentLoopError, agent, agentTools, type LLMProvider, retry } from 'millrace';
 import { AISDKProvider } from 'millrace/ai-sdk';
@@ -34,7 +34,7 @@ async function serving(script: readonly ScriptStep[]): Promise<ModelServer> {
 
 const overLiteLLM = ({ baseUrl }: ModelServer): LLMProvider => new LiteLLMProvider({ baseUrl, model: 'demo' });
 const overAiSdk = ({ baseUrl }: ModelServer): LLMProvider =>
-  new AISDKProvider({ model: createOpenAICompatible({ name: 'stand-in', baseURL: baseUrl })('demo') });
+  new AISDKProvider({ model: createOpenAI({ apiKey: 'k', baseURL: baseUrl }).chat('demo') });
 
 const asking = (provider: LLMProvider, options: Partial<AgentSettings> = {}) =>
   on.agent([], { provider, retry: { initialDelayMs: 1, clock: on.bench.clock }, ...options });

@@ -298,7 +298,8 @@ describe('the edits of a fork', () => {
     await refused({ settings: { maxIterations: 0 } }).toMatchObject({
       message: expect.stringMatching(/maxIterations/),
     });
-    await refused({ settings: { temperature: 0 } }).toMatchObject({ message: expect.stringMatching(/systemPrompt/) });
+    await refused({ settings: { metadata: {} } }).toMatchObject({ message: expect.stringMatching(/systemPrompt/) });
+    await refused({ settings: { temperature: -1 } }).toMatchObject({ message: expect.stringMatching(/temperature/) });
     await refused({ append: 'x' }).toMatchObject({ code: 'INVALID_INPUT' });
     expect(bench.store.list()).toHaveLength(1);
   });

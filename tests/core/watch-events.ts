@@ -108,6 +108,10 @@ function lineOf(event: AgentEvent): string {
       return `paused (${event.reason})`;
     case 'internal:resumed':
       return 'resumed';
+    case 'internal:request-fitted':
+      return `request-fitted ${event.changes.map(({ at }) => at).join(' ')}`;
+    case 'internal:llm-warning':
+      return `llm-warning ${event.message}`;
     case 'internal:extension-error':
       return `extension-error ${event.extension}.${event.hook}`;
     default:

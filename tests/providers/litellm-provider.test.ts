@@ -181,7 +181,7 @@ describe('an answer', () => {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     for (const delta of [
       { content: 'a' },
-      { tool_calls: [{ index: 0, id: 'c', function: { name: 'f', arguments: '{}' } }] },
+      { tool_calls: [{ index: 0, id: 'c', function: { name: 'f', arguments: '{"a":1}' } }] },
     ]) {
       const seenOne = chunkSeen();
       response.write(event({ choices: [{ delta }] }));

@@ -161,6 +161,7 @@ describe('recorded bodies', () => {
         content: null,
         toolCalls: [call],
         reasoning: expect.stringMatching(/^The user is asking/),
+        metadata: { origin: expect.any(String), wire: { reasoning: 'reasoning_content' } },
       },
       toolCalls: [call],
       finishReason: 'tool_calls',

@@ -98,7 +98,7 @@ describe('fragments of one call that all have its name', () => {
 
   it('of a call that is complete begin others, which do not parse it again', async () => {
     const [id, args] = ['i', `["${piece.repeat(1_000)}"]`];
-    const more = callDelta(undefined, { id, name: 'look', args: '[]' }).repeat(300);
+    const more = Array.from({ length: 300 }, (_, n) => callDelta(undefined, { id, name: 'look', args: `[${n}]` })).join('');
     const sent = callDelta(undefined, { id, name: 'look', args }) + more + stop;
     const parsed = await charactersParsed(async () => {
       expect((await replayText(sent)).response.toolCalls).toHaveLength(301);
@@ -283,15 +283,17 @@ describe('the shapes of a stream', () => {
     ['length', 'length'],
     ['MAX_TOKENS', 'length'],
     ['model_length', 'length'],
-    ['tool_calls', 'tool_calls'],
-    ['function_call', 'tool_calls'],
-    ['tool_use', 'tool_calls'],
     ['content_filter', 'content_filter'],
     ['SAFETY', 'content_filter'],
-    ['something_new', 'stop'],
+    ['something_new', 'other'],
   ])('maps the finish reason %s to %s', async (wire, expected) => {
     expect((await replayText(delta({ content: 'a' }, wire))).response.finishReason).toBe(expected);
     expect((await replayCall(completion({ content: 'a' }, wire))).finishReason).toBe(expected);
+  });
+
+  it.each(['tool_calls', 'function_call', 'tool_use'])('refuses %s without a call', async (wire) => {
+    await expect(replayText(delta({ content: 'a' }, wire))).rejects.toMatchObject({ retryable: true });
+    await expect(replayCall(completion({ content: 'a' }, wire))).rejects.toMatchObject({ retryable: true });
   });
 
   it('takes an unknown finish reason as tool_calls where there are calls', async () => {

@@ -135,7 +135,7 @@ async function findFrontEnds() {
 
 async function findVendors() {
   await besides('tests/vendors', 'typescript-5.9');
-  const { version } = await besides('tests/vendors', '@ai-sdk/groq');
+  const { version } = await besides('tests/vendors', '@ai-sdk/mistral');
   return { version: `groq ${version}` };
 }
 

@@ -13,7 +13,11 @@ import { toolCall, toolContext } from '../tools/tool-context.ts';
 
 const megabyte = 1024 * 1024;
 const filler = 'x'.repeat(65_536);
-const delta = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'x'.repeat(4_000) } }] })}\n\n`;
+/** An event of both wires of OpenAI. */
+const delta = `data: ${JSON.stringify({
+  ...{ type: 'response.output_text.delta', item_id: 'm', delta: '' },
+  choices: [{ index: 0, delta: { content: 'x'.repeat(4_000) } }],
+})}\n\n`;
 
 /** How the server of these tests never ends: its content type, what it begins with, and what it says again and again. */
 const endings = {
@@ -92,7 +96,7 @@ function streamed(provider: LLMProvider): Promise<unknown> {
 
 describe('an answer that never ends', () => {
   const litellm = (path: string) => new LiteLLMProvider({ baseUrl: `${origin}/${path}`, model: 'm' });
-  const sdk = (path: string) => createProvider('openai-compatible:m', { baseUrl: `${origin}/${path}`, apiKey: 'k' });
+  const sdk = (path: string) => createProvider('openai:m', { baseUrl: `${origin}/${path}`, apiKey: 'k' });
 
   it.each<readonly [string, () => Promise<unknown>, RegExp]>([
     ['LiteLLMProvider, a stream', () => streamed(litellm('m/body')), ofBody],

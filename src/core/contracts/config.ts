@@ -3,7 +3,7 @@ import type { ArtifactStore } from './context-stores.ts';
 import type { Extension } from './extension.ts';
 import type { Clock, Logger } from './host.ts';
 import type { Message } from './messages.ts';
-import type { CallSettings, LLMProvider, RetryPlan } from './provider.ts';
+import type { CallSettings, LLMProvider, RetryPlan, TurnCallSettings } from './provider.ts';
 import type { TaskStateStore } from './store.ts';
 import type { ArgumentChecks, AuthContext, ToolProvider } from './tool.ts';
 import type { Optional } from './values.ts';
@@ -170,7 +170,7 @@ export interface AgentLoopContext {
 }
 
 /** Options of `startTurn`: ids, metadata, settings of this turn, cancellation, the parent span. */
-export interface StartOptions extends Optional<Omit<AgentLoopContext, 'messages'>> {
+export interface StartOptions extends Optional<Omit<AgentLoopContext, 'messages'>>, TurnCallSettings {
   /** Starts at once; unsubscribing never cancels it, only `cancel` does. Default false. */
   readonly detached?: boolean | undefined;
 }

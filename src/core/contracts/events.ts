@@ -2,7 +2,7 @@ import type { Question, ShownOptions } from '../journal/records.ts';
 import type { AnswerNotes } from './answer-notes.ts';
 import type { ErrorData } from './errors.ts';
 import type { Content, ToolCall, Usage } from './messages.ts';
-import type { FinishReason, LLMResponse } from './provider.ts';
+import type { FinishReason, LLMResponse, RequestChange } from './provider.ts';
 import type { Tool, ToolError } from './tool.ts';
 
 interface EventBase {
@@ -123,6 +123,8 @@ export interface LlmResponseEvent extends IterationEventBase, AnswerNotes {
   readonly toolCalls?: readonly { readonly callId: string; readonly call: ToolCall }[];
   /** Why the model stopped. */
   readonly finishReason: FinishReason;
+  /** The vendor's own word for it, if the provider does not know that word. */
+  readonly finishWord?: string;
   /** Absent where the provider does not report it. */
   readonly usage?: Usage;
   /** The model that answered, as the provider reports it. */
@@ -136,6 +138,19 @@ export interface LlmAttemptDiscardedEvent extends IterationEventBase {
   /** From 1, in the iteration. */
   readonly attempt: number;
   readonly reason?: string;
+}
+/** The provider changed the request of a model call, so that the vendor accepts it; the history is unchanged. Not recorded. */
+export interface RequestFittedEvent extends IterationEventBase {
+  readonly kind: 'internal:request-fitted';
+  /** The first 20. */
+  readonly changes: readonly RequestChange[];
+  /** The number of further changes, if any. */
+  readonly omitted?: number;
+}
+/** The provider reports something to look into. Not recorded. */
+export interface LlmWarningEvent extends IterationEventBase {
+  readonly kind: 'internal:llm-warning';
+  readonly message: string;
 }
 /** A delta of the model's reasoning, if the model exposes it. Not recorded. */
 export interface ReasoningDeltaEvent extends IterationEventBase {
@@ -348,6 +363,8 @@ export type AgentEvent<X extends Tool = Tool> =
   | LlmCallEvent
   | LlmResponseEvent
   | LlmAttemptDiscardedEvent
+  | RequestFittedEvent
+  | LlmWarningEvent
   | ReasoningDeltaEvent
   | ToolCallDeltaEvent
   | ToolEvent<X>

@@ -3,7 +3,7 @@ import type { Observable } from 'rxjs';
 import type { AgentChoice, EmittedEvent, Finish, TurnOverrides } from '../journal/extension-record.ts';
 import type { Approval, RecordedCall, ToolResultRecord } from '../journal/records.ts';
 import type { LoopState, TurnOutcome } from '../journal/state.ts';
-import type { ErrorCode } from './errors.ts';
+import type { AgentLoopError, ErrorCode } from './errors.ts';
 import type { AgentEvent, ContentOf, EngineToolName, NameOf, Recorded } from './events.ts';
 import type { Clock } from './host.ts';
 import type { AgentUsage, Content, Message, ToolCall, Usage } from './messages.ts';
@@ -136,11 +136,24 @@ export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | '
 /** Changes of one model call. */
 export interface CallChange extends Pick<TurnChange, 'fail'> {
   /** The changed parameters of this call. */
-  readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext' | 'noteUsage'>>;
+  readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext' | 'noteUsage' | 'note'>>;
   /** Makes this call instead of the turn's provider. */
   readonly provider?: LLMProvider;
   /** The answer of the call: no provider is called. */
   readonly response?: LLMResponse;
+}
+
+/** A model call that failed. */
+export interface FailedCall {
+  readonly error: AgentLoopError;
+  /** The request that failed, with the changes of all extensions. */
+  readonly params: LLMCallParams;
+}
+
+/** The answer to a failed model call. */
+export interface FailureChange extends Pick<TurnChange, 'settings' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
+  /** True: the call is repeated at once, with the changes, at most once per iteration. Default false: the failure stands. */
+  readonly repeat?: boolean;
 }
 
 /** Changes of one answer, before it is recorded. */
@@ -354,6 +367,11 @@ export interface Extension<Step extends IterationStep = IterationStep> {
   readonly beforeLLMCall?: (params: LLMCallParams, context: HookContext) => HookAnswer<CallChange>;
   /** Called with the answer before it is recorded; its deltas have been emitted by then. */
   readonly afterLLMCall?: (response: LLMResponse, context: HookContext) => HookAnswer<ResponseChange>;
+  /**
+   * Called if the model call failed, after the retries of its provider and before those of a retry plan. May repeat the call: `prepareIteration`
+   * and `beforeLLMCall` are then called again. Not called for a repeated call that fails, nor for a cancelled one.
+   */
+  readonly onLLMError?: (failed: FailedCall, context: HookContext) => HookAnswer<FailureChange>;
   /** Called before each start of a call of a known tool with valid arguments, also before it runs again, and before its approval. */
   readonly beforeToolCall?: (request: ToolCallRequest) => HookAnswer<ToolCallChange>;
   /**

@@ -285,10 +285,14 @@ function isTurnCallSetting(name: string): name is keyof TurnCallSettings {
   return Object.hasOwn(turnCallRules, name);
 }
 
-const callSettingNames: readonly (keyof CallSettings)[] = /* @__PURE__ */ Object.keys(callSettingRules).filter(isSetting);
+const callSettingNames: readonly (keyof CallSettings)[] = /* @__PURE__ */ Object.keys(callSettingRules).filter(
+  isSetting,
+);
 
 /** The names of the settings that also a single turn can have. */
-export const turnCallNames: readonly (keyof TurnCallSettings)[] = /* @__PURE__ */ Object.keys(turnCallRules).filter(isTurnCallSetting);
+export const turnCallNames: readonly (keyof TurnCallSettings)[] = /* @__PURE__ */ Object.keys(turnCallRules).filter(
+  isTurnCallSetting,
+);
 
 /** An invalid setting and the fix; both as parts of a sentence. */
 type Flaw = readonly [what: string, cure: string];

@@ -1,7 +1,9 @@
 import {
   type ApprovalRequest,
   type CallSettings,
+  copySettings,
   type Extension,
+  type FailedCall,
   type HookAnswer,
   type IterationStep,
   type IterationView,
@@ -20,7 +22,6 @@ import {
 } from '../contracts/index.ts';
 import {
   callSettings,
-  copySettings,
   type Finish,
   type LoopState,
   type PendingToolCall,
@@ -214,6 +215,7 @@ interface Topics {
   readonly prepareIteration: Topic<IterationView, AskedHook>;
   readonly beforeLLMCall: Topic<CallToMake, AskedModelCall>;
   readonly afterLLMCall: Topic<LLMResponse, AskedHook>;
+  readonly onLLMError: Topic<FailedCall, AskedHook>;
   readonly beforeToolCall: Topic<CallInQuestion, AskedCall>;
   readonly approveToolCall: Topic<CallInQuestion, AskedApproval>;
   readonly afterToolCall: Topic<RanCall, AskedOutcome>;
@@ -259,6 +261,7 @@ export const hookSubjects: HookSubjects = {
     ask: (extension, context, { params }) => extension.beforeLLMCall?.(params, context),
   },
   afterLLMCall: { context: turn, ask: (extension, context, response) => extension.afterLLMCall?.(response, context) },
+  onLLMError: { context: turn, ask: (extension, context, failed) => extension.onLLMError?.(failed, context) },
   beforeToolCall: {
     context: (question, extension, call) => new AskedCall(question, extension, call),
     ask: (extension, request) => extension.beforeToolCall?.(request),

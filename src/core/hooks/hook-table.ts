@@ -85,6 +85,12 @@ export const hookTable: HookTable = {
     recorded: false,
   },
   afterLLMCall: { asked: 'each time', ...plain, answer: { ...noted, ...used, response: true }, recorded: 'change' },
+  onLLMError: {
+    asked: 'each time',
+    ...plain,
+    answer: { ...noted, ...used, settings: true, repeat: true },
+    recorded: 'change',
+  },
   beforeToolCall: {
     asked: 'each time',
     ...plain,

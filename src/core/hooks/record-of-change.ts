@@ -4,6 +4,7 @@ import {
   type Content,
   checkContent,
   checkMessages,
+  type FailureChange,
   isObject,
   type Message,
   noUsage,
@@ -33,7 +34,7 @@ import { collectTools } from '../tool-call/tool-set.ts';
 import type { HookDeps } from './hook-context.ts';
 
 /** All changes that hooks can return; each hook supports some of them. */
-export type AnyChange = StepChange & TurnBeginning;
+export type AnyChange = StepChange & TurnBeginning & FailureChange;
 
 interface ChangeOrigin {
   readonly deps: HookDeps;
@@ -48,7 +49,7 @@ interface ChangeOrigin {
 /** Creates the record of an extension's changes; `undefined` if there are none. Throws a message for the extension's author if they are invalid. */
 export function recordOfChange(change: AnyChange, origin: ChangeOrigin): ExtensionRecord | undefined {
   const { messages, given, earlier, waitedMs, results, settings, tools } = change;
-  const { finish, agent, usage, usageBy, data } = change;
+  const { repeat, finish, agent, usage, usageBy, data } = change;
   checkObjects({ results, settings, tools, finish, agent, usage });
   const events = checkedEvents(change.events);
   for (const [name, value] of Object.entries({ messages, given, results, finish })) {
@@ -62,6 +63,7 @@ export function recordOfChange(change: AnyChange, origin: ChangeOrigin): Extensi
     ...(results ? { results: checkedResults(results, origin.state) } : {}),
     ...(settings ? { settings: checkedSettings(settings) } : {}),
     ...(tools ? { tools: namesOf(tools, origin.deps) } : {}),
+    ...(repeat ? { repeat: checkedRepeat(repeat) } : {}),
     ...(finish ? { finish: checkedFinish(finish) } : {}),
     ...(agent ? { agent: checkedChoice(agent, origin.deps) } : {}),
     ...(usageBy ? { usage: checkedUsage(usage ?? noUsage), usageBy } : usageOfChange(usage, origin.used)),
@@ -209,6 +211,11 @@ function addedTools(provider: ToolProvider, { tools, turn, authContext, context 
   if (offered instanceof Promise) throw new TypeError('a tool provider that is added has to list its tools at once');
   tools.add(offered.filter(({ definition }) => tools.byName.get(definition.function.name)?.provider !== provider));
   return offered.map(({ definition }) => definition.function.name);
+}
+
+function checkedRepeat(repeat: unknown): true {
+  if (repeat === true) return true;
+  throw new TypeError(`repeat must be true or false, not ${shownValue(repeat)}`);
 }
 
 function checkedFinish(finish: Finish): Finish {

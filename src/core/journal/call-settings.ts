@@ -1,10 +1,17 @@
-import type { CallSettings, LLMProvider } from '../contracts/provider.ts';
+import {
+  type CallSettings,
+  copySettings,
+  type LLMProvider,
+  turnCallNames,
+  turnCallSettingsOf,
+} from '../contracts/provider.ts';
+import { stableJson } from '../contracts/values.ts';
 import type { CallDetails, LlmStart, ShownOptions } from './records.ts';
 import { type LoopState, noOptions, type StartedCall } from './state.ts';
 
 /** The settings of the next model call: the configuration's, overridden by the extensions' changes for the rest of the turn. */
 export function callSettings({ config }: { readonly config: CallSettings }, { changes }: LoopState): CallSettings {
-  const settings: { -readonly [Name in keyof CallSettings]: CallSettings[Name] } = {};
+  const settings: CallSettings = {};
   copySettings(settings, config);
   copySettings(settings, changes.settings);
   return settings;
@@ -23,28 +30,28 @@ export function changedOptions(
   const own: CallSettings = view ?? config;
   const changed: CallSettings = view ?? changes.settings;
   const model = changed.model ?? own.model ?? provider.info?.model;
-  const toolChoice = changed.toolChoice ?? own.toolChoice;
-  const temperature = changed.temperature ?? own.temperature;
-  const maxTokens = changed.maxTokens ?? own.maxTokens;
   const responseFormat = (changed.responseFormat ?? own.responseFormat)?.name;
-  const isSame =
-    model === before.model &&
-    isSameChoice(toolChoice, before.toolChoice) &&
-    temperature === before.temperature &&
-    maxTokens === before.maxTokens &&
-    responseFormat === before.responseFormat;
+  let isSame = model === before.model && responseFormat === before.responseFormat;
+  for (const name of shownNames) isSame &&= isSameSetting(changed[name] ?? own[name], before[name]);
   if (isSame) return undefined;
+  const merged: CallSettings = {};
+  copySettings(merged, own);
+  copySettings(merged, changed);
+  const { toolChoice } = merged;
   return {
     ...(model !== undefined && { model }),
     ...(toolChoice !== undefined && { toolChoice }),
-    ...(temperature !== undefined && { temperature }),
-    ...(maxTokens !== undefined && { maxTokens }),
+    ...turnCallSettingsOf(merged),
     ...(responseFormat !== undefined && { responseFormat }),
   };
 }
 
-function isSameChoice(a: CallSettings['toolChoice'], b: CallSettings['toolChoice']): boolean {
-  return a === b || (typeof a === 'object' && typeof b === 'object' && a.name === b.name);
+/** The settings that are recorded as they are. */
+const shownNames = ['toolChoice', ...turnCallNames] as const;
+
+function isSameSetting(one: unknown, other: unknown): boolean {
+  if (one === other) return true;
+  return typeof one === 'object' && typeof other === 'object' && stableJson(one) === stableJson(other);
 }
 
 /** The options of a call according to its record; the previous call's object if the record changes neither options nor tools. */
@@ -53,19 +60,6 @@ export function optionsAfter(before: StartedCall | undefined, { options, tools }
   if (!options && !tools) return known;
   const offered = tools ? tools.map(({ name }) => name) : known.tools;
   return options ? { tools: offered, ...options } : { ...known, tools: offered };
-}
-
-/** Copies the defined settings. Written out: this is the hot path. */
-export function copySettings(
-  to: { -readonly [Name in keyof CallSettings]: CallSettings[Name] },
-  { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions }: CallSettings,
-): void {
-  if (model !== undefined) to.model = model;
-  if (toolChoice !== undefined) to.toolChoice = toolChoice;
-  if (temperature !== undefined) to.temperature = temperature;
-  if (maxTokens !== undefined) to.maxTokens = maxTokens;
-  if (responseFormat !== undefined) to.responseFormat = responseFormat;
-  if (providerOptions !== undefined) to.providerOptions = providerOptions;
 }
 
 /** The last iteration that the turn may have; each agent that runs it has its own limit. */

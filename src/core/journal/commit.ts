@@ -1,6 +1,6 @@
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { AgentEvent, SubAgentEvent, SubAgentStep } from '../contracts/events.ts';
-import type { LLMChunk } from '../contracts/provider.ts';
+import type { LLMChunk, ModelNote } from '../contracts/provider.ts';
 import type { ChildLink } from '../contracts/tool.ts';
 import { poison } from './fold.ts';
 import { CommandIds, History } from './history.ts';
@@ -14,7 +14,7 @@ import {
   type TurnRecord,
   type TurnStarted,
 } from './records.ts';
-import { type Draft, LoopState, neverOffered, noAnswers, noCalls, noChanges, noneUsed } from './state.ts';
+import { changesOfCaller, type Draft, LoopState, neverOffered, noAnswers, noCalls, noneUsed } from './state.ts';
 
 /**
  * The state after one more record: the pure step shared by live turns, resumed turns and replays. Errors:
@@ -65,7 +65,7 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     lastResponse: undefined,
     finalMessage: undefined,
     value: undefined,
-    changes: noChanges,
+    changes: changesOfCaller(settings),
     outcome: undefined,
     hold: undefined,
     failedAttempts: 0,
@@ -175,11 +175,17 @@ export interface ExtensionError {
   readonly fatal: boolean;
 }
 
+/** A provider's note on the open model call. Emitted only by the process that made the call. */
+export interface ModelNoted {
+  readonly type: 'model-note';
+  readonly note: ModelNote;
+}
+
 /** A chunk of a model's answer, except `done`, which has the whole response. */
 export type StreamChunk = Exclude<LLMChunk, { type: 'done' }>;
 
 /** The signals of a turn: commits of records, and deltas, which are only emitted. */
-export type Signal = Commit | StreamChunk | ToolProgress | SubAgentSignal | ExtensionError;
+export type Signal = Commit | StreamChunk | ToolProgress | SubAgentSignal | ExtensionError | ModelNoted;
 
 /** The commit for records that are in the journal already. Errors as `foldRecords`. */
 export function replayOf(records: readonly JournalRecord[]): Commit {

@@ -1,6 +1,7 @@
 import { defer, mergeMap, type OperatorFunction } from 'rxjs';
 import { type ArtifactChunk, isArtifactChunk } from '../contracts/context-stores.ts';
 import type { AgentEvent } from '../contracts/events.ts';
+import type { ModelNote } from '../contracts/provider.ts';
 import { type Commit, replayOf, type Signal, type Step, type StreamChunk } from './commit.ts';
 import { artifactId, isoTime, Projection, type ProjectionOptions } from './projection.ts';
 import { kindOf } from './record-table.ts';
@@ -16,6 +17,9 @@ export interface EventProjectorOptions {
 }
 
 const none: readonly AgentEvent[] = [];
+
+/** Of one note. */
+const shownChanges = 20;
 
 /** Projects the signals of one turn to events, in order. Memory: the text of the open model call; nothing else grows. */
 export class EventProjector {
@@ -97,6 +101,8 @@ export class EventProjector {
           fatal,
         };
       }
+      case 'model-note':
+        return this.#noted(delta.note);
       case 'sub-agent': {
         const { path, event } = delta;
         return {
@@ -172,6 +178,18 @@ export class EventProjector {
       artifact: { artifactId: this.#artifactId, parts: [{ kind: 'text', text }] },
       append,
       lastChunk: false,
+    };
+  }
+
+  #noted(note: ModelNote): AgentEvent {
+    if (note.kind === 'warning') return { kind: 'internal:llm-warning', ...this.#place(), message: note.message };
+    const { changes } = note;
+    const omitted = changes.length - shownChanges;
+    return {
+      kind: 'internal:request-fitted',
+      ...this.#place(),
+      changes: omitted > 0 ? changes.slice(0, shownChanges) : changes,
+      ...(omitted > 0 && { omitted }),
     };
   }
 

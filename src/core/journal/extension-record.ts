@@ -50,6 +50,8 @@ export interface Effects {
   readonly settings?: TurnOverrides;
   /** Names of tools that later model calls are offered or no longer offered. */
   readonly tools?: { readonly add?: readonly string[]; readonly remove?: readonly string[] };
+  /** The failed model call of this iteration is repeated, this once. */
+  readonly repeat?: true;
   /** The turn ends once every call has its result. */
   readonly finish?: Finish;
   /** The agent that runs the turn once every call has its result: `agent.changed` follows. The first of several counts. */
@@ -64,7 +66,7 @@ export interface Effects {
 export type DecisionPoint = 'beforeTurn' | 'afterIteration' | 'beforeFinish';
 
 /** The hooks whose changes are recorded. */
-export type RecordedHook = DecisionPoint | 'prepareIteration' | 'afterLLMCall' | 'afterToolCall' | 'afterTurn';
+export type RecordedHook = DecisionPoint | 'prepareIteration' | 'afterLLMCall' | 'onLLMError' | 'afterToolCall' | 'afterTurn';
 
 /** The hooks that decide about a call before it is made: only the usage of their child turns is recorded. */
 export type CallHook = 'beforeLLMCall' | 'beforeToolCall' | 'approveToolCall';

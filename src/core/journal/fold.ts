@@ -42,10 +42,10 @@ import {
   activeAt,
   type Changes,
   callIndex,
+  changesOfCaller,
   type Draft,
   noAnswers,
   noCalls,
-  noChanges,
   noneUsed,
   openCallOf,
   type PendingToolCall,
@@ -161,7 +161,7 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
     reason,
     handOffs: draft.segment.handOffs + (reason === 'hand_off' ? 1 : 0),
   };
-  draft.changes = { ...noChanges, data, decided: others, ...(branches && { branches }) };
+  draft.changes = { ...changesOfCaller(draft.turn.settings), data, decided: others, ...(branches && { branches }) };
   if (note !== undefined)
     draft.history = draft.history.append({ role: 'user', content: note, name: from }, draft.updatedAt);
   if (draft.phase === 'answered') draft.phase = 'closed';
@@ -298,13 +298,14 @@ export function poison(
 
 /** Folds the effects of an extension: its only ways to change the course of a turn. */
 function applyEffects(draft: Draft, effects: Effects): void {
-  const { messages = [], given, earlier, waitedMs = 0, results, settings, tools, finish, agent } = effects;
+  const { messages = [], given, earlier, waitedMs = 0, results, settings, tools, repeat, finish, agent } = effects;
   if (given) replaceGiven(draft, given, earlier);
   draft.suspendedMs = Math.max(draft.suspendedMs, waitedMs);
   if (results) replaceResults(draft, results);
   if (settings) draft.changes = { ...draft.changes, settings: { ...draft.changes.settings, ...settings } };
   if (tools) draft.changes = { ...draft.changes, tools: toolsBehind(draft.changes.tools, tools) };
   if (messages.length > 0) addMessages(draft, messages);
+  if (repeat) draft.changes = { ...draft.changes, repeated: draft.iteration };
   if (finish) draft.changes = { ...draft.changes, finish };
   if (agent && !draft.changes.agent) draft.changes = { ...draft.changes, agent };
   addUsage(draft, effects);

@@ -1,5 +1,5 @@
 // The records of a turn, their fold (the state), and their projection (the events). Exports for code outside of `core`.
-export { callSettings, changedOptions, copySettings, iterationsBefore, maxIterationsOf } from './call-settings.ts';
+export { callSettings, changedOptions, iterationsBefore, maxIterationsOf } from './call-settings.ts';
 export { checkRecord } from './check-record.ts';
 export {
   applyRecord,
@@ -8,6 +8,7 @@ export {
   commitOf,
   type ExtensionError,
   foldRecords,
+  type ModelNoted,
   replayOf,
   type Signal,
   type Stamper,

@@ -134,6 +134,7 @@ export class Projection {
       iteration: record.iteration,
       text,
       finishReason: record.finishReason,
+      ...(record.finishWord !== undefined && { finishWord: record.finishWord }),
       ...(record.calls.length > 0 ? { toolCalls: record.calls } : {}),
       ...(record.message.reasoning ? { reasoning: record.message.reasoning } : {}),
       ...(record.usage ? { usage: record.usage } : {}),

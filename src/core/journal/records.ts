@@ -1,6 +1,6 @@
 import type { ErrorCode, ErrorData } from '../contracts/errors.ts';
 import type { AgentUsage, Content, Message, ToolCall, Usage } from '../contracts/messages.ts';
-import type { FinishReason, RetryPlan, ToolChoice } from '../contracts/provider.ts';
+import type { FinishReason, RetryPlan, ToolChoice, TurnCallSettings } from '../contracts/provider.ts';
 import type { ChildLink, ToolDefinition, ToolError } from '../contracts/tool.ts';
 import type { AgentChanged, ExtensionRecord } from './extension-record.ts';
 
@@ -22,7 +22,7 @@ export interface TraceLink {
 }
 
 /** The caller's settings for this turn, beyond the configuration; a resumed turn uses the same. */
-export interface TurnSettings {
+export interface TurnSettings extends TurnCallSettings {
   /** The agent that runs the first segment, if the caller named one and the configuration has `agents`. */
   readonly agentId?: string;
   readonly systemPrompt?: string;
@@ -120,14 +120,10 @@ export interface TurnResumed {
  * The options of a model call, from the configuration and the hooks before it; without `providerOptions`, which may contain secrets. A
  * `beforeLLMCall` hook may still change them.
  */
-export interface CallDetails {
+export interface CallDetails extends TurnCallSettings {
   /** The requested model, else the provider's own; absent if neither is named. */
   readonly model?: string;
   readonly toolChoice?: ToolChoice;
-  /** As it was sent. */
-  readonly temperature?: number;
-  /** As it was sent. */
-  readonly maxTokens?: number;
   /** The name of the response format. */
   readonly responseFormat?: string;
 }
@@ -159,6 +155,8 @@ export interface LlmDone {
   readonly calls: readonly RecordedCall[];
   /** Why the model stopped. */
   readonly finishReason: FinishReason;
+  /** The vendor's own word, if it is not known. */
+  readonly finishWord?: string;
   readonly usage?: Usage;
   readonly model?: string;
 }

@@ -9,6 +9,7 @@ import {
   type Usage,
   usageOf,
 } from '../contracts/messages.ts';
+import { turnCallSettingsOf } from '../contracts/provider.ts';
 import type { ChildLink, ToolDefinition } from '../contracts/tool.ts';
 import type { AgentChanged, AgentChoice, DecisionPoint, Finish, TurnOverrides } from './extension-record.ts';
 import { type CommandIds, type History, PersistentArray } from './history.ts';
@@ -93,7 +94,7 @@ export interface TurnOutcome {
   readonly questions: readonly Question[];
 }
 
-/** Extensions' changes for the rest of the turn. */
+/** Changes for the rest of the turn, by the caller and the extensions. */
 export interface Changes {
   readonly settings: TurnOverrides;
   /** Names of tools; a name is in at most one of both arrays. */
@@ -104,6 +105,8 @@ export interface Changes {
   readonly agent: AgentChoice | undefined;
   /** The iteration of the last decision of each hook. */
   readonly decided: Readonly<Partial<Record<DecisionPoint, number>>>;
+  /** The last iteration whose failed model call an extension repeated. Absent if none. */
+  readonly repeated?: number;
   /** The latest `data` of extensions, by name. */
   readonly data: Readonly<Record<string, unknown>>;
   /** The recorded usage of child turns of hooks in this iteration, by `<iteration>.<name>`. Absent if none. */
@@ -119,7 +122,7 @@ export const noOptions: ShownOptions = { tools: [] };
 /** Before the first model call. */
 export const noneUsed: readonly AgentUsage[] = [];
 
-export const noChanges: Changes = {
+const noChanges: Changes = {
   settings: {},
   tools: undefined,
   finish: undefined,
@@ -127,6 +130,12 @@ export const noChanges: Changes = {
   decided: {},
   data: {},
 };
+
+/** The changes with which each agent of a turn begins: the caller's settings for its model calls. */
+export function changesOfCaller(given: TurnSettings): Changes {
+  const settings = turnCallSettingsOf(given);
+  return settings ? { ...noChanges, settings } : noChanges;
+}
 
 /** The last started model call. */
 export interface StartedCall {

@@ -96,7 +96,7 @@ function addFirstWave(deps: ModelCallDeps, draft: CommitDraft, traceContext: Con
 
 /**
  * Measures one model call: records its metrics on the span and in the log when it is done, and ends the span on complete, error and unsubscribe,
- * before it notifies downstream.
+ * before it notifies downstream. Notes of the provider are on the span only.
  */
 export function tapLLMResponse(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
   return staged((to) => new ResponseTap(call, to));

@@ -4,6 +4,7 @@ import {
   type CallSettings,
   checkChangedMessages,
   checkMessages,
+  copySettings,
   type IterationChange,
   type IterationView,
   type LLMCallParams,
@@ -18,14 +19,7 @@ import { askHooks } from '../hooks/ask-hooks.ts';
 import { type AskedHook, DraftPlace, type HookDeps } from '../hooks/hook-context.ts';
 import type { HookName } from '../hooks/hook-table.ts';
 import { recordOfChange, type UnrecordedBranch, usageRecord } from '../hooks/record-of-change.ts';
-import {
-  CommitDraft,
-  callSettings,
-  copySettings,
-  type ExtensionRecord,
-  type LlmStart,
-  type LoopState,
-} from '../journal/index.ts';
+import { CommitDraft, callSettings, type ExtensionRecord, type LlmStart, type LoopState } from '../journal/index.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
 import { responseFlaw } from './response.ts';
 import type { ModelCallDeps } from './usage.ts';

@@ -1,22 +1,33 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { finishLlmSpan, leaveToAttempts, startLlmSpan, usageOnSpan } from '../../observability/spans/call-spans.ts';
+import {
+  finishLlmSpan,
+  leaveToAttempts,
+  noteOnSpan,
+  startLlmSpan,
+  usageOnSpan,
+} from '../../observability/spans/call-spans.ts';
 import { cancelSpan, exceptionOf, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import {
   AgentLoopError,
+  copySettings,
+  isModelNote,
   type LLMCallParams,
   type LLMChunk,
   type LLMProvider,
   type LLMResponse,
   type Message,
+  type ModelNote,
   messageOf,
+  type Reasoning,
   type ResponseFormat,
   type ToolChoice,
   type ToolDefinition,
 } from '../contracts/index.ts';
-import { copySettings, type LoopState, type StreamChunk } from '../journal/index.ts';
+import type { LoopState, ModelNoted, StreamChunk } from '../journal/index.ts';
 import { silentLogger } from '../options/index.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
+import { withSizes } from './failed-call.ts';
 import type { ModelCallDeps } from './usage.ts';
 import { messagesWith, viewOf } from './view.ts';
 
@@ -68,9 +79,19 @@ export class PreparedCall {
     this.#startedAt = startedAt;
   }
 
-  /** The request starts: its usage counts from now on. */
-  begin(): void {
-    if (!this.response) this.params.noteUsage = this.#deps.openCall.begin(this.params, this.provider);
+  /** The request starts: its usage counts from now on. `pass` receives the provider's notes until the call ends. */
+  begin(pass?: (signal: ModelNoted) => void): void {
+    if (this.response) return;
+    this.params.noteUsage = this.#deps.openCall.begin(this.params, this.provider);
+    this.params.note = this.#noteTo(pass);
+  }
+
+  #noteTo(pass: ((signal: ModelNoted) => void) | undefined): (note: ModelNote) => void {
+    return (note) => {
+      if (this.#ended || !isModelNote(note)) return;
+      if (this.span.isRecording()) noteOnSpan(this.span, note);
+      pass?.({ type: 'model-note', note });
+    };
   }
 
   /** A delta has arrived. */
@@ -107,8 +128,9 @@ export class PreparedCall {
 
   /** Converts a failure of the call to an `AgentLoopError`, and records it on the span and in the log. */
   failed(thrown: unknown): AgentLoopError {
-    const { config, turn, tracing } = this.#deps;
-    const error = providerError(thrown, turn.taskId);
+    const { config, turn, tracing, hooks } = this.#deps;
+    const isManaged = hooks.lists.onLLMError.length > 0;
+    const error = withSizes(providerError(thrown, turn.taskId), this.params, isManaged);
     failSpan(this.span, error);
     const { taskId, agentId } = turn;
     const said = { taskId, agentId, code: error.code, error: exceptionOf(error, tracing.redact) };
@@ -219,10 +241,17 @@ export class CallParams implements LLMCallParams {
   declare toolChoice?: ToolChoice;
   declare temperature?: number;
   declare maxTokens?: number;
+  declare reasoning?: Reasoning;
+  declare topP?: number;
+  declare stop?: readonly string[];
+  declare seed?: number;
+  declare parallelToolCalls?: boolean;
+  declare cache?: boolean;
   declare responseFormat?: ResponseFormat;
   declare providerOptions?: Readonly<Record<string, unknown>>;
   declare traceContext?: Context;
   declare noteUsage?: NonNullable<LLMCallParams['noteUsage']>;
+  declare note?: NonNullable<LLMCallParams['note']>;
   declare readonly signal: AbortSignal;
   readonly #scope: AbortScope;
 

@@ -33,6 +33,7 @@ export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDo
     message: assistantMessage(response, calls),
     calls,
     finishReason,
+    ...(response.finishWord === undefined ? {} : { finishWord: response.finishWord }),
     ...(response.usage ? { usage: response.usage } : {}),
     ...(response.model === undefined ? {} : { model: response.model }),
   };
@@ -41,14 +42,20 @@ export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDo
 /** Per answer. */
 const maxCalls = 10_000;
 
-const finishReasons: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter']);
+const finishReasons: ReadonlySet<unknown> = new Set<FinishReason>([
+  'stop',
+  'length',
+  'tool_calls',
+  'content_filter',
+  'other',
+]);
 
 /** The error if a provider's answer is not a valid `LLMResponse`: `PROVIDER_PROTOCOL`, naming the member. */
 export function responseFlaw(response: LLMResponse): AgentLoopError | undefined {
   if (typeof response?.message !== 'object' || response.message === null) {
     return misshapen('message', '{ role: "assistant", content }');
   }
-  const { message, toolCalls, finishReason, usage } = response;
+  const { message, toolCalls, finishReason, finishWord, usage } = response;
   const { content, metadata } = message;
   if (content !== null && content !== undefined && typeof content !== 'string' && !Array.isArray(content)) {
     return misshapen('message.content', 'a string, parts or null');
@@ -66,6 +73,7 @@ export function responseFlaw(response: LLMResponse): AgentLoopError | undefined 
   if (finishReason !== undefined && finishReason !== null && !finishReasons.has(finishReason)) {
     return misshapen('finishReason', `one of ${[...finishReasons].join(', ')}`);
   }
+  if (finishWord !== undefined && typeof finishWord !== 'string') return misshapen('finishWord', 'a string');
   if (usage && ![usage.promptTokens, usage.completionTokens, usage.totalTokens].every(Number.isFinite)) {
     return misshapen('usage', '{ promptTokens, completionTokens, totalTokens } in numbers');
   }
@@ -164,10 +172,17 @@ export function endWithResponse(deps: Limits, state: LoopState, record: LlmDone)
     case 'tool_calls':
       if (text !== '') break;
       return failed('EMPTY_RESPONSE', 'The model announced tool calls and gave neither a call nor text; try again.');
+    case 'other':
+      if (text !== '') return { type: 'turn.done', text, reason: 'other' };
+      return failed('EMPTY_RESPONSE', emptyEnd(record.finishWord));
     case 'stop':
       break;
   }
   return { type: 'turn.done', text, reason: 'stop' };
+}
+
+function emptyEnd(finishWord = 'other'): string {
+  return `The model stopped with the reason ${JSON.stringify(finishWord)} and gave neither a call nor text; try again.`;
 }
 
 /** The limits that decide how a turn ends. */

@@ -4,6 +4,7 @@ import {
   type Content,
   type ContentPart,
   type ErrorCode,
+  type FailedCall,
   type LLMCallParams,
   type LLMProvider,
   type LLMResponse,
@@ -65,6 +66,12 @@ export class OpenCall {
 
   failed(error: AgentLoopError): void {
     this.#error = error;
+  }
+
+  /** Why it failed, and its request; `undefined` if `error` is not its failure. */
+  failureBy(error: unknown): FailedCall | undefined {
+    if (this.#params === undefined || this.#error === undefined || error !== this.#error) return undefined;
+    return { error: this.#error, params: this.#params };
   }
 
   /** A record contains its usage. */

@@ -1,6 +1,7 @@
 import {
   type AgentLoopConfig,
   type Clock,
+  callSettingRules,
   type Extension,
   guardedLogger,
   invalidConfig,
@@ -8,7 +9,6 @@ import {
   type OnLength,
   type OnLimit,
   retryPlanFlaw,
-  settingsFlaw,
   shownValue,
   systemClock,
   type TaskStateStore,
@@ -122,18 +122,7 @@ const rules: OptionRules<AgentLoopConfig> = {
   onLimit: oneOf('fail', 'summarize', 'stop'),
   onLength: oneOf('fail', 'complete'),
   systemPrompt: { ...aString, cure: 'leave it out for none' },
-  toolChoice: anything,
-  model: anything,
-  reasoning: anything,
-  topP: anything,
-  stop: anything,
-  seed: anything,
-  parallelToolCalls: anything,
-  cache: anything,
-  temperature: anything,
-  maxTokens: anything,
-  responseFormat: anything,
-  providerOptions: anything,
+  ...callSettingRules,
   toolConcurrency: wholeNumber(1),
   modelSilenceMs: milliseconds(0),
   toolListTimeoutMs: milliseconds(0),
@@ -255,8 +244,6 @@ export function checkStore(name: string, store: unknown): asserts store is TaskS
 }
 
 function checkRest(config: ResolvedConfig): void {
-  const flaw = settingsFlaw(config);
-  if (flaw) throw invalidConfig(...flaw);
   const planFlaw = config.retryPlan === undefined ? undefined : retryPlanFlaw(config.retryPlan);
   if (planFlaw) throw invalidConfig(`retryPlan ${planFlaw}`, 'or leave it out');
   checkMethods('logger', config.logger, ['debug', 'info', 'warn', 'error']);

@@ -17,6 +17,8 @@ import {
   stableJson,
   type TaskStateStore,
   taskIdPattern,
+  turnCallNames,
+  turnCallRules,
 } from '../contracts/index.ts';
 import {
   type LoopState,
@@ -56,6 +58,7 @@ const rules: OptionRules<Record<keyof StartOptions | OfResumeOnly | OfSubmitOnly
   systemPrompt: aString,
   maxIterations: wholeNumber(1),
   metadata: anObject,
+  ...turnCallRules,
   retryPlan: { fits: (value) => retryPlanFlaw(value) === undefined, must: 'be { attempts, delayMs, maxDelayMs, on }' },
   signal: anAbortSignal,
   shutdown: anAbortSignal,
@@ -104,6 +107,7 @@ const ofSubmit = [
   'maxIterations',
   'metadata',
   'retryPlan',
+  ...turnCallNames,
   'tenant',
   'priority',
   'notBefore',
@@ -358,14 +362,11 @@ function checkResult(callId: string, edit: unknown): void {
   }
 }
 
+const editedSettings: readonly string[] = ['systemPrompt', 'maxIterations', ...turnCallNames];
+
 function checkSettings(settings: NonNullable<ForkEdits['settings']>): void {
-  const { systemPrompt, maxIterations, ...rest } = settings;
-  const [stray] = Object.keys(rest);
-  if (stray !== undefined) throw invalid(`edits.settings.${stray} is none; there are: systemPrompt, maxIterations`);
-  checkStartOptions({
-    ...(systemPrompt === undefined ? {} : { systemPrompt }),
-    ...(maxIterations === undefined ? {} : { maxIterations }),
-  });
+  checkKnown(settings, editedSettings, (name) => `edits.settings.${name} is none; there are`);
+  check(settings, editedSettings);
 }
 
 function invalid(what: string): AgentLoopError {

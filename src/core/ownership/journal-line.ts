@@ -191,7 +191,7 @@ class JournalLine extends Stage<Signal> {
     if (signal.type === 'tool-progress') {
       const { callId, update } = signal;
       store.publish(taskId, { type: 'tool-progress', epoch, callId, update });
-    } else if (signal.type !== 'extension-error' && signal.type !== 'sub-agent') {
+    } else if (signal.type !== 'extension-error' && signal.type !== 'sub-agent' && signal.type !== 'model-note') {
       const iteration = this.#iteration;
       store.publish(taskId, { type: 'llm', epoch, iteration, attempt: this.#attempt, chunk: signal });
     }

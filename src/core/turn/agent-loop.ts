@@ -10,6 +10,7 @@ import {
   type StartOptions,
   type TaskStateStore,
   type ToolListContext,
+  turnCallSettingsOf,
 } from '../contracts/index.ts';
 import type { Signal } from '../journal/index.ts';
 import {
@@ -287,6 +288,7 @@ function turnStartOf(
       ...(named === undefined ? {} : { agentId: named }),
       ...(systemPrompt === undefined ? {} : { systemPrompt }),
       ...(maxIterations === undefined ? {} : { maxIterations }),
+      ...turnCallSettingsOf(options),
       ...(retryPlan === undefined ? {} : { retryPlan }),
       ...(tenant === undefined ? {} : { tenant }),
       ...(priority === undefined ? {} : { priority }),

@@ -9,6 +9,7 @@ import {
   type TurnSuspended,
 } from '../journal/index.ts';
 import { prepareView } from '../model-call/change-call.ts';
+import { answerFailure, type FailureAnswer } from '../model-call/failed-call.ts';
 import { limitReason, summaryFallback } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import type { AbortListener } from '../streams/index.ts';
@@ -238,12 +239,26 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     this.advance();
   }
 
+  /** Asks the extensions whether a failed model call is repeated at once. */
+  stepFailed(error: unknown): void {
+    this.#iteration = undefined;
+    if (this.#stopped) return this.#failed(error);
+    const asked = answerFailure(this.#deps, this.#traceContext)(this.#state, error);
+    if (asked) this.#awaitHooks(asked, (answer) => this.#takeAnswer(error, answer));
+    else this.#failed(error);
+  }
+
+  #takeAnswer(failure: unknown, { draft, error = failure, repeats }: FailureAnswer): void {
+    if (draft.steps.length > 0) this.#emit(draft.finish(true));
+    if (repeats) this.advance();
+    else this.#failed(error);
+  }
+
   /**
    * A model call that `retryPlan` covers is repeated later. A failed closing summary is replaced by a fixed sentence. Any other error fails
    * the turn.
    */
-  stepFailed(error: unknown): void {
-    this.#iteration = undefined;
+  #failed(error: unknown): void {
     const isCall = this.#state.phase === 'llm' && !this.#state.outcome;
     const backoff = isCall && !this.#stopped ? backoffAfter(this.#deps, this.#state, error) : undefined;
     if (backoff) return this.#backOff(backoff);

@@ -212,7 +212,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     const { iteration, history } = this.#state;
     this.#call = call;
     hooks.lastCall = { iteration, params: call.params, historyLength: history.length };
-    call.begin();
+    call.begin((noted) => this.pass(noted));
     if (call.response) return emitResponse(call.response, this);
     const silence = config.modelSilenceMs > 0 ? new ModelSilence(config.clock, config.modelSilenceMs) : undefined;
     openCall.silence = silence;

@@ -65,7 +65,7 @@ export function summarizerOf(
   const { provider = inUse.provider, prompt = defaultPrompt, countTokens = estimateTokens } = options;
   const model = options.model ?? (options.provider ? undefined : inUse.model);
   const own = options.provider || options.model ? knownWindow(options, { provider, model }) : undefined;
-  const maxRequestTokens = own ?? contextWindowOf(options, inUse);
+  const maxRequestTokens = Math.min(own ?? contextWindowOf(options, inUse), learnedWindow({ provider, model }));
   return { provider, model, prompt, countTokens, maxRequestTokens, maxSummaryTokens: Math.ceil(limit / 4) };
 }
 
@@ -88,9 +88,22 @@ const unknownWindow = 128_000;
 
 let wellKnown: ModelRegistry | undefined;
 
+/** By provider and model: the context window that the server stated when it refused a longer request. */
+const learned = new WeakMap<LLMProvider, Map<string | undefined, number>>();
+
+/** The server stated the context window of a model: from now on it is valid for all turns with this provider, in place of a larger one. */
+export function learnWindow({ provider, model }: ModelInUse, tokens: number): void {
+  const ofProvider = learned.get(provider) ?? new Map<string | undefined, number>();
+  learned.set(provider, ofProvider.set(model, tokens));
+}
+
+function learnedWindow({ provider, model }: ModelInUse): number {
+  return learned.get(provider)?.get(model) ?? Number.POSITIVE_INFINITY;
+}
+
 /** The context window of the turns' model, in tokens. */
-function contextWindowOf(options: ContextLimitOptions, inUse: ModelInUse): number {
-  return options.contextWindow ?? knownWindow(options, inUse) ?? unknownWindow;
+export function contextWindowOf(options: ContextLimitOptions, inUse: ModelInUse): number {
+  return Math.min(options.contextWindow ?? knownWindow(options, inUse) ?? unknownWindow, learnedWindow(inUse));
 }
 
 /** The context window of a model, if known. */

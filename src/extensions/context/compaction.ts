@@ -7,8 +7,12 @@ import { cutHistory } from './cut-history.ts';
 export interface Compaction {
   /** The number of replaced messages, from the start of the history, including instructions. */
   readonly upTo: number;
-  /** Replaces the summarized messages. */
+  /** Replaces the summarized messages. Empty if `upTo` is 0: then no message is replaced. */
   readonly summary: string;
+  /** The context window that a refused request showed, in tokens. */
+  readonly window?: number;
+  /** The maximum length of the text of each message in requests, if one message alone was too long. Characters. */
+  readonly maxChars?: number;
 }
 
 /** The member of a turn's `data`, and of a context's metadata, with the compaction. */
@@ -17,6 +21,11 @@ export const compactionName = 'compaction';
 export function isCompaction(value: unknown): value is Compaction {
   if (typeof value !== 'object' || value === null || !('upTo' in value) || !('summary' in value)) return false;
   return Number.isSafeInteger(value.upTo) && typeof value.summary === 'string';
+}
+
+/** Whether a compaction replaces messages; else it only shortens them. */
+export function hasSummary({ upTo }: Compaction): boolean {
+  return upTo > 0;
 }
 
 /** The index of the first message after a compaction in a view of the history; -1 if the view does not contain it. */
@@ -79,7 +88,7 @@ export class VisibleHistory {
       rest.push(message);
     }
     this.#places = places;
-    this.messages = compaction ? [summaryMessage(compaction), ...rest] : rest;
+    this.messages = compaction && hasSummary(compaction) ? [summaryMessage(compaction), ...rest] : rest;
   }
 
   /** The number of messages of the history before the one at that index here. */

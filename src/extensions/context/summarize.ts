@@ -55,23 +55,37 @@ interface Summary {
 /** The maximum length of one message for the summarizer. Characters. */
 const longestEntry = 8_000;
 
+/** A request that is too long is not divided any further below this many tokens. */
+const leastBudget = 64;
+
 /**
  * Summarizes messages by model calls: one, or several in sequence if they do not fit into one request, each with the summary so far;
- * includes a summary at the front of the messages. Nothing is streamed. Rejects with the provider's error, or with
+ * includes a summary at the front of the messages. A request that is refused as too long is divided. Nothing is streamed. Rejects with the provider's error, or with
  * `PROVIDER_PROTOCOL` if it returns no text, after it has called `noteUsage` with the usage of the calls.
  */
 export async function summarize(messages: readonly Message[], by: Summarizer): Promise<Summary> {
-  const budget = Math.max(Math.floor(by.maxRequestTokens / 2), 1);
-  const fitting = (entry: string) => fitTokens(fitChars(entry, longestEntry), budget, by.countTokens);
-  const entries = transcriptOf(messages).map(fitting);
+  let budget = Math.max(Math.floor(by.maxRequestTokens / 2), 1);
+  let entries = transcriptOf(messages);
   const notes = new Notes(by, messages.filter(isSummary).map(summaryOf).join('\n\n'));
   try {
-    for (const part of partsOf(entries, budget, by.countTokens)) await notes.add(part);
+    while (entries.length > 0) {
+      const part = firstPart(entries, budget, by.countTokens);
+      const wasAdded = await notes.add(part.text).catch((error: unknown) => {
+        if (!isOverflow(error) || budget < leastBudget) throw error;
+        return false;
+      });
+      if (wasAdded) entries = entries.slice(part.count);
+      else budget = Math.floor(Math.min(budget, by.countTokens(part.text)) / 2);
+    }
   } catch (error) {
     by.noteUsage?.(notes.usage);
     throw error;
   }
   return notes;
+}
+
+function isOverflow(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.code === 'CONTEXT_OVERFLOW';
 }
 
 /** The summary so far, and the usage of its calls, including failed ones. */
@@ -85,7 +99,7 @@ class Notes implements Summary {
     this.text = text;
   }
 
-  async add(transcript: string): Promise<void> {
+  async add(transcript: string): Promise<true> {
     const { provider, maxSummaryTokens, countTokens } = this.#by;
     const params = this.#request(transcript);
     const reported = new ReportedUsage(params, provider);
@@ -99,6 +113,7 @@ class Notes implements Summary {
     this.#count(reported.answered(response).usage ?? estimated(this.#by, params, text));
     if (text === '') throw noText(response);
     this.text = fitTokens(text, maxSummaryTokens, countTokens);
+    return true;
   }
 
   #request(transcript: string): LLMCallParams {
@@ -129,21 +144,17 @@ function noText({ finishReason = 'stop' }: LLMResponse): AgentLoopError {
   return new AgentLoopError('PROVIDER_PROTOCOL', message);
 }
 
-/** Joins entries to texts of at most so many tokens. */
-function* partsOf(entries: readonly string[], maxTokens: number, countTokens: TokenCounter): Generator<string> {
-  let part: string[] = [];
+/** Joins the first entries to a text of at most so many tokens: at least one, truncated if it alone has more. */
+function firstPart(entries: readonly string[], maxTokens: number, countTokens: TokenCounter) {
+  const part: string[] = [];
   let tokens = 0;
   for (const entry of entries) {
-    const more = countTokens(entry);
-    if (part.length > 0 && tokens + more > maxTokens) {
-      yield part.join('\n');
-      part = [];
-      tokens = 0;
-    }
-    part.push(entry);
-    tokens += more;
+    const fitting = fitTokens(fitChars(entry, longestEntry), maxTokens, countTokens);
+    tokens += countTokens(fitting);
+    if (part.length > 0 && tokens > maxTokens) break;
+    part.push(fitting);
   }
-  if (part.length > 0) yield part.join('\n');
+  return { text: part.join('\n'), count: part.length };
 }
 
 /** Truncates a string to about so many tokens, keeping its beginning and its end. */

@@ -27,6 +27,13 @@ export class TurnTokens {
     this.#request = { iteration, params };
   }
 
+  /** The server refused this request as too long, and counted at least so many tokens if it said so. Returns its approximate size. */
+  refused(params: LLMCallParams, atLeast: number): number {
+    const counted = this.#tokensOf(params);
+    if (atLeast > counted * this.#calibrated.factor) this.#calibrated.learn(counted, { promptTokens: atLeast });
+    return Math.ceil(counted * this.#calibrated.factor);
+  }
+
   /** The approximate size of a request with the current history, if it is built like the last one. */
   nextRequest({ lastResponse, history }: LoopState, visible: () => readonly Message[]): number {
     if (!lastResponse) return messageTokens(visible(), this.countTokens);

@@ -57,6 +57,8 @@ class OutputReader<T> {
           | 'internal:iteration-start'
           | 'internal:iteration-complete'
           | 'internal:llm-response'
+          | 'internal:request-fitted'
+          | 'internal:llm-warning'
           | 'internal:reasoning-delta'
           | 'internal:tool-progress'
           | 'internal:tool-complete'

@@ -1,6 +1,8 @@
 import {
   AgentLoopError,
+  type CallSettings,
   type Clock,
+  copySettings,
   type ErrorCode,
   type Extension,
   type HookContext,
@@ -73,9 +75,10 @@ class CallLog {
   }
 
   request(params: LLMCallParams): void {
-    const { messages, tools, model, toolChoice, temperature, maxTokens, responseFormat, providerOptions } = params;
+    const { messages, tools } = params;
     this.#startedAt = this.#clock.now();
-    const settings = { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions };
+    const settings: CallSettings = {};
+    copySettings(settings, params);
     const functions = tools && { tools: tools.map((tool) => tool.function) };
     this.#write(() => ({
       ...this.#place(),

@@ -77,6 +77,8 @@ function messageOf(event: AgentEvent): string | undefined {
         | 'internal:llm-call'
         | 'internal:llm-response'
         | 'internal:llm-attempt-discarded'
+        | 'internal:request-fitted'
+        | 'internal:llm-warning'
         | 'internal:reasoning-delta'
         | 'internal:tool-call-delta'
         | 'internal:tool-progress'

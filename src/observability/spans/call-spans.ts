@@ -6,13 +6,15 @@ import {
   SpanKind,
   type SpanOptions,
 } from '@opentelemetry/api';
-import type {
-  Content,
-  LLMCallParams,
-  LLMProviderInfo,
-  LLMResponse,
-  ToolCall,
-  Usage,
+import {
+  type Content,
+  isModelNote,
+  type LLMCallParams,
+  type LLMProviderInfo,
+  type LLMResponse,
+  type ModelNote,
+  type ToolCall,
+  type Usage,
 } from '../../core/contracts/index.ts';
 import type { Question } from '../../core/journal/index.ts';
 import { attribute } from '../attributes.ts';
@@ -74,6 +76,19 @@ export function usageOnSpan(span: Span, usage: Usage | undefined): void {
   if (usage !== undefined && span.isRecording()) span.setAttributes(usageAttributes(usage));
 }
 
+/** Records a provider's note as an event: the number of changes with their kinds and places, or a warning. Content never. */
+export function noteOnSpan(span: Span, note: ModelNote): void {
+  if (note.kind === 'warning') {
+    span.addEvent('millrace.llm_warning', { [attribute.noteMessage]: note.message });
+    return;
+  }
+  const { changes } = note;
+  span.addEvent('millrace.request_fitted', {
+    [attribute.fittedCount]: changes.length,
+    [attribute.fittedChanges]: changes.slice(0, 20).map(({ kind, at, what }) => `${kind} ${at}: ${what}`),
+  });
+}
+
 /** The requested model, else the provider's own. */
 function modelOf({ params, info }: LlmSpanCall): string | undefined {
   return params.model ?? info?.model;
@@ -93,9 +108,26 @@ function requestAttributes(call: LlmSpanCall): Attributes {
   if (info?.serverPort !== undefined) attributes[attribute.serverPort] = info.serverPort;
   if (isStreamed === true) attributes[attribute.requestStream] = true;
   if (params.responseFormat !== undefined) attributes[attribute.outputType] = 'json';
-  if (params.maxTokens !== undefined) attributes[attribute.requestMaxTokens] = params.maxTokens;
-  if (params.temperature !== undefined) attributes[attribute.requestTemperature] = params.temperature;
+  settingAttributes(attributes, params);
   return attributes;
+}
+
+/** The attribute of each setting that has one. */
+const settingNames = [
+  ['maxTokens', attribute.requestMaxTokens],
+  ['temperature', attribute.requestTemperature],
+  ['topP', attribute.requestTopP],
+  ['seed', attribute.requestSeed],
+  ['parallelToolCalls', attribute.requestParallelToolCalls],
+  ['cache', attribute.requestCache],
+] as const;
+
+function settingAttributes(attributes: Attributes, params: LLMCallParams): void {
+  for (const [name, key] of settingNames) if (params[name] !== undefined) attributes[key] = params[name];
+  const { stop, reasoning } = params;
+  if (stop !== undefined) attributes[attribute.requestStopSequences] = [...stop];
+  if (typeof reasoning === 'string') attributes[attribute.requestReasoning] = reasoning;
+  else if (reasoning !== undefined) attributes[attribute.requestReasoningBudget] = reasoning.budgetTokens;
 }
 
 function responseAttributes({ response, timeToFirstChunkSeconds }: LlmSpanResult): Attributes {
@@ -195,6 +227,11 @@ export class AttemptSpan {
   /** A chunk arrived. */
   streamed(): void {
     this.#firstChunkAt ??= this.#options.now();
+  }
+
+  /** The provider noted something about this request. */
+  noted(note: ModelNote): void {
+    if (!this.#ended && this.#span.isRecording() && isModelNote(note)) noteOnSpan(this.#span, note);
   }
 
   done(response: LLMResponse): void {

@@ -46,8 +46,8 @@ export interface AISDKProviderOptions {
   readonly maxAnswerLength?: number | undefined;
   /** What the model cannot do, and whether it keeps to a `responseFormat`. */
   readonly capabilities?: LLMCapabilities | undefined;
-  /** For each call, by vendor: `{ anthropic: { thinking: { type: 'adaptive' } } }`. Those of a call win over them. */
-  readonly providerOptions?: VendorData | undefined;
+  /** For each call, by vendor: `{ anthropic: { thinking: { type: 'adaptive' } } }`, or a function that gives them for a model's name. Those of a call win over them. */
+  readonly providerOptions?: VendorData | ((model: string) => VendorData | undefined) | undefined;
   /**
    * Tools that run at the vendor, by name, as its package makes them: `{ web_search: anthropic.tools.webSearch_20250305() }`. What they did
    * stays in the history, and is no call of the turn. Default: none.
@@ -100,7 +100,10 @@ const rules: OptionRules<AISDKProviderOptions> = {
     fits: (value) => isJsonObject(value) && wrongCapability(value) === undefined,
     must: `be an object whose members are ${capabilityWords}`,
   },
-  providerOptions: vendorData,
+  providerOptions: {
+    fits: (value) => typeof value === 'function' || isVendorData(value),
+    must: `${vendorData.must}, or a function that gives one`,
+  },
   providerTools: {
     fits: (value) => isJsonObject(value) && Object.values(value).every(isProviderTool),
     must: 'be an object of tools that run at the vendor, as its package makes them',
@@ -128,16 +131,17 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
   assertOptions(name, options, rules);
   const { model, capabilities = {} } = options;
   assertModel(model);
-  const { telemetryName, toolMedia } = modelsOf(model.provider);
+  const { telemetryName, toolMedia, strictTools } = modelsOf(model.provider);
+  const { providerOptions } = options;
   return {
     form: {
-      provider: model.provider,
       tools: capabilities.tools !== false,
       toolChoice: capabilities.toolChoice !== false,
       sendReasoning: options.sendReasoning ?? true,
       toolMedia: options.toolMedia ?? toolMedia,
       cacheMarks: options.cacheMarks,
-      providerOptions: options.providerOptions,
+      strictTools,
+      providerOptions: typeof providerOptions === 'function' ? providerOptions : () => providerOptions,
       providerTools: Object.entries(options.providerTools ?? {}).flatMap(([toolName, tool]) =>
         isProviderTool(tool) ? [{ type: 'provider', id: tool.id, name: toolName, args: tool.args }] : [],
       ),

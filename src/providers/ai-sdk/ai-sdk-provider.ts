@@ -10,14 +10,16 @@ import {
   type LLMResponse,
 } from '../../core/contracts/index.ts';
 import { eachOf, fromAsyncIterable } from '../from-async-iterable.ts';
+import { originOf } from '../model-origin.ts';
 import { RequestWatch } from '../openai-wire/request-watch.ts';
-import { isJsonObject, type ModelServer, modelServer, protocolError } from '../openai-wire/wire-errors.ts';
+import { type Cures, isJsonObject, type ModelServer, modelServer, protocolError, vendorError } from '../openai-wire/wire-errors.ts';
+import { failureIn } from '../read-failure.ts';
 import { type AISDKProviderOptions, type AISDKSettings, aiSdkSettings, assertModel } from './ai-sdk-options.ts';
 import { asV3 } from './model-interface.ts';
 import { SdkAnswer } from './sdk-answer.ts';
 import { sdkCures, sdkError } from './sdk-errors.ts';
 import type { SdkCallOptions, SdkContent, SdkModel, SdkStreamPart } from './sdk-model.ts';
-import { sdkCallOptions } from './sdk-prompt.ts';
+import { type CallTarget, sdkCallOptions } from './sdk-prompt.ts';
 
 /** How long the end of the body may come after the end of the answer. */
 const endGraceMs = 500;
@@ -73,10 +75,11 @@ export class AISDKProvider implements LLMProvider {
     const server = this.#serverOf(model);
     const signals = [params.signal, unsubscribed].filter((signal) => signal !== undefined);
     const chunks: LLMChunk[] = [];
-    const answer = new SdkAnswer({ server, provider: form.provider, emit: (chunk) => chunks.push(chunk) });
+    const target = this.#targetOf(model);
+    const answer = new SdkAnswer({ server, origin: target, emit: (chunk) => chunks.push(chunk) });
     let { messages } = params;
     for (let pauses = 0; ; pauses++) {
-      const options = sdkCallOptions({ ...params, messages }, form);
+      const options = sdkCallOptions({ ...params, messages }, form, target);
       const watch = new RequestWatch({ server, limits, clock, signals });
       try {
         if (watch.failure !== undefined) throw watch.failure;
@@ -112,9 +115,12 @@ export class AISDKProvider implements LLMProvider {
     return partsOf(stream, watch.signal);
   }
 
-  #take(part: SdkStreamPart, { watch, answer }: Exchange): void {
+  #take(part: SdkStreamPart, { watch, answer, server }: Exchange): void {
     watch.received(lengthOf(part));
     if (part.type === 'error') throw part.error;
+    // Packages leave out the failures that they do not know.
+    const failure = part.type === 'raw' ? failureIn(part.rawValue) : undefined;
+    if (failure) throw vendorError(server, failure, { now: this.#settings.clock.now() });
     if (part.type === 'stream-start') this.#warn(part.warnings);
     answer.add(part);
     if (answer.finished) watch.settle(endGraceMs);
@@ -159,10 +165,22 @@ export class AISDKProvider implements LLMProvider {
     return asV3(other);
   }
 
+  #targetOf({ provider, modelId, address = provider }: SdkModel): CallTarget {
+    return { provider, model: modelId, origin: originOf(this.#options.address ?? address, modelId) };
+  }
+
   #serverOf({ provider, modelId }: SdkModel): ModelServer {
     const { address = provider, secrets = [] } = this.#options;
-    return modelServer({ address, model: modelId, cures: sdkCures, secrets });
+    return modelServer({ address, model: modelId, cures: curesOf(provider, address), secrets });
   }
+}
+
+/** A server of OpenAI's wire other than OpenAI often has its chat completions alone. */
+function curesOf(provider: string, address: string): Cures {
+  if (!provider.endsWith('.responses') || !/^https?:\/\/(?!api\.openai\.com\/)/.test(address)) return sdkCures;
+  const cure =
+    "check the model's name and the base address; for a server that has no /responses, name the model openai-chat:MODEL";
+  return { ...sdkCures, PROVIDER_NOT_FOUND: cure };
 }
 
 interface Exchange {

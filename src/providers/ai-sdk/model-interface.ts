@@ -1,3 +1,4 @@
+import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import type {
   SdkAssistantPart,
   SdkCallOptions,
@@ -42,9 +43,34 @@ export const interfaceVersions: readonly string[] = [
  * that a vendor keeps for itself. The rest is the same in both. Source: the language model specifications v3 and v4 of `@ai-sdk/provider`.
  */
 export function asV3(model: AISDKModel): SdkModel {
-  if (isV3(model)) return ofV3(model);
-  if (isV4(model)) return ofV4(model);
+  const address = addressOf(model);
+  const known = address === undefined ? {} : { address };
+  if (isV3(model)) return { ...ofV3(model), ...known };
+  if (isV4(model)) return { ...ofV4(model), ...known };
   throw new TypeError(`A model has the interface ${model.specificationVersion}.`);
+}
+
+/**
+ * The base address of a model. The interface does not have it; the classes of the vendors keep it in `config`, as a text or as a function. It tells one server
+ * from another, so a model that hides it is told apart by its package and its name alone.
+ */
+function addressOf(model: object): string | undefined {
+  const config = 'config' in model && isJsonObject(model.config) ? model.config : {};
+  const { baseURL, baseUrl, url } = config;
+  const candidates = [
+    () => baseURL,
+    () => (typeof baseUrl === 'function' ? baseUrl() : baseUrl),
+    () => (typeof url === 'function' ? url({ path: '', modelId: '' }) : undefined),
+  ];
+  for (const candidate of candidates) {
+    try {
+      const address: unknown = candidate();
+      if (typeof address === 'string' && URL.canParse(address)) return address.replace(/\/+$/, '');
+    } catch {
+      // A function of another form: its address is not known.
+    }
+  }
+  return undefined;
 }
 
 function isV3(model: AISDKModel): model is AISDKModel & SdkModel {

@@ -8,6 +8,7 @@ import {
   type ToolMessage,
   textOf,
 } from '../../core/contracts/index.ts';
+import { digestOf } from '../model-origin.ts';
 import { isJsonObject, jsonIn } from '../openai-wire/wire-errors.ts';
 import type {
   SdkAssistantPart,
@@ -18,7 +19,7 @@ import type {
   SdkUserPart,
   VendorData,
 } from './sdk-model.ts';
-import { digestOf, type VendorPart, type VendorParts } from './vendor-parts.ts';
+import type { VendorPart, VendorParts } from './vendor-parts.ts';
 
 type MediaPart = ImagePart | FilePart;
 
@@ -46,11 +47,10 @@ function filePart(part: MediaPart): SdkFilePart {
   };
 }
 
-/** The OpenAI wire alone knows how close to look; members given for its own form of the part win over the AI SDK's. */
+/** OpenAI alone knows how close to look. */
 function detailOf(part: MediaPart): { providerOptions?: VendorData } {
   if (part.type !== 'image_url' || part.image_url.detail === undefined) return {};
-  const { url, detail } = part.image_url;
-  return { providerOptions: { openaiCompatible: { image_url: { url, detail } } } };
+  return { providerOptions: { openai: { imageDetail: part.image_url.detail } } };
 }
 
 /**

@@ -6,8 +6,9 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
-import { usageOf } from '../openai-wire/chat-answer.ts';
+import { checkContent } from '../openai-wire/answer-end.ts';
 import { type ModelServer, protocolError } from '../openai-wire/wire-errors.ts';
+import { UsageReader } from '../read-usage.ts';
 import { pause, sdkFinishReason } from './sdk-errors.ts';
 import type {
   SdkContent,
@@ -20,14 +21,20 @@ import type {
   SdkWholePart,
   VendorData,
 } from './sdk-model.ts';
-import { type AnswerBlock, type CallBlock, mergedData, messageOfBlocks, type TextBlock } from './vendor-parts.ts';
+import {
+  type AnswerBlock,
+  type CallBlock,
+  mergedData,
+  messageOfBlocks,
+  type PartsOrigin,
+  type TextBlock,
+} from './vendor-parts.ts';
 
 type TextType = 'text' | 'reasoning';
 
 export interface SdkAnswerOptions {
   readonly server: ModelServer;
-  /** The AI SDK's name of the provider. */
-  readonly provider: string;
+  readonly origin: PartsOrigin;
   readonly emit: (chunk: LLMChunk) => void;
 }
 
@@ -75,7 +82,7 @@ export class SdkAnswer {
   continued(): AssistantMessage {
     this.#usage = this.#usageSoFar();
     this.#end = undefined;
-    return messageOfBlocks(this.#blocks, { provider: this.#options.provider, sources: [] });
+    return messageOfBlocks(this.#blocks, { ...this.#options.origin, sources: [] });
   }
 
   /** A part of a stream. Throws a coded error at what cannot be taken; an `error` part is the caller's. */
@@ -146,18 +153,22 @@ export class SdkAnswer {
 
   /** Throws a coded error where the answer is not complete. */
   response(): LLMResponse {
-    const { server, provider } = this.#options;
-    const message = messageOfBlocks(this.#blocks, { provider, sources: this.#sources });
+    const { server, origin } = this.#options;
+    const message = messageOfBlocks(this.#blocks, { ...origin, sources: this.#sources });
     const { toolCalls } = message;
     const usage = this.#usageSoFar();
+    const content = {
+      hasCalls: toolCalls !== undefined || this.#blocks.some(({ type }) => type === 'vendor-call'),
+      hasText: this.#blocks.some(isContent),
+    };
+    const isWhole = this.#isWhole && this.#blocks.length > 0;
+    const finishReason = sdkFinishReason(server, { ...content, reason: this.#end?.finishReason, isWhole });
+    const hasReasoning = this.#blocks.some(({ type }) => type === 'reasoning');
+    checkContent(server, { ...content, hasReasoning, finishReason, usage, unread: nothing });
     return {
       message,
       ...(toolCalls === undefined ? {} : { toolCalls }),
-      finishReason: sdkFinishReason(server, {
-        reason: this.#end?.finishReason,
-        hasCalls: toolCalls !== undefined,
-        isWhole: this.#isWhole && this.#blocks.length > 0,
-      }),
+      finishReason,
       ...(usage === undefined ? {} : { usage }),
       ...(this.#id === undefined ? {} : { id: this.#id }),
       ...(this.#model === undefined ? {} : { model: this.#model }),
@@ -253,6 +264,13 @@ export class SdkAnswer {
   }
 }
 
+const nothing: ReadonlySet<string> = new Set();
+
+/** Whether the user gets something of it. */
+function isContent(block: AnswerBlock): boolean {
+  return block.type === 'media' || block.type === 'custom' || (block.type === 'text' && !block.text.isEmpty);
+}
+
 /** A summary of the conversation that Anthropic wrote for itself, and wants back, is no part of the answer. */
 function blockType(type: TextType, data: VendorData | undefined): TextBlock['type'] {
   return type === 'text' && data?.['anthropic']?.['type'] === 'compaction' ? 'vendor-text' : type;
@@ -264,22 +282,19 @@ function isKept(kind: string): boolean {
 }
 
 /**
- * The AI SDK's usage as ours. Where the vendor's own numbers are those of the OpenAI wire they are read as `LiteLLMProvider` reads them, so
- * that both count the same. Prompt tokens include those that a cache gave or took. `undefined` where the numbers are not there.
+ * The AI SDK's usage as ours, read from the vendor's own numbers as `LiteLLMProvider` reads them and from the package's, so that
+ * both providers count the same. `undefined` where the numbers are not there.
  */
 function sdkUsage({ inputTokens, outputTokens, raw }: SdkUsage): Usage | undefined {
-  const ofWire = usageOf(raw);
-  if (ofWire !== undefined) return ofWire;
-  const { total: promptTokens, cacheRead: cachedTokens, cacheWrite: cacheWriteTokens } = inputTokens;
-  const { total: completionTokens, reasoning: reasoningTokens } = outputTokens;
-  if (promptTokens === undefined && completionTokens === undefined) return undefined;
-  return {
-    promptTokens: promptTokens ?? 0,
-    completionTokens: completionTokens ?? 0,
-    totalTokens: (promptTokens ?? 0) + (completionTokens ?? 0),
-    ...(cachedTokens === undefined ? {} : { cachedTokens }),
+  const reader = new UsageReader();
+  reader.add(raw);
+  reader.add({
+    promptTokens: inputTokens.total,
+    completionTokens: outputTokens.total,
     // Most packages say 0 of a vendor that says nothing.
-    ...(cacheWriteTokens ? { cacheWriteTokens } : {}),
-    ...(reasoningTokens === undefined ? {} : { reasoningTokens }),
-  };
+    cachedTokens: inputTokens.cacheRead || undefined,
+    cacheWriteTokens: inputTokens.cacheWrite || undefined,
+    reasoningTokens: outputTokens.reasoning || undefined,
+  });
+  return reader.usage;
 }

@@ -1,6 +1,8 @@
 import { AgentLoopError, type FinishReason } from '../../core/contracts/index.ts';
 import { tooLargeIn } from '../../core/model-call/index.ts';
-import { finishReasonOf, isFailure } from '../openai-wire/chat-answer.ts';
+import { soundsFailed } from '../failure-words.ts';
+import { type AnswerContent, finishMeaning } from '../finish-words.ts';
+import { failedFinish, finishReasonOf } from '../openai-wire/answer-end.ts';
 import {
   type Cures,
   httpError,
@@ -13,6 +15,7 @@ import {
   vendorError,
   wireError,
 } from '../openai-wire/wire-errors.ts';
+import { failureIn, headersOf } from '../read-failure.ts';
 import type { SdkFinishReason } from './sdk-model.ts';
 
 /** What to do about failures of a model of the AI SDK, where it is not what one does with a server of the OpenAI wire. */
@@ -50,9 +53,7 @@ export function sdkError(server: ModelServer, thrown: unknown, now: number): Age
     case 'AI_NoContentGeneratedError':
       return protocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
     default:
-      if (!isVendorWords(thrown)) return networkError(server, thrown);
-      // Packages of AI SDK 7 put the vendor's own error into `data`.
-      return withDelay(vendorError(server, thrown), retryDelay({ error: thrown['data'] }));
+      return isVendorWords(thrown) ? vendorError(server, thrown, { now }) : networkError(server, thrown);
   }
 }
 
@@ -64,19 +65,23 @@ function badRequest(server: ModelServer, what: string): AgentLoopError {
 function apiCallError(server: ModelServer, error: JsonObject, now: number): AgentLoopError {
   const status = error['statusCode'];
   const text = typeof error['responseBody'] === 'string' ? error['responseBody'] : '';
-  const inStream = jsonIn(text);
+  const body = jsonIn(text);
+  const headers = headersOf(error['responseHeaders']);
   // Anthropic's package gives a status of its own to an error in a stream that began with 200.
-  if (isVendorWords(inStream)) return vendorError(server, inStream);
-  if (isJsonObject(inStream) && String(inStream['name']).startsWith('AI_')) {
+  const isStream = headers.get('content-type')?.startsWith('text/event-stream') === true;
+  if (isStream && isVendorWords(body)) return vendorError(server, body, { headers, now });
+  if (isJsonObject(body) && String(body['name']).startsWith('AI_')) {
     const said = typeof error['message'] === 'string' ? error['message'] : '';
     return protocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
   }
   if (typeof status === 'number' && (status < 200 || status > 299)) {
-    const failure = httpError(server, { status, headers: headersOf(error['responseHeaders']), text, now });
-    return failure.retryAfterMs === undefined ? withDelay(failure, retryDelay(inStream)) : failure;
+    return httpError(server, { status, headers, text, now });
   }
+  const failure = failureIn(body);
+  if (failure) return vendorError(server, failure, { headers, now });
   if (isCoded(error['cause'])) return networkError(server, error);
   if (status === undefined) return networkError(server, error);
+  if (soundsFailed(text)) return vendorError(server, text, { headers, now });
   const quoted = text === '' ? '' : `, ${server.quote(text)}`;
   return protocolError(server, `sent what cannot be read${quoted}`);
 }
@@ -97,32 +102,6 @@ function isCoded(thrown: unknown): boolean {
   return false;
 }
 
-function headersOf(value: unknown): Headers {
-  const headers = new Headers();
-  if (!isJsonObject(value)) return headers;
-  for (const [name, text] of Object.entries(value)) if (typeof text === 'string') headers.set(name, text);
-  return headers;
-}
-
-/** Google says when to come back in the body: `{ error: { details: [{ '@type': …RetryInfo, retryDelay: '34s' }] } }`. */
-function retryDelay(body: unknown): number | undefined {
-  const error = isJsonObject(body) ? body['error'] : undefined;
-  const details = isJsonObject(error) ? error['details'] : undefined;
-  if (!Array.isArray(details)) return undefined;
-  const delay = details.map((detail) => (isJsonObject(detail) ? detail['retryDelay'] : undefined)).find(isSeconds);
-  return delay === undefined ? undefined : Math.ceil(Number.parseFloat(delay) * 1_000);
-}
-
-function isSeconds(value: unknown): value is string {
-  return typeof value === 'string' && /^\d+(\.\d+)?s$/.test(value);
-}
-
-function withDelay(error: AgentLoopError, retryAfterMs: number | undefined): AgentLoopError {
-  if (retryAfterMs === undefined) return error;
-  const { code, message, retryable, status } = error;
-  return new AgentLoopError(code, message, { retryable, retryAfterMs, ...(status === undefined ? {} : { status }) });
-}
-
 /** Validation errors of the AI SDK contain the whole request. */
 function firstLine(text: string): string {
   return text.split('\n', 1)[0] ?? '';
@@ -131,9 +110,8 @@ function firstLine(text: string): string {
 /** The vendor's word for an answer that it interrupted for tools of its own. */
 export const pause = 'pause_turn';
 
-interface AnswerEnd {
+interface SdkAnswerEnd extends AnswerContent {
   readonly reason: SdkFinishReason | undefined;
-  readonly hasCalls: boolean;
   /** Whether a whole answer came at once that has something in it: then no reason is needed. */
   readonly isWhole: boolean;
 }
@@ -142,38 +120,22 @@ interface AnswerEnd {
  * Why the model stopped. Throws a coded error where it did not: no reason at all is an answer that was cut off, `error` one that failed,
  * and a pause an answer that was not continued.
  */
-export function sdkFinishReason(server: ModelServer, { reason, hasCalls, isWhole }: AnswerEnd): FinishReason {
-  const raw = reason?.raw;
+export function sdkFinishReason(server: ModelServer, { reason, isWhole, ...content }: SdkAnswerEnd): FinishReason {
+  const { raw, unified } = reason ?? {};
   if (raw === pause) {
     const what = 'pauses for tools of its own again and again, or beside a call of yours: ask for less';
     throw wireError(server, 'PROVIDER_FAILED', what);
   }
-  switch (reason?.unified) {
-    case 'stop':
-      return 'stop';
-    case 'length':
-      return 'length';
-    case 'tool-calls':
-      return 'tool_calls';
-    case 'content-filter':
-      return 'content_filter';
-    case 'error':
-      throw failedAnswer(server, raw);
-    case 'interrupted':
-      throw cutOff(server);
-    default:
-      if (raw === undefined && !isWhole) throw cutOff(server);
-      if (raw !== undefined && isFailure(raw)) throw failedAnswer(server, raw);
-      return finishReasonOf(raw, hasCalls);
-  }
+  const hasWord = unified !== undefined && unified !== 'other';
+  if (unified === 'interrupted' || (!hasWord && raw === undefined && !isWhole)) throw cutOff(server);
+  // Packages map many words to one: the vendor's own counts where it tells of a failure, or where the AI SDK has no word for it.
+  const failure = raw === undefined ? undefined : failedFinish(server, raw);
+  if (failure) throw failure;
+  const isFull = raw !== undefined && finishMeaning(raw) === 'overflow';
+  return finishReasonOf(server, hasWord && !isFull ? unified : raw, content);
 }
 
 /** A stream that ended before the model did. */
 function cutOff(server: ModelServer): AgentLoopError {
   return wireError(server, 'PROVIDER_STREAM_CLOSED', 'ended its stream without a finish reason: try again');
-}
-
-function failedAnswer(server: ModelServer, raw: string | undefined): AgentLoopError {
-  const why = raw === undefined ? '' : ` (${server.quote(raw)})`;
-  return wireError(server, 'PROVIDER_SERVER', `says that its answer failed${why}: try again, or use another model`);
 }

@@ -8,6 +8,8 @@
 export interface SdkModel {
   readonly provider: string;
   readonly modelId: string;
+  /** Where its requests go, if it lets that be known. */
+  readonly address?: string;
   doGenerate(options: SdkCallOptions): PromiseLike<SdkGenerated>;
   doStream(options: SdkCallOptions): PromiseLike<SdkStreamed>;
 }
@@ -51,6 +53,7 @@ export interface SdkFunctionTool {
   name: string;
   description?: string;
   inputSchema: SdkSchema;
+  strict?: boolean;
 }
 
 /** A tool that runs at the vendor. */

@@ -19,23 +19,31 @@ import type {
   SdkToolChoice,
   VendorData,
 } from './sdk-model.ts';
-import { isVendorData, mergedData, vendorPartsOf } from './vendor-parts.ts';
+import { isVendorData, mergedData, type PartsOrigin, vendorPartsOf } from './vendor-parts.ts';
 
 /** How one model wants to be asked. */
 export interface CallForm extends PromptForm {
   readonly toolChoice: boolean;
-  /** For every call; those of a call win over them. */
-  readonly providerOptions: VendorData | undefined;
+  /** Of a model, for every call; those of a call win over them. */
+  readonly providerOptions: (model: string) => VendorData | undefined;
+  /** Set where tools must say that they are not strict. */
+  readonly strictTools: false | undefined;
   /** Tools that run at the vendor. */
   readonly providerTools: readonly SdkProviderTool[];
 }
 
+/** Who is asked. */
+export interface CallTarget extends PartsOrigin {
+  /** As the vendor names it. */
+  readonly model: string;
+}
+
 /** What the AI SDK is asked for one model call: pure. Errors: `INVALID_INPUT` for messages, `INVALID_CONFIG` for settings it has no form for. */
-export function sdkCallOptions(params: LLMCallParams, form: CallForm): SdkCallOptions {
+export function sdkCallOptions(params: LLMCallParams, form: CallForm, target: CallTarget): SdkCallOptions {
   const { temperature, maxTokens, responseFormat } = params;
-  const providerOptions = mergedData(form.providerOptions, optionsOfCall(params.providerOptions));
+  const providerOptions = mergedData(form.providerOptions(target.model), optionsOfCall(params.providerOptions));
   return {
-    prompt: sdkPrompt(params.messages, form),
+    prompt: sdkPrompt(params.messages, form, target),
     ...toolMembers(params, form),
     ...(temperature === undefined ? {} : { temperature }),
     ...(maxTokens === undefined ? {} : { maxOutputTokens: maxTokens }),
@@ -46,7 +54,7 @@ export function sdkCallOptions(params: LLMCallParams, form: CallForm): SdkCallOp
 
 function toolMembers({ tools = [], toolChoice }: LLMCallParams, form: CallForm): Partial<SdkCallOptions> {
   if (!form.tools) return {};
-  const all = [...tools.map(sdkTool), ...form.providerTools];
+  const all = [...tools.map((tool) => sdkTool(tool, form)), ...form.providerTools];
   if (all.length === 0) return {};
   return {
     tools: all,
@@ -54,8 +62,10 @@ function toolMembers({ tools = [], toolChoice }: LLMCallParams, form: CallForm):
   };
 }
 
-function sdkTool({ function: { name, description, parameters } }: ToolDefinition): SdkFunctionTool {
-  return { type: 'function', name, description, inputSchema: sdkSchema(parameters) };
+function sdkTool({ function: called }: ToolDefinition, { strictTools: strict }: CallForm): SdkFunctionTool {
+  const { name, description, parameters } = called;
+  const tool: SdkFunctionTool = { type: 'function', name, description, inputSchema: sdkSchema(parameters) };
+  return strict === undefined ? tool : { ...tool, strict };
 }
 
 function sdkToolChoice(choice: ToolChoice): SdkToolChoice {
@@ -83,8 +93,6 @@ function optionsOfCall(options: unknown): VendorData | undefined {
 
 /** How one model wants its prompt. */
 interface PromptForm {
-  /** The AI SDK's name of the provider. */
-  readonly provider: string;
   /** False: calls and results of the history go as text. */
   readonly tools: boolean;
   readonly sendReasoning: boolean;
@@ -98,15 +106,16 @@ interface PromptForm {
  * The history as the AI SDK's prompt: pure. System and developer messages, wherever they stand, become one in front; the results of a batch become one
  * message; an assistant message without anything in it is left out. `metadata.providerOptions` of a message goes with it.
  */
-function sdkPrompt(messages: readonly Message[], form: PromptForm): SdkMessage[] {
+function sdkPrompt(messages: readonly Message[], form: PromptForm, origin: PartsOrigin): SdkMessage[] {
   const history = form.tools ? messages : toolsAsText(messages);
-  const draft = new PromptDraft(form);
+  const draft = new PromptDraft(form, origin);
   for (const message of history) draft.add(message);
   return draft.prompt();
 }
 
 class PromptDraft {
   readonly #form: PromptForm;
+  readonly #origin: PartsOrigin;
   readonly #ids = new ToolCallIds();
   readonly #names = new Map<string, string>();
   readonly #instructions: string[] = [];
@@ -114,8 +123,9 @@ class PromptDraft {
   readonly #messages: SdkMessage[] = [];
   #batch: ToolMessage[] = [];
 
-  constructor(form: PromptForm) {
+  constructor(form: PromptForm, origin: PartsOrigin) {
     this.#form = form;
+    this.#origin = origin;
   }
 
   add(message: Message): void {
@@ -153,11 +163,11 @@ class PromptDraft {
   }
 
   #addAssistant(message: AssistantMessage, options: VendorData | undefined): void {
-    const { provider, sendReasoning } = this.#form;
+    const { sendReasoning } = this.#form;
     const calls = message.toolCalls ?? [];
     const ids = this.#ids.ofCalls(calls);
     for (const call of calls) this.#names.set(call.id, call.function.name);
-    const content = assistantParts(message, { kept: vendorPartsOf(message, provider), ids, sendReasoning });
+    const content = assistantParts(message, { kept: vendorPartsOf(message, this.#origin), ids, sendReasoning });
     if (content.length > 0) this.#push({ role: 'assistant', content }, options);
   }
 

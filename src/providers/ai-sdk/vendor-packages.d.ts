@@ -17,18 +17,10 @@ declare module '@ai-sdk/google-vertex' {
   export const createVertex: MakesModels;
 }
 
-declare module '@ai-sdk/groq' {
-  export const createGroq: MakesModels;
-}
-
 declare module '@ai-sdk/mistral' {
   export const createMistral: MakesModels;
 }
 
 declare module '@ai-sdk/xai' {
   export const createXai: MakesModels;
-}
-
-declare module '@ai-sdk/deepseek' {
-  export const createDeepSeek: MakesModels;
 }

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import type { AssistantMessage, Content, ContentPart, ToolCall, VendorCall } from '../../core/contracts/index.ts';
 import type { GrowingText } from '../../core/journal/index.ts';
+import { digestOf } from '../model-origin.ts';
 import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import type { SdkFile, SdkSource, SdkToolCall, SdkToolResult, VendorData } from './sdk-model.ts';
 
@@ -27,8 +27,10 @@ export type VendorPart = { readonly data?: VendorData } & (
 
 /** How an answer was composed, kept in its message's metadata under {@link vendorPartsName}, so that it survives the journal. */
 export interface VendorParts {
-  /** The AI SDK's name of the provider that gave it, e.g. `anthropic.messages`. Nobody else can read it. */
+  /** The AI SDK's name of the provider that gave it, e.g. `anthropic.messages`: the form of its data. */
   readonly provider: string;
+  /** The server and the family of models that gave it. Nobody else can read it. Absent in journals of version 0.1. */
+  readonly origin?: string;
   readonly parts: readonly VendorPart[];
   /** Of the text and of the reasoning: what was changed since, e.g. redacted, no longer fits its signatures. */
   readonly digests: { readonly text: string; readonly reasoning: string };
@@ -37,14 +39,19 @@ export interface VendorParts {
 /** The member of a message's metadata that holds its {@link VendorParts}. */
 const vendorPartsName = 'aiSdk';
 
-export function digestOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64url').slice(0, 16);
+/** Who gave an answer, or is asked for one. */
+export interface PartsOrigin {
+  /** The AI SDK's name of the provider. */
+  readonly provider: string;
+  /** Of `originOf`: its server and its family of models. */
+  readonly origin: string;
 }
 
-/** The parts of a message that `provider` gave; `undefined` where it gave none, or where they are not of this form. */
-export function vendorPartsOf(message: AssistantMessage, provider: string): VendorParts | undefined {
+/** The parts of a message that this origin gave; `undefined` where it gave none, or where they are not of this form. */
+export function vendorPartsOf(message: AssistantMessage, { provider, origin }: PartsOrigin): VendorParts | undefined {
   const kept = message.metadata?.[vendorPartsName];
-  return isVendorParts(kept) && kept.provider === provider ? kept : undefined;
+  if (!isVendorParts(kept) || kept.provider !== provider) return undefined;
+  return kept.origin === undefined || kept.origin === origin ? kept : undefined;
 }
 
 /** Metadata of messages may come from anywhere. */
@@ -123,9 +130,7 @@ export type AnswerBlock =
   | { readonly type: 'vendor-result'; readonly part: SdkToolResult; readonly data: VendorData | undefined }
   | { readonly type: 'custom'; readonly kind: string; readonly data: VendorData | undefined };
 
-interface AnswerOrigin {
-  /** The AI SDK's name of the provider. */
-  readonly provider: string;
+interface AnswerOrigin extends PartsOrigin {
   readonly sources: readonly SdkSource[];
 }
 
@@ -133,7 +138,10 @@ interface AnswerOrigin {
  * The message of the parts of an answer: its texts joined, then files, calls and reasoning. Other state that the vendor expects back is kept in the
  * metadata, with sources under `sources` and tools that ran at the vendor under `vendorCalls` there; an answer of texts and calls alone has none.
  */
-export function messageOfBlocks(all: readonly AnswerBlock[], { provider, sources }: AnswerOrigin): AssistantMessage {
+export function messageOfBlocks(
+  all: readonly AnswerBlock[],
+  { provider, origin, sources }: AnswerOrigin,
+): AssistantMessage {
   const blocks = all.filter((block) => !isEmpty(block));
   const text = textOfBlocks(blocks, 'text');
   const reasoning = textOfBlocks(blocks, 'reasoning');
@@ -146,6 +154,7 @@ export function messageOfBlocks(all: readonly AnswerBlock[], { provider, sources
       : {
           [vendorPartsName]: {
             provider,
+            origin,
             parts: vendorParts(blocks),
             digests: { text: digestOf(text), reasoning: digestOf(reasoning) },
           },

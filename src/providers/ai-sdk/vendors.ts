@@ -1,19 +1,31 @@
 import { type LLMCapabilities, missingPackage } from '../../core/contracts/index.ts';
+import type { LiteLLMProviderOptions } from '../litellm-options.ts';
 import type { Fetch } from '../openai-wire/openai-client.ts';
-import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import type { AISDKModel } from './model-interface.ts';
+import type { VendorData } from './sdk-model.ts';
 
 /** The vendors that {@link createProvider} knows by name. */
 export const vendorNames = [
   'anthropic',
   'google',
   'openai',
+  'openai-chat',
+  'azure',
   'bedrock',
   'vertex',
   'groq',
   'mistral',
   'xai',
   'deepseek',
+  'openrouter',
+  'together',
+  'fireworks',
+  'moonshot',
+  'zai',
+  'minimax',
+  'ollama',
+  'lmstudio',
+  'vllm',
   'openai-compatible',
 ] as const;
 
@@ -37,13 +49,13 @@ export interface VendorModels {
   readonly telemetryName: string;
   /** Where pictures and files of tool results go: its results hold them, or a message after them does. */
   readonly toolMedia: 'result' | 'message';
+  /** Set where the vendor takes tools for strict ones unless told otherwise, which would require every optional argument. */
+  readonly strictTools?: false;
 }
 
-export interface Vendor extends VendorModels {
-  /** What its package calls the provider of a model, up to a dot: `anthropic` of `anthropic.messages`. */
-  readonly provider: string;
-  /** The npm package that speaks the vendor's wire, and its major versions whose models have the interface v3 or v4; the first is the one to install. */
-  readonly package: { readonly name: string; readonly majors: readonly number[] };
+interface VendorServer {
+  /** OpenTelemetry's `gen_ai.provider.name`. */
+  readonly telemetryName: string;
   /** The environment variables that hold its key, the first that is set counts; none: it needs no key. */
   readonly keyVariables: readonly string[];
   /** Without a key, the package itself finds credentials where all of these variables are set. */
@@ -52,28 +64,48 @@ export interface Vendor extends VendorModels {
   readonly baseUrl: (variables: Variables) => string | undefined;
   /** The environment variables that lead to an address. */
   readonly addressVariables?: readonly string[];
+}
+
+/** A vendor with a wire of its own, which its package of the AI SDK speaks. */
+export interface SdkVendor extends VendorServer, VendorModels {
+  readonly wire: 'sdk';
+  /** What its package calls the provider of a model, up to a dot: `anthropic` of `anthropic.messages`. */
+  readonly provider: string;
+  /** The npm package that speaks the vendor's wire, and its major versions whose models have the interface v3 or v4; the first is the one to install. */
+  readonly package: { readonly name: string; readonly majors: readonly number[] };
   readonly capabilities: LLMCapabilities;
-  /** Whether reasoning goes back to it. */
-  readonly sendReasoning: boolean;
+  /** For each call of a model; those of the user win over them. */
+  readonly providerOptions?: (model: string) => VendorData;
   /** Loads the package; gives what makes its models. */
   readonly load: () => Promise<(access: VendorAccess) => (model: string) => AISDKModel>;
 }
+
+/** A server of chat completions, which `LiteLLMProvider` speaks. */
+export interface ChatVendor extends VendorServer {
+  readonly wire: 'chat';
+  /** The header that holds the key, where it is not a bearer token. */
+  readonly keyHeader?: string;
+  /** Where the version of the API is, for a server that wants it in the query. The query of a `baseUrl` wins. */
+  readonly apiVersionVariables?: readonly string[];
+  /** How its server differs from the defaults of `LiteLLMProvider`. */
+  readonly options?: Pick<LiteLLMProviderOptions, 'capabilities' | 'maxTokensField'>;
+}
+
+export type Vendor = SdkVendor | ChatVendor;
 
 /** Bundlers refuse the import of a package that is not installed, unless it stands in a `try`; Turbopack does not count `catch` of the promise. */
 function rethrow(cause: unknown): never {
   throw cause;
 }
 
-async function openAICompatible() {
-  try {
-    return (await import('@ai-sdk/openai-compatible')).createOpenAICompatible;
-  } catch (cause) {
-    return rethrow(cause);
-  }
+/** A server of chat completions with a key and an address of its own. */
+function chatServer(telemetryName: string, keyVariables: readonly string[], address: string): ChatVendor {
+  return { wire: 'chat', telemetryName, keyVariables, baseUrl: () => address };
 }
 
-export const vendors: Readonly<Record<VendorName, Vendor>> = {
+export const vendors = {
   anthropic: {
+    wire: 'sdk',
     provider: 'anthropic',
     telemetryName: 'anthropic',
     toolMedia: 'result',
@@ -81,7 +113,6 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     keyVariables: ['ANTHROPIC_API_KEY'],
     baseUrl: () => 'https://api.anthropic.com/v1',
     capabilities: {},
-    sendReasoning: true,
     load: async () => {
       try {
         return (await import('@ai-sdk/anthropic')).createAnthropic;
@@ -91,6 +122,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   google: {
+    wire: 'sdk',
     provider: 'google',
     telemetryName: 'gcp.gemini',
     toolMedia: 'result',
@@ -98,7 +130,6 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     keyVariables: ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY'],
     baseUrl: () => 'https://generativelanguage.googleapis.com/v1beta',
     capabilities: {},
-    sendReasoning: true,
     load: async () => {
       try {
         return (await import('@ai-sdk/google')).createGoogleGenerativeAI;
@@ -108,26 +139,41 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   openai: {
+    wire: 'sdk',
     provider: 'openai',
     telemetryName: 'openai',
     toolMedia: 'message',
-    package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
+    strictTools: false,
+    package: { name: '@ai-sdk/openai', majors: [3, 4] },
     keyVariables: ['OPENAI_API_KEY'],
     baseUrl: () => 'https://api.openai.com/v1',
     capabilities: { responseFormat: true },
-    sendReasoning: false,
+    providerOptions: responsesOptions,
     load: async () => {
-      const createOpenAICompatible = await openAICompatible();
-      const own = {
-        name: 'openai',
-        includeUsage: true,
-        supportsStructuredOutputs: true,
-        transformRequestBody: asOpenAIWants,
-      };
-      return (access) => createOpenAICompatible({ ...own, ...access });
+      try {
+        const { createOpenAI } = await import('@ai-sdk/openai');
+        return (access) => createOpenAI(access).responses;
+      } catch (cause) {
+        return rethrow(cause);
+      }
     },
   },
+  'openai-chat': {
+    ...chatServer('openai', ['OPENAI_API_KEY'], 'https://api.openai.com/v1'),
+    options: { capabilities: { responseFormat: true }, maxTokensField: 'max_completion_tokens' },
+  },
+  azure: {
+    wire: 'chat',
+    telemetryName: 'azure.ai.openai',
+    keyVariables: ['AZURE_API_KEY', 'AZURE_OPENAI_API_KEY'],
+    keyHeader: 'api-key',
+    baseUrl: azureAddress,
+    addressVariables: ['AZURE_OPENAI_ENDPOINT', 'AZURE_RESOURCE_NAME'],
+    apiVersionVariables: ['AZURE_API_VERSION', 'OPENAI_API_VERSION'],
+    options: { capabilities: { responseFormat: true }, maxTokensField: 'max_completion_tokens' },
+  },
   bedrock: {
+    wire: 'sdk',
     provider: 'amazon-bedrock',
     telemetryName: 'aws.bedrock',
     toolMedia: 'message',
@@ -137,7 +183,6 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     baseUrl: ({ AWS_REGION: region }) => (region ? `https://bedrock-runtime.${region}.amazonaws.com` : undefined),
     addressVariables: ['AWS_REGION'],
     capabilities: {},
-    sendReasoning: true,
     load: async () => {
       try {
         return (await import('@ai-sdk/amazon-bedrock')).createAmazonBedrock;
@@ -147,6 +192,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   vertex: {
+    wire: 'sdk',
     provider: 'google.vertex',
     telemetryName: 'gcp.vertex_ai',
     toolMedia: 'result',
@@ -155,7 +201,6 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     credentialVariables: ['GOOGLE_VERTEX_PROJECT', 'GOOGLE_VERTEX_LOCATION'],
     baseUrl: vertexAddress,
     capabilities: {},
-    sendReasoning: true,
     load: async () => {
       try {
         return (await import('@ai-sdk/google-vertex')).createVertex;
@@ -164,24 +209,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
       }
     },
   },
-  groq: {
-    provider: 'groq',
-    telemetryName: 'groq',
-    toolMedia: 'message',
-    package: { name: '@ai-sdk/groq', majors: [3, 4] },
-    keyVariables: ['GROQ_API_KEY'],
-    baseUrl: () => 'https://api.groq.com/openai/v1',
-    capabilities: {},
-    sendReasoning: true,
-    load: async () => {
-      try {
-        return (await import('@ai-sdk/groq')).createGroq;
-      } catch (cause) {
-        return rethrow(cause);
-      }
-    },
-  },
+  groq: chatServer('groq', ['GROQ_API_KEY'], 'https://api.groq.com/openai/v1'),
   mistral: {
+    wire: 'sdk',
     provider: 'mistral',
     telemetryName: 'mistral_ai',
     toolMedia: 'message',
@@ -189,7 +219,6 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     keyVariables: ['MISTRAL_API_KEY'],
     baseUrl: () => 'https://api.mistral.ai/v1',
     capabilities: {},
-    sendReasoning: true,
     load: async () => {
       try {
         return (await import('@ai-sdk/mistral')).createMistral;
@@ -199,6 +228,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   xai: {
+    wire: 'sdk',
     provider: 'xai',
     telemetryName: 'x_ai',
     toolMedia: 'message',
@@ -206,7 +236,6 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     keyVariables: ['XAI_API_KEY'],
     baseUrl: () => 'https://api.x.ai/v1',
     capabilities: {},
-    sendReasoning: true,
     load: async () => {
       try {
         return (await import('@ai-sdk/xai')).createXai;
@@ -215,45 +244,51 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
       }
     },
   },
-  deepseek: {
-    provider: 'deepseek',
-    telemetryName: 'deepseek',
-    toolMedia: 'message',
-    package: { name: '@ai-sdk/deepseek', majors: [2, 3] },
-    keyVariables: ['DEEPSEEK_API_KEY'],
-    baseUrl: () => 'https://api.deepseek.com',
-    capabilities: {},
-    sendReasoning: true,
-    load: async () => {
-      try {
-        return (await import('@ai-sdk/deepseek')).createDeepSeek;
-      } catch (cause) {
-        return rethrow(cause);
-      }
-    },
-  },
+  deepseek: chatServer('deepseek', ['DEEPSEEK_API_KEY'], 'https://api.deepseek.com'),
+  openrouter: chatServer('openrouter', ['OPENROUTER_API_KEY'], 'https://openrouter.ai/api/v1'),
+  together: chatServer('together_ai', ['TOGETHER_API_KEY', 'TOGETHER_AI_API_KEY'], 'https://api.together.xyz/v1'),
+  fireworks: chatServer('fireworks_ai', ['FIREWORKS_API_KEY'], 'https://api.fireworks.ai/inference/v1'),
+  moonshot: chatServer('moonshot_ai', ['MOONSHOT_API_KEY'], 'https://api.moonshot.ai/v1'),
+  zai: chatServer('z_ai', ['ZAI_API_KEY', 'ZHIPU_API_KEY'], 'https://api.z.ai/api/paas/v4'),
+  minimax: chatServer('minimax', ['MINIMAX_API_KEY'], 'https://api.minimax.io/v1'),
+  ollama: chatServer('ollama', [], 'http://localhost:11434/v1'),
+  lmstudio: chatServer('lmstudio', [], 'http://localhost:1234/v1'),
+  vllm: chatServer('vllm', [], 'http://localhost:8000/v1'),
   'openai-compatible': {
-    provider: 'openai-compatible',
+    wire: 'chat',
     telemetryName: 'openai-compatible',
-    toolMedia: 'message',
-    package: { name: '@ai-sdk/openai-compatible', majors: [2, 3] },
     keyVariables: [],
     baseUrl: () => undefined,
-    capabilities: {},
-    sendReasoning: false,
-    load: async () => {
-      const createOpenAICompatible = await openAICompatible();
-      const own = { name: 'openai-compatible', includeUsage: true, supportsStructuredOutputs: true };
-      return (access) => createOpenAICompatible({ ...own, ...access });
-    },
   },
-};
+} satisfies Readonly<Record<VendorName, Vendor>>;
+
+/** By name, of which the compiler knows no more than that it is a vendor. */
+export function vendorOf(name: VendorName): Vendor {
+  return vendors[name];
+}
+
+/**
+ * Nothing is stored at OpenAI: its package then asks for the encrypted reasoning and sends it back. The package knows the models that reason by
+ * the beginning of their name, so it needs to be told where a gateway or a fine-tuning puts something before the name. What kinds of files there are, OpenAI
+ * decides.
+ */
+function responsesOptions(model: string): VendorData {
+  const reasons = /[/:](?:o\d|gpt-(?:[5-9]|[1-9]\d)(?!-chat))/.test(model);
+  return { openai: { store: false, passThroughUnsupportedFiles: true, ...(reasons ? { forceReasoning: true } : {}) } };
+}
+
+/** The v1 API of a resource, whose deployments are models. */
+function azureAddress({ AZURE_OPENAI_ENDPOINT: endpoint, AZURE_RESOURCE_NAME: name }: Variables): string | undefined {
+  if (endpoint?.trim()) return `${endpoint.trim().replace(/\/+$/, '')}/openai/v1`;
+  return name?.trim() ? `https://${name.trim()}.openai.azure.com/openai/v1` : undefined;
+}
 
 /** By what a model calls its provider; one that is not known keeps the name that it has there. */
 export function modelsOf(provider: string): VendorModels {
-  const isOf = (vendor: Vendor) => `${provider}.`.startsWith(`${vendor.provider}.`);
+  const isOf = (vendor: Vendor): vendor is SdkVendor =>
+    vendor.wire === 'sdk' && `${provider}.`.startsWith(`${vendor.provider}.`);
   // `google.vertex` before `google`.
-  const [known] = Object.values(vendors)
+  const [known] = Object.values<Vendor>(vendors)
     .filter(isOf)
     .sort((a, b) => b.provider.length - a.provider.length);
   return known ?? { telemetryName: provider.split('.', 1)[0] ?? provider, toolMedia: 'message' };
@@ -284,26 +319,19 @@ export function keySources({ keyVariables, credentialVariables }: Vendor): strin
   return credentialVariables === undefined ? keys : `${keys}, or ${credentialVariables.join(' and ')}`;
 }
 
+/** What has to be set for an address, as a sentence names it: any of the variables leads to a server of chat completions, all of them to another. */
+export function addressSources({ wire, addressVariables = [] }: Vendor): string {
+  return addressVariables.join(wire === 'chat' ? ' or ' : ' and ');
+}
+
 /** What makes the vendor's models. Rejects with `MISSING_PACKAGE` where its package is not installed. */
-export async function loadVendor(name: VendorName): Promise<(access: VendorAccess) => (model: string) => AISDKModel> {
-  const { load, package: needed } = vendors[name];
+export async function loadVendor({
+  load,
+  package: { name, majors },
+}: SdkVendor): Promise<(access: VendorAccess) => (model: string) => AISDKModel> {
   try {
     return await load();
   } catch (cause) {
-    throw missingPackage(needed.name, cause, `${needed.name}@${needed.majors[0]}`);
+    throw missingPackage(name, cause, `${name}@${majors[0]}`);
   }
-}
-
-/** OpenAI itself has instructions of the developer, and counts reasoning among the tokens to be limited. */
-function asOpenAIWants(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const { max_tokens: maxTokens, messages, ...rest } = body;
-  return {
-    ...rest,
-    messages: Array.isArray(messages) ? messages.map(withDeveloper) : messages,
-    ...(maxTokens === undefined ? {} : { max_completion_tokens: maxTokens }),
-  };
-}
-
-function withDeveloper(message: unknown): unknown {
-  return isJsonObject(message) && message['role'] === 'system' ? { ...message, role: 'developer' } : message;
 }

@@ -1,3 +1,5 @@
+import { soundsFailed } from '../failure-words.ts';
+import { failureIn } from '../read-failure.ts';
 import type { ChatAnswer } from './chat-answer.ts';
 import { jsonIn, type ModelServer, protocolError, vendorError, wireError } from './wire-errors.ts';
 
@@ -20,7 +22,7 @@ export function answerSink({ server, answer, contentType, streaming }: AnswerSin
   const type = contentType.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (type === 'text/html') throw protocolError(server, 'answered with a page of HTML');
   if (type === 'text/event-stream') return streamSink(server, answer);
-  if (/^application\/(.+\+)?json$/.test(type) || !streaming) return sniffedSink(server, answer);
+  if (/^(application\/(.+\+)?json|text\/plain)$/.test(type) || !streaming) return sniffedSink(server, answer);
   return streamSink(server, answer);
 }
 
@@ -50,14 +52,14 @@ function sniffedSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
 }
 
 /** What a line of an event stream begins with; JSON begins with none of them. */
-const streamFields = /^(?:data|event|id|retry)?:/;
+const streamFields = /^(?:data|event|error|id|retry)?:/;
 const longestField = 'event:'.length;
 
 function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
   let bytes = 0;
   let ended = false;
   const onEvent = ({ data, name, whole }: SseEvent): void => {
-    if (ended || data === '') return;
+    if (data === '') return;
     if (data.startsWith('[DONE]')) {
       ended = true;
       answer.end();
@@ -65,13 +67,17 @@ function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
     }
     const value = jsonIn(data);
     if (value === undefined && !whole) return;
-    if (name === 'error' && !(typeof value === 'object' && value !== null && 'error' in value)) {
-      throw vendorError(server, value ?? data);
-    }
-    if (value === undefined) throw protocolError(server, `sent an event that is not JSON, ${server.quote(data)}`);
+    // The answer looks for failures in its own events.
+    const failure = ended || typeof value !== 'object' ? failureIn(value) : undefined;
+    if (failure) throw vendorError(server, failure);
+    if (failedName.test(name)) throw vendorError(server, value ?? data);
+    if (ended) return;
+    if (value === undefined || typeof value === 'string')
+      throw unreadable(server, String(value ?? data), 'an event that is not JSON');
     answer.add(value);
   };
-  const events = sseDecoder(onEvent);
+  const strays = strayLines(server);
+  const events = sseDecoder(onEvent, strays.add);
   return {
     get ended() {
       return ended;
@@ -79,11 +85,57 @@ function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
     write(piece) {
       bytes += piece.byteLength;
       events.write(piece);
-      if (ended && !answer.finished) throw unfinished(server, answer, bytes);
+      if (ended && !answer.finished) throw strays.failure() ?? unfinished(server, answer, bytes);
     },
     end() {
       events.end();
+      const failure = strays.failure();
+      if (failure) throw failure;
       if (!answer.finished) throw unfinished(server, answer, bytes);
+    },
+  };
+}
+
+/** Names of events and of fields that bring a failure. */
+const failedName = /^\s*["']?(.*[._-])?(error|exception|failed|failure)["']?\s*$/i;
+
+/** A text that is not JSON: a failure in words, a page of a gateway, or another protocol. */
+function unreadable(server: ModelServer, text: string, what: string): Error {
+  return soundsFailed(text) ? vendorError(server, text) : protocolError(server, `sent ${what}, ${server.quote(text)}`);
+}
+
+/** What is kept of the lines that belong to no event. */
+const longestStray = 65_536;
+
+/**
+ * The lines of a stream that the WHATWG's event stream leaves out: a field of another name, an error as bare JSON, a page of HTML. A field
+ * that is named after a failure is one at once; the other lines are read together at the end.
+ */
+function strayLines(server: ModelServer): { add(line: string): void; failure(): Error | undefined } {
+  let text = '';
+  const failure = (): Error | undefined => {
+    const trimmed = text.trim();
+    if (trimmed === '') return undefined;
+    const value = jsonIn(trimmed);
+    if (value !== undefined) {
+      const failed = failureIn(value);
+      return failed && vendorError(server, failed);
+    }
+    const isPage = /^<(!doctype|html|head|body)/i.test(trimmed);
+    return isPage || soundsFailed(trimmed) ? unreadable(server, trimmed, 'a page of HTML in its stream') : undefined;
+  };
+  return {
+    failure,
+    add(line) {
+      const colon = line.indexOf(':');
+      if (colon > 0 && failedName.test(line.slice(0, colon))) {
+        const words = valueFrom(line, colon + 1);
+        const value = jsonIn(words) ?? words;
+        if (value !== null && value !== '') throw vendorError(server, value);
+      }
+      if (text.length < longestStray) text += `${line}\n`;
+      const failed = line.trimEnd().endsWith('}') ? failureIn(jsonIn(text)) : undefined;
+      if (failed) throw vendorError(server, failed);
     },
   };
 }
@@ -104,11 +156,9 @@ function completionSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
     end() {
       const text = Buffer.concat(pieces).toString('utf8');
       const value = jsonIn(text.startsWith('\uFEFF') ? text.slice(1) : text);
-      if (value === undefined) {
-        const what =
-          text.trim() === '' ? 'answered with an empty body' : `answered with what is not JSON, ${server.quote(text)}`;
-        throw protocolError(server, what);
-      }
+      if (text.trim() === '') throw protocolError(server, 'answered with an empty body');
+      if (value === undefined || typeof value === 'string')
+        throw unreadable(server, String(value ?? text), 'what is not JSON');
       answer.add(value);
       if (!answer.hasChoices) throw protocolError(server, 'answered without any choice of an answer');
     },
@@ -122,6 +172,9 @@ interface ByteSink {
   end(): void;
 }
 
+/** Comments, and the fields that nobody here reads. */
+const otherFields = /^(?::|(?:event|id|retry)(?::|$))/;
+
 export interface SseEvent {
   readonly data: string;
   /** The `event` field; '' where there is none. */
@@ -132,11 +185,11 @@ export interface SseEvent {
 
 /**
  * Decodes an event stream whatever the boundaries of its pieces: line ends LF, CRLF or CR, a byte order mark, comments and
- * multi-byte characters cut in two. `onEvent` is called synchronously, in order, once for each event that has data. Work is
+ * multi-byte characters cut in two. `onStray` gets the lines that are no field and no comment. `onEvent` is called synchronously, in order, once for each event that has data. Work is
  * linear in the number of bytes; holds one event. Source: WHATWG HTML, section 9.2.6, but for the last event, which that
  * section drops where the body ends before its blank line.
  */
-export function sseDecoder(onEvent: (event: SseEvent) => void): ByteSink {
+export function sseDecoder(onEvent: (event: SseEvent) => void, onStray: (line: string) => void = () => {}): ByteSink {
   const utf8 = new TextDecoder();
   let line = '';
   let afterCr = false;
@@ -157,6 +210,8 @@ export function sseDecoder(onEvent: (event: SseEvent) => void): ByteSink {
       data = data === undefined ? value : `${data}\n${value}`;
     } else if (text.startsWith('event:')) {
       name = valueFrom(text, 6);
+    } else if (!otherFields.test(text)) {
+      onStray(text);
     }
   };
   const unifyLineEnds = (text: string): string => {

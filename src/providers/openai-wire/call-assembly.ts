@@ -12,6 +12,8 @@ interface OpenCall {
   holdsPlaceholder: boolean;
   /** How much of the arguments came once more, behind complete ones. */
   repeated: number;
+  /** Complete arguments, to be compared. */
+  canonical: string | undefined;
 }
 
 interface Parts {
@@ -97,6 +99,7 @@ export class CallAssembly {
       arguments: new JsonText(),
       holdsPlaceholder: false,
       repeated: 0,
+      canonical: undefined,
     };
     this.#calls.push(call);
     if (wireIndex !== undefined) this.#byWireIndex.set(wireIndex, call);
@@ -107,7 +110,7 @@ export class CallAssembly {
     const id = call.id === '' ? parts.id : '';
     const name = call.name === '' && parts.name !== '' ? this.#nameOf(parts.name) : '';
     call.id ||= id;
-    if (id !== '' && !this.#byId.has(id)) this.#byId.set(id, call);
+    if (id !== '') this.#byId.set(id, call);
     call.name ||= name;
     const added = this.#argumentsOf(call, parts.arguments);
     if (id === '' && name === '' && added === '') return;
@@ -166,7 +169,15 @@ function textIn(value: unknown): string {
 /** Whether a piece behind complete arguments is a part of the same arguments once more. */
 function repeats(call: OpenCall, piece: string): boolean {
   if (!call.arguments.isJson()) return false;
-  return call.arguments.text.startsWith(piece, call.repeated) || isEqualJson(call.arguments.text, piece);
+  if (call.arguments.text.startsWith(piece, call.repeated)) return true;
+  const whole = piece.trim();
+  return whole.startsWith('{') && whole.endsWith('}') && isEqual(call, piece);
+}
+
+/** Whether a text says the same as the arguments of a call, which are parsed once. */
+function isEqual(call: OpenCall, text: string): boolean {
+  call.canonical ??= canonicalText(call.holdsPlaceholder ? '{}' : call.arguments.text);
+  return call.canonical !== undefined && call.canonical === canonicalText(text);
 }
 
 function startsAnother(call: OpenCall, parts: Parts): boolean {
@@ -175,24 +186,22 @@ function startsAnother(call: OpenCall, parts: Parts): boolean {
   const isComplete = call.arguments.isJson() || call.holdsPlaceholder;
   const isOther = parts.id !== '' && call.id !== '' && parts.id !== call.id;
   if (isOther) return known === '' || isComplete || parts.name !== call.name;
-  if (parts.name !== call.name && parts.id === '') return true;
+  if (parts.id === '') return parts.name !== call.name || (isComplete && parts.arguments.trim() !== '');
   return parts.arguments.trim() !== '' && call.arguments.isJson() && !repeats(call, parts.arguments);
 }
 
 /** Whether a whole call is one that is known: by its id, or, where one of them has none, by what it says. */
 function isSame(call: OpenCall, parts: Parts): boolean {
   if (call.name !== '' && parts.name !== '' && call.name !== parts.name) return false;
-  const known = call.arguments.text;
-  const isEqual = isEqualJson(known === '' && call.holdsPlaceholder ? '{}' : known, parts.arguments);
-  if (parts.id !== '' && call.id !== '') return parts.id === call.id && (isEqual || known.trim() === '');
-  return isEqual;
+  const isKnown = call.arguments.text.trim() !== '';
+  if (parts.id !== '' && call.id !== '') return parts.id === call.id && (!isKnown || isEqual(call, parts.arguments));
+  return isEqual(call, parts.arguments);
 }
 
-/** Blanks and the order of members do not matter; no arguments are those of `{}`. */
-function isEqualJson(one: string, other: string): boolean {
-  if (one === other) return true;
-  const [first, second] = [one, other].map((text) => (text.trim() === '' ? {} : jsonIn(text)));
-  return first !== undefined && second !== undefined && canonical(first) === canonical(second);
+/** Blanks and the order of members do not matter; no arguments are those of `{}`. `undefined` for what is not JSON. */
+function canonicalText(text: string): string | undefined {
+  const value = text.trim() === '' ? {} : jsonIn(text);
+  return value === undefined ? undefined : canonical(value);
 }
 
 function canonical(value: unknown): string {

@@ -1,14 +1,15 @@
 import type {
   AnswerSource,
   ContentPart,
-  FinishReason,
   LLMChunk,
   LLMResponse,
   ToolCall,
-  Usage,
 } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import { originMetadata } from '../model-origin.ts';
+import { failureIn } from '../read-failure.ts';
+import { UsageReader, withCost } from '../read-usage.ts';
+import { checkContent, failedFinish, finishReasonOf } from './answer-end.ts';
 import { CallAssembly } from './call-assembly.ts';
 import { ReasoningTags } from './reasoning-tags.ts';
 import { isJsonObject, type JsonObject, type ModelServer, protocolError, vendorError } from './wire-errors.ts';
@@ -42,10 +43,10 @@ export class ChatAnswer {
   readonly #reasoning = new GrowingText();
   readonly #media: ContentPart[] = [];
   readonly #sources = new Map<string, AnswerSource>();
+  readonly #usage = new UsageReader();
   #tags: ReasoningTags | undefined;
   #reasoningMember: WireState['reasoning'];
   #finish: string | undefined;
-  #usage: Usage | undefined;
   #id: string | undefined;
   #model: string | undefined;
   #hasChoices = false;
@@ -82,9 +83,9 @@ export class ChatAnswer {
 
   /** A chunk (`chat.completion.chunk`) or a whole completion. Throws a coded error where it is an error or of another shape. */
   add(wire: unknown): void {
+    const failure = failureIn(wire);
+    if (failure) throw vendorError(this.#server, failure);
     if (!isJsonObject(wire)) throw this.#wrongShape('an answer that is not a JSON object');
-    if (wire['error'] !== undefined && wire['error'] !== null) throw vendorError(this.#server, wire['error']);
-    if (wire['object'] === 'error') throw vendorError(this.#server, wire);
     this.#addHead(wire);
     const choices = wire['choices'];
     if (choices === undefined || choices === null) return;
@@ -97,8 +98,12 @@ export class ChatAnswer {
     this.#tags?.end();
     const toolCalls = this.#calls.toolCalls();
     const calls = toolCalls.length === 0 ? {} : { toolCalls };
-    const usage = withCost(this.#usage, costHeader);
+    const usage = withCost(this.#usage.usage, costHeader);
     const reasoning = this.#reasoning.toString();
+    const content = { hasCalls: toolCalls.length > 0, hasText: !this.#text.isEmpty || this.#media.length > 0 };
+    const finishReason = finishReasonOf(this.#server, this.#finish, content);
+    const { unread } = this.#state;
+    checkContent(this.#server, { ...content, hasReasoning: reasoning !== '', finishReason, usage, unread });
     const metadata = this.#metadata(toolCalls);
     return {
       message: {
@@ -109,7 +114,8 @@ export class ChatAnswer {
         ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
       },
       ...calls,
-      finishReason: finishReasonOf(this.#finish, toolCalls.length > 0),
+      finishReason,
+      ...(finishReason === 'other' && this.#finish !== undefined && { finishWord: this.#finish }),
       ...(usage === undefined ? {} : { usage }),
       ...(this.#id === undefined ? {} : { id: this.#id }),
       ...(this.#model === undefined ? {} : { model: this.#model }),
@@ -141,9 +147,7 @@ export class ChatAnswer {
     if (this.#model === undefined && isText(wire['model'])) this.#model = wire['model'];
     const pages = wire['citations'];
     if (Array.isArray(pages)) for (const url of pages) this.#addSource(url);
-    const groq = wire['x_groq'];
-    const usage = wire['usage'] ?? (isJsonObject(groq) ? groq['usage'] : undefined);
-    if (usage !== undefined && usage !== null) this.#usage = usageOf(usage) ?? this.#usage;
+    this.#usage.add(wire);
   }
 
   #addChoice(choice: unknown): void {
@@ -161,7 +165,8 @@ export class ChatAnswer {
   #addFinish(choice: JsonObject): void {
     const reason = choice['finish_reason'];
     if (!isText(reason) || reason === 'null') return;
-    if (isFailure(reason)) throw vendorError(this.#server, choice['error'] ?? { type: reason });
+    const failure = failedFinish(this.#server, reason);
+    if (failure) throw failure;
     this.#finish = reason;
   }
 
@@ -240,7 +245,7 @@ export class ChatAnswer {
   #addContent(content: unknown): void {
     if (typeof content === 'string') this.#addText(content);
     else if (Array.isArray(content)) for (const part of content) this.#addPart(part);
-    else if (isJsonObject(content)) this.#addPart(content);
+    else if (isJsonObject(content) && isText(content['text'])) this.#addText(content['text']);
     else if (content !== undefined && content !== null) throw this.#wrongShape('a content that is not a string');
   }
 
@@ -321,80 +326,4 @@ function withoutMark(message: JsonObject): JsonObject {
   if (!isThought(message)) return message;
   const { extra_content: _, ...rest } = message;
   return rest;
-}
-
-/** LiteLLM says 0 of a model whose price it does not know. */
-function withCost(usage: Usage | undefined, header: string | null | undefined): Usage | undefined {
-  if (usage === undefined || usage.cost !== undefined || !header) return usage;
-  const cost = Number(header);
-  return Number.isFinite(cost) && cost > 0 ? { ...usage, cost } : usage;
-}
-
-const spellings: Readonly<Record<string, FinishReason>> = {
-  stop: 'stop',
-  end_turn: 'stop',
-  stop_sequence: 'stop',
-  eos: 'stop',
-  length: 'length',
-  max_tokens: 'length',
-  max_output_tokens: 'length',
-  model_length: 'length',
-  tool_calls: 'tool_calls',
-  tool_use: 'tool_calls',
-  function_call: 'tool_calls',
-  content_filter: 'content_filter',
-  refusal: 'content_filter',
-  safety: 'content_filter',
-  recitation: 'content_filter',
-  sensitive: 'content_filter',
-};
-
-/** Why the model stopped, from any vendor's spelling. One that is not known, or none, means the end of a good answer. */
-export function finishReasonOf(wire: string | undefined, hasCalls: boolean): FinishReason {
-  const known = wire === undefined ? undefined : spellings[wire.toLowerCase()];
-  return known ?? (hasCalls ? 'tool_calls' : 'stop');
-}
-
-const failures: ReadonlySet<string> = new Set(['error', 'abort', 'insufficient_system_resource', 'network_error']);
-
-/** Whether a vendor says with its finish reason that the answer failed: OpenRouter, vLLM, DeepSeek, Zhipu. */
-export function isFailure(wire: string): boolean {
-  return failures.has(wire.toLowerCase());
-}
-
-/**
- * The wire's `usage`. Cached tokens in the spellings of OpenAI and DeepSeek; `cost` as LiteLLM and OpenRouter give it.
- * xAI counts reasoning beside the completion: it is added, so that `reasoningTokens` is a part of `completionTokens`
- * everywhere. `undefined` where the numbers are not there.
- */
-export function usageOf(wire: unknown): Usage | undefined {
-  if (!isJsonObject(wire)) return undefined;
-  const promptTokens = countIn(wire, 'prompt_tokens');
-  const stated = countIn(wire, 'completion_tokens');
-  if (promptTokens === undefined && stated === undefined) return undefined;
-  const cachedTokens =
-    countIn(wire['prompt_tokens_details'], 'cached_tokens') ?? countIn(wire, 'prompt_cache_hit_tokens');
-  // As LiteLLM passes Anthropic's on.
-  const cacheWriteTokens = countIn(wire, 'cache_creation_input_tokens');
-  const reasoningTokens = countIn(wire['completion_tokens_details'], 'reasoning_tokens');
-  const prompt = promptTokens ?? 0;
-  const total = countIn(wire, 'total_tokens');
-  const beside = (stated ?? 0) + (reasoningTokens ?? 0);
-  const completionTokens = total === prompt + beside ? beside : (stated ?? 0);
-  const cost = countIn(wire, 'cost');
-  return {
-    promptTokens: prompt,
-    completionTokens,
-    totalTokens: total ?? prompt + completionTokens,
-    ...(cachedTokens === undefined ? {} : { cachedTokens }),
-    ...(cacheWriteTokens ? { cacheWriteTokens } : {}),
-    ...(reasoningTokens === undefined ? {} : { reasoningTokens }),
-    ...(cost === undefined ? {} : { cost }),
-  };
-}
-
-function countIn(wire: unknown, member: string): number | undefined {
-  if (!isJsonObject(wire)) return undefined;
-  const value = wire[member];
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined;
 }

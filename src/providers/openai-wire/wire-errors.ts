@@ -1,5 +1,9 @@
-import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../../core/contracts/index.ts';
-import { codeOfStatus, isTransient, retryableCodes } from '../http-status.ts';
+import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, systemClock } from '../../core/contracts/index.ts';
+import { retryableCodes } from '../http-status.ts';
+import { jsonIn } from '../json-object.ts';
+import { type Failure, readFailure } from '../read-failure.ts';
+
+export { isJsonObject, type JsonObject, jsonIn } from '../json-object.ts';
 
 /** What an error may say of the server it comes from. Holds the secrets in a closure, so that no error can show them. */
 export interface ModelServer {
@@ -62,10 +66,13 @@ const cures: Partial<Record<ErrorCode, string>> = {
   PROVIDER_AUTH: 'set apiKey to a key that it accepts for this model',
   PROVIDER_NOT_FOUND: 'check baseUrl, which usually ends in /v1, and model',
   PROVIDER_BAD_REQUEST: "check the request against the model's limits and what it supports",
+  CONTEXT_OVERFLOW: 'shorten the history, or use a model with a larger context window',
   PROVIDER_RATE_LIMIT: 'try again later, or call it less often',
   PROVIDER_SERVER: 'try again later, or use another model',
   PROVIDER_TIMEOUT: 'try again later, or use another model',
 };
+
+const topUp = 'the account has no credit or quota left: top it up, or use another key or model';
 
 export function wireError(
   server: ModelServer,
@@ -104,95 +111,34 @@ export function httpError(server: ModelServer, { status, headers, text, now }: H
     const where = location === null ? '' : ` to ${server.quote(location)}`;
     return wireError(server, 'PROVIDER_PROTOCOL', `redirects${where}: set baseUrl to where it really is`, { status });
   }
-  const body = jsonIn(text) ?? text;
-  const code = isUnknownKey(body) ? 'PROVIDER_AUTH' : codeOfStatus(status);
-  const retryAfterMs = retryAfter(headers, now);
-  return wireError(server, code, sentence(server, code, `answered HTTP ${status}`, messageIn(body)), {
-    status,
-    retryable: isTransient(code, status) && !isQuota(body),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-  });
+  const failure = readFailure({ body: jsonIn(text) ?? text, status, headers, now });
+  return errorOf(server, `answered HTTP ${status}`, failure);
 }
 
-/** An error object inside an answer that began well. */
-export function vendorError(server: ModelServer, error: unknown): AgentLoopError {
-  const status = statusIn(error);
-  const code = status === undefined ? codeOfWords(error) : codeOfStatus(status);
-  return wireError(server, code, sentence(server, code, 'broke off with an error', messageIn(error)), {
-    ...(status === undefined ? {} : { status }),
-    retryable: retryableCodes.has(code) && !isQuota(error),
-  });
+interface VendorFailure {
+  readonly headers?: Headers | undefined;
+  /** Milliseconds since 1970, for a pause that ends at a date. */
+  readonly now?: number;
 }
 
-function sentence(server: ModelServer, code: ErrorCode, what: string, said: string): string {
-  const cure = server.cures[code] ?? cures[code];
-  return `${what}${said === '' ? '' : ` ${server.quote(said)}`}${cure === undefined ? '' : `: ${cure}`}`;
+/** An error object, or a text, inside an answer that began well. */
+export function vendorError(
+  server: ModelServer,
+  error: unknown,
+  { headers, now = systemClock.now() }: VendorFailure = {},
+): AgentLoopError {
+  return errorOf(server, 'broke off with an error', readFailure({ body: error, headers, now }));
 }
 
-/** LiteLLM and others put the status of the upstream vendor into `code`, as a number or its digits. */
-function statusIn(error: unknown): number | undefined {
-  if (!isJsonObject(error)) return undefined;
-  const status = [error['code'], error['status'], error['status_code']].map(Number).find((n) => n >= 400 && n < 600);
-  return Number.isInteger(status) ? status : undefined;
+function errorOf(server: ModelServer, what: string, failure: Failure): AgentLoopError {
+  const { retryable, reason, status, retryAfterMs, details } = failure;
+  const options = { retryable, reason, status, retryAfterMs, details };
+  return wireError(server, failure.code, sentence(server, failure, what), options);
 }
 
-const wordsOfCodes: readonly (readonly [RegExp, ErrorCode])[] = [
-  [/rate.?limit|quota|too.?many/i, 'PROVIDER_RATE_LIMIT'],
-  [/authenti|permission|api.?key|billing/i, 'PROVIDER_AUTH'],
-  [/not.?found/i, 'PROVIDER_NOT_FOUND'],
-  [/invalid|bad.?request|context.?length|content.?policy/i, 'PROVIDER_BAD_REQUEST'],
-  [/time.?out/i, 'PROVIDER_TIMEOUT'],
-];
-
-/** By `type` and `code`. What says neither is a failure behind the server, which may pass. */
-function codeOfWords(error: unknown): ErrorCode {
-  if (!isJsonObject(error)) return 'PROVIDER_SERVER';
-  const words = `${error['type']} ${error['code']}`;
-  return wordsOfCodes.find(([pattern]) => pattern.test(words))?.[1] ?? 'PROVIDER_SERVER';
-}
-
-/** A used-up quota does not come back by waiting. */
-function isQuota(body: unknown): boolean {
-  if (!isJsonObject(body)) return false;
-  return body['code'] === 'insufficient_quota' || body['type'] === 'insufficient_quota' || isQuota(body['error']);
-}
-
-/** LiteLLM without a database answers 400 to every key but its own. */
-function isUnknownKey(body: unknown): boolean {
-  return isJsonObject(body) && isJsonObject(body['error']) && body['error']['type'] === 'no_db_connection';
-}
-
-/** The message in any of the spellings of an error's body: an OpenAI error, FastAPI's `detail`, plain text, a page of HTML. */
-function messageIn(body: unknown): string {
-  if (typeof body === 'string') return body.trimStart().startsWith('<') ? textOfPage(body) : body;
-  if (Array.isArray(body)) return messageIn(body[0]);
-  if (!isJsonObject(body)) return '';
-  const said = body['error'] ?? body['message'] ?? body['detail'] ?? body['msg'];
-  return said === undefined ? JSON.stringify(body) : messageIn(said);
-}
-
-/** Of the beginning of a page: what looks for the end of a tag takes the square of the time that it takes to read the page. */
-function textOfPage(page: string): string {
-  const html = page.slice(0, 4_096);
-  const title = /<title[^>]*>([^<]*)</i.exec(html)?.[1]?.trim();
-  return title === undefined || title === '' ? html.replace(/<[^>]*>/g, ' ') : title;
-}
-
-/**
- * RFC 9110, section 10.2.3: seconds or a date. `retry-after-ms` is what Azure and OpenAI send beside it; LiteLLM passes the
- * vendor's header on under another name. A date begins with its day and is of Greenwich:
- * `Date.parse` alone takes `-1` and `5, 5` for days of 2001, and the old form without a zone for local time.
- */
-function retryAfter(headers: Headers, now: number): number | undefined {
-  const ms = headers.get('retry-after-ms');
-  if (ms !== null && /^\d+(\.\d+)?$/.test(ms)) return Math.ceil(Number(ms));
-  const value = headers.get('retry-after') ?? headers.get('llm_provider-retry-after');
-  if (value === null) return undefined;
-  if (/^\d+(\.\d+)?$/.test(value)) return Math.ceil(Number(value) * 1_000);
-  const date = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value)
-    ? Date.parse(`${value.replace(/ GMT$/, '')} GMT`)
-    : Number.NaN;
-  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+function sentence(server: ModelServer, { code, words, kind }: Failure, what: string): string {
+  const cure = (kind === 'exhausted' ? topUp : undefined) ?? server.cures[code] ?? cures[code];
+  return `${what}${words === '' ? '' : ` ${server.quote(words)}`}${cure === undefined ? '' : `: ${cure}`}`;
 }
 
 interface NetworkFailure {
@@ -297,20 +243,4 @@ function isErrorLike(value: unknown): value is ErrorLike {
 function causeOf(server: ModelServer, { message, code }: Root): Error {
   const cause = new Error(server.redact(message));
   return code === '' ? cause : Object.assign(cause, { code });
-}
-
-/** An object as `JSON.parse` gives it, its members not yet checked. */
-export type JsonObject = Readonly<Record<string, unknown>>;
-
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** The value of a JSON text; `undefined` where it is none. */
-export function jsonIn(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

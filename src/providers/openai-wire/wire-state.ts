@@ -49,6 +49,17 @@ const readOfMessage: ReadonlySet<string> = new Set([
 const readOfCall: ReadonlySet<string> = new Set(['id', 'type', 'index', 'function']);
 const readOfFunction: ReadonlySet<string> = new Set(['name', 'arguments']);
 
+/** Members that hold reasoning, or what stands beside an answer. */
+const hidden: ReadonlySet<string> = new Set([
+  'reasoning_details',
+  'thinking_blocks',
+  'provider_specific_fields',
+  'extra_content',
+  'id',
+  'type',
+  'phase',
+]);
+
 /** Joins what the pieces of an answer bring for their server. Memory: that. */
 export class StateReader {
   readonly #message = new JoinedMembers(readOfMessage);
@@ -69,6 +80,11 @@ export class StateReader {
     const { beside, within } = this.#calls[index];
     beside.add(piece);
     if (isJsonObject(piece['function'])) within.add(piece['function']);
+  }
+
+  /** The names of members that may hold an answer which nobody here reads. */
+  get unread(): ReadonlySet<string> {
+    return new Set(Object.keys(this.#message.members ?? {}).filter((name) => !hidden.has(name)));
   }
 
   /** `order`: the positions of the calls that count, in their order. */

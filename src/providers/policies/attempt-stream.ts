@@ -7,6 +7,7 @@ import {
   type LLMProvider,
   type LLMResponse,
   messageOf,
+  systemClock,
   type Usage,
 } from '../../core/contracts/index.ts';
 import {
@@ -18,7 +19,7 @@ import {
 } from '../../core/model-call/index.ts';
 import { AbortScope, DirectSubscriber } from '../../core/streams/index.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/call-spans.ts';
-import { codeOfStatus, isTransient } from '../http-status.ts';
+import { headersOf, readFailure } from '../read-failure.ts';
 import { policyNames } from './policy-order.ts';
 
 /** Makes a model call: cold, `done` last and once, every error an `AgentLoopError`. */
@@ -78,9 +79,20 @@ class Attempt {
       this.#reported.add(usage);
       params.noteUsage?.(usage);
     };
-    this.#params = { ...params, ...(this.#span && { traceContext: this.#span.traceContext }), noteUsage };
+    this.#params = { ...params, ...this.#traced(params), noteUsage };
     this.#silence = ModelSilence.of(params)?.another();
     this.#silence?.limit(this.#params);
+  }
+
+  /** With a span of its own, the request's notes are also on that span. */
+  #traced({ note }: LLMCallParams): Partial<LLMCallParams> | undefined {
+    const span = this.#span;
+    if (!span) return undefined;
+    const noted: LLMCallParams['note'] = (given) => {
+      span.noted(given);
+      note?.(given);
+    };
+    return { traceContext: span.traceContext, note: noted };
   }
 
   /** Made in the context of its span, so that what instruments the provider's HTTP client nests below. */
@@ -180,14 +192,28 @@ export function responseOf(chunks: Observable<LLMChunk>): Promise<LLMResponse> {
   return lastValueFrom(responses);
 }
 
-/** Whatever a provider throws as an error with a code: by its HTTP status, where it carries one as the SDKs of vendors do. */
+/** Whatever a provider throws as an error with a code: by its HTTP status and body, where it carries them as the SDKs of vendors do. */
 function providerFailure(thrown: unknown): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
   const message = `The model provider failed: ${messageOf(thrown)}`;
   const status = statusOf(thrown);
   if (status === undefined) return new AgentLoopError('PROVIDER_FAILED', message, { cause: thrown });
-  const code = codeOfStatus(status);
-  return new AgentLoopError(code, message, { cause: thrown, status, retryable: isTransient(code, status) });
+  const { error, headers } = bodyOf(thrown);
+  const body = error ?? messageOf(thrown);
+  const { code, retryable, reason, retryAfterMs, details } = readFailure({
+    body,
+    status,
+    headers,
+    now: systemClock.now(),
+  });
+  return new AgentLoopError(code, message, { cause: thrown, status, retryable, reason, retryAfterMs, details });
+}
+
+/** The body and the headers of an error of a vendor's SDK. */
+function bodyOf(thrown: unknown): { readonly error?: unknown; readonly headers: Headers | undefined } {
+  if (typeof thrown !== 'object' || thrown === null) return { headers: undefined };
+  const error: unknown = 'error' in thrown ? thrown.error : undefined;
+  return { error, headers: 'headers' in thrown ? headersOf(thrown.headers) : undefined };
 }
 
 function statusOf(thrown: unknown): number | undefined {

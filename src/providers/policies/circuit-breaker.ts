@@ -1,7 +1,6 @@
 import { catchError, defer, finalize, tap, throwError } from 'rxjs';
 import { AgentLoopError, type Clock, systemClock } from '../../core/contracts/index.ts';
 import { aClock, assertOptions, milliseconds, wholeNumber } from '../../core/options/index.ts';
-import { retryableCodes } from '../http-status.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 /** Options of `circuitBreaker`: when it opens, and how long. */
@@ -90,9 +89,9 @@ class Circuit {
     this.#failures = 0;
   }
 
-  fail({ code }: AgentLoopError): void {
-    // Failures that usually pass are those of the model and of the way to it; others are the request's own.
-    if (!retryableCodes.has(code)) return;
+  fail({ retryable }: AgentLoopError): void {
+    // Failures that pass by waiting are those of the model and of the way to it; others are the request's own, or the account's.
+    if (!retryable) return;
     this.#failures += 1;
     if (this.#isOpen) this.#openUntil = this.#clock.now() + this.#openMs;
   }

@@ -25,7 +25,7 @@ import { assertProvider, definePolicy, type ProviderPolicy } from './provider-po
 export interface FallbackOptions {
   /** Asked in this order once the provider before has failed. */
   readonly to: LLMProvider | readonly LLMProvider[];
-  /** The codes of the failures that another provider may mend. Default: all that begin with `PROVIDER_`. */
+  /** The codes of the failures that another provider may mend. Default: all that begin with `PROVIDER_`, and `CONTEXT_OVERFLOW`. */
   readonly on?: readonly ErrorCode[] | undefined;
 }
 
@@ -49,11 +49,14 @@ export function fallback(options: FallbackOptions): ProviderPolicy {
     assertProvider('fallback', other);
     assertOrder(['fallback', ...policyNames(other)]);
   }
-  const on: ReadonlySet<ErrorCode> = new Set(options.on ?? errorCodes.filter((code) => code.startsWith('PROVIDER_')));
+  const on: ReadonlySet<ErrorCode> = new Set(options.on ?? defaultCodes);
   return definePolicy('fallback', (stream) =>
     others.map(otherProvider).reduce((before, next) => askNext(before, next, on), stream),
   );
 }
+
+/** A prompt that is too long for one model may fit into the context window of another. */
+const defaultCodes = errorCodes.filter((code) => code.startsWith('PROVIDER_') || code === 'CONTEXT_OVERFLOW');
 
 /** Asks `next` where `before` fails. */
 function askNext(before: StreamCall, next: StreamCall, on: ReadonlySet<ErrorCode>): StreamCall {

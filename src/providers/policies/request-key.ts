@@ -7,7 +7,8 @@ import { responseFlaw } from '../../core/model-call/index.ts';
  * turn and is not asked of the model: ids, times, metadata. The ids of calls, which bind results to them, are numbered.
  */
 export function requestOf(params: LLMCallParams): object {
-  const { messages, tools, metadata: _, signal: _signal, traceContext: _trace, noteUsage: _note, ...settings } = params;
+  const { messages, tools, metadata: _, signal: _signal, traceContext: _trace, ...asked } = params;
+  const { noteUsage: _usage, note: _note, ...settings } = asked;
   const numbers = new Map<string, string>();
   const numberOf = (id: string): string => {
     const number = numbers.get(id) ?? `call-${numbers.size + 1}`;

@@ -14,6 +14,8 @@ import {
   type OptionRule,
   wholeNumber,
 } from '../../core/options/index.ts';
+import { isTransient } from '../http-status.ts';
+import { mostUnusableRetries, unusableAnswer } from '../read-failure.ts';
 import { beginAttempt, LeavingSubscriber, voidAttempt } from './attempt-stream.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
@@ -25,15 +27,13 @@ export interface RetryOptions {
   readonly initialDelayMs?: number | undefined;
   /** The longest pause of all, also of those that the server asks for. Milliseconds; default 60,000. */
   readonly maxDelayMs?: number | undefined;
-  /** HTTP statuses worth another try. Default 408, 409, 429, 500, 502, 503 and 504. */
+  /** HTTP statuses worth another try besides those of failures that pass by waiting. Default none. */
   readonly statusCodes?: readonly number[] | undefined;
   /** Gives the share of the longest pause that is waited, from 0 to 1. Default `Math.random`. */
   readonly random?: (() => number) | undefined;
   /** Replaced by tests. Default: the system's. */
   readonly clock?: Clock | undefined;
 }
-
-const defaultStatusCodes: readonly number[] = [408, 409, 429, 500, 502, 503, 504];
 
 const statusCodesKind: OptionRule = {
   fits: (value) => Array.isArray(value) && value.every((code) => Number.isInteger(code) && code >= 400 && code <= 599),
@@ -45,8 +45,9 @@ const statusCodesKind: OptionRule = {
  * pause that the server asks for (`Retry-After`) is waited out exactly; one longer than `maxDelayMs` is not worth it, and the failure
  * passes at once.
  *
- * A failure with an HTTP status is made again where `statusCodes` has it, but not a used-up quota; one without, such as a connection
- * that breaks, where its error is `retryable`. A failed attempt is void the moment it fails, also its text. After the last retry its
+ * A request is made again where its error is `retryable`, or has an HTTP status of `statusCodes`; that is no status of a failure that usually
+ * passes: an error that says of itself that it does not, such as an exhausted quota, counts more. An answer that nobody can use, such as a
+ * malformed call, is asked for twice more at most. A failed attempt is void the moment it fails, also its text. After the last retry its
  * error passes as it came. Unsubscribing, and aborting the call's signal, end a pause at once. Tries are of each call; nothing is shared.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
@@ -63,7 +64,7 @@ export function retry(options: RetryOptions = {}): ProviderPolicy {
     maxRetries: options.maxRetries ?? 5,
     initialDelayMs: options.initialDelayMs ?? 1_000,
     maxDelayMs: options.maxDelayMs ?? 60_000,
-    statusCodes: new Set(options.statusCodes ?? defaultStatusCodes),
+    statusCodes: new Set(options.statusCodes),
     random: options.random ?? Math.random,
     clock: options.clock ?? systemClock,
   };
@@ -88,6 +89,8 @@ class Attempts {
   readonly #request: () => Observable<LLMChunk>;
   readonly #to: Subscriber<LLMChunk>;
   #failures = 0;
+  /** Those of them with an answer that could not be used. */
+  #unusable = 0;
   #isDue = false;
   #isStarting = false;
   #attempt: Subscription | undefined;
@@ -121,11 +124,11 @@ class Attempts {
   }
 
   error(error: AgentLoopError): void {
-    const delayMs =
-      this.#failures < this.#settings.maxRetries
-        ? delayBeforeRetry(this.#settings, error, this.#failures + 1)
-        : undefined;
+    const isUnusable = error.reason === unusableAnswer;
+    const isLast = this.#failures >= this.#settings.maxRetries || (isUnusable && this.#unusable >= mostUnusableRetries);
+    const delayMs = isLast ? undefined : delayBeforeRetry(this.#settings, error, this.#failures + 1);
     this.#failures += 1;
+    if (isUnusable) this.#unusable += 1;
     if (delayMs === undefined) return this.#to.error(error);
     this.#to.next(voidAttempt(error));
     if (this.#to.closed) return;
@@ -153,10 +156,9 @@ function delayBeforeRetry(settings: RetrySettings, error: AgentLoopError, retryN
   return retryAfterMs <= settings.maxDelayMs ? retryAfterMs : undefined;
 }
 
-/** A status that usually passes, in an error that says that this one does not, is a quota that is used up. */
-function isWorthRetrying(statusCodes: ReadonlySet<number>, { status, retryable }: AgentLoopError): boolean {
-  if (status === undefined) return retryable;
-  return statusCodes.has(status) && (retryable || !defaultStatusCodes.includes(status));
+/** The error knows whether it passes by waiting. A status that usually does, in an error that does not, is a quota that is used up. */
+function isWorthRetrying(statusCodes: ReadonlySet<number>, { code, status, retryable }: AgentLoopError): boolean {
+  return retryable || (status !== undefined && statusCodes.has(status) && !isTransient(code, status));
 }
 
 interface BackoffOptions {

@@ -184,6 +184,10 @@ const xai: SchemaRules = {
 /** "Moonshot flavored JSON Schema": https://platform.moonshot.ai/docs, and the refusals of its validator. */
 const moonshot: SchemaRules = {
   ...openai,
+  keywords: [
+    ...[...basic, ...referring, ...numeric, 'const', 'default', 'format', 'pattern', 'prefixItems', 'uniqueItems'],
+    ...['minItems', 'maxItems', 'minLength', 'maxLength'],
+  ],
   references: 'defs',
   besideReference: ['description'],
   besideUnion: ['type'],
@@ -267,7 +271,7 @@ export const schemaDialects = {
   'anthropic-output': anthropicOutput,
   google,
   'google-openapi': googleOpenApi,
-  mistral: { ...openai, maxTools: 128 },
+  mistral: openai,
   'mistral-strict': { ...openaiStrict, maxEnum: 500 },
   groq: openai,
   'groq-strict': openaiStrict,

@@ -109,10 +109,7 @@ export function described(node: JSONSchema, note: string): JSONSchema {
 /** A text of at most so many characters, cut after a word. */
 export function shortened(text: string, max: number): string {
   if (text.length <= max) return text;
-  const cut = text
-    .slice(0, Math.max(0, max - 1))
-    .toWellFormed()
-    .replace(/\uFFFD$/, '');
+  const cut = text.slice(0, Math.max(0, max - 1)).replace(/[\uD800-\uDBFF]$/, '');
   const space = cut.search(/\s\S*$/);
   return `${(space > max / 2 ? cut.slice(0, space) : cut).trimEnd()}…`;
 }

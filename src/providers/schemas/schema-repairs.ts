@@ -100,7 +100,7 @@ const shapes: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
 
 /** What is left of a malformed value. */
 const rests: Readonly<Record<string, (value: unknown) => unknown>> = {
-  required: (value) => [...new Set(stringsOf(value))],
+  required: (value) => (Array.isArray(value) ? [...new Set(stringsOf(value))] : undefined),
   type: (value) => {
     const known = [...new Set(listOf(value))].filter((each) => types.includes(each));
     return known.length > 0 ? known : undefined;
@@ -616,9 +616,9 @@ function besideAnyOf(node: JSONSchema, { besideUnion: refused }: SchemaRules): r
 
 /** What vendors refuse in one schema, and what is done about it, in this order. */
 export const repairs: readonly Repair[] = [
+  tuple,
   malformed,
   booleans,
-  tuple,
   references,
   depth,
   rootType,

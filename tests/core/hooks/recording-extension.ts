@@ -16,6 +16,7 @@ export function recordingExtension(name = 'recorder'): Extension & { readonly as
       prepareIteration: (_, { iteration }) => note('prepareIteration', iteration),
       beforeLLMCall: (_, { iteration }) => note('beforeLLMCall', iteration),
       afterLLMCall: (_, { iteration }) => note('afterLLMCall', iteration),
+      onLLMError: ({ error }, { iteration }) => note('onLLMError', iteration, ` ${error.code}`),
       beforeToolCall: ({ iteration, callId }) => note('beforeToolCall', iteration, ` ${callId}`),
       approveToolCall: ({ callId }) => note('approveToolCall', Number.parseInt(callId, 10), ` ${callId}`),
       afterToolCall: ({ iteration, callId }) => note('afterToolCall', iteration, ` ${callId}`),

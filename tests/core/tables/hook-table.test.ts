@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Extension, type HookAnswer, type HookContext, replay } from 'millrace';
+import { AgentLoopError, type Extension, type HookAnswer, type HookContext, replay } from 'millrace';
 import {
   type AskedHookName,
   type HookSubjects,
@@ -25,13 +25,18 @@ const bench = turnBench();
 const askedHooks = hookNames.filter((hook): hook is AskedHookName => hook !== 'beforeMessage');
 const steps = [{ toolCalls: [{ name: 'pay' }] }, { text: 'Done.' }] as const;
 
-/** How many model calls a turn has made when each hook is asked first. */
+/** A model call that fails, and an extension that repeats it. */
+const failing = { error: new AgentLoopError('PROVIDER_SERVER', 'The model is gone; ask again.') };
+const repeating: Extension = { name: 'repeating', onLLMError: () => ({ repeat: true }) };
+
+/** How many model calls of a turn were answered when each hook is asked first. */
 const callsBefore: Readonly<Record<AskedHookName, 0 | 1 | 2>> = {
   beforeTurn: 0,
   shouldPause: 0,
   prepareIteration: 0,
   beforeLLMCall: 0,
   afterLLMCall: 1,
+  onLLMError: 0,
   beforeToolCall: 1,
   approveToolCall: 1,
   afterToolCall: 1,
@@ -48,12 +53,18 @@ function once(hook: AskedHookName, answer: () => unknown, more: Partial<Extensio
   return { name: 'tester', ...more, [hook]: first };
 }
 
-/** A turn that runs a tool, by two model calls where nothing fails. */
+/** A turn that runs a tool, by two model calls where nothing fails; for `onLLMError` the first call fails once. */
 function start(extension: Extension, length: number) {
   const ran: string[] = [];
   const logger = recordingLogger();
   const toolProviders = [plainTools({ pay: () => ran.push('pay') })];
-  const loop = bench.loop(steps.slice(0, length), { toolProviders, extensions: [extension], logger });
+  const failsFirst = extension.onLLMError !== undefined;
+  const answered = steps.slice(0, length);
+  const loop = bench.loop(failsFirst ? [failing, ...answered] : answered, {
+    toolProviders,
+    extensions: failsFirst ? [extension, repeating] : [extension],
+    logger,
+  });
   const turn = loop.startTurn(question, { taskId: 't', contextId: 'c' });
   const watcher = watch(turn);
   const ended = turn.result().then(
@@ -120,6 +131,7 @@ const recordedBy: Readonly<Record<RecordedHook, object>> = {
   beforeTurn: { data: 1 },
   prepareIteration: { data: 1 },
   afterLLMCall: { data: 1 },
+  onLLMError: { data: 1 },
   afterToolCall: { data: 1 },
   beforeFinish: { data: 1 },
   afterIteration: { data: 1 },

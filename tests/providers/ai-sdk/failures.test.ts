@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LLMChunk } from 'millrace';
-import { type AISDKProvider, type CreateProviderOptions, createProvider } from 'millrace/ai-sdk';
+import { type CreateProviderOptions, createProvider, type VendorProvider } from 'millrace/ai-sdk';
 import { type FakeClock, fakeClock } from 'millrace/testing';
 import { lastValueFrom, take, toArray } from 'rxjs';
 import { codedError } from '../provider-error.ts';
@@ -44,7 +44,7 @@ afterEach(async () => {
   await server.close();
 });
 
-function providerOf(wire: VendorWire, options: CreateProviderOptions = {}): Promise<AISDKProvider> {
+function providerOf(wire: VendorWire, options: CreateProviderOptions = {}): Promise<VendorProvider> {
   return createProvider(wire.model, { apiKey: key, baseUrl: server.baseUrl, clock, ...options });
 }
 
@@ -68,7 +68,7 @@ describe.each(wires)('%s: an HTTP status', (_, wire) => {
     [401, 'PROVIDER_AUTH', false],
     [403, 'PROVIDER_AUTH', false],
     [404, 'PROVIDER_NOT_FOUND', false],
-    [413, 'PROVIDER_BAD_REQUEST', false],
+    [413, 'CONTEXT_OVERFLOW', false],
     [429, 'PROVIDER_RATE_LIMIT', true],
     [500, 'PROVIDER_SERVER', true],
     [503, 'PROVIDER_SERVER', true],
@@ -262,7 +262,7 @@ describe('finish reasons', () => {
     [anthropic, claude('stop_sequence'), 'stop'],
     [google, gemini('MAX_TOKENS'), 'length'],
     [google, gemini('SAFETY'), 'content_filter'],
-    [google, gemini('OTHER'), 'stop'],
+    [google, gemini('OTHER'), 'other'],
     [google, event({ promptFeedback: { blockReason: 'SAFETY' } }), 'content_filter'],
   ] as const)('%#', async (wire, stream, expected) => {
     server.answer((exchange) => sendStream(exchange, stream));

@@ -54,14 +54,14 @@ describe('pictures, files and marks', () => {
 
   it('OpenAI: as they are, with how close to look', async () => {
     const { body } = await requestOf(openai, { messages });
-    expect(body['messages']).toEqual([
+    expect(body['input']).toEqual([
       {
         role: 'user',
         content: [
-          { type: 'text', text: 'Look' },
-          { type: 'image_url', image_url: { url: 'https://example.com/a.png', detail: 'low' } },
-          { type: 'image_url', image_url: { url: `data:image/png;base64,${pixel}` } },
-          { type: 'text', text: 'Hello' },
+          { type: 'input_text', text: 'Look' },
+          { type: 'input_image', image_url: 'https://example.com/a.png', detail: 'low' },
+          { type: 'input_image', image_url: `data:image/png;base64,${pixel}` },
+          { type: 'input_file', filename: expect.any(String), file_data: 'data:text/plain;base64,SGVsbG8=' },
         ],
       },
     ]);

@@ -4,7 +4,7 @@ import { createProvider } from 'millrace/ai-sdk';
 import { lastValueFrom } from 'rxjs';
 import { sendStream } from '../raw-server.ts';
 import { goldenRequests, history, pixel } from './request-of-call.ts';
-import { anthropic, google, isV4, openai, wires } from './vendor-wires.ts';
+import { anthropic, chatText, google, isV4, openai, wires } from './vendor-wires.ts';
 
 const { requestOf, server } = goldenRequests();
 
@@ -25,7 +25,7 @@ describe('where a call goes', () => {
       server()
         .next()
         .then((exchange) => {
-          sendStream(exchange, openai.text('ok'));
+          sendStream(exchange, chatText('ok'));
           return exchange;
         }),
       lastValueFrom(provider.stream({ messages: [{ role: 'system', content: 'S' }], maxTokens: 9 })),
@@ -126,33 +126,28 @@ describe('results of tools', () => {
     });
   });
 
-  it('S0-08 S0-09 S1-100 OpenAI: a tool message for each call, pictures and files in one user message behind them', async () => {
+  it('S0-08 S0-09 S1-100 OpenAI: an output for each call, pictures and files in one user message behind them', async () => {
     const { body } = await requestOf(openai, { messages: history });
-    expect(body['messages']).toEqual([
+    expect(body['input']).toEqual([
       { role: 'developer', content: 'Be brief.' },
-      { role: 'user', content: 'How is Oslo?' },
+      { role: 'user', content: [{ type: 'input_text', text: 'How is Oslo?' }] },
+      { role: 'assistant', content: [{ type: 'output_text', text: 'I look.' }] },
+      { type: 'function_call', call_id: 'a', name: 'weather', arguments: '{"city":"Oslo"}' },
+      { type: 'function_call', call_id: 'b', name: 'camera', arguments: '{}' },
+      { type: 'function_call', call_id: 'c', name: 'radar', arguments: '{"km":5}' },
+      { type: 'function_call_output', call_id: 'a', output: '{"celsius":4,"wind":{"ms":2.5}}' },
       {
-        role: 'assistant',
-        content: 'I look.',
-        tool_calls: [
-          { id: 'a', type: 'function', function: { name: 'weather', arguments: '{"city":"Oslo"}' } },
-          { id: 'b', type: 'function', function: { name: 'camera', arguments: '{}' } },
-          { id: 'c', type: 'function', function: { name: 'radar', arguments: '{"km":5}' } },
-        ],
+        type: 'function_call_output',
+        call_id: 'b',
+        output: 'Two views:\nboth cloudy\n[its 2 files follow in the next message]',
       },
-      { role: 'tool', tool_call_id: 'a', content: '{"celsius":4,"wind":{"ms":2.5}}' },
-      {
-        role: 'tool',
-        tool_call_id: 'b',
-        content: 'Two views:\nboth cloudy\n[its 2 files follow in the next message]',
-      },
-      { role: 'tool', tool_call_id: 'c', content: 'out of order' },
+      { type: 'function_call_output', call_id: 'c', output: 'out of order' },
       {
         role: 'user',
         content: [
-          { type: 'text', text: '[from the result of camera]' },
-          { type: 'image_url', image_url: { url: `data:image/png;base64,${pixel}` } },
-          { type: 'file', file: { filename: 'log.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' } },
+          { type: 'input_text', text: '[from the result of camera]' },
+          { type: 'input_image', image_url: `data:image/png;base64,${pixel}` },
+          { type: 'input_file', filename: 'log.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' },
         ],
       },
     ]);
@@ -205,10 +200,10 @@ describe('instructions', () => {
 
   it('S0-12 OpenAI: one developer message in front', async () => {
     const { body } = await requestOf(openai, { messages });
-    expect(body['messages']).toEqual([
+    expect(body['input']).toEqual([
       { role: 'developer', content: 'Be brief.\n\nBe kind.' },
-      { role: 'user', content: 'Hi' },
-      { role: 'user', content: 'Well?' },
+      { role: 'user', content: [{ type: 'input_text', text: 'Hi' }] },
+      { role: 'user', content: [{ type: 'input_text', text: 'Well?' }] },
     ]);
   });
 });
@@ -246,10 +241,10 @@ describe('tools and settings', () => {
       },
     ]);
     const gpt = (await requestOf(openai, { messages, tools, ...settings })).body;
-    expect(gpt).toMatchObject({ temperature: 0.5, max_completion_tokens: 99 });
-    expect(gpt['max_tokens']).toBeUndefined();
+    // A model that reasons takes no temperature.
+    expect([gpt['temperature'], gpt['max_output_tokens']]).toEqual([undefined, 99]);
     expect(gpt['tools']).toEqual([
-      { type: 'function', function: { name: 'weather', description: 'Tells the weather.', parameters } },
+      { type: 'function', name: 'weather', description: 'Tells the weather.', parameters, strict: false },
     ]);
   });
 
@@ -260,7 +255,7 @@ describe('tools and settings', () => {
       { name: 'weather' },
       { type: 'tool', name: 'weather' },
       { mode: 'ANY', allowedFunctionNames: ['weather'] },
-      { type: 'function', function: { name: 'weather' } },
+      { type: 'function', name: 'weather' },
     ],
   ])('tool choice %j', async (toolChoice, ofClaude, ofGemini, ofGpt) => {
     const params = { messages, tools, toolChoice };
@@ -294,9 +289,8 @@ describe('tools and settings', () => {
         ? { responseJsonSchema: schema }
         : { responseSchema: { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] } }),
     });
-    expect((await requestOf(openai, params)).body['response_format']).toEqual({
-      type: 'json_schema',
-      json_schema: { name: 'answer', schema, strict: true },
+    expect((await requestOf(openai, params)).body['text']).toEqual({
+      format: { type: 'json_schema', name: 'answer', schema, strict: true },
     });
   });
 

@@ -103,7 +103,7 @@ describe('options of createProvider', () => {
       'no vendor',
       'claude',
       {},
-      /vendor:model, not "claude"; the vendors are anthropic, google, openai, bedrock, .*, openai-compatible;/,
+      /vendor:model, not "claude"; the vendors are anthropic, google, openai, openai-chat, .*, openai-compatible;/,
     ],
     ['U-19 an unknown vendor', 'acme:m', {}, /for another, use "openai-compatible:NAME" with its baseUrl/],
     ['no model', 'openai:', {}, /the vendors are/],

@@ -101,35 +101,110 @@ export const google: VendorWire = {
   error: (status, message) => ({ error: { code: 0, message, status } }),
 };
 
-function choice(delta: object, finishReason: string | null = null): string {
-  return event({
-    id: 'cmpl-1',
-    object: 'chat.completion.chunk',
-    model: 'gpt-x-1',
-    choices: [{ index: 0, delta, finish_reason: finishReason }],
-  });
+const gptUsage = {
+  input_tokens: 7,
+  input_tokens_details: { cached_tokens: 0 },
+  output_tokens: 5,
+  output_tokens_details: { reasoning_tokens: 0 },
+  total_tokens: 12,
+};
+
+const gpt = {
+  id: 'resp_1',
+  object: 'response',
+  created_at: 1,
+  model: 'gpt-x-1',
+  error: null,
+  incomplete_details: null,
+};
+
+/** An event of the Responses API without its type: the type is `response.NAME`. */
+export type GptEvent = readonly [name: string, members: object];
+
+const gptBegun: GptEvent = ['created', { response: { ...gpt, status: 'in_progress', output: [] } }];
+
+export function gptEvents(list: readonly GptEvent[]): string {
+  return events(list.map(([name, members], at) => ({ type: `response.${name}`, sequence_number: at, ...members })));
 }
 
-const gptUsage = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 };
-const usageChunk = event({ id: 'cmpl-1', model: 'gpt-x-1', choices: [], usage: gptUsage });
+/** A whole stream of the Responses API: `items` with the events between their beginning and their end. */
+export function gptStream(items: readonly (readonly [item: object, ...deltas: readonly GptEvent[]])[]): string {
+  const output = items.map(([item]) => item);
+  return gptEvents([
+    gptBegun,
+    ...items.flatMap(([item, ...deltas], at): readonly GptEvent[] => [
+      ['output_item.added', { output_index: at, item: { ...item, ...unfinished } }],
+      ...deltas.map(([name, members]): GptEvent => [name, { output_index: at, ...members }]),
+      ['output_item.done', { output_index: at, item }],
+    ]),
+    ['completed', { response: { ...gpt, status: 'completed', output, usage: gptUsage } }],
+  ]);
+}
+
+/** What an item does not have yet when it is added. */
+const unfinished = { status: 'in_progress', arguments: '', content: [], summary: [], encrypted_content: '' };
+
+export function gptMessage(text: string, id = 'msg_1'): readonly [object, ...GptEvent[]] {
+  return [
+    {
+      type: 'message',
+      id,
+      role: 'assistant',
+      status: 'completed',
+      content: [{ type: 'output_text', text, annotations: [] }],
+    },
+    ['output_text.delta', { item_id: id, content_index: 0, delta: text, logprobs: [] }],
+  ];
+}
+
+export function gptCall(id: string, name: string, args: string): readonly [object, ...GptEvent[]] {
+  return [
+    { type: 'function_call', id: `fc_${id}`, call_id: id, name, arguments: args, status: 'completed' },
+    ['function_call_arguments.delta', { item_id: `fc_${id}`, delta: args }],
+  ];
+}
+
+/** Reasoning whose content only OpenAI can read. */
+export function gptReasoning(id: string, encrypted: string, summary: string): readonly [object, ...GptEvent[]] {
+  const part = { item_id: id, summary_index: 0 };
+  return [
+    { type: 'reasoning', id, summary: [{ type: 'summary_text', text: summary }], encrypted_content: encrypted },
+    ['reasoning_summary_part.added', { ...part, part: { type: 'summary_text', text: '' } }],
+    ['reasoning_summary_text.delta', { ...part, delta: summary }],
+    ['reasoning_summary_part.done', { ...part, part: { type: 'summary_text', text: summary } }],
+  ];
+}
+
+/** The body of an answer that is not streamed. */
+export function gptBody(items: readonly (readonly [object, ...GptEvent[]])[]): object {
+  return { ...gpt, status: 'completed', output: items.map(([item]) => item), usage: gptUsage };
+}
 
 export const openai: VendorWire = {
   model: 'openai:gpt-5.1',
-  path: '/v1/chat/completions',
-  text: (text) => `${choice({ role: 'assistant', content: text })}${choice({}, 'stop')}${usageChunk}${event('[DONE]')}`,
-  opening: (text) => choice({ role: 'assistant', content: text }),
-  call: (id, name, args) => {
-    const call = { index: 0, id, type: 'function', function: { name, arguments: args } };
-    return `${choice({ role: 'assistant', tool_calls: [call] })}${choice({}, 'tool_calls')}${usageChunk}${event('[DONE]')}`;
+  path: '/v1/responses',
+  text: (text) => gptStream([gptMessage(text)]),
+  opening: (text) => {
+    const [item, delta] = gptMessage(text);
+    return gptEvents([
+      gptBegun,
+      ['output_item.added', { output_index: 0, item: { ...item, content: [] } }],
+      ...(delta ? [delta] : []),
+    ]);
   },
-  body: (text) => ({
-    id: 'cmpl-1',
-    model: 'gpt-x-1',
-    choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }],
-    usage: gptUsage,
-  }),
-  error: (type, message) => ({ error: { type, message } }),
+  call: (id, name, args) => gptStream([gptCall(id, name, args)]),
+  body: (text) => gptBody([gptMessage(text)]),
+  error: (type, message) => ({ error: { type, message, code: null, param: null } }),
 };
+
+/** A whole stream of chat completions that says `text`. */
+export function chatText(text: string): string {
+  const choice = (delta: object, reason: string | null) =>
+    event({ id: 'cmpl-1', model: 'gpt-x-1', choices: [{ index: 0, delta, finish_reason: reason }] });
+  const usage = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 };
+  const end = event({ id: 'cmpl-1', model: 'gpt-x-1', choices: [], usage }) + event('[DONE]');
+  return choice({ role: 'assistant', content: text }, null) + choice({}, 'stop') + end;
+}
 
 export const wires: readonly (readonly [string, VendorWire])[] = [
   ['anthropic', anthropic],

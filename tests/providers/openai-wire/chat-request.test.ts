@@ -1,15 +1,27 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Message, ToolDefinition } from 'millrace';
-import { type ChatDialect, chatRequest } from 'millrace/internals';
+import type { LLMCallParams, Message, ToolDefinition } from 'millrace';
+import { type ChatDialect, chatRequest as wireRequest, fitRequest, profileOf } from 'millrace/internals';
 
-const dialect: ChatDialect = {
+interface TestDialect extends Omit<ChatDialect, 'rules'> {
+  readonly tools: boolean;
+  readonly toolChoice: boolean;
+}
+
+const dialect: TestDialect = {
   model: 'gpt-x',
   tools: true,
   toolChoice: true,
-  maxTokensField: 'max_tokens',
   includeUsage: true,
   sendMetadata: false,
 };
+
+const question = { role: 'user', content: 'Hi' } as const;
+const profile = profileOf({ name: 'openai-chat', model: 'gpt-x' });
+
+function chatRequest(params: LLMCallParams, { tools, toolChoice, ...rest }: TestDialect, streaming: boolean) {
+  const fitted = fitRequest(params, { profile, origin: 'here', tools, toolChoice });
+  return wireRequest(fitted, { ...rest, rules: profile.rules }, streaming);
+}
 
 const weather: ToolDefinition = {
   type: 'function',
@@ -76,11 +88,11 @@ describe('chatRequest', () => {
           content: 'I look.',
           tool_calls: [
             { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Rome"}' } },
-            { id: '1_1', type: 'function', function: { name: 'weather', arguments: '{}' } },
+            { id: expect.stringMatching(/^[a-zA-Z0-9]{9}$/), type: 'function', function: { name: 'weather', arguments: '{}' } },
           ],
         },
         { role: 'tool', tool_call_id: 'call_1', content: '20 degrees' },
-        { role: 'tool', tool_call_id: '1_1', content: 'Tool error: TypeError: no city' },
+        { role: 'tool', tool_call_id: expect.stringMatching(/^[a-zA-Z0-9]{9}$/), content: 'Tool error: TypeError: no city' },
         { role: 'assistant', content: 'It is warm.' },
         { role: 'user', content: 'Thanks' },
       ],
@@ -128,8 +140,8 @@ describe('chatRequest', () => {
 
   it('sends neither tools nor a choice where there are no tools', () => {
     for (const tools of [undefined, []]) {
-      const body = chatRequest({ messages: [], ...(tools && { tools }), toolChoice: 'required' }, dialect, false);
-      expect(body).toEqual({ model: 'gpt-x', messages: [] });
+      const params = { messages: [question], ...(tools && { tools }), toolChoice: 'required' as const };
+      expect(chatRequest(params, dialect, false)).toEqual({ model: 'gpt-x', messages: [question] });
     }
   });
 
@@ -215,10 +227,10 @@ describe('chatRequest', () => {
       },
     ];
     const body = chatRequest({ messages }, dialect, false);
-    expect(body.messages).toMatchObject([{ tool_calls: [{ function: { name: 'f', arguments: expected } }] }]);
+    expect(body.messages.slice(0, 1)).toMatchObject([{ tool_calls: [{ function: { name: 'f', arguments: expected } }] }]);
   });
 
-  it('passes a picture in a result on', () => {
+  it('M-20 sends a picture in a result in a user message after the batch', () => {
     const picture = { type: 'image_url', image_url: { url: 'https://x.test/a.png' } } as const;
     const messages: Message[] = [
       {
@@ -229,10 +241,9 @@ describe('chatRequest', () => {
       { role: 'tool', toolCallId: 'a', content: [{ type: 'text', text: 'Here' }, picture] },
     ];
     const body = chatRequest({ messages }, dialect, false);
-    expect(body.messages[1]).toEqual({
-      role: 'tool',
-      tool_call_id: 'a',
-      content: [{ type: 'text', text: 'Here' }, picture],
-    });
+    expect(body.messages.slice(1)).toEqual([
+      { role: 'tool', tool_call_id: 'a', content: 'Here\n[its file follows in the next user message]' },
+      { role: 'user', content: [{ type: 'text', text: '[from the result of f]' }, picture] },
+    ]);
   });
 });

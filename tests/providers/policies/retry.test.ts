@@ -78,15 +78,35 @@ describe('retry', () => {
     expect((await call).message.content).toBe('Hello');
   });
 
-  it.each([400, 401, 404, 422, 425, 501])('S2-09 does not make a request again that failed with %d', async (status) => {
-    expect(await pausesOf(scriptedLLM([{ error: failure('PROVIDER_FAILED', { status }) }]))).toEqual([]);
+  it.each([400, 401, 404, 422, 501])(
+    'S2-09 does not make a request again that fails for good with %d',
+    async (status) => {
+      const lasting = failure('PROVIDER_FAILED', { status, retryable: false });
+      expect(await pausesOf(scriptedLLM([{ error: lasting }]))).toEqual([]);
+    },
+  );
+
+  it('M-15 asks the error alone whether it passes, whatever its status', async () => {
+    for (const status of [400, 425, 520, 522, 524, 529, 530]) {
+      const llm = scriptedLLM([{ error: failure('PROVIDER_SERVER', { status }) }, { text: 'Hello' }]);
+      expect(await pausesOf(llm)).toEqual([1_000]);
+    }
   });
 
-  it('S2-09 makes those again that statusCodes names, and no other', async () => {
+  it('S2-09 makes those again that statusCodes names, besides those that pass by waiting', async () => {
     const notFound = failure('PROVIDER_NOT_FOUND', { status: 404, retryable: false });
-    const options = { statusCodes: [404], maxRetries: 1 };
+    const options = { statusCodes: [404, 429], maxRetries: 1 };
     expect(await pausesOf(scriptedLLM([{ error: notFound }, { error: notFound }]), options)).toEqual([1_000]);
-    expect(await pausesOf(scriptedLLM([serverDown]), options)).toEqual([]);
+    expect(await pausesOf(scriptedLLM([serverDown, { text: 'Hello' }]), options)).toEqual([1_000]);
+    const emptyAccount = failure('PROVIDER_RATE_LIMIT', { status: 429, retryable: false });
+    expect(await pausesOf(scriptedLLM([{ error: emptyAccount }]), options)).toEqual([]);
+  });
+
+  it('M-15 asks twice more for an answer that cannot be used, also between other failures', async () => {
+    const unusable = { error: failure('PROVIDER_SERVER', { reason: 'unusable_answer' }) };
+    expect(await pausesOf(scriptedLLM([unusable, unusable, unusable]))).toEqual([1_000, 2_000]);
+    expect(await pausesOf(scriptedLLM([unusable, serverDown, unusable, unusable]))).toEqual([1_000, 2_000, 4_000]);
+    expect(await pausesOf(scriptedLLM([unusable, unusable]), { maxRetries: 1 })).toEqual([1_000]);
   });
 
   it('asks again where a connection broke, and not where the request itself was wrong or a quota is used up', async () => {
