@@ -275,10 +275,11 @@ const calculate = {
 };
 const question: LanguageModelV3Message = { role: 'user', content: [{ type: 'text', text: 'What is 12 * 7?' }] };
 
+type AssistantContent = Extract<LanguageModelV3Message, { role: 'assistant' }>['content'];
 type Answer = Awaited<ReturnType<LanguageModelV3['doGenerate']>>['content'];
 
 function withResult(content: Answer): LanguageModelV3Message[] {
-  const parts = content.flatMap((part) => {
+  const parts = content.flatMap((part): AssistantContent => {
     const { providerMetadata: providerOptions } = part;
     const more = providerOptions === undefined ? {} : { providerOptions };
     if (part.type === 'text' || part.type === 'reasoning') return [{ type: part.type, text: part.text, ...more }];
