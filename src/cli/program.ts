@@ -6,6 +6,7 @@ import { type CommandHost, Interrupted, ownFile } from './command-host.ts';
 import { addBatchCommand } from './commands/batch-command.ts';
 import { addChatCommand } from './commands/chat-command.ts';
 import { addDemoCommand } from './commands/demo-command.ts';
+import { addDoctorCommand } from './commands/doctor-command.ts';
 import { addFleetCommand } from './commands/fleet-command.ts';
 import { addInspectCommand } from './commands/inspect-command.ts';
 import { addMcpCommand } from './commands/mcp-command.ts';
@@ -78,6 +79,7 @@ function createProgram(host: CommandHost): Command {
   addFleetCommand(program, host);
   addMcpCommand(program, host);
   addModelCommand(program, host);
+  addDoctorCommand(program, host);
   return program;
 }
 

@@ -11,7 +11,7 @@ import {
 } from '../core/contracts/index.ts';
 import { demoModel } from './demo-model.ts';
 import type { ChatMessage, ChatRequest } from './model-server/chat-request.ts';
-import { cutReply } from './model-server/exchange.ts';
+import { cutReply } from './model-server/model-answer.ts';
 
 /** Options of `demoLLM`. */
 export interface DemoLLMOptions {

@@ -1,3 +1,4 @@
+export type { ProfileName } from '../providers/profiles.ts';
 export { type ArtifactStoreContractHarness, artifactStoreContract } from './artifact-store-contract.ts';
 export { type AsyncStoreOptions, asyncStore } from './async-store.ts';
 export { type CacheStoreContractHarness, cacheStoreContract } from './cache-store-contract.ts';
@@ -35,7 +36,7 @@ export type {
   StepGate,
 } from './model-server/exchange.ts';
 export type { ChatBody } from './model-server.ts';
-export { type ModelServer, type ModelServerOptions, startModelServer } from './model-server.ts';
+export { type ModelServer, type ModelServerOptions, modelServer, startModelServer } from './model-server.ts';
 export type { LLMStep, LLMStepCall, ScriptedLLMStep } from './scripted-llm.ts';
 export { type ScriptedLLM, type ScriptedLLMOptions, scriptedLLM } from './scripted-llm.ts';
 export { recordSpans, type SpanRecorder } from './span-recorder.ts';

@@ -5,13 +5,11 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import { AgentLoopError, isObject, messageOf } from '../core/contracts/index.ts';
-import { demoModel } from './demo-model.ts';
-import { ApiError, type ChatRequest, chatRequestOf, type ModelReply } from './model-server/chat-request.ts';
+import { AgentLoopError, isObject, messageOf, shownValue } from '../core/contracts/index.ts';
+import { type ProfileName, profileNames } from '../providers/profiles.ts';
+import { ApiError, type ModelReply } from './model-server/chat-request.ts';
 import {
   type AnswerStep,
-  answerOf,
-  cutReply,
   type Exchange,
   exchangeOf,
   isRefusal,
@@ -23,6 +21,10 @@ import {
   sendStream,
   sendWhole,
 } from './model-server/exchange.ts';
+import { openSpeaker, strictSpeaker } from './model-server/speakers.ts';
+import type { Asked, ChatBody, Route, Speaker } from './model-server/wire.ts';
+
+export type { ChatBody } from './model-server/wire.ts';
 
 /** Options of `startModelServer`: where it listens, and how it answers. */
 export interface ModelServerOptions {
@@ -30,7 +32,15 @@ export interface ModelServerOptions {
   readonly port?: number | undefined;
   /** Default `127.0.0.1`. */
   readonly host?: string | undefined;
-  /** The name of the model that it lists, and that it answers as where a request names none. Default `demo`. */
+  /**
+   * Speaks the wire of that vendor and refuses what the vendor refuses, with a message that names the rule. Absent: chat completions, without
+   * the rules of a vendor.
+   */
+  readonly strict?: ProfileName | undefined;
+  /**
+   * The name of the model that it lists, and that it answers as where a request names none. Default `demo`. A strict server knows no
+   * other model if this is given, and any model if not.
+   */
   readonly model?: string | undefined;
   /** Milliseconds before each chunk of an answer. Default 0. */
   readonly delayMs?: number | undefined;
@@ -42,26 +52,26 @@ export interface ModelServerOptions {
   readonly keepRequests?: number | undefined;
 }
 
-/** A server that speaks the OpenAI chat API and answers by fixed rules or by a script. */
+/** A server that speaks the OpenAI chat API, or the wire of another vendor, and answers by fixed rules or by a script. */
 export interface ModelServer {
   /** `http://127.0.0.1:<port>`. */
   readonly url: string;
-  /** What an OpenAI client takes as its base URL: `url` and `/v1`. */
+  /** What a client of the wire takes as its base URL: `url` and `/v1`, or `/v1beta` for Google's. */
   readonly baseUrl: string;
   readonly port: number;
-  /** The bodies of the chat requests, the oldest first. */
+  /** The bodies of the requests to the model, the oldest first. */
   readonly requests: readonly ChatBody[];
   /** Their headers, with whatever key the client sent. */
   readonly headers: readonly IncomingHttpHeaders[];
-  /** Chat requests that came in, that are being answered now, and whose client left before the answer was complete. */
+  /** Requests to the model that came in, that are being answered now, and whose client left before the answer was complete. */
   readonly received: number;
   /** Requests whose answer is not complete. */
   readonly open: number;
   /** Requests that the client left. */
   readonly aborted: number;
-  /** Resolves once `count` chat requests came in. Rejects where the server closes before. */
+  /** Resolves once `count` requests to the model came in. Rejects where the server closes before. */
   whenReceived(count: number): Promise<void>;
-  /** Resolves once no chat request is being answered. */
+  /** Resolves once no request is being answered. */
   whenIdle(): Promise<void>;
   /** Throws where steps of the script are left, or where there was a request beyond the last step. */
   assertDone(): void;
@@ -74,12 +84,19 @@ export interface ModelServer {
  * script it answers as the demo model does, `demoModel`; with one it plays the steps in order, and a request beyond
  * them is a 500 that says so. Equal requests get equal answers. A client that leaves stops its answer at once.
  *
- * Errors with `INVALID_CONFIG` where it cannot listen. Memory grows with the requests kept. It checks no key: keep it on
+ * `strict` names a vendor: the server then speaks its wire (`openai-responses`: `POST /v1/responses`; `anthropic`: `/v1/messages`; `google`, `vertex`:
+ * `/v1beta/models/M:generateContent` and `:streamGenerateContent`; all others: chat completions), and answers 400 in the vendor's form to what the
+ * rules of the vendor and the model refuse. What it gives for itself (signatures, encrypted reasoning) has to come back with the message
+ * that it belongs to, and is valid at no other server. A refused request takes no step of the script.
+ *
+ * Errors with `INVALID_CONFIG` where it cannot listen, or for a vendor that it does not know. Memory grows with the requests kept. It checks no key: keep it on
  * the loopback. Source: OpenAI's API reference, chat completions.
  */
 export async function startModelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
-  const { host = '127.0.0.1' } = options;
+  const { host = '127.0.0.1', strict } = options;
+  const speaker = strict === undefined ? openSpeaker() : strictSpeaker(checkedProfile(strict), options.model);
   const endpoint = new ChatEndpoint({
+    speaker,
     model: options.model ?? 'demo',
     delayMs: options.delayMs ?? 0,
     script: options.script,
@@ -99,7 +116,7 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
   };
   return {
     url,
-    baseUrl: `${url}/v1`,
+    baseUrl: `${url}${speaker.base}`,
     port,
     requests: endpoint.requests,
     headers: endpoint.headers,
@@ -122,6 +139,15 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
   };
 }
 
+function checkedProfile(strict: ProfileName): ProfileName {
+  if (profileNames.includes(strict)) return strict;
+  const message = `startModelServer: strict must be one of ${profileNames.join(', ')}, not ${shownValue(strict)}.`;
+  throw new AgentLoopError('INVALID_CONFIG', message);
+}
+
+/** `startModelServer` by a shorter name. */
+export const modelServer = startModelServer;
+
 function listen(server: Server, port: number, host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const fail = (cause: unknown): void => {
@@ -140,10 +166,8 @@ function listen(server: Server, port: number, host: string): Promise<number> {
   });
 }
 
-/** A request's body as it was sent. */
-export type ChatBody = Readonly<Record<string, unknown>>;
-
 interface ChatEndpointOptions {
+  readonly speaker: Speaker;
   readonly model: string;
   readonly delayMs: number;
   readonly script: readonly ScriptStep[] | undefined;
@@ -151,17 +175,17 @@ interface ChatEndpointOptions {
   readonly keepRequests: number;
 }
 
+interface ModelRequest {
+  readonly body: ChatBody;
+  readonly route: Route;
+  readonly headers: IncomingHttpHeaders;
+}
+
 interface Waiter {
   readonly isMet: () => boolean;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
-
-const methods: ReadonlyMap<string, 'GET' | 'POST'> = new Map([
-  ['/chat/completions', 'POST'],
-  ['/models', 'GET'],
-  ['/health', 'GET'],
-]);
 
 /** Takes the requests of one server, answers them and counts them. */
 class ChatEndpoint {
@@ -187,7 +211,7 @@ class ChatEndpoint {
     } catch (error) {
       const refusal = error instanceof ApiError ? error : new ApiError(500, messageOf(error));
       if (response.headersSent) exchange.breakOff();
-      else sendJson(response, refusal.status, refusal.body());
+      else sendJson(response, refusal.status, this.#options.speaker.form.refusal(refusal));
     }
   }
 
@@ -213,34 +237,42 @@ class ChatEndpoint {
   }
 
   async #route(request: IncomingMessage, exchange: Exchange): Promise<void> {
-    const path = new URL(request.url ?? '/', 'http://localhost').pathname.replace(/^\/v1(?=\/)/, '');
-    const method = methods.get(path);
-    if (method === undefined) throw new ApiError(404, `Unknown request URL: ${request.method} ${request.url}.`);
+    const { speaker, model, maxBodyBytes } = this.#options;
+    const path = new URL(request.url ?? '/', 'http://localhost').pathname;
+    const route = speaker.route(path);
+    const name = path.replace(/^\/v1(?:beta)?(?=\/)/, '');
+    const isList = name === '/models';
+    if (route === undefined && !isList && name !== '/health')
+      throw new ApiError(404, `Unknown request URL: ${request.method} ${request.url}.`);
+    const method = route === undefined ? 'GET' : 'POST';
     if (request.method !== method) {
       exchange.response.setHeader('allow', method);
-      throw new ApiError(405, `${path} takes ${method}, not ${request.method}.`);
+      throw new ApiError(405, `${name} takes ${method}, not ${request.method}.`);
     }
-    if (path === '/health') sendJson(exchange.response, 200, { status: 'ok' });
-    else if (path === '/models') sendJson(exchange.response, 200, modelList(this.#options.model));
-    else await this.#chat(parseJson(await readBody(request, this.#options.maxBodyBytes)), request.headers, exchange);
+    if (route !== undefined) {
+      const body = parseJson(await readBody(request, maxBodyBytes));
+      await this.#answer({ body, route, headers: request.headers }, exchange);
+    } else sendJson(exchange.response, 200, isList ? modelList(model) : { status: 'ok' });
   }
 
-  async #chat(body: ChatBody, headers: IncomingHttpHeaders, exchange: Exchange): Promise<void> {
+  async #answer({ body, route, headers }: ModelRequest, exchange: Exchange): Promise<void> {
+    const { speaker, model } = this.#options;
     this.#register(body, headers);
     void exchange.over.then((left) => this.#finish(left));
-    const request = chatRequestOf(body);
-    const step = this.#stepFor(body, request);
-    if (isRefusal(step)) return sendRefusal(exchange, step);
-    const made = answerOf(request, replyOf(step), step.model ?? request.model ?? this.#options.model);
-    const answer = step.usage === undefined ? made : { ...made, usage: step.usage };
-    const delayMs = step.delayMs ?? this.#options.delayMs;
-    const delivery = { answer, step, delayMs, includeUsage: request.includeUsage };
+    const asked = speaker.ask(body, route);
+    const { request } = asked;
+    const step = this.#stepFor(body, asked);
+    if (isRefusal(step)) return sendRefusal(exchange, step, speaker.form);
+    const made = asked.answer(replyOf(step), step.model ?? request.model ?? model);
+    const usage = step.usage === undefined ? made.usage : step.usage;
+    const answer = { ...made, usage: request.stream && !request.includeUsage ? null : usage };
+    const delivery = { answer, step, delayMs: step.delayMs ?? this.#options.delayMs, form: speaker.form };
     return request.stream ? sendStream(exchange, delivery) : sendWhole(exchange, delivery);
   }
 
-  #stepFor(body: ChatBody, request: ChatRequest): ScriptedAnswer {
+  #stepFor(body: ChatBody, asked: Asked): ScriptedAnswer {
     const { script } = this.#options;
-    if (script === undefined) return cutReply(demoModel(request), request.maxTokens);
+    if (script === undefined) return asked.demo();
     this.#asked += 1;
     const step = script[this.#asked - 1];
     if (step === undefined) throw new ApiError(500, `${scriptAndRequests(script.length, this.#asked)}.`);

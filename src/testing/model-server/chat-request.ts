@@ -64,17 +64,19 @@ export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly status: number;
   readonly param: string | null;
+  readonly code: string | null;
 
-  constructor(status: number, message: string, param: string | null = null) {
+  constructor(status: number, message: string, param: string | null = null, code: string | null = null) {
     super(message);
     this.status = status;
     this.param = param;
+    this.code = code;
   }
 
-  /** The body of the response. */
+  /** The body of the response, as OpenAI has it. */
   body(): object {
     const type = this.status >= 500 ? 'server_error' : 'invalid_request_error';
-    return { error: { message: this.message, type, param: this.param, code: null } };
+    return { error: { message: this.message, type, param: this.param, code: this.code } };
   }
 }
 
