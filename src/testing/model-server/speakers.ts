@@ -119,19 +119,11 @@ function* strictFlaws({ output, tools, strictTools }: WireRequest, rules: Reques
   ];
   for (const given of schemas) {
     if (given === undefined) continue;
-    const dialect = given.strict ? strictDialects[rules.schema] : rules.schema;
+    const dialect = given.strict ? rules.outputSchema : rules.schema;
     for (const message of schemaFlaws(given.schema, schemaDialects[dialect]))
       yield { rule: 'schema', at: given.at, message };
   }
 }
-
-/** The dialect of a schema that the vendor keeps the model to. */
-const strictDialects = {
-  openai: 'openai-strict',
-  anthropic: 'anthropic-output',
-  google: 'google-openapi',
-  careful: 'careful-strict',
-} as const;
 
 const outputTool = 'finish';
 
