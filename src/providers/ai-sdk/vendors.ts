@@ -88,7 +88,7 @@ export interface ChatVendor extends VendorServer {
   /** Where the version of the API is, for a server that wants it in the query. The query of a `baseUrl` wins. */
   readonly apiVersionVariables?: readonly string[];
   /** How its server differs from the defaults of `LiteLLMProvider`. */
-  readonly options?: Pick<LiteLLMProviderOptions, 'capabilities' | 'maxTokensField'>;
+  readonly options?: Pick<LiteLLMProviderOptions, 'capabilities' | 'maxTokensField' | 'reasoningField'>;
 }
 
 export type Vendor = SdkVendor | ChatVendor;
@@ -244,11 +244,17 @@ export const vendors = {
       }
     },
   },
-  deepseek: chatServer('deepseek', ['DEEPSEEK_API_KEY'], 'https://api.deepseek.com'),
+  deepseek: {
+    ...chatServer('deepseek', ['DEEPSEEK_API_KEY'], 'https://api.deepseek.com'),
+    options: { reasoningField: 'reasoning_content' },
+  },
   openrouter: chatServer('openrouter', ['OPENROUTER_API_KEY'], 'https://openrouter.ai/api/v1'),
   together: chatServer('together_ai', ['TOGETHER_API_KEY', 'TOGETHER_AI_API_KEY'], 'https://api.together.xyz/v1'),
   fireworks: chatServer('fireworks_ai', ['FIREWORKS_API_KEY'], 'https://api.fireworks.ai/inference/v1'),
-  moonshot: chatServer('moonshot_ai', ['MOONSHOT_API_KEY'], 'https://api.moonshot.ai/v1'),
+  moonshot: {
+    ...chatServer('moonshot_ai', ['MOONSHOT_API_KEY'], 'https://api.moonshot.ai/v1'),
+    options: { reasoningField: 'reasoning_content' },
+  },
   zai: chatServer('z_ai', ['ZAI_API_KEY', 'ZHIPU_API_KEY'], 'https://api.z.ai/api/paas/v4'),
   minimax: chatServer('minimax', ['MINIMAX_API_KEY'], 'https://api.minimax.io/v1'),
   ollama: chatServer('ollama', [], 'http://localhost:11434/v1'),
