@@ -142,6 +142,7 @@ export { cutHistory, type HistoryLimits } from '../src/extensions/context/cut-hi
 export { headAndTail, trimToolOutputs } from '../src/extensions/context/trim-tool-outputs.ts';
 export { calibrate } from '../src/extensions/context/turn-tokens.ts';
 export { partialJson } from '../src/extensions/structured-output/partial-output.ts';
+export { jsonValues, ObjectStart, withoutAbsent } from '../src/extensions/structured-output/read-json.ts';
 export { StructuredOutput } from '../src/extensions/structured-output/structured-output.ts';
 export { parseXml } from '../src/extensions/structured-output/xml/parse-xml.ts';
 export { escapeText, toXml, xmlTemplate } from '../src/extensions/structured-output/xml/write-xml.ts';
@@ -200,6 +201,7 @@ export {
   schemaDialects,
   schemaFlaws,
 } from '../src/providers/fit-schema.ts';
+export { type AnswerEnd, answerEnd, finishMeaning } from '../src/providers/finish-words.ts';
 export { knownModels } from '../src/providers/models/known-models.ts';
 export { costOf } from '../src/providers/models/model-info.ts';
 export { type SseEvent, sseDecoder } from '../src/providers/openai-wire/answer-sink.ts';
@@ -210,6 +212,7 @@ export { keyOf, requestOf } from '../src/providers/policies/request-key.ts';
 export { redactChunks } from '../src/providers/policies/response-cassette.ts';
 export { backoffMs } from '../src/providers/policies/retry.ts';
 export { UsageReader, withCost } from '../src/providers/read-usage.ts';
+export { failureIn, readFailure } from '../src/providers/read-failure.ts';
 export { isSecretName, redactMembers, withoutSecrets } from '../src/redaction.ts';
 export { type Replayed, recordedAnswers, type UnnamedHooks } from '../src/replay/recorded-extensions.ts';
 export { withReason } from '../src/replay/recording.ts';

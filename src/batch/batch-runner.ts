@@ -1,15 +1,16 @@
 import type { Agent } from '../agent/agent.ts';
 import type { AgentTurnOptions } from '../agent/agent-options.ts';
 import { givesWay } from '../agent/resolve-agent.ts';
-import type { Message, TaskStateStore } from '../core/contracts/index.ts';
+import { type Message, type TaskStateStore, type TurnCallSettings, turnCallNames } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
 
 /** What all turns of a batch are given. */
 export interface SharedTurnOptions<C = unknown>
-  extends Pick<
-    AgentTurnOptions<C>,
-    'context' | 'authContext' | 'dependencies' | 'systemPrompt' | 'maxIterations' | 'retryPlan' | 'parentContext'
-  > {}
+  extends TurnCallSettings,
+    Pick<
+      AgentTurnOptions<C>,
+      'context' | 'authContext' | 'dependencies' | 'systemPrompt' | 'maxIterations' | 'retryPlan' | 'parentContext'
+    > {}
 
 /** One attempt of an item. */
 export interface BatchTurn {
@@ -53,7 +54,9 @@ export function agentRunner<T, C>(agent: Agent<T, C>, shared: SharedTurnOptions<
       const start = ({ taskId, contextId, messages, metadata, retryOf }: BatchTurn) => {
         if (retryOf === undefined || !taskStateStore)
           return runs.startTurn(messages, { ...shared, taskId, contextId, ...(metadata && { metadata }) });
+        // The copy of the failed turn has its settings.
         const { systemPrompt, maxIterations, retryPlan, ...again } = shared;
+        for (const name of turnCallNames) delete again[name];
         return runs.retry(retryOf, { ...again, taskId, contextId });
       };
       return {

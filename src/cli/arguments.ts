@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import { AgentLoopError, taskIdPattern } from '../core/contracts/index.ts';
+import { AgentLoopError, isReasoning, type Reasoning, taskIdPattern } from '../core/contracts/index.ts';
 
 /** Reads a whole number from `least` on, for an option of the command line. */
 export function wholeNumber(least: number, most: number = Number.MAX_SAFE_INTEGER): (text: string) => number {
@@ -30,6 +30,13 @@ export function isHttpUrl(text: string): boolean {
 export function idArgument(text: string): string {
   if (taskIdPattern.test(text)) return text;
   throw new InvalidArgumentError('It must be 1 to 128 letters, digits and _ . : - characters.');
+}
+
+/** Reads an effort of reasoning, or its budget in tokens, for an option of the command line. */
+export function reasoningArgument(text: string): Reasoning {
+  const value = /^\d+$/.test(text) ? { budgetTokens: Number(text) } : text;
+  if (isReasoning(value)) return value;
+  throw new InvalidArgumentError('It must be none, minimal, low, medium, high or a number of tokens from 1.');
 }
 
 /** Reads one more value of an option that may be repeated. */

@@ -1,3 +1,5 @@
+import { headOf } from '../core/contracts/index.ts';
+
 /** More of a value than any terminal line shows. */
 const readLimit = 2000;
 
@@ -63,7 +65,7 @@ function jsonObject(text: string): object | undefined {
 }
 
 function collapse(text: string): string {
-  return withoutControls(text.slice(0, readLimit).replace(/\s+/g, ' ')).trim();
+  return withoutControls(headOf(text, readLimit).replace(/\s+/g, ' ')).trim();
 }
 
 /** Milliseconds for a person: `3 ms`, `1.2 s`, `2 min 05 s`. */

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { StartOptions } from '../core/contracts/index.ts';
+import type { Reasoning, StartOptions } from '../core/contracts/index.ts';
 import { shownUrl } from '../observability/otel-environment.ts';
 import { isHttpUrl } from './arguments.ts';
 import { isServersFile } from './mcp-servers.ts';
@@ -20,12 +20,17 @@ export function resumeCommand({ taskId, ...place }: TaskPlace): string {
 
 /** The command that continues a conversation, with the options of the one before. */
 export function chatCommand(contextId: string, { store, flags }: ChatPlace): string {
-  const { system, maxIterations } = flags;
+  const { system, maxIterations, reasoning } = flags;
   const ofTurns = [
     ...(system === undefined ? [] : ['--system', quoted(system)]),
     ...(maxIterations === undefined ? [] : ['--max-iterations', String(maxIterations)]),
+    ...(reasoning === undefined ? [] : ['--reasoning', shownReasoning(reasoning)]),
   ];
   return ['millrace chat --context-id', quoted(contextId), ...ofTurns, ...optionsOf({ store, flags })].join(' ');
+}
+
+function shownReasoning(reasoning: Reasoning): string {
+  return typeof reasoning === 'string' ? reasoning : String(reasoning.budgetTokens);
 }
 
 interface ChatPlace extends Omit<TaskPlace, 'taskId'> {
@@ -104,11 +109,14 @@ export function keepFlags({ tools, mcp, baseUrl, model, apiKeyEnv }: KeptFlags):
 }
 
 /** The settings of a new turn, which its journal keeps, and the options to resume it with. */
-export function turnSettings(flags: NewTurnFlags): Pick<StartOptions, 'systemPrompt' | 'maxIterations' | 'metadata'> {
-  const { system, maxIterations } = flags;
+export function turnSettings(
+  flags: NewTurnFlags,
+): Pick<StartOptions, 'systemPrompt' | 'maxIterations' | 'reasoning' | 'metadata'> {
+  const { system, maxIterations, reasoning } = flags;
   return {
     ...(system !== undefined && { systemPrompt: system }),
     ...(maxIterations !== undefined && { maxIterations }),
+    ...(reasoning !== undefined && { reasoning }),
     ...keepFlags(flags),
   };
 }

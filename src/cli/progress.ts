@@ -5,6 +5,7 @@ import {
   type ToolCompleteEvent,
   type ToolProgressEvent,
   type ToolStartEvent,
+  tailOf,
   textOf,
 } from '../core/contracts/index.ts';
 import { columnsOf, cut, cutStart, pad } from './columns.ts';
@@ -112,7 +113,7 @@ function textBelow(before: string | undefined, event: AgentEvent): string | unde
   if (event.kind === 'internal:llm-call') return undefined;
   if (event.kind !== 'artifact-update') return before;
   const text = partsText(event.artifact.parts);
-  return lastLine((event.append ? (before ?? '') : '') + text).slice(-keptText);
+  return tailOf(lastLine((event.append ? (before ?? '') : '') + text), keptText);
 }
 
 function lastLine(text: string): string {

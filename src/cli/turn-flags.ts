@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { collect, httpUrl, idArgument, wholeNumber } from './arguments.ts';
+import type { Reasoning } from '../core/contracts/index.ts';
+import { collect, httpUrl, idArgument, reasoningArgument, wholeNumber } from './arguments.ts';
 import { type ModelFlags, vendorModels } from './model.ts';
 import { anyStore, type StoreFlags } from './store.ts';
 import type { TraceFlags } from './trace-view.ts';
@@ -19,6 +20,7 @@ export interface TurnFlags extends ModelFlags, StoreFlags, TraceFlags {
 export interface NewTurnFlags extends TurnFlags {
   readonly system?: string;
   readonly maxIterations?: number;
+  readonly reasoning?: Reasoning;
 }
 
 /** Adds the options that all commands with turns share. */
@@ -92,7 +94,12 @@ export function addOtlpFlag(command: Command): Command {
 export function addNewTurnFlags(command: Command): Command {
   return addTurnFlags(command)
     .option('--system <text>', 'a system prompt')
-    .option('--max-iterations <number>', 'model calls a turn may make (default: 10)', wholeNumber(1));
+    .option('--max-iterations <number>', 'model calls a turn may make (default: 10)', wholeNumber(1))
+    .option(
+      '--reasoning <effort>',
+      "how much the model reasons: none, minimal, low, medium, high or a number of tokens (default: the model's)",
+      reasoningArgument,
+    );
 }
 
 /** Adds the option that names a conversation. */

@@ -194,7 +194,12 @@ class Compactor {
     const shortens = maxChars !== undefined && maxChars < (data.maxChars ?? Number.POSITIVE_INFINITY);
     if (!compacted && !shortens) return undefined;
     const compaction = { ...data, window: contextWindowOf(options, inUse), ...(shortens && { maxChars }) };
-    return { usage: noUsage, events: [shortenedEvent(tokens, overhead + Math.min(size, room))], ...rest, data: compaction };
+    return {
+      usage: noUsage,
+      events: [shortenedEvent(tokens, overhead + Math.min(size, room))],
+      ...rest,
+      data: compaction,
+    };
   }
 
   /** With the window that a refused request of the turn showed. */
@@ -209,7 +214,10 @@ class Compactor {
     return answer instanceof Promise ? answer.then((change) => withLost(memory, change)) : withLost(memory, answer);
   }
 
-  async #compact(context: HookContext, { inUse, tokens, options, room }: Occasion): Promise<CompactionChange | undefined> {
+  async #compact(
+    context: HookContext,
+    { inUse, tokens, options, room }: Occasion,
+  ): Promise<CompactionChange | undefined> {
     const memory = this.of(context.state);
     const { countTokens } = memory.tokens;
     const { signal, traceContext } = context;

@@ -11,6 +11,7 @@ import {
   systemClock,
   type TaskStateStore,
   type TaskSummary,
+  type TurnCallSettings,
 } from '../core/contracts/index.ts';
 import type { Answers } from '../core/options/index.ts';
 import type { SubmitOptions } from '../core/turn/index.ts';
@@ -37,10 +38,11 @@ export interface StartedTurn {
 
 /** The turn that a schedule starts each time. Stored in the queue, since no journal has it. */
 export interface TurnTemplate
-  extends Pick<
-    StartTurnOptions,
-    'agentId' | 'contextId' | 'systemPrompt' | 'maxIterations' | 'metadata' | 'retryPlan' | 'tenant'
-  > {
+  extends TurnCallSettings,
+    Pick<
+      StartTurnOptions,
+      'agentId' | 'contextId' | 'systemPrompt' | 'maxIterations' | 'metadata' | 'retryPlan' | 'tenant'
+    > {
   readonly messages: readonly Message[];
 }
 

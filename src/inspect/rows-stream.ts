@@ -1,5 +1,5 @@
 import type { Unsubscribable } from 'rxjs';
-import { type Delta, type FollowSignal, type TaskStateStore, textOf } from '../core/contracts/index.ts';
+import { type Delta, type FollowSignal, type TaskStateStore, tailOf, textOf } from '../core/contracts/index.ts';
 import { applyRecord, type JournalRecord, type LoopState, openQuestions, taskState } from '../core/journal/index.ts';
 import type { ShownValues } from './shown-values.ts';
 import { isSettled, rowChanges, type TimelineRow } from './timeline.ts';
@@ -208,7 +208,7 @@ class RowsReader {
     }
     if (!this.#isLiveNew) return undefined;
     this.#isLiveNew = false;
-    return { type: 'text', text: this.#streaming.shown.clean(this.#live).slice(-liveLength) };
+    return { type: 'text', text: tailOf(this.#streaming.shown.clean(this.#live), liveLength) };
   }
 
   #follow(): void {
@@ -247,7 +247,7 @@ class RowsReader {
   #setLive(text: string): void {
     if (text === this.#live) return;
     // Twice what is shown, so that a secret which begins before is still found.
-    this.#live = text.slice(-2 * liveLength);
+    this.#live = tailOf(text, 2 * liveLength);
     this.#isLiveNew = true;
   }
 

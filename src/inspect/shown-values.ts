@@ -1,3 +1,4 @@
+import { headOf } from '../core/contracts/index.ts';
 import { redactMembers } from '../redaction.ts';
 
 /** Longer strings are cut in what is shown; the whole value is there by request. Characters. */
@@ -27,16 +28,16 @@ export class ShownValues {
 
   /** The beginning of a string, or of a value as JSON, in one line. A secret is taken out before it is cut in two. */
   line(value: unknown, most: number): string {
-    const clean = this.clean(typeof value === 'string' ? value.slice(0, readForLine) : value);
+    const clean = this.clean(typeof value === 'string' ? headOf(value, readForLine) : value);
     const text = typeof clean === 'string' ? clean : (JSON.stringify(clean) ?? '');
-    const line = text.slice(0, readForLine).replace(/\s+/g, ' ').trim();
-    return line.length <= most ? line : `${line.slice(0, most - 1)}…`;
+    const line = headOf(text, readForLine).replace(/\s+/g, ' ').trim();
+    return line.length <= most ? line : `${headOf(line, most - 1)}…`;
   }
 }
 
 function withShortStrings(value: unknown): unknown {
   if (typeof value === 'string')
-    return value.length <= longest ? value : `${value.slice(0, longest)}… (${value.length - longest} characters more)`;
+    return value.length <= longest ? value : `${headOf(value, longest)}… (${value.length - longest} characters more)`;
   if (Array.isArray(value)) return value.map(withShortStrings);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withShortStrings(member)]));

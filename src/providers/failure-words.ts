@@ -114,7 +114,7 @@ const vocabulary: readonly Vocabulary[] = [
     names: anyOf(
       'tool_(use|call)_failed|failed_generation',
       'json_validate_failed|output_parse_failed',
-      '(malformed|unexpected|invalid)_(function|tool|model)',
+      '(malformed|unexpected)_(function|tool|model)|invalid_(function|tool)_call',
       'malformed_response|model_error_exception',
     ),
     words: anyOf(

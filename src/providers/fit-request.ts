@@ -16,7 +16,7 @@ import {
   type UserMessage,
 } from '../core/contracts/index.ts';
 import { CallIds, CallNames } from './call-names.ts';
-import { fitOutputSchema, fitToolSchema, schemaDialects } from './fit-schema.ts';
+import { fitOutputSchema, fitToolDescription, fitToolSchema, schemaDialects } from './fit-schema.ts';
 import { originIn, withoutOrigin } from './model-origin.ts';
 import type { Profile, RequestRules, SettingName } from './profiles.ts';
 import { isRefused, type RefusedItems } from './refused-items.ts';
@@ -34,6 +34,8 @@ export interface FitOptions {
   readonly reasons?: boolean | undefined;
   /** What the server has refused before. */
   readonly refused?: RefusedItems | undefined;
+  /** Whether the last message is an answer that the server paused, and continues. */
+  readonly continues?: boolean | undefined;
 }
 
 /** A request that the rules of a profile accept. */
@@ -364,6 +366,7 @@ class Fitting {
     if (this.#waiting.length > 0) this.#addUser({ role: 'user', content: [] }, 'messages');
     const last = this.#messages.at(-1);
     if (this.#messages.length === 0) this.#messages.push({ role: 'user', content: bridge.user });
+    else if (this.#options.continues === true) return;
     else if (last?.role === 'assistant' && !(this.#rules.takesPrefill && textOf(last.content) !== '')) {
       this.#changed('order', 'messages', 'a user message was put behind the last answer');
       this.#messages.push({ role: 'user', content: bridge.user });
@@ -432,7 +435,7 @@ class Fitting {
       for (const change of fitted.changes) this.#changed('schema', `tools.${name}`, change);
       const sent = this.#names.sent(name);
       if (sent !== name) this.#changed('name', `tools.${name}`, `the name became ${sent}`);
-      const text = description === undefined ? description : this.#wellFormed(description, `tools.${name}`);
+      const text = description === undefined ? description : this.#description(description, `tools.${name}`);
       if (fitted.schema === parameters && sent === name && text === description) return tool;
       return {
         ...tool,
@@ -446,10 +449,19 @@ class Fitting {
     });
   }
 
+  #description(description: string, at: string): string {
+    const text = fitToolDescription(this.#wellFormed(description, at), schemaDialects[this.#rules.schema]);
+    if (text.length < description.length) this.#changed('text', at, 'the description was shortened');
+    return text;
+  }
+
   #fitFormat() {
     const { responseFormat } = this.#params;
     if (responseFormat === undefined) return undefined;
-    const { schema, strict, changes } = fitOutputSchema(responseFormat.schema, schemaDialects[this.#rules.schema]);
+    const { schema, strict, changes } = fitOutputSchema(
+      responseFormat.schema,
+      schemaDialects[this.#rules.outputSchema],
+    );
     for (const change of changes) this.#changed('schema', 'responseFormat', change);
     return { responseFormat: { ...responseFormat, schema }, strict };
   }

@@ -19,7 +19,7 @@ import type { ChatDialect } from './openai-wire/chat-request.ts';
 import type { Fetch } from './openai-wire/openai-client.ts';
 import type { RequestLimits } from './openai-wire/request-watch.ts';
 import { isJsonObject } from './openai-wire/wire-errors.ts';
-import { type Profile, type ProfileName, profileNames, profileOf } from './profiles.ts';
+import { type Profile, type ProfileName, profileNames, profileOf, withResultMedia } from './profiles.ts';
 
 /** Options of `LiteLLMProvider`: address, model and key of the API, its time limits, and what a request carries. */
 export interface LiteLLMProviderOptions {
@@ -37,8 +37,8 @@ export interface LiteLLMProviderOptions {
    */
   readonly timeoutMs?: number | undefined;
   /**
-   * The longest silence between two pieces of the body, from the headers on, in milliseconds. Default 60,000; 0 means no
-   * limit. Raise it for a model that thinks for longer without a word.
+   * The longest silence between two pieces of the body, from the headers on, in milliseconds. Default 290,000; 0 means no
+   * limit. Comments and pings of the server end a silence. Node's own `fetch` ends it after 300,000, so a larger value has no effect.
    */
   readonly chunkTimeoutMs?: number | undefined;
   /** The most that an answer may be, decompressed, in bytes. Default 32 MiB. */
@@ -152,7 +152,7 @@ export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSetting
     capabilities,
     limits: {
       timeoutMs: options.timeoutMs ?? 600_000,
-      chunkTimeoutMs: options.chunkTimeoutMs ?? 60_000,
+      chunkTimeoutMs: options.chunkTimeoutMs ?? 290_000,
       maxBodyBytes: options.maxBodyBytes ?? defaultBodyLimits.maxBodyBytes,
       maxEventBytes: options.maxEventBytes ?? defaultBodyLimits.maxEventBytes,
     },
@@ -172,15 +172,9 @@ export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSetting
   };
 }
 
-function withOptions({ name, rules }: Profile, { toolMedia, sendReasoning }: LiteLLMProviderOptions): Profile {
-  return {
-    name,
-    rules: {
-      ...rules,
-      ...(toolMedia !== undefined && { resultMedia: toolMedia }),
-      ...(sendReasoning !== undefined && { reasoningBack: sendReasoning }),
-    },
-  };
+function withOptions(profile: Profile, { toolMedia, sendReasoning }: LiteLLMProviderOptions): Profile {
+  const { name, rules } = withResultMedia(profile, toolMedia);
+  return { name, rules: { ...rules, ...(sendReasoning !== undefined && { reasoningBack: sendReasoning }) } };
 }
 
 function checkedCapabilities(capabilities: LLMCapabilities): LLMCapabilities {

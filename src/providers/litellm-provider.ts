@@ -15,7 +15,8 @@ import { eachOf, fromAsyncIterable } from './from-async-iterable.ts';
 
 export type { LiteLLMProviderOptions } from './litellm-options.ts';
 
-import { type FittedRequest, fitRequest } from './fit-request.ts';
+import type { FittedRequest } from './fit-request.ts';
+import { FittedExchange } from './fitted-exchange.ts';
 import { type LiteLLMProviderOptions, type LiteLLMSettings, litellmSettings } from './litellm-options.ts';
 import { originOf } from './model-origin.ts';
 import { answerSink } from './openai-wire/answer-sink.ts';
@@ -25,7 +26,6 @@ import { loadOpenAI, watchedFetch } from './openai-wire/openai-client.ts';
 import { RequestWatch } from './openai-wire/request-watch.ts';
 import { type ModelServer, modelServer, networkError } from './openai-wire/wire-errors.ts';
 import { reasonsBy } from './profiles.ts';
-import { itemsNamedBy, RefusedItems } from './refused-items.ts';
 
 /** How long the usage may come after the finish reason, and the end of the body after `[DONE]`. */
 const usageGraceMs = 5_000;
@@ -53,8 +53,7 @@ export class LiteLLMProvider implements LLMProvider {
   readonly #settings: LiteLLMSettings;
   readonly #server: ModelServer;
   #client: Promise<OpenAI> | undefined;
-  /** What the server refused by name: later requests go without it. */
-  #refused = new RefusedItems();
+  readonly #fitted = new FittedExchange();
 
   constructor(options: LiteLLMProviderOptions) {
     const settings = litellmSettings(options);
@@ -90,37 +89,17 @@ export class LiteLLMProvider implements LLMProvider {
     return eachOf(fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal)));
   }
 
-  /** A request, and one more without the items that the server names as it refuses the first. */
-  async *#exchange(
-    params: LLMCallParams,
-    streaming: boolean,
-    unsubscribed?: AbortSignal,
-  ): AsyncGenerator<readonly LLMChunk[]> {
-    const call = { params, streaming, unsubscribed };
-    try {
-      yield* this.#request({ ...call, fitted: this.#fit(params, this.#refused) });
-      return;
-    } catch (refusal) {
-      const refused = itemsNamedBy(refusal, params, this.#refused);
-      if (refused === undefined) throw refusal;
-      yield* this.#request({ ...call, fitted: this.#fit(params, refused) });
-      this.#refused = refused;
-    }
-  }
-
-  #fit(params: LLMCallParams, refused: RefusedItems): FittedRequest {
-    const { capabilities } = this.#settings;
-    const { profile, origin } = this.#modelOf(params);
-    const fitted = fitRequest(params, {
-      profile,
-      origin,
+  #exchange(params: LLMCallParams, streaming: boolean, unsubscribed?: AbortSignal) {
+    const { capabilities, dialect } = this.#settings;
+    const options = {
+      ...this.#modelOf(params),
       tools: capabilities.tools !== false,
       toolChoice: capabilities.toolChoice !== false,
-      reasons: reasonsBy({ ...this.#settings.dialect.extraBody, ...params.providerOptions }),
-      refused,
-    });
-    if (fitted.changes.length > 0) params.note?.({ kind: 'request-fitted', changes: fitted.changes });
-    return fitted;
+      reasons: reasonsBy({ ...dialect.extraBody, ...params.providerOptions }),
+    };
+    return this.#fitted.run(params, options, (fit) =>
+      this.#request({ params, streaming, unsubscribed, fitted: fit() }),
+    );
   }
 
   #modelOf({ model = this.#settings.dialect.model }: LLMCallParams) {
@@ -180,7 +159,7 @@ export class LiteLLMProvider implements LLMProvider {
     const headers: Record<string, string> = {};
     if (traceContext !== undefined && this.#settings.propagateTrace) propagation.inject(traceContext, headers);
     const { rules } = this.#modelOf(params).profile;
-    const { completionTokens } = this.#refused;
+    const { completionTokens } = this.#fitted;
     const dialect = {
       ...this.#settings.dialect,
       rules,

@@ -32,6 +32,8 @@ export function familyOf(model: string): string {
 /** The members of a message's metadata that only the server that gave the message can read, and the one that names it. */
 const originName = 'origin';
 const ownNames: ReadonlySet<string> = new Set([originName, 'wire', 'aiSdk']);
+/** Version 0.1 noted no origin beside its own state, which names the package that can read it. */
+const unnamed: ReadonlySet<string> = new Set(['wire']);
 
 /** Which origin gave a message; `undefined` where nobody noted it. */
 export function originIn({ metadata }: AssistantMessage): string | undefined {
@@ -47,8 +49,9 @@ export function originMetadata(origin: string): Readonly<Record<string, unknown>
 /** The message as any other server may see it. The same object where nothing is left out. */
 export function withoutOrigin(message: AssistantMessage): AssistantMessage {
   const { metadata } = message;
-  if (metadata === undefined || !Object.keys(metadata).some((name) => ownNames.has(name))) return message;
-  const others = Object.entries(metadata).filter(([name]) => !ownNames.has(name));
+  const names = originIn(message) === undefined ? unnamed : ownNames;
+  if (metadata === undefined || !Object.keys(metadata).some((name) => names.has(name))) return message;
+  const others = Object.entries(metadata).filter(([name]) => !names.has(name));
   const { metadata: _, ...rest } = message;
   return others.length === 0 ? rest : { ...rest, metadata: Object.fromEntries(others) };
 }

@@ -1,7 +1,8 @@
-import type { CallSettings } from '../core/contracts/index.ts';
+import type { TurnCallSettings } from '../core/contracts/index.ts';
+import type { SchemaDialect } from './fit-schema.ts';
 
 /** The members of a call's settings that a model may refuse. */
-export type SettingName = Exclude<keyof CallSettings, 'model' | 'toolChoice' | 'responseFormat' | 'providerOptions'>;
+export type SettingName = keyof TurnCallSettings;
 
 /** How a server is told how much to reason. `none`: not at all. */
 export type ReasoningForm =
@@ -18,9 +19,6 @@ export type ReasoningForm =
   | 'template'
   /** In the vendor's own form, by its package. */
   | 'sdk';
-
-/** The dialects of JSON Schema in `fit-schema.ts`. */
-export type SchemaDialect = 'openai' | 'anthropic' | 'google' | 'careful';
 
 /** What a request to a server must satisfy. The words "takes" and "refuses" are those of its answers: 400 or worse. */
 export interface RequestRules {
@@ -44,8 +42,10 @@ export interface RequestRules {
   readonly answerMedia: 'answer' | 'message';
   /** Whether a history with calls needs `tools` in the request. Without tools, its calls are sent as text. */
   readonly callsNeedTools: boolean;
-  /** The dialect of its schemas. */
+  /** The dialect of the schemas of tools. */
   readonly schema: SchemaDialect;
+  /** The dialect of the schema of an answer. */
+  readonly outputSchema: SchemaDialect;
   /** The most tools that one request may offer. */
   readonly maxTools: number;
   /** Whether it takes a forced tool while the model reasons. */
@@ -81,6 +81,7 @@ const careful: RequestRules = {
   answerMedia: 'message',
   callsNeedTools: true,
   schema: 'careful',
+  outputSchema: 'careful-strict',
   maxTools: 128,
   takesForcedToolWhileReasoning: true,
   reasonsByDefault: false,
@@ -112,6 +113,7 @@ const openai: Partial<RequestRules> = {
   takesUserAfterTool: true,
   callsNeedTools: false,
   schema: 'openai',
+  outputSchema: 'openai-strict',
 };
 
 const anthropic: Partial<RequestRules> = {
@@ -122,6 +124,7 @@ const anthropic: Partial<RequestRules> = {
   resultMedia: 'result',
   callsNeedTools: false,
   schema: 'anthropic',
+  outputSchema: 'anthropic-output',
   maxTools: 10_000,
   takesForcedToolWhileReasoning: false,
   refusesWhileReasoning: ['temperature', 'topP'],
@@ -135,12 +138,14 @@ const google: Partial<RequestRules> = {
   answerMedia: 'answer',
   callsNeedTools: false,
   schema: 'google',
+  outputSchema: 'google',
   maxTools: 512,
   reasoning: 'sdk',
 };
 
 const mistral: Partial<RequestRules> = {
-  resultMedia: 'result',
+  schema: 'mistral',
+  outputSchema: 'mistral-strict',
   takesPrefill: false,
   callsNeedTools: false,
 };
@@ -162,7 +167,14 @@ export const servers = {
   anthropic: { hosts: /(^|\.)anthropic\.com$/, rules: anthropic },
   bedrock: {
     hosts: /(^|\.)amazonaws\.com$/,
-    rules: { ...anthropic, takesAnyOrder: false, callsNeedTools: true, refusesWhileReasoning: ['temperature', 'topP'] },
+    rules: {
+      ...anthropic,
+      schema: 'bedrock',
+      takesAnyOrder: false,
+      resultMedia: 'message',
+      callsNeedTools: true,
+      refusesWhileReasoning: ['temperature', 'topP'],
+    },
   },
   google: { rules: google },
   vertex: { rules: google },
@@ -171,14 +183,23 @@ export const servers = {
     rules: { ...google, resultMedia: 'message', answerMedia: 'message', reasoning: 'effort' },
   },
   mistral: { hosts: /(^|\.)mistral\.ai$/, rules: mistral },
-  xai: { hosts: /(^|\.)x\.ai$/, rules: { ...openai, reasoning: 'effort' } },
+  xai: { hosts: /(^|\.)x\.ai$/, rules: { ...openai, schema: 'xai', outputSchema: 'xai-strict' } },
   groq: {
     hosts: /(^|\.)groq\.com$/,
-    rules: { takesAnyOrder: true, takesUserAfterTool: true, callIds: plainIds, callsNeedTools: false },
+    rules: {
+      schema: 'groq',
+      outputSchema: 'groq-strict',
+      takesAnyOrder: true,
+      takesUserAfterTool: true,
+      callIds: plainIds,
+      callsNeedTools: false,
+    },
   },
   deepseek: {
     hosts: /(^|\.)deepseek\.com$/,
     rules: {
+      schema: 'deepseek',
+      outputSchema: 'careful-strict',
       takesAnyOrder: true,
       takesUserAfterTool: true,
       callIds: plainIds,
@@ -189,6 +210,8 @@ export const servers = {
   moonshot: {
     hosts: /(^|\.)moonshot\.(ai|cn)$/,
     rules: {
+      schema: 'moonshot',
+      outputSchema: 'moonshot-strict',
       callIds: anyText,
       takesAnyOrder: true,
       takesUserAfterTool: true,
@@ -198,19 +221,37 @@ export const servers = {
   },
   zai: {
     hosts: /(^|\.)(z\.ai|bigmodel\.cn)$/,
-    rules: { callIds: plainIds, takesUserAfterTool: true, reasoning: 'switch' },
+    rules: {
+      schema: 'zai',
+      outputSchema: 'careful-strict',
+      callIds: plainIds,
+      takesUserAfterTool: true,
+      reasoning: 'switch',
+    },
   },
-  minimax: { hosts: /(^|\.)minimaxi?\.(io|com|chat)$/, rules: { callIds: plainIds, reasoning: 'none' } },
-  alibaba: { hosts: /(^|\.)aliyuncs\.com$/, rules: { callIds: plainIds, takesUserAfterTool: true, reasoning: 'none' } },
+  minimax: {
+    hosts: /(^|\.)minimaxi?\.(io|com|chat)$/,
+    rules: { schema: 'minimax', outputSchema: 'careful-strict', callIds: plainIds, reasoning: 'none' },
+  },
+  alibaba: {
+    hosts: /(^|\.)aliyuncs\.com$/,
+    rules: {
+      schema: 'qwen',
+      outputSchema: 'careful-strict',
+      callIds: plainIds,
+      takesUserAfterTool: true,
+      reasoning: 'none',
+    },
+  },
   together: { hosts: /(^|\.)together\.(ai|xyz)$/, rules: {} },
   fireworks: { hosts: /(^|\.)fireworks\.ai$/, rules: {} },
   cerebras: { hosts: /(^|\.)cerebras\.ai$/, rules: {} },
   openrouter: { hosts: /(^|\.)openrouter\.ai$/, rules: { ...gateway, reasoning: 'openrouter' } },
   litellm: { rules: { ...gateway, reasoning: 'budget' } },
   vllm: { rules: { reasoning: 'template' } },
-  llamacpp: { rules: { reasoning: 'template' } },
-  ollama: { hosts: /(^|\.)ollama\.com$/, rules: {} },
-  lmstudio: { rules: {} },
+  llamacpp: { rules: { reasoning: 'template', schema: 'llama-cpp', outputSchema: 'llama-cpp' } },
+  ollama: { hosts: /(^|\.)ollama\.com$/, rules: { schema: 'llama-cpp', outputSchema: 'llama-cpp' } },
+  lmstudio: { rules: { schema: 'llama-cpp', outputSchema: 'llama-cpp' } },
 } as const satisfies Readonly<Record<string, ServerRow>>;
 
 /** The name of a row of {@link servers}. */
@@ -233,7 +274,13 @@ interface ModelRow {
 const models: readonly ModelRow[] = [
   {
     models: /^(gpt-4|chatgpt|gpt-5|gpt-6|o\d)/,
-    rules: { schema: 'openai', names: plainNames, takesUserAfterTool: true, takesBlank: true },
+    rules: {
+      schema: 'openai',
+      outputSchema: 'openai-strict',
+      names: plainNames,
+      takesUserAfterTool: true,
+      takesBlank: true,
+    },
   },
   {
     models: /^(o\d|gpt-[56](?!.*-chat))/,
@@ -258,6 +305,7 @@ const models: readonly ModelRow[] = [
     models: /claude/,
     rules: {
       schema: 'anthropic',
+      outputSchema: 'anthropic-output',
       takesForcedToolWhileReasoning: false,
       refusesWhileReasoning: ['temperature', 'topP'],
     },
@@ -268,14 +316,14 @@ const models: readonly ModelRow[] = [
     rules: { refuses: ['temperature', 'topP'], takesPrefill: false },
   },
   { models: /claude-(opus|sonnet)-4-6/, rules: { takesPrefill: false } },
-  { models: /^(models\/)?gemini/, rules: { schema: 'google' } },
+  { models: /^(models\/)?gemini/, rules: { schema: 'google', outputSchema: 'google' } },
   {
     models: /^(models\/)?gemini-([3-9]|\d\d)/,
     rules: { reasonsByDefault: true, signatureStandIn: 'skip_thought_signature_validator' },
   },
   {
     models: /^(open-)?(mistral|mixtral|ministral|magistral|codestral|devstral|pixtral|voxtral)/,
-    rules: { callIds: careful.callIds, takesUserAfterTool: false, takesPrefill: false, resultMedia: 'result' },
+    rules: { callIds: careful.callIds, takesUserAfterTool: false, takesPrefill: false },
   },
   { models: /^kimi|moonshot/, rules: { callIds: anyText } },
   {
@@ -311,8 +359,12 @@ export function profileOf({ name, address, model }: ProfileOf): Profile {
 }
 
 /** What a server decides, whichever model answers. */
-function ownRules({ effortWithTools, schema }: Partial<RequestRules>): Partial<RequestRules> {
-  return { ...(effortWithTools === undefined ? {} : { effortWithTools }), ...(schema === undefined ? {} : { schema }) };
+function ownRules({ effortWithTools, schema, outputSchema }: Partial<RequestRules>): Partial<RequestRules> {
+  return {
+    ...(effortWithTools !== undefined && { effortWithTools }),
+    ...(schema !== undefined && { schema }),
+    ...(outputSchema !== undefined && { outputSchema }),
+  };
 }
 
 function serverAt(address: string | undefined): ProfileName | undefined {
@@ -328,6 +380,11 @@ function serverAt(address: string | undefined): ProfileName | undefined {
 function plainModel(model: string): string {
   const name = model.toLowerCase().split('/').at(-1) ?? '';
   return name.replace(/^(?:[a-z]+\.)+(?=[a-z])/, '');
+}
+
+/** A profile with an option of the user in place of its rule. */
+export function withResultMedia(profile: Profile, resultMedia: RequestRules['resultMedia'] | undefined): Profile {
+  return resultMedia === undefined ? profile : { ...profile, rules: { ...profile.rules, resultMedia } };
 }
 
 /** Whether options in a vendor's own form make the model reason; `undefined` where they do not say. */

@@ -146,7 +146,8 @@ function* orderFlaws({ messages }: SeenRequest, rules: RequestRules): Generator<
     before = role;
   }
   const last = messages.at(-1);
-  if (messages.length === 0 || (before === undefined && !rules.systemAnywhere)) yield { rule: 'empty', at: 'messages', message: 'no message to answer' };
+  if (messages.length === 0 || (before === undefined && !rules.systemAnywhere))
+    yield { rule: 'empty', at: 'messages', message: 'no message to answer' };
   else if (last?.role === 'assistant' && !rules.takesPrefill)
     yield { rule: 'takesPrefill', at: last.at, message: 'an answer of the assistant as the last message' };
 }

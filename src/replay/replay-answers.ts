@@ -10,6 +10,7 @@ import {
   type Message,
   noUsage,
   type Reconciled,
+  type ToolCall,
   type ToolContext,
   type ToolDefinition,
   type ToolProvider,
@@ -24,6 +25,7 @@ import {
   type LlmDone,
   type LlmStart,
   type Question,
+  type RecordedCall,
   type ToolResultRecord,
 } from '../core/journal/index.ts';
 import { viewOf } from '../core/model-call/index.ts';
@@ -60,7 +62,10 @@ export function replayModel(options: ReplayModelOptions): LLMProvider {
         checkRequest(options, params, alike);
         params.noteUsage?.(usageWithoutAnswer(options.score));
         options.conductor.await(theModel, {
-          give: (record) => (record.type === 'llm.done' ? resolve(responseOf(record)) : reject(failureOf(failureIn(options.score, record)))),
+          give: (record) =>
+            record.type === 'llm.done'
+              ? resolve(responseOf(record))
+              : reject(failureOf(failureIn(options.score, record))),
           improvise: () => improvise(options, resolve, reject),
         });
       }),
@@ -109,11 +114,12 @@ function usageWithoutAnswer(score: Score): Usage {
   return noUsage;
 }
 
-function responseOf({ message, calls, finishReason, usage, model }: LlmDone): LLMResponse {
+function responseOf({ message, calls, finishReason, finishWord, usage, model }: LlmDone): LLMResponse {
   return {
     message,
-    toolCalls: calls.map(({ call }) => call),
+    toolCalls: calls.flatMap(({ callId, call }, at) => [...repeatsBefore(callId, calls[at - 1]), call]),
     finishReason,
+    ...(finishWord !== undefined && { finishWord }),
     ...(usage ? { usage } : {}),
     ...(model === undefined ? {} : { model }),
   };
@@ -124,6 +130,16 @@ function failureIn(score: Score, record: JournalRecord): JournalRecord {
   if (!record.type.startsWith('x.')) return record;
   const next = [...score.rest()].find(({ type }) => !type.startsWith('x.'));
   return next?.type === 'turn.failed' || next?.type === 'turn.suspended' ? next : record;
+}
+
+/** Repeats of the call before, for the indexes that were left out: the loop leaves them out again, and the ids of the calls stay the same. */
+function repeatsBefore(callId: string, before: RecordedCall | undefined): readonly ToolCall[] {
+  if (!before) return [];
+  return Array.from({ length: indexOf(callId) - indexOf(before.callId) - 1 }, () => before.call);
+}
+
+function indexOf(callId: string): number {
+  return Number(callId.slice(callId.indexOf(':') + 1));
 }
 
 /** The error that a call failed with, as far as the end of the turn tells it. */

@@ -81,6 +81,7 @@ const sentences: Partial<Record<ErrorCode, string>> = {
   TOOL_SKIPPED: 'The call was skipped.',
   OUTCOME_UNKNOWN: 'It is not known whether the tool ran.',
   PROVIDER_UNREACHABLE: away,
+  CONTEXT_OVERFLOW: 'The conversation became too long for the model.',
   PROVIDER_RATE_LIMIT: busy,
   PROVIDER_SERVER: away,
   PROVIDER_PROTOCOL: broken,

@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import type { LLMChunk } from 'millrace';
 import { lastValueFrom } from 'rxjs';
-import { byCall, byStream, params, providerBench } from './provider-bench.ts';
+import { apiKey, byCall, byStream, params, providerBench } from './provider-bench.ts';
 import { codedError } from './provider-error.ts';
 import { delta, done, event, sendJson, sendStream } from './raw-server.ts';
 
@@ -261,5 +261,100 @@ describe('an error inside an answer', () => {
       expect(error).toMatchObject({ code: 'PROVIDER_SERVER', retryable: true });
       expect(error.message).toContain('"it broke"');
     }
+  });
+});
+
+describe('M-05 a failure in a stream, whatever its form and its place', () => {
+  const failures: readonly (readonly [form: string, text: string])[] = [
+    ['a field of the stream', 'error: {"code":500,"message":"it broke"}\n\n'],
+    ['a field with a plain text', 'error: it broke\n\n'],
+    ['a bare line of JSON', '{"error":{"message":"it broke"}}\n\n'],
+    ['bare JSON in several lines', '{\n  "error": {\n    "message": "it broke"\n  }\n}\n\n'],
+    ['a page of HTML', '<html>\n<head><title>502 Bad Gateway: it broke</title></head>\n</html>\n'],
+    ['a page of HTML as an event', 'data: <html><head><title>502 Bad Gateway: it broke</title></head></html>\n\n'],
+    ['a sentence as an event', 'data: upstream error: it broke\n\n'],
+    ['an event that is named after it', 'event: exception\ndata: {"message":"it broke"}\n\n'],
+    ['a member of a vendor', event({ choices: [], x_groq: { error: { message: 'it broke' } } })],
+    ['a member that nobody knows', event({ choices: [], x_vendor: { upstream_error: 'it broke' } })],
+    ['a code beside choices', event({ choices: [], code: 500, message: 'it broke' })],
+    ['base_resp', event({ choices: [], base_resp: { status_code: 1013, status_msg: 'it broke' } })],
+    ['an error of a choice', event({ choices: [{ delta: {}, error: { message: 'it broke', code: 502 } }] })],
+    ['an array, as of Google', event([{ error: { code: 500, message: 'it broke' } }])],
+  ];
+  const call = delta({ tool_calls: [{ index: 0, id: 'c', function: { name: 'pay', arguments: '{}' } }] });
+  const places = [
+    ['before the answer', ['', delta({ content: 'late' }, 'stop')]],
+    ['between its pieces', [delta({ content: 'so ' }), delta({ content: 'far' }, 'stop')]],
+    ['at its end, without a finish reason', [delta({ content: 'so far' }), '']],
+    ['after a call', [call, '']],
+  ] as const;
+
+  describe.each(places)('%s', (_, [before, after]) => {
+    it.each(failures)('%s', async (__, text) => {
+      bench.server.answer((exchange) => sendStream(exchange, before + text + after + done));
+      const error = await codedError(lastValueFrom(bench.provider().stream(params)));
+      expect(error).toMatchObject({ code: 'PROVIDER_SERVER', retryable: true });
+      expect(error.message).toContain('it broke');
+    });
+  });
+
+  it('is none in members that say success, and in fields that are new', async () => {
+    const text =
+      'model: x\nnote: all is well\n' +
+      event({ choices: [{ delta: { content: 'fine' } }], error: null, base_resp: { status_code: 0, status_msg: '' } }) +
+      event({ choices: [], error: {}, x_groq: { error: null }, code: 0, message: 'success' }) +
+      event({ type: 'progress', share: 0.5 }) +
+      delta({}, 'stop') +
+      done;
+    bench.server.answer((exchange) => sendStream(exchange, text));
+    expect(await lastValueFrom(bench.provider().stream(params))).toMatchObject({
+      response: { message: { content: 'fine' }, finishReason: 'stop' },
+    });
+  });
+
+  it('hides secrets in nested words', async () => {
+    const raw = JSON.stringify({ error: { message: `The key ${apiKey} was refused.` } });
+    const body = { error: { message: 'Provider returned error', metadata: { raw } } };
+    const error = await bench.failure((exchange) => sendJson(exchange, body, 400));
+    expect(error.message).toContain('"The key [redacted] was refused."');
+  });
+});
+
+describe('M-06 an answer', () => {
+  const chunk = (choice: object) => event({ choices: [{ index: 0, delta: {}, ...choice }] });
+
+  it.each([
+    ['whose word is not known, and that has nothing', chunk({ finish_reason: 'sunset' }), 'sunset'],
+    ['that announces calls and has a text', delta({ content: 'I look.' }, 'tool_calls'), 'tool_calls'],
+    ['whose call was malformed', delta({ content: 'x' }, 'function_call_filter: MALFORMED_FUNCTION_CALL'), 'MALFORMED'],
+    [
+      'that counts tokens and has nothing',
+      chunk({ finish_reason: 'stop' }) + event({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 90 } }),
+      '90 tokens',
+    ],
+  ])('%s fails, to be asked for again a few times', async (_, text, words) => {
+    const error = await bench.failure((exchange) => sendStream(exchange, text + done));
+    expect(error).toMatchObject({ code: 'PROVIDER_SERVER', retryable: true, reason: 'unusable_answer' });
+    expect(error.message).toContain(words);
+  });
+
+  it('with nothing but members that are not read fails for good, and names them', async () => {
+    const text = delta({ content: '', hologram: [{ url: 'x' }] }, 'stop');
+    const error = await bench.failure((exchange) => sendStream(exchange, text + done));
+    expect(error).toMatchObject({ code: 'PROVIDER_PROTOCOL', retryable: false });
+    expect(error.message).toContain('"hologram"');
+  });
+
+  it('whose context window is full before a text is an overflow', async () => {
+    const text = chunk({ finish_reason: 'model_context_window_exceeded' });
+    const error = await bench.failure((exchange) => sendStream(exchange, text + done));
+    expect(error).toMatchObject({ code: 'CONTEXT_OVERFLOW', retryable: false });
+  });
+
+  it('whose word is not known is complete with a text, for the reason other', async () => {
+    bench.server.answer((exchange) => sendStream(exchange, delta({ content: 'fine' }, 'sunset') + done));
+    expect(await lastValueFrom(bench.provider().stream(params))).toMatchObject({
+      response: { message: { content: 'fine' }, finishReason: 'other' },
+    });
   });
 });

@@ -296,12 +296,13 @@ describe('the shapes of a stream', () => {
     await expect(replayCall(completion({ content: 'a' }, wire))).rejects.toMatchObject({ retryable: true });
   });
 
-  it('takes an unknown finish reason as tool_calls where there are calls', async () => {
-    const { response } = await replayText(
-      callDelta(0, { id: 'a', name: 'f', args: '{}' }) + delta({}, 'something_new'),
-    );
-    expect(response.finishReason).toBe('tool_calls');
-  });
+  it.each(['tool_calls', 'function_call', 'tool_use', 'something_new'])(
+    'takes the finish reason %s as tool_calls where there are calls',
+    async (wire) => {
+      const { response } = await replayText(callDelta(0, { id: 'a', name: 'f', args: '{}' }) + delta({}, wire));
+      expect(response.finishReason).toBe('tool_calls');
+    },
+  );
 
   it('answers a request for a stream that comes back as one body of JSON', async () => {
     const body = new TextEncoder().encode(JSON.stringify(completion({ content: 'whole' }, 'stop', usage)));

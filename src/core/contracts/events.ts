@@ -160,7 +160,7 @@ export interface ReasoningDeltaEvent extends IterationEventBase {
 /** A delta of a tool call that the model is generating. Not recorded. */
 export interface ToolCallDeltaEvent extends IterationEventBase {
   readonly kind: 'internal:tool-call-delta';
-  /** `<iteration>:<index>`: `internal:llm-response` lists the call with it, unless the attempt is discarded. */
+  /** `<iteration>:<index>`: `internal:llm-response` lists the call with it, unless the attempt is discarded, or it repeats an earlier call. */
   readonly callId: string;
   /** The position of the call in the response, from 0. */
   readonly index: number;

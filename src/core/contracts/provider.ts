@@ -328,7 +328,8 @@ function copyDefined<T>(names: readonly (keyof T)[], to: Mutable<T>, from: T): v
 
 const efforts: ReadonlySet<unknown> = new Set<Reasoning>(['none', 'minimal', 'low', 'medium', 'high']);
 
-function isReasoning(value: unknown): boolean {
+/** Whether a value is an effort or a budget of reasoning. */
+export function isReasoning(value: unknown): value is Reasoning {
   if (efforts.has(value)) return true;
   if (!isObject(value) || Object.keys(value).length !== 1) return false;
   const tokens: unknown = Reflect.get(value, 'budgetTokens');

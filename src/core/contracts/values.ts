@@ -24,6 +24,22 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** The first characters of a string, at most `most` UTF-16 units, without half a surrogate pair at the cut. */
+export function headOf(text: string, most: number): string {
+  return text.slice(0, splitsPair(text, most) ? most - 1 : most);
+}
+
+/** The last characters of a string, at most `most` UTF-16 units, without half a surrogate pair at the cut. */
+export function tailOf(text: string, most: number): string {
+  const start = Math.max(0, text.length - most);
+  return text.slice(splitsPair(text, start) ? start + 1 : start);
+}
+
+/** Whether a cut at this index splits a surrogate pair. */
+export function splitsPair(text: string, at: number): boolean {
+  return (text.charCodeAt(at - 1) & 0xfc00) === 0xd800 && (text.charCodeAt(at) & 0xfc00) === 0xdc00;
+}
+
 /** A wrong value for an error message: strings quoted and truncated, objects not spelled out. */
 export function shownValue(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 40));

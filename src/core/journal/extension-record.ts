@@ -66,7 +66,13 @@ export interface Effects {
 export type DecisionPoint = 'beforeTurn' | 'afterIteration' | 'beforeFinish';
 
 /** The hooks whose changes are recorded. */
-export type RecordedHook = DecisionPoint | 'prepareIteration' | 'afterLLMCall' | 'onLLMError' | 'afterToolCall' | 'afterTurn';
+export type RecordedHook =
+  | DecisionPoint
+  | 'prepareIteration'
+  | 'afterLLMCall'
+  | 'onLLMError'
+  | 'afterToolCall'
+  | 'afterTurn';
 
 /** The hooks that decide about a call before it is made: only the usage of their child turns is recorded. */
 export type CallHook = 'beforeLLMCall' | 'beforeToolCall' | 'approveToolCall';

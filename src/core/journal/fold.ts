@@ -41,12 +41,12 @@ import type {
 import {
   activeAt,
   type Changes,
-  callIndex,
   changesOfCaller,
   type Draft,
   noAnswers,
   noCalls,
   noneUsed,
+  openCallIndex,
   openCallOf,
   type PendingToolCall,
   type TurnOutcome,
@@ -122,14 +122,14 @@ export function startTool(draft: Draft, record: Stamped<ToolIntent>): void {
   const { attempt: attempts, child = known } = record;
   const started = { callId, call, attempts, intent: record, question, answers, child, childUsage, result: undefined };
   if (child && !known) draft.openChildren = [...draft.openChildren, child];
-  draft.calls = draft.calls.with(callIndex(callId), started);
+  draft.calls = draft.calls.with(openCallIndex(draft, callId), started);
 }
 
 export function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
   const { callId, call, attempts, intent, answers, child, childUsage } = openCall(draft, record, record.callId);
   const ended = { callId, call, attempts, intent, question: undefined, answers, child, childUsage, result: record };
   if (child) draft.openChildren = draft.openChildren.filter(({ taskId }) => taskId !== child.taskId);
-  const calls = draft.calls.with(callIndex(callId), ended);
+  const calls = draft.calls.with(openCallIndex(draft, callId), ended);
   draft.toolCalls++;
   if (record.usage) addUsage(draft, record);
   draft.resumes = 0;
@@ -176,7 +176,7 @@ export function ask(draft: Draft, record: Stamped<TurnAsked>): void {
   addUsage(draft, record);
   const intent = question.kind === 'in-doubt' ? pending.intent : undefined;
   const childUsage = addUsed(pending.childUsage, record.usageBy ?? []);
-  draft.calls = draft.calls.with(callIndex(pending.callId), {
+  draft.calls = draft.calls.with(openCallIndex(draft, pending.callId), {
     ...pending,
     intent,
     question,
@@ -197,7 +197,12 @@ export function answer(draft: Draft, record: Stamped<TurnAnswered>): void {
     throw poison(record, draft.turn.taskId, `there is no open question "${record.questionId}"`);
   const given = { question, answer: record.answer, attempts, ...keptOf(kept) };
   const answers = [...pending.answers, given];
-  draft.calls = draft.calls.with(callIndex(pending.callId), { ...rest, attempts, question: undefined, answers });
+  draft.calls = draft.calls.with(openCallIndex(draft, pending.callId), {
+    ...rest,
+    attempts,
+    question: undefined,
+    answers,
+  });
   draft.answers = [...draft.answers, given];
   draft.resumes = 0;
   noteCommand(draft, record.command);

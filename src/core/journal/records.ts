@@ -45,7 +45,7 @@ export interface Submission {
 
 /** A call of an `llm.done`, with the engine's id beside the provider's. */
 export interface RecordedCall {
-  /** `<iteration>:<index>`, the index from 0. */
+  /** `<iteration>:<index>`: its index in the response, from 0. Indexes of calls that repeated an earlier one are left out. */
   readonly callId: string;
   /** As in the history: its `id` is the provider's; if that is missing or already in the history, it is `callId`, or `callId` with a number. */
   readonly call: ToolCall;

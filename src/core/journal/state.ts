@@ -362,23 +362,27 @@ export class LoopState implements LoopFields {
   }
 }
 
-/** The index of an open call, from the end of its id; -1 if it is not open. */
-export function openCallIndex(state: LoopFields, callId: string): number {
-  const index = callIndex(callId);
-  return state.calls.at(index)?.callId === callId ? index : -1;
+/** The position of an open call, from the end of its id; -1 if it is not open. It is lower than the number there if repeated calls before it were left out. */
+export function openCallIndex({ calls }: LoopFields, callId: string): number {
+  for (let at = Math.min(callIndex(callId), calls.length - 1); at >= 0; at--) {
+    const found = calls.at(at)?.callId;
+    if (found === callId) return at;
+    if (found === undefined || callIndex(found) < callIndex(callId)) return -1;
+  }
+  return -1;
 }
 
 /** The open call with that id. */
-export function openCallOf({ calls }: LoopFields, callId: string): PendingToolCall | undefined {
-  const pending = calls.at(callIndex(callId));
-  return pending?.callId === callId ? pending : undefined;
+export function openCallOf(state: LoopFields, callId: string): PendingToolCall | undefined {
+  const index = openCallIndex(state, callId);
+  return index < 0 ? undefined : state.calls.at(index);
 }
 
 const zero = 48;
 const colon = 58;
 
 /** The number after the colon of a call's id, parsed without allocating a string: it is used for each record and each event of a call. */
-export function callIndex(callId: string): number {
+function callIndex(callId: string): number {
   let index = 0;
   for (let at = callId.length - 1, power = 1; at >= 0; at--, power *= 10) {
     const code = callId.charCodeAt(at);

@@ -96,7 +96,7 @@ function addFirstWave(deps: ModelCallDeps, draft: CommitDraft, traceContext: Con
 
 /**
  * Measures one model call: records its metrics on the span and in the log when it is done, and ends the span on complete, error and unsubscribe,
- * before it notifies downstream. Notes of the provider are on the span only.
+ * before it notifies downstream. Deltas are passed on with whole characters. Notes of the provider are on the span only.
  */
 export function tapLLMResponse(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
   return staged((to) => new ResponseTap(call, to));
@@ -113,8 +113,8 @@ class ResponseTap extends Stage<LLMChunk> {
 
   protected override take(chunk: LLMChunk): void {
     if (chunk.type === 'done') return this.to.next(this.#call.answered(chunk));
-    this.#call.saw(chunk);
-    this.to.next(chunk);
+    const whole = this.#call.saw(chunk);
+    if (whole) this.to.next(whole);
   }
 
   protected override failed(error: unknown): void {

@@ -9,6 +9,7 @@ export {
   ModelSilence,
   tooLargeIn,
 } from './limits.ts';
+export { RepeatedCalls } from './repeated-calls.ts';
 export { type PreparedCall, prepareLLMCall } from './request.ts';
 export { cutShort, responseFlaw } from './response.ts';
 export {

@@ -30,6 +30,7 @@ import type { ChangedCall, PreparedView } from './change-call.ts';
 import { withSizes } from './failed-call.ts';
 import type { ModelCallDeps } from './usage.ts';
 import { messagesWith, viewOf } from './view.ts';
+import { WholeCharacters } from './whole-characters.ts';
 
 /** A call that extensions received, and their changes. */
 interface ShownCall {
@@ -65,6 +66,7 @@ export class PreparedCall {
   readonly #deps: ModelCallDeps;
   /** Milliseconds since 1970. */
   readonly #startedAt: number;
+  readonly #characters = new WholeCharacters();
   #firstChunkAt: number | undefined;
   #ended = false;
 
@@ -94,10 +96,11 @@ export class PreparedCall {
     };
   }
 
-  /** A delta has arrived. */
-  saw(delta: StreamChunk): void {
+  /** A delta has arrived. Returns the delta to emit, with whole characters, if any. */
+  saw(delta: StreamChunk): StreamChunk | undefined {
     this.#deps.openCall.saw(delta);
     if (this.#firstChunkAt === undefined && this.span.isRecording()) this.#firstChunkAt = this.#deps.now();
+    return this.#characters.take(delta);
   }
 
   /** The answer has arrived. Returns the chunk to emit, with the reported usage of failed requests. Ends the span. */

@@ -19,8 +19,9 @@ import {
   type TurnRecord,
 } from '../journal/index.ts';
 import type { ResolvedConfig } from '../options/index.ts';
+import { RepeatedCalls } from './repeated-calls.ts';
 
-/** The `llm.done` of a response: every call gets a unique id; a truncated or filtered call is dropped. */
+/** The `llm.done` of a response: every call gets a unique id; a call that repeats another one, and a truncated or filtered call, is dropped. */
 export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDone {
   const { message } = response;
   const given = response.toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
@@ -128,19 +129,23 @@ const noCalls: readonly RecordedCall[] = [];
 function recordedCalls({ iteration, history }: LoopState, given: readonly ToolCall[]): readonly RecordedCall[] {
   if (given.length === 0) return noCalls;
   const seen = given.length > 1 ? new Set<string>() : undefined;
+  const earlier = given.length > 1 ? new RepeatedCalls() : undefined;
   const isTaken = (id: string) => seen?.has(id) || history.hasCall(id);
-  return given.map((call, index) => {
+  const recorded: RecordedCall[] = [];
+  for (const [index, call] of given.entries()) {
+    if (earlier?.repeats(call)) continue;
     const callId = `${iteration}:${index}`;
     const usable = typeof call.id === 'string' && call.id !== '' && !isTaken(call.id);
     let id = usable ? call.id : callId;
     if (!usable) for (let at = history.length; isTaken(id); at++) id = `${callId}.${at}`;
     seen?.add(id);
     const { name, arguments: text } = call.function;
-    return {
+    recorded.push({
       callId,
       call: { id, type: 'function', function: { name: name ?? '', arguments: argumentsText(text) } },
-    };
-  });
+    });
+  }
+  return recorded;
 }
 
 /** Some providers return parsed arguments, or none, against the type. */
@@ -151,6 +156,11 @@ function argumentsText(value: unknown): string {
 
 /** The text of the turn if the closing summary fails. */
 export const summaryFallback = 'The limit of steps was reached before an answer was found.';
+
+/** The warning about that. */
+export function failedSummary(why: string): string {
+  return `The closing summary failed, so the turn ends with a fixed sentence: ${why}`;
+}
 
 /** The error message of a truncated answer. */
 export const cutShort = 'The model stopped at its token limit; raise maxTokens, or ask for less.';

@@ -15,6 +15,7 @@ import {
 } from '../contracts/index.ts';
 import type { StreamChunk, TerminalRecord, TurnSuspended } from '../journal/index.ts';
 import type { ToolCallDeps } from '../tool-call/tool-results.ts';
+import { fileTokens, imageTokens } from './attachment-tokens.ts';
 import type { ModelSilence } from './limits.ts';
 
 /** The run that a model call belongs to. */
@@ -198,16 +199,14 @@ export type TokenCounter = (what: string | Message) => number;
 /** The tokens of a chat message beside its content: its role and its separators. */
 const messageOverhead = 4;
 const callOverhead = 8;
-const imageTokens = { low: 85, high: 1_100, auto: 1_100 };
-/** For a file without its content in the message. */
-const unseenFileTokens = 1_000;
 
 /**
  * Estimates tokens by characters, for any model: a quarter of a token for each ASCII character, a half for the other
  * characters of alphabets (Latin, Greek, Cyrillic, Arabic, …), a whole one from U+2E80 on (Chinese, Japanese, Korean,
- * each half of an emoji). A message adds its calls, its reasoning, 4 for itself and 8 for each call; an image counts 1,100 (85 with
- * `detail: 'low'`), a file a quarter of a token for each byte, 1,000 if only its id is present. The count of a message is cached
- * for the lifetime of the message, so it must not be changed afterwards.
+ * each half of an emoji). A message adds its calls, its reasoning, 4 for itself and 8 for each call. Attachments count as vendors count them: an
+ * image by its tiles of 512 pixels, 85 with `detail: 'low'`, 1,100 if its size is unknown; a PDF 1,500 for each page; audio 32 for each second,
+ * video 300; a text file by its text; any other file a quarter of a token for each byte, 1,000 if only its id is present. The count of a message is
+ * cached for the lifetime of the message, so it must not be changed afterwards.
  */
 export const estimateTokens: TokenCounter = tokenCounter(textTokens);
 
@@ -242,9 +241,7 @@ function contentTokens(content: Content | null, countText: (text: string) => num
 
 function partTokens(part: ContentPart, countText: (text: string) => number): number {
   if (part.type === 'text') return countText(part.text);
-  if (part.type === 'image_url') return imageTokens[part.image_url.detail ?? 'auto'];
-  const base64 = part.file.file_data;
-  return base64 === undefined ? unseenFileTokens : Math.ceil((base64.length * 3) / 16);
+  return part.type === 'image_url' ? imageTokens(part) : fileTokens(part, countText);
 }
 
 /** Estimates the tokens of a string by its characters; see `estimateTokens` for the rule. Rounds up. Linear. */

@@ -7,6 +7,7 @@ import {
   systemClock,
   type TaskStateStore,
   type ToolCall,
+  type TurnCallSettings,
   textOf,
 } from '../contracts/index.ts';
 import {
@@ -37,10 +38,11 @@ export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'submitt
 
 /** Options of `AgentLoop.submit`: settings that the journal keeps, so that any process can run the turn. */
 export interface SubmitOptions
-  extends Pick<
-    StartOptions,
-    'taskId' | 'agentId' | 'contextId' | 'parentContext' | 'systemPrompt' | 'maxIterations' | 'metadata' | 'retryPlan'
-  > {
+  extends TurnCallSettings,
+    Pick<
+      StartOptions,
+      'taskId' | 'agentId' | 'contextId' | 'parentContext' | 'systemPrompt' | 'maxIterations' | 'metadata' | 'retryPlan'
+    > {
   /** The tenant, for a queue shared by several. Default: none. */
   readonly tenant?: string | undefined;
   /** Priority in the worker queue, from 1 (first) to 2^21 - 1. Default: the queue decides. */

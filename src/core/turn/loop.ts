@@ -1,5 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber, type Unsubscribable } from 'rxjs';
+import { messageOf } from '../contracts/index.ts';
 import {
   type Commit,
   type CommitDraft,
@@ -10,7 +11,7 @@ import {
 } from '../journal/index.ts';
 import { prepareView } from '../model-call/change-call.ts';
 import { answerFailure, type FailureAnswer } from '../model-call/failed-call.ts';
-import { limitReason, summaryFallback } from '../model-call/response.ts';
+import { failedSummary, limitReason, summaryFallback } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import type { AbortListener } from '../streams/index.ts';
 import { backoffAfter, withoutRetries } from './backoff.ts';
@@ -255,8 +256,8 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
   }
 
   /**
-   * A model call that `retryPlan` covers is repeated later. A failed closing summary is replaced by a fixed sentence. Any other error fails
-   * the turn.
+   * A model call that `retryPlan` covers is repeated later. A failed closing summary is replaced by a fixed sentence, with a warning. Any other
+   * error fails the turn.
    */
   #failed(error: unknown): void {
     const isCall = this.#state.phase === 'llm' && !this.#state.outcome;
@@ -265,6 +266,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     if (!this.#state.summary || !isCall)
       return this.#out.error(isCall ? withoutRetries(this.#deps, this.#state, error) : error);
     const reason = limitReason(this.#deps, this.#state);
+    this.#out.next({ type: 'model-note', note: { kind: 'warning', message: failedSummary(messageOf(error)) } });
     this.#write([this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason })]);
   }
 

@@ -2,7 +2,7 @@ import { context as activeContext, type Context, type Span } from '@opentelemetr
 import { Subscriber } from 'rxjs';
 import { startLoopIterationSpan } from '../../observability/spans/run-spans.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
-import type { LLMChunk, LLMProvider, LLMResponse } from '../contracts/index.ts';
+import { type LLMChunk, type LLMProvider, type LLMResponse, textOf } from '../contracts/index.ts';
 import type { AskedHook } from '../hooks/hook-context.ts';
 import { recordBranches } from '../hooks/record-of-change.ts';
 import { CommitDraft, type LoopState, type Signal } from '../journal/index.ts';
@@ -10,7 +10,7 @@ import { type Responder, reasonToLeave, respond } from '../model-call/answer.ts'
 import { type ChangedCall, changeCall, type ModelCall } from '../model-call/change-call.ts';
 import { ModelSilence } from '../model-call/limits.ts';
 import { type CallParams, callParams, type PreparedCall, prepareLLMCall } from '../model-call/request.ts';
-import { noResponse, responseFlaw } from '../model-call/response.ts';
+import { failedSummary, noResponse, responseFlaw } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
 import type { BatchOwner } from '../tool-call/call-pipe.ts';
@@ -145,8 +145,8 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     if (this.#answered) return;
     try {
       if (chunk.type === 'done') return this.#answer(chunk);
-      this.#call?.saw(chunk);
-      this.#owner.pass(chunk);
+      const whole = this.#call?.saw(chunk);
+      if (whole) this.#owner.pass(whole);
     } catch (error) {
       this.fail(error);
     }
@@ -234,7 +234,13 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     if (flaw) return this.#modelFailed(flaw);
     this.#answered = true;
     const { response } = this.#call?.answered(chunk) ?? chunk;
+    if (this.#state.summary) this.#checkSummary(response);
     respond(this.#deps, { state: this.#state, traceContext: this.#traceContext }, { response, to: this });
+  }
+
+  #checkSummary({ message }: LLMResponse): void {
+    if (textOf(message.content) !== '') return;
+    this.pass({ type: 'model-note', note: { kind: 'warning', message: failedSummary('the model gave no text.') } });
   }
 
   #modelFailed(thrown: unknown): void {

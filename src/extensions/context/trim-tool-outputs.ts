@@ -3,6 +3,7 @@ import {
   type Content,
   type ContentPart,
   type Message,
+  splitsPair,
   type ToolCall,
   type ToolMessage,
   textOf,
@@ -125,9 +126,4 @@ export function headAndTail(text: string, maxChars: number, noteOf: (leftOut: nu
   const headEnd = splitsPair(text, half) ? half - 1 : half;
   const tailStart = splitsPair(text, text.length - half) ? text.length - half + 1 : text.length - half;
   return `${text.slice(0, headEnd)}\n${noteOf(tailStart - headEnd)}\n${text.slice(tailStart)}`;
-}
-
-function splitsPair(text: string, at: number): boolean {
-  const [before, after] = [text.charCodeAt(at - 1), text.charCodeAt(at)];
-  return before >= 0xd800 && before <= 0xdbff && after >= 0xdc00 && after <= 0xdfff;
 }

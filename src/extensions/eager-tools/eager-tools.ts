@@ -16,6 +16,7 @@ import {
   type ToolResult,
   type Usage,
 } from '../../core/contracts/index.ts';
+import { RepeatedCalls } from '../../core/model-call/index.ts';
 import { jsonSchemaChecks } from '../../tools/schema-checks.ts';
 import { wrapping } from '../../tools/wrapped-tools.ts';
 import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
@@ -209,8 +210,9 @@ interface GrowingCall {
 /** Assembles the calls of one attempt from their fragments. */
 class StreamedCalls {
   readonly #calls = new Map<number, GrowingCall>();
+  readonly #complete = new RepeatedCalls();
 
-  /** Returns the call that a fragment completes, once: its arguments are then a whole JSON object. */
+  /** Returns the call that a fragment completes, once: its arguments are then a whole JSON object. Not if it repeats an earlier call. */
   add(chunk: Extract<LLMChunk, { type: 'tool-call' }>): StreamedCall | undefined {
     const { index } = chunk;
     const growing = this.#calls.get(index) ?? { id: '', name: '', text: '', complete: false };
@@ -222,8 +224,12 @@ class StreamedCalls {
     const args = wholeObject(growing.text);
     if (args === undefined) return undefined;
     growing.complete = true;
-    const call = { name: growing.name, arguments: growing.text };
-    return { index, call: { id: growing.id, type: 'function', function: call }, arguments: args };
+    const call: ToolCall = {
+      id: growing.id,
+      type: 'function',
+      function: { name: growing.name, arguments: growing.text },
+    };
+    return this.#complete.repeats(call) ? undefined : { index, call, arguments: args };
   }
 }
 

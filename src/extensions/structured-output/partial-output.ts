@@ -1,7 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Observable, type Subscriber } from 'rxjs';
 import { type AgentEvent, type Partially, partsText } from '../../core/contracts/index.ts';
+import { GrowingText } from '../../core/journal/index.ts';
 import { JsonPrefix } from '../../json-prefix.ts';
+import { ObjectStart } from './read-json.ts';
 
 interface PartialsOptions {
   /** The name of the finish tool. */
@@ -10,6 +12,8 @@ interface PartialsOptions {
   readonly inText: boolean;
   /** Extracts the output from the model's JSON; `undefined` if it contains none yet. */
   readonly unwrap: (wrapped: unknown) => unknown;
+  /** Reads a complete answer; `undefined` if it is not one output. */
+  readonly read: (answer: string) => unknown;
 }
 
 /** Implements `StructuredOutput.partials`. */
@@ -29,6 +33,9 @@ class OutputReader<T> {
   readonly #options: PartialsOptions;
   /** The outputs of the current attempt, by the index of their call. */
   readonly #parts = new Map<number, OutputText<T>>();
+  /** The answer so far, and where its output begins. */
+  #answer: GrowingText = new GrowingText();
+  #start = new ObjectStart();
   #shown: unknown;
 
   constructor(out: Subscriber<Partially<T>>, options: PartialsOptions) {
@@ -73,9 +80,15 @@ class OutputReader<T> {
   }
 
   #takeText({ append, artifact, lastChunk }: Extract<AgentEvent, { kind: 'artifact-update' }>): void {
-    if (!append) this.#parts.set(0, new OutputText());
-    this.#push(0, partsText(artifact.parts));
-    if (lastChunk) this.#show(this.#parts.get(0)?.value);
+    if (!append) {
+      this.#parts.set(0, new OutputText());
+      this.#answer = new GrowingText();
+      this.#start = new ObjectStart();
+    }
+    const fragment = partsText(artifact.parts);
+    this.#answer.add(fragment);
+    this.#push(0, this.#start.push(fragment));
+    if (lastChunk) this.#show(this.#options.read(this.#answer.slice(0)) ?? this.#parts.get(0)?.value);
   }
 
   /** Some vendors repeat the name with each fragment. */

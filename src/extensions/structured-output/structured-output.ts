@@ -3,6 +3,8 @@ import {
   type AgentEvent,
   AgentLoopError,
   type ArgumentCheck,
+  type ArgumentChecker,
+  type CallChange,
   type Defined,
   type EndChange,
   type Failure,
@@ -11,10 +13,11 @@ import {
   type IterationChange,
   type IterationStep,
   type IterationView,
+  type JSONSchema,
   jsonFlaw,
+  type LLMCallParams,
   type LLMResponse,
   type Partially,
-  parsedJson,
   type ResponseChange,
   type StepChange,
   type ToolCallOutcome,
@@ -32,6 +35,7 @@ import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { engineTool, type Tool, tool } from '../../tools/tool.ts';
 import type { ArgumentsOf } from '../../tools/tool-options.ts';
 import { handedOver } from '../finish/finish.ts';
+import { isForced, withoutRefusedForce } from './forced-choice.ts';
 import {
   checkOutputOptions,
   fingerprint,
@@ -46,6 +50,7 @@ import {
   xmlView,
 } from './output-options.ts';
 import { partialsOf } from './partial-output.ts';
+import { jsonValues, withoutAbsent } from './read-json.ts';
 import { parseXml } from './xml/parse-xml.ts';
 
 /**
@@ -108,7 +113,9 @@ export class StructuredOutput<T> implements ValueExtension<T> {
    */
   partials(turn: Observable<AgentEvent>): Observable<Partially<T>> {
     const inText = this.#options.mode === 'native';
-    return partialsOf(turn, { name: this.#name, inText, unwrap: this.#wire.unwrap });
+    const { parameters } = this.#tool.definition.function;
+    const unwrap = (wrapped: unknown) => this.#wire.unwrap(withoutAbsent(wrapped, parameters));
+    return partialsOf(turn, { name: this.#name, inText, unwrap, read: (answer) => this.#onlyOne(answer) });
   }
 
   beforeTurn({ provider }: HookContext): TurnBeginning | undefined {
@@ -133,6 +140,11 @@ export class StructuredOutput<T> implements ValueExtension<T> {
     }
   }
 
+  /** Some servers refuse a forced tool while the model thinks: the call is then made without force. */
+  beforeLLMCall({ toolChoice }: LLMCallParams, { provider }: HookContext): CallChange | undefined {
+    return isForced(toolChoice) ? { provider: withoutRefusedForce(provider) } : undefined;
+  }
+
   /** Converts an answer in XML to a call of the finish tool. */
   afterLLMCall(response: LLMResponse, context: HookContext): ResponseChange | undefined {
     if (this.#way(context) !== 'xml' || hasCalls(response) || !isWhole(response)) return undefined;
@@ -152,9 +164,14 @@ export class StructuredOutput<T> implements ValueExtension<T> {
   beforeFinish(finish: TurnFinish): FinishChange | Promise<FinishChange> | undefined {
     if (finish.state.changes.finish) return undefined;
     if (finish.reason === 'length') return this.#options.forceFinish ? { fail: noWholeOutput } : undefined;
-    if (this.#way(finish) === 'native') return this.#takeText(finish);
+    const way = this.#way(finish);
+    if (way === 'native') return this.#takeText(finish, undefined);
     if (this.#isSingleTurn(finish)) return { finish: { reason: unfinished } };
-    return this.#askAgain(finish, this.#plainAnswer(finish));
+    const problem = this.#plainAnswer(finish);
+    // Told to call the tool, some models write its arguments as text.
+    return way === 'tool' && memoryOf(finish).forced
+      ? this.#takeText(finish, problem)
+      : this.#askAgain(finish, problem);
   }
 
   afterIteration(step: IterationStep): StepChange | undefined {
@@ -202,13 +219,48 @@ export class StructuredOutput<T> implements ValueExtension<T> {
     return maxIterations - iterationsBefore(state) === 1 && !this.#options.forceFinish;
   }
 
-  #takeText(finish: TurnFinish): FinishChange | Promise<FinishChange> {
-    const parsed = valueOfJson(finish.text);
-    if (!parsed) return this.#askAgain(finish, 'The answer is not JSON; give one JSON object and nothing else.');
-    return then(this.#check(parsed.value), (check): FinishChange => {
-      if (!check.ok) return this.#askAgain(finish, `The answer does not fit: ${check.message}.`);
-      return accepted(this.#wire.unwrap(check.value), finish);
+  /** Takes the only value in the text that fits. `problem`: what the model is told if there is none. */
+  #takeText(finish: TurnFinish, problem: string | undefined): FinishChange | Promise<FinishChange> {
+    const values = jsonValues(finish.text);
+    return then(this.#checks(values), (checks): FinishChange => {
+      const fitting = checks.filter((check) => check.ok);
+      const [only] = fitting;
+      if (only && fitting.length === 1) return accepted(this.#wire.unwrap(only.value), finish);
+      return this.#askAgain(finish, problem ?? textProblem(checks, fitting.length));
     });
+  }
+
+  /** The value of a complete answer that only one fits, before its schema converts it. */
+  #onlyOne(answer: string): unknown {
+    const fits = (value: unknown) => {
+      const check = this.#check(value);
+      // One that answers later has no say in what is shown meanwhile.
+      if (!(check instanceof Promise)) return check.ok;
+      check.catch(() => {});
+      return false;
+    };
+    const fitting = jsonValues(answer).flatMap((value) => this.#wrapped(value).filter(fits).slice(0, 1));
+    return fitting.length === 1 ? fitting[0] : undefined;
+  }
+
+  #checks(values: readonly unknown[]): readonly ArgumentCheck[] | Promise<readonly ArgumentCheck[]> {
+    const checks = values.map((value) => this.#checkBare(value));
+    const known = checks.flatMap((check) => (check instanceof Promise ? [] : [check]));
+    return known.length === checks.length ? known : Promise.all(checks);
+  }
+
+  /** A model may leave out the object around a value that is not one. */
+  #checkBare(value: unknown): ArgumentCheck | Promise<ArgumentCheck> {
+    const [given, wrapped] = this.#wrapped(value);
+    return then(this.#check(given), (check): ArgumentCheck | Promise<ArgumentCheck> => {
+      if (check.ok || wrapped === undefined) return check;
+      return then(this.#check(wrapped), (other): ArgumentCheck => (other.ok ? other : check));
+    });
+  }
+
+  #wrapped(value: unknown): readonly unknown[] {
+    const wrapped = this.#wire.wrap(value);
+    return wrapped === value ? [value] : [value, wrapped];
   }
 
   #plainAnswer(finish: TurnFinish): string {
@@ -277,18 +329,36 @@ const unfinished = 'unfinished';
 const noWholeOutput: Failure = { code: 'LENGTH', message: cutShort };
 
 function finishTool(name: string, { parameters, jsonSchema }: OutputWire): Tool {
-  return engineTool(
-    tool({
-      name,
-      description: 'Ends the task. Call it with the final result as soon as you have it.',
-      parameters,
-      ...(jsonSchema && { jsonSchema }),
-      sequential: true,
-      readOnly: true,
-      onInDoubt: 'retry',
-      execute: () => 'accepted',
-    }),
-  );
+  const { definition, ...rest } = tool({
+    name,
+    description: 'Ends the task. Call it with the final result as soon as you have it.',
+    parameters,
+    ...(jsonSchema && { jsonSchema }),
+    sequential: true,
+    readOnly: true,
+    onInDoubt: 'retry',
+    execute: () => 'accepted',
+  });
+  const { checkArguments } = definition;
+  if (!checkArguments) return engineTool({ definition, ...rest });
+  const lenient = nullAsAbsent(checkArguments, definition.function.parameters);
+  return engineTool({ definition: { ...definition, checkArguments: lenient }, ...rest });
+}
+
+/** A check that reads null as absent where only that fits. */
+function nullAsAbsent(check: ArgumentChecker, schema: JSONSchema): ArgumentChecker {
+  return (value) =>
+    then(check(value), (given): ArgumentCheck | Promise<ArgumentCheck> => {
+      const rest = given.ok ? value : withoutAbsent(value, schema);
+      return rest === value ? given : then(check(rest), (other): ArgumentCheck => (other.ok ? other : given));
+    });
+}
+
+function textProblem(checks: readonly ArgumentCheck[], fitting: number): string {
+  if (fitting > 1) return 'The answer has several values that fit; give one JSON object and nothing else.';
+  const flaw = checks.length === 1 ? checks[0] : undefined;
+  if (flaw && !flaw.ok) return `The answer does not fit: ${flaw.message}.`;
+  return 'The answer is not JSON; give one JSON object and nothing else.';
 }
 
 /** The error result of the call contains the reason. */
@@ -304,14 +374,6 @@ function isWhole({ finishReason }: LLMResponse): boolean {
   return finishReason !== 'length' && finishReason !== 'content_filter';
 }
 
-function valueOfJson(text: string): { readonly value: unknown } | undefined {
-  try {
-    return { value: parsedJson(text) };
-  } catch {
-    return undefined;
-  }
-}
-
 function parseError(message: string): Failure {
   return { code: 'PARSE_ERROR', message };
 }
@@ -320,6 +382,6 @@ function isOutput<T>(value: unknown): value is T {
   return value !== undefined;
 }
 
-function then<A, B>(given: A | Promise<A>, next: (value: A) => B): B | Promise<B> {
+function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): B | Promise<B> {
   return given instanceof Promise ? given.then(next) : next(given);
 }

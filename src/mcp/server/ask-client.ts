@@ -8,7 +8,7 @@ import type {
   Notification,
   RequestMeta,
 } from '@modelcontextprotocol/server';
-import { innermostQuestion } from '../../core/contracts/index.ts';
+import { headOf, innermostQuestion } from '../../core/contracts/index.ts';
 import type { Question } from '../../core/journal/index.ts';
 
 type Elicitation = ElicitRequestFormParams | ElicitRequestURLParams;
@@ -116,7 +116,7 @@ function wordsOf({ kind, toolName, prompt, data }: Question): string {
 function shownData(data: unknown): string {
   const json = JSON.stringify(data);
   const more = json.length - maxShown;
-  return more <= 0 ? json : `${json.slice(0, maxShown)}… (${more} more characters are not shown)`;
+  return more <= 0 ? json : `${headOf(json, maxShown)}… (${more} more characters are not shown)`;
 }
 
 function askingOf(question: Question, { elicitation }: ClientCapabilities): Asking | undefined {

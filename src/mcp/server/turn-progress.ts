@@ -1,4 +1,4 @@
-import { type AgentEvent, partsText } from '../../core/contracts/index.ts';
+import { type AgentEvent, partsText, tailOf } from '../../core/contracts/index.ts';
 import type { CallingClient } from './ask-client.ts';
 
 /** A client may give up on a call that says nothing for a minute. */
@@ -42,7 +42,7 @@ export class TurnProgress {
 
   #grow({ append, artifact }: Extract<AgentEvent, { kind: 'artifact-update' }>): void {
     const text = partsText(artifact.parts);
-    this.#text = (append ? this.#text + text : text).slice(-maxLength);
+    this.#text = tailOf(append ? this.#text + text : text, maxLength);
     const now = performance.now();
     if (this.#text.trim() === '' || now - this.#textAt < textMs) return;
     this.#textAt = now;

@@ -3,6 +3,7 @@ import {
   type Content,
   type ContentPart,
   type FinishReason,
+  headOf,
   type LLMCallParams,
   type LLMResponse,
   type Message,
@@ -19,7 +20,7 @@ type SemconvPart = Readonly<Record<string, unknown>>;
 export function contentText(tracing: TurnTracing, text: string): string {
   const redacted = tracing.redact(text);
   if (redacted.length <= tracing.maxContentLength) return redacted;
-  return `${redacted.slice(0, tracing.maxContentLength)}… [${redacted.length - tracing.maxContentLength} more]`;
+  return `${headOf(redacted, tracing.maxContentLength)}… [${redacted.length - tracing.maxContentLength} more]`;
 }
 
 /** A value as JSON text, redacted and truncated. */

@@ -23,6 +23,7 @@ import {
 import { capabilityWords, serverOf, wrongCapability } from '../connection-options.ts';
 import type { RequestLimits } from '../openai-wire/request-watch.ts';
 import { isJsonObject } from '../openai-wire/wire-errors.ts';
+import { type Profile, profileOf, withResultMedia } from '../profiles.ts';
 import { type AISDKModel, interfaceVersions } from './model-interface.ts';
 import type { SdkProviderTool, VendorData } from './sdk-model.ts';
 import type { CallForm } from './sdk-prompt.ts';
@@ -38,8 +39,8 @@ export interface AISDKProviderOptions {
   /** The most that one request may take, from its start to the end of its answer, in milliseconds. Default 600,000; 0 means no limit. */
   readonly timeoutMs?: number | undefined;
   /**
-   * The longest silence between two events of a stream, in milliseconds. Default 120,000; 0 means no limit. Raise it for a model that
-   * thinks for longer without a word.
+   * The longest silence between two events of a stream, in milliseconds. Default 290,000; 0 means no limit. Pings of the vendor do not end a
+   * silence: the package drops them. Node's own `fetch` ends a silence after 300,000; a larger value needs a model with another `fetch`.
    */
   readonly chunkTimeoutMs?: number | undefined;
   /** The most that an answer's text, reasoning and arguments may be, in characters. Default 32 Mi. */
@@ -62,7 +63,7 @@ export interface AISDKProviderOptions {
   readonly sendReasoning?: boolean | undefined;
   /**
    * Where pictures and files of tool results go: `result`, or `message`, a user message after the batch, for vendors whose results are
-   * texts. Default `result` for models of Anthropic and Google, else `message`.
+   * texts. Default: by the vendor's profile.
    */
   readonly toolMedia?: 'result' | 'message' | undefined;
   /** Sends the trace context in the headers. False where an instrumentation of `fetch` does it too. Default true. */
@@ -86,6 +87,8 @@ export interface AISDKSettings {
   readonly capabilities: LLMCapabilities;
   readonly info: LLMProviderInfo;
   readonly clock: Clock;
+  /** What is known of a model, by the vendor's name for it. */
+  readonly profileOf: (model: string) => Profile;
 }
 
 const vendorData: OptionRule = { fits: isVendorData, must: 'be an object with an object for each vendor' };
@@ -131,14 +134,11 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
   assertOptions(name, options, rules);
   const { model, capabilities = {} } = options;
   assertModel(model);
-  const { telemetryName, toolMedia, strictTools } = modelsOf(model.provider);
+  const { telemetryName, profile, strictTools } = modelsOf(model.provider);
   const { providerOptions } = options;
   return {
     form: {
-      tools: capabilities.tools !== false,
-      toolChoice: capabilities.toolChoice !== false,
       sendReasoning: options.sendReasoning ?? true,
-      toolMedia: options.toolMedia ?? toolMedia,
       cacheMarks: options.cacheMarks,
       strictTools,
       providerOptions: typeof providerOptions === 'function' ? providerOptions : () => providerOptions,
@@ -148,7 +148,7 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
     },
     limits: {
       timeoutMs: options.timeoutMs ?? 600_000,
-      chunkTimeoutMs: options.chunkTimeoutMs ?? 120_000,
+      chunkTimeoutMs: options.chunkTimeoutMs ?? 290_000,
       maxBodyBytes: options.maxAnswerLength ?? defaultBodyLimits.maxBodyBytes,
       maxEventBytes: defaultBodyLimits.maxEventBytes,
       bodyOption: 'maxAnswerLength',
@@ -160,6 +160,7 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
       ...(options.address !== undefined && serverOf(new URL(options.address))),
     },
     clock: options.clock ?? systemClock,
+    profileOf: (of) => withResultMedia(profileOf({ name: profile, model: of }), options.toolMedia),
   };
 }
 

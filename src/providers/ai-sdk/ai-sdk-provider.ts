@@ -9,10 +9,19 @@ import {
   type LLMProviderInfo,
   type LLMResponse,
 } from '../../core/contracts/index.ts';
+import { type Fit, FittedExchange } from '../fitted-exchange.ts';
 import { eachOf, fromAsyncIterable } from '../from-async-iterable.ts';
 import { originOf } from '../model-origin.ts';
 import { RequestWatch } from '../openai-wire/request-watch.ts';
-import { type Cures, isJsonObject, type ModelServer, modelServer, protocolError, vendorError } from '../openai-wire/wire-errors.ts';
+import {
+  type Cures,
+  isJsonObject,
+  type ModelServer,
+  modelServer,
+  protocolError,
+  vendorError,
+} from '../openai-wire/wire-errors.ts';
+import { reasonsBy } from '../profiles.ts';
 import { failureIn } from '../read-failure.ts';
 import { type AISDKProviderOptions, type AISDKSettings, aiSdkSettings, assertModel } from './ai-sdk-options.ts';
 import { asV3 } from './model-interface.ts';
@@ -45,6 +54,7 @@ export class AISDKProvider implements LLMProvider {
   readonly info: LLMProviderInfo;
   readonly #options: AISDKProviderOptions;
   readonly #settings: AISDKSettings;
+  readonly #fitted = new FittedExchange();
 
   constructor(options: AISDKProviderOptions) {
     this.#options = options;
@@ -64,22 +74,43 @@ export class AISDKProvider implements LLMProvider {
     return eachOf(fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal)));
   }
 
+  #exchange(params: LLMCallParams, streaming: boolean, unsubscribed?: AbortSignal) {
+    const { capabilities, profileOf } = this.#settings;
+    const model = this.#modelOf(params.model);
+    const target = this.#targetOf(model);
+    const options = {
+      profile: profileOf(model.modelId),
+      origin: target.origin,
+      tools: capabilities.tools !== false,
+      toolChoice: capabilities.toolChoice !== false,
+      reasons: this.#reasons(params, target),
+    };
+    const call = { params, streaming, unsubscribed, model, target };
+    return this.#fitted.run(params, options, (fit) => this.#request(call, fit));
+  }
+
+  /** Whether the options for the vendor make the model reason; `undefined` where they do not say. */
+  #reasons({ providerOptions }: LLMCallParams, { model }: CallTarget): boolean | undefined {
+    const given = [this.#settings.form.providerOptions(model), providerOptions].flatMap((options) =>
+      Object.values(options ?? {}).filter(isJsonObject),
+    );
+    return reasonsBy(Object.assign({}, ...given));
+  }
+
   /** An answer and its requests, one and one more for each pause: the chunks of each part of the stream that has any, then `done`. */
-  async *#exchange(
-    params: LLMCallParams,
-    streaming: boolean,
-    unsubscribed?: AbortSignal,
+  async *#request(
+    { params, streaming, unsubscribed, model, target }: SdkCall,
+    fit: Fit,
   ): AsyncGenerator<readonly LLMChunk[]> {
     const { clock, limits, form } = this.#settings;
-    const model = this.#modelOf(params.model);
     const server = this.#serverOf(model);
     const signals = [params.signal, unsubscribed].filter((signal) => signal !== undefined);
     const chunks: LLMChunk[] = [];
-    const target = this.#targetOf(model);
-    const answer = new SdkAnswer({ server, origin: target, emit: (chunk) => chunks.push(chunk) });
-    let { messages } = params;
+    let fitted = fit();
+    const { nameOf } = fitted;
+    const answer = new SdkAnswer({ server, origin: target, nameOf, emit: (chunk) => chunks.push(chunk) });
     for (let pauses = 0; ; pauses++) {
-      const options = sdkCallOptions({ ...params, messages }, form, target);
+      const options = sdkCallOptions(fitted.params, form, target);
       const watch = new RequestWatch({ server, limits, clock, signals });
       try {
         if (watch.failure !== undefined) throw watch.failure;
@@ -101,7 +132,7 @@ export class AISDKProvider implements LLMProvider {
         watch.close();
       }
       if (!answer.paused || pauses === mostPauses) break;
-      messages = [...params.messages, answer.continued()];
+      fitted = fit([...params.messages, answer.continued()]);
     }
     yield [{ type: 'done', response: answer.response() }];
   }
@@ -117,7 +148,13 @@ export class AISDKProvider implements LLMProvider {
 
   #take(part: SdkStreamPart, { watch, answer, server }: Exchange): void {
     watch.received(lengthOf(part));
-    if (part.type === 'error') throw part.error;
+    if (part.type === 'error') {
+      if (!isNews(part.error)) throw part.error;
+      this.#warn([
+        { message: 'A part of the answer is of a kind that the package of the AI SDK does not know; it is left out.' },
+      ]);
+      return;
+    }
     // Packages leave out the failures that they do not know.
     const failure = part.type === 'raw' ? failureIn(part.rawValue) : undefined;
     if (failure) throw vendorError(server, failure, { now: this.#settings.clock.now() });
@@ -183,6 +220,14 @@ function curesOf(provider: string, address: string): Cures {
   return { ...sdkCures, PROVIDER_NOT_FOUND: cure };
 }
 
+interface SdkCall {
+  readonly params: LLMCallParams;
+  readonly streaming: boolean;
+  readonly unsubscribed: AbortSignal | undefined;
+  readonly model: SdkModel;
+  readonly target: CallTarget;
+}
+
 interface Exchange {
   readonly model: SdkModel;
   readonly request: SdkCallOptions;
@@ -244,6 +289,25 @@ async function* partsOf<T>(stream: ReadableStream<T>, signal: AbortSignal): Asyn
     signal.removeEventListener('abort', cancel);
     cancel();
   }
+}
+
+/** Events of vendors that carry an answer, by the member that names their kind; what is in them must not be left out. */
+const answerEvents: Readonly<Record<string, ReadonlySet<string> | undefined>> = {
+  content_block_start: new Set(['text', 'thinking', 'tool_use', 'redacted_thinking']),
+  content_block_delta: new Set(['text_delta', 'thinking_delta', 'signature_delta', 'input_json_delta']),
+};
+const knownEvents =
+  /^(?:message_|content_block_|error$)|^response\.(?:output_|function_|reasoning_|created|completed|failed|incomplete)/;
+
+/** Whether a package could not read an event because it is new: an event of another type, or with a block of another type. */
+function isNews(error: unknown): boolean {
+  if (!isJsonObject(error) || error['name'] !== 'AI_TypeValidationError' || !isJsonObject(error['value'])) return false;
+  const { type, content_block: block, delta } = error['value'];
+  if (typeof type !== 'string') return false;
+  const kinds = answerEvents[type];
+  if (kinds === undefined) return !knownEvents.test(type);
+  const inner = type === 'content_block_start' ? block : delta;
+  return isJsonObject(inner) && typeof inner['type'] === 'string' && !kinds.has(inner['type']);
 }
 
 /** How many characters a part adds to its answer. */

@@ -13,10 +13,12 @@ import { checkOption, wholeNumber, wrongOption } from '../../core/options/index.
 import { checkedBaseUrl, checkedHeaders, checkedKey } from '../connection-options.ts';
 import type { LiteLLMProviderOptions } from '../litellm-options.ts';
 import type { Fetch } from '../openai-wire/openai-client.ts';
-import { isJsonObject } from '../openai-wire/wire-errors.ts';
+import { isJsonObject, modelServer } from '../openai-wire/wire-errors.ts';
 import type { AISDKProviderOptions } from './ai-sdk-options.ts';
 import { AISDKProvider } from './ai-sdk-provider.ts';
 import { chatProvider, type VendorConnection } from './chat-provider.ts';
+import { mendingFetch } from './mending-fetch.ts';
+import { sdkCures } from './sdk-errors.ts';
 import type { VendorData } from './sdk-model.ts';
 import { isVendorData, mergedData } from './vendor-parts.ts';
 import {
@@ -104,12 +106,18 @@ async function sdkProvider(
     maxBodyBytes: maxBodyBytes ?? defaultBodyLimits.maxBodyBytes,
     maxEventBytes: maxEventBytes ?? defaultBodyLimits.maxEventBytes,
   };
-  const make = (await loadVendor(vendor))({
-    ...(key === undefined ? {} : { apiKey: key }),
-    baseURL: address,
-    headers: { ...headers },
-    fetch: boundedFetch(fetch, limits, `${name}:${model}`),
-  });
+  const secrets = [...(key === undefined ? [] : [key]), ...Object.values(headers)];
+  const bounded = boundedFetch(fetch, limits, `${name}:${model}`);
+  const modelsOf = await loadVendor(vendor);
+  const make = (of: string) => {
+    const server = modelServer({ address, model: of, cures: sdkCures, secrets });
+    return modelsOf({
+      ...(key === undefined ? {} : { apiKey: key }),
+      baseURL: address,
+      headers: { ...headers },
+      fetch: mendingFetch(bounded, { provider: vendor.provider, server, clock: rest.clock }),
+    })(of);
+  };
   const { providerOptions } = rest;
   const ofUser =
     typeof providerOptions === 'function' ? providerOptions : (): VendorData | undefined => providerOptions;
@@ -122,7 +130,7 @@ async function sdkProvider(
     model: make(model),
     modelFor: (other) => make(nameOf(other)),
     address,
-    secrets: [...(key === undefined ? [] : [key]), ...Object.values(headers)],
+    secrets,
   });
 }
 

@@ -158,30 +158,9 @@ function unsupported(sentence: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', `${sentence}.`);
 }
 
-/** What stands for the pictures and files of a result in a message of their own. */
-export function mediaMessageParts(
-  results: readonly { readonly name: string; readonly media: readonly MediaPart[] }[],
-): SdkUserPart[] {
-  return results.flatMap(({ name, media }) => [
-    { type: 'text' as const, text: `[from the result of ${name}]` },
-    ...media.map(filePart),
-  ]);
-}
-
-/** The content without its pictures and files, for a vendor that takes only texts as results. */
-export function withoutMedia(message: ToolMessage): ToolMessage {
-  const media = mediaOf(message.content);
-  if (media.length === 0) return message;
-  const text = textOf(message.content);
-  const note = `[${media.length === 1 ? 'its file follows' : `its ${media.length} files follow`} in the next message]`;
-  return { ...message, content: text === '' ? note : `${text}\n${note}` };
-}
-
 interface AssistantForm {
   /** How the vendor composed the message; absent where another one gave it. */
   readonly kept: VendorParts | undefined;
-  /** The ids of its calls, as they are sent. */
-  readonly ids: readonly string[];
   readonly sendReasoning: boolean;
 }
 
@@ -190,16 +169,14 @@ interface AssistantForm {
  * and calls. Changed text is sent without the vendor's metadata, changed reasoning not at all.
  */
 export function assistantParts(message: AssistantMessage, form: AssistantForm): SdkAssistantPart[] {
-  const { kept, ids } = form;
+  const { kept } = form;
   const parts = kept === undefined ? [] : new KeptParts(message, form, kept).all();
   const hasText = kept?.parts.some(({ type }) => type === 'text') === true;
   const media = kept === undefined ? mediaOf(message.content).map(filePart) : [];
   const text = textOf(message.content);
   if (text !== '' && !hasText) parts.unshift({ type: 'text', text });
   const placed = new Set(kept?.parts.flatMap((part) => (part.type === 'call' ? [part.index] : [])));
-  const calls = (message.toolCalls ?? []).flatMap((call, index) =>
-    placed.has(index) ? [] : [callPart(call, ids[index])],
-  );
+  const calls = (message.toolCalls ?? []).flatMap((call, index) => (placed.has(index) ? [] : [callPart(call)]));
   return [...parts, ...media, ...calls];
 }
 
@@ -258,7 +235,7 @@ class KeptParts {
     switch (part.type) {
       case 'call': {
         const call = this.#message.toolCalls?.[part.index];
-        return call && callPart(call, this.#form.ids[part.index]);
+        return call && callPart(call);
       }
       case 'media': {
         const media = mediaOf(this.#message.content)[part.index];
@@ -289,8 +266,8 @@ function optionsOf({ data }: VendorPart): { providerOptions?: NonNullable<Vendor
   return data === undefined ? {} : { providerOptions: data };
 }
 
-function callPart({ id, function: called }: ToolCall, wireId: string | undefined): SdkAssistantPart {
-  return { type: 'tool-call', toolCallId: wireId ?? id, toolName: called.name, input: inputOf(called.arguments) };
+function callPart({ id, function: called }: ToolCall): SdkAssistantPart {
+  return { type: 'tool-call', toolCallId: id, toolName: called.name, input: inputOf(called.arguments) };
 }
 
 /** Vendors expect an object: no arguments become `{}`, and anything but a JSON object is sent as `{ _raw: … }`. */

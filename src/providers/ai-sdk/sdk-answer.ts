@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   type AssistantMessage,
   addUsage,
@@ -6,6 +7,7 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
+import { jsonIn } from '../json-object.ts';
 import { checkContent } from '../openai-wire/answer-end.ts';
 import { type ModelServer, protocolError } from '../openai-wire/wire-errors.ts';
 import { UsageReader } from '../read-usage.ts';
@@ -36,6 +38,8 @@ export interface SdkAnswerOptions {
   readonly server: ModelServer;
   readonly origin: PartsOrigin;
   readonly emit: (chunk: LLMChunk) => void;
+  /** The name of a tool as the engine knows it; see `FittedRequest`. */
+  readonly nameOf?: (sent: string) => string;
 }
 
 /** An end as the AI SDK tells it. */
@@ -55,6 +59,8 @@ export class SdkAnswer {
   readonly #blocks: AnswerBlock[] = [];
   readonly #openTexts = new Map<string, TextBlock>();
   readonly #calls = new Map<string, CallBlock>();
+  /** Texts that so far only repeat what came before them, which is the value. */
+  readonly #echoes = new Map<TextBlock, string>();
   readonly #sources: SdkSource[] = [];
   #callCount = 0;
   #end: SdkEnd | undefined;
@@ -132,13 +138,9 @@ export class SdkAnswer {
       this.#addWhole(content);
       return;
     }
-    const text = new GrowingText();
-    text.add(content.text);
-    this.#blocks.push({
-      type: blockType(content.type, content.providerMetadata),
-      text,
-      data: content.providerMetadata,
-    });
+    const block = this.#openText(content.type, '', content.providerMetadata);
+    block.text.add(content.text);
+    this.#closeText(content.type, { id: '' });
   }
 
   /** What stands beside the answer. */
@@ -148,6 +150,7 @@ export class SdkAnswer {
   }
 
   finish({ finishReason, usage }: SdkEnd): void {
+    for (const block of [...this.#echoes.keys()]) this.#settleEcho(block);
     this.#end = { finishReason, usage };
   }
 
@@ -182,9 +185,34 @@ export class SdkAnswer {
 
   #openText(type: TextType, id: string, data: VendorData | undefined): TextBlock {
     const block: TextBlock = { type: blockType(type, data), text: new GrowingText(), data };
+    const before = this.#before(block.type);
+    if (before !== '') this.#echoes.set(block, before);
     this.#blocks.push(block);
     this.#openTexts.set(`${type} ${id}`, block);
     return block;
+  }
+
+  /** The text of this type since the last block of another kind. */
+  #before(type: TextBlock['type']): string {
+    const texts = this.#blocks.slice(this.#blocks.findLastIndex((block) => !isText(block)) + 1).filter(isText);
+    return texts.map((block) => (block.type === type ? block.text.toString() : '')).join('');
+  }
+
+  /** Some servers send the whole text again behind its pieces. */
+  #settleEcho(block: TextBlock): void {
+    const before = this.#echoes.get(block);
+    if (before === undefined) return;
+    this.#echoes.delete(block);
+    const text = block.text.toString();
+    if (text !== before) return this.#emitText(block, text);
+    const at = this.#blocks.indexOf(block);
+    const first = this.#blocks.slice(0, at).findLast((other): other is TextBlock => other.type === block.type);
+    if (first !== undefined) first.data = mergedData(block.data, first.data);
+    this.#blocks.splice(at, 1);
+  }
+
+  #emitText({ type }: TextBlock, text: string): void {
+    if (text !== '' && type !== 'vendor-text' && !this.#isWhole) this.#options.emit({ type, text });
   }
 
   #addText(
@@ -194,16 +222,24 @@ export class SdkAnswer {
     const block = this.#openTexts.get(`${type} ${id}`) ?? this.#openText(type, id, undefined);
     block.text.add(delta);
     block.data = mergedData(block.data, providerMetadata);
-    if (delta !== '' && block.type !== 'vendor-text') this.#options.emit({ type, text: delta });
+    const before = this.#echoes.get(block);
+    if (before === undefined) return this.#emitText(block, delta);
+    const text = block.text.toString();
+    if (before.startsWith(text)) return;
+    this.#echoes.delete(block);
+    this.#emitText(block, text);
   }
 
   #closeText(type: TextType, { id, providerMetadata }: { id: string; providerMetadata?: VendorData }): void {
     const block = this.#openTexts.get(`${type} ${id}`);
-    if (block !== undefined) block.data = mergedData(block.data, providerMetadata);
     this.#openTexts.delete(`${type} ${id}`);
+    if (block === undefined) return;
+    block.data = mergedData(block.data, providerMetadata);
+    this.#settleEcho(block);
   }
 
-  #openCall(id: string, name: string, data: VendorData | undefined): CallBlock {
+  #openCall(id: string, sent: string, data: VendorData | undefined): CallBlock {
+    const name = this.#options.nameOf?.(sent) ?? sent;
     const block: CallBlock = { type: 'call', index: this.#callCount++, id, name, arguments: '', data };
     this.#blocks.push(block);
     this.#calls.set(id, block);
@@ -259,9 +295,28 @@ export class SdkAnswer {
     if (block.arguments === '') this.#addArguments(part.toolCallId, part.input);
     block.arguments = part.input;
     block.data = mergedData(block.data, part.providerMetadata);
-    // A later call with the same id is another one.
+    // A later call with the same id and other arguments is another one.
     this.#calls.delete(part.toolCallId);
+    const first = this.#blocks.find((other): other is CallBlock => other !== block && isSameCall(other, block));
+    if (first === undefined) return;
+    first.data = mergedData(block.data, first.data);
+    this.#blocks.splice(this.#blocks.indexOf(block), 1);
   }
+}
+
+function isText(block: AnswerBlock): block is TextBlock {
+  return block.type === 'text' || block.type === 'reasoning' || block.type === 'vendor-text';
+}
+
+/** Whether it is the same call once more: its id, its name and its arguments, however they are written. */
+function isSameCall(other: AnswerBlock, call: CallBlock): boolean {
+  if (other.type !== 'call' || call.id === '' || other.id !== call.id || other.name !== call.name) return false;
+  return other.arguments.trim() === call.arguments.trim() || isDeepStrictEqual(argumentsOf(other), argumentsOf(call));
+}
+
+/** The value of the arguments; none are an empty object, and what is not JSON equals nothing else. */
+function argumentsOf({ arguments: text }: CallBlock): unknown {
+  return text.trim() === '' ? {} : (jsonIn(text) ?? Symbol(text));
 }
 
 const nothing: ReadonlySet<string> = new Set();

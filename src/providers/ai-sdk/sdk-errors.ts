@@ -1,5 +1,4 @@
 import { AgentLoopError, type FinishReason } from '../../core/contracts/index.ts';
-import { tooLargeIn } from '../../core/model-call/index.ts';
 import { soundsFailed } from '../failure-words.ts';
 import { type AnswerContent, finishMeaning } from '../finish-words.ts';
 import { failedFinish, finishReasonOf } from '../openai-wire/answer-end.ts';
@@ -29,9 +28,8 @@ export const sdkCures: Cures = {
  * that copies of its packages do not matter. None of them is kept as the cause: they hold the whole request.
  */
 export function sdkError(server: ModelServer, thrown: unknown, now: number): AgentLoopError {
-  if (AgentLoopError.isInstance(thrown)) return thrown;
-  const tooLarge = tooLargeIn(thrown);
-  if (tooLarge) return tooLarge;
+  const coded = codedIn(thrown);
+  if (coded) return coded;
   if (!isJsonObject(thrown)) return networkError(server, thrown);
   const said = typeof thrown['message'] === 'string' ? thrown['message'] : '';
   switch (thrown['name']) {
@@ -51,10 +49,20 @@ export function sdkError(server: ModelServer, thrown: unknown, now: number): Age
     case 'AI_TypeValidationError':
     case 'AI_EmptyResponseBodyError':
     case 'AI_NoContentGeneratedError':
-      return protocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
+      return unreadable(server, thrown, now);
     default:
       return isVendorWords(thrown) ? vendorError(server, thrown, { now }) : networkError(server, thrown);
   }
+}
+
+/** What `fetch` threw, however a package wrapped it. */
+function codedIn(thrown: unknown): AgentLoopError | undefined {
+  let error = thrown;
+  for (let depth = 0; depth < 8 && isJsonObject(error); depth++) {
+    if (AgentLoopError.isInstance(error)) return error;
+    error = error['cause'];
+  }
+  return undefined;
 }
 
 function badRequest(server: ModelServer, what: string): AgentLoopError {
@@ -70,10 +78,7 @@ function apiCallError(server: ModelServer, error: JsonObject, now: number): Agen
   // Anthropic's package gives a status of its own to an error in a stream that began with 200.
   const isStream = headers.get('content-type')?.startsWith('text/event-stream') === true;
   if (isStream && isVendorWords(body)) return vendorError(server, body, { headers, now });
-  if (isJsonObject(body) && String(body['name']).startsWith('AI_')) {
-    const said = typeof error['message'] === 'string' ? error['message'] : '';
-    return protocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
-  }
+  if (isJsonObject(body) && String(body['name']).startsWith('AI_')) return unreadable(server, body, now);
   if (typeof status === 'number' && (status < 200 || status > 299)) {
     return httpError(server, { status, headers, text, now });
   }
@@ -84,6 +89,15 @@ function apiCallError(server: ModelServer, error: JsonObject, now: number): Agen
   if (soundsFailed(text)) return vendorError(server, text, { headers, now });
   const quoted = text === '' ? '' : `, ${server.quote(text)}`;
   return protocolError(server, `sent what cannot be read${quoted}`);
+}
+
+/** What a package refuses to read may still be the words of a failure: its error has them as `value`, or as `text`. */
+function unreadable(server: ModelServer, error: JsonObject, now: number): AgentLoopError {
+  const { value, text, message } = error;
+  const failure = failureIn(value) ?? (typeof text === 'string' && soundsFailed(text) ? text : undefined);
+  if (failure !== undefined) return vendorError(server, failure, { now });
+  const said = typeof message === 'string' ? firstLine(message) : '';
+  return protocolError(server, `sent what cannot be read, ${server.quote(said)}`);
 }
 
 /** An error as Anthropic and OpenAI put it into a stream: not an `Error`, and not wrapped. */

@@ -37,6 +37,9 @@ export interface SdkCallOptions extends WithOptions {
   prompt: SdkMessage[];
   maxOutputTokens?: number;
   temperature?: number;
+  topP?: number;
+  stopSequences?: string[];
+  seed?: number;
   responseFormat?: { type: 'json'; schema?: SdkSchema; name?: string };
   tools?: (SdkFunctionTool | SdkProviderTool)[];
   toolChoice?: SdkToolChoice;

@@ -9,8 +9,7 @@ import {
   type ToolMessage,
   textOf,
 } from '../../core/contracts/index.ts';
-import { ToolCallIds, toolsAsText } from '../openai-wire/chat-request.ts';
-import { assistantParts, mediaMessageParts, mediaOf, toolOutput, userParts, withoutMedia } from './prompt-parts.ts';
+import { assistantParts, toolOutput, userParts } from './prompt-parts.ts';
 import type {
   SdkCallOptions,
   SdkFunctionTool,
@@ -19,11 +18,11 @@ import type {
   SdkToolChoice,
   VendorData,
 } from './sdk-model.ts';
+import { cacheMarksOf, type SdkSettings, settingOptions } from './sdk-settings.ts';
 import { isVendorData, mergedData, type PartsOrigin, vendorPartsOf } from './vendor-parts.ts';
 
 /** How one model wants to be asked. */
 export interface CallForm extends PromptForm {
-  readonly toolChoice: boolean;
   /** Of a model, for every call; those of a call win over them. */
   readonly providerOptions: (model: string) => VendorData | undefined;
   /** Set where tools must say that they are not strict. */
@@ -38,27 +37,45 @@ export interface CallTarget extends PartsOrigin {
   readonly model: string;
 }
 
+/** The settings that the interface of the AI SDK has itself, and those that each package has. */
+type CallParams = LLMCallParams &
+  SdkSettings & {
+    readonly topP?: number | undefined;
+    readonly stop?: readonly string[] | undefined;
+    readonly seed?: number | undefined;
+    readonly cache?: boolean | undefined;
+  };
+
 /** What the AI SDK is asked for one model call: pure. Errors: `INVALID_INPUT` for messages, `INVALID_CONFIG` for settings it has no form for. */
 export function sdkCallOptions(params: LLMCallParams, form: CallForm, target: CallTarget): SdkCallOptions {
   const { temperature, maxTokens, responseFormat } = params;
-  const providerOptions = mergedData(form.providerOptions(target.model), optionsOfCall(params.providerOptions));
+  const settings: CallParams = params;
+  const { topP, stop, seed, cache } = settings;
+  const providerOptions = [
+    settingOptions(settings, target),
+    form.providerOptions(target.model),
+    optionsOfCall(params.providerOptions),
+  ].reduce(mergedData);
+  const cacheMarks = form.cacheMarks ?? (cache === true ? cacheMarksOf(target.provider) : undefined);
   return {
-    prompt: sdkPrompt(params.messages, form, target),
+    prompt: sdkPrompt(params.messages, { ...form, cacheMarks }, target),
     ...toolMembers(params, form),
     ...(temperature === undefined ? {} : { temperature }),
     ...(maxTokens === undefined ? {} : { maxOutputTokens: maxTokens }),
+    ...(topP === undefined ? {} : { topP }),
+    ...(stop === undefined ? {} : { stopSequences: [...stop] }),
+    ...(seed === undefined ? {} : { seed }),
     ...(responseFormat === undefined ? {} : { responseFormat: sdkFormat(responseFormat) }),
     ...(providerOptions === undefined ? {} : { providerOptions }),
   };
 }
 
 function toolMembers({ tools = [], toolChoice }: LLMCallParams, form: CallForm): Partial<SdkCallOptions> {
-  if (!form.tools) return {};
   const all = [...tools.map((tool) => sdkTool(tool, form)), ...form.providerTools];
   if (all.length === 0) return {};
   return {
     tools: all,
-    ...(toolChoice === undefined || !form.toolChoice ? {} : { toolChoice: sdkToolChoice(toolChoice) }),
+    ...(toolChoice === undefined ? {} : { toolChoice: sdkToolChoice(toolChoice) }),
   };
 }
 
@@ -93,11 +110,7 @@ function optionsOfCall(options: unknown): VendorData | undefined {
 
 /** How one model wants its prompt. */
 interface PromptForm {
-  /** False: calls and results of the history go as text. */
-  readonly tools: boolean;
   readonly sendReasoning: boolean;
-  /** Where images and files of tool results go: with the result, or into a user message after the batch. */
-  readonly toolMedia: 'result' | 'message';
   /** Put on the instructions and on the ends of the history that are sent again. */
   readonly cacheMarks: VendorData | undefined;
 }
@@ -107,16 +120,14 @@ interface PromptForm {
  * message; an assistant message without anything in it is left out. `metadata.providerOptions` of a message goes with it.
  */
 function sdkPrompt(messages: readonly Message[], form: PromptForm, origin: PartsOrigin): SdkMessage[] {
-  const history = form.tools ? messages : toolsAsText(messages);
   const draft = new PromptDraft(form, origin);
-  for (const message of history) draft.add(message);
+  for (const message of messages) draft.add(message);
   return draft.prompt();
 }
 
 class PromptDraft {
   readonly #form: PromptForm;
   readonly #origin: PartsOrigin;
-  readonly #ids = new ToolCallIds();
   readonly #names = new Map<string, string>();
   readonly #instructions: string[] = [];
   #instructionOptions: VendorData | undefined;
@@ -165,9 +176,8 @@ class PromptDraft {
   #addAssistant(message: AssistantMessage, options: VendorData | undefined): void {
     const { sendReasoning } = this.#form;
     const calls = message.toolCalls ?? [];
-    const ids = this.#ids.ofCalls(calls);
     for (const call of calls) this.#names.set(call.id, call.function.name);
-    const content = assistantParts(message, { kept: vendorPartsOf(message, this.#origin), ids, sendReasoning });
+    const content = assistantParts(message, { kept: vendorPartsOf(message, this.#origin), sendReasoning });
     if (content.length > 0) this.#push({ role: 'assistant', content }, options);
   }
 
@@ -175,20 +185,13 @@ class PromptDraft {
     const batch = this.#batch;
     if (batch.length === 0) return;
     this.#batch = [];
-    const apart = this.#form.toolMedia === 'message';
-    const content = batch.map((message) => this.#resultPart(apart ? withoutMedia(message) : message));
-    this.#messages.push({ role: 'tool', content });
-    const files = apart
-      ? batch.map((message) => ({ name: this.#nameOf(message), media: mediaOf(message.content) }))
-      : [];
-    const some = files.filter(({ media }) => media.length > 0);
-    if (some.length > 0) this.#messages.push({ role: 'user', content: mediaMessageParts(some) });
+    this.#messages.push({ role: 'tool', content: batch.map((message) => this.#resultPart(message)) });
   }
 
   #resultPart(message: ToolMessage) {
     return {
       type: 'tool-result' as const,
-      toolCallId: this.#ids.ofResult(message.toolCallId),
+      toolCallId: message.toolCallId,
       toolName: this.#nameOf(message),
       output: toolOutput(message),
       ...asMember(optionsOf(message)),

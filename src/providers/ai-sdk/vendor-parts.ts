@@ -1,6 +1,6 @@
 import type { AssistantMessage, Content, ContentPart, ToolCall, VendorCall } from '../../core/contracts/index.ts';
 import type { GrowingText } from '../../core/journal/index.ts';
-import { digestOf } from '../model-origin.ts';
+import { digestOf, originIn, originMetadata } from '../model-origin.ts';
 import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import type { SdkFile, SdkSource, SdkToolCall, SdkToolResult, VendorData } from './sdk-model.ts';
 
@@ -29,8 +29,6 @@ export type VendorPart = { readonly data?: VendorData } & (
 export interface VendorParts {
   /** The AI SDK's name of the provider that gave it, e.g. `anthropic.messages`: the form of its data. */
   readonly provider: string;
-  /** The server and the family of models that gave it. Nobody else can read it. Absent in journals of version 0.1. */
-  readonly origin?: string;
   readonly parts: readonly VendorPart[];
   /** Of the text and of the reasoning: what was changed since, e.g. redacted, no longer fits its signatures. */
   readonly digests: { readonly text: string; readonly reasoning: string };
@@ -51,7 +49,8 @@ export interface PartsOrigin {
 export function vendorPartsOf(message: AssistantMessage, { provider, origin }: PartsOrigin): VendorParts | undefined {
   const kept = message.metadata?.[vendorPartsName];
   if (!isVendorParts(kept) || kept.provider !== provider) return undefined;
-  return kept.origin === undefined || kept.origin === origin ? kept : undefined;
+  const known = originIn(message);
+  return known === undefined || known === origin ? kept : undefined;
 }
 
 /** Metadata of messages may come from anywhere. */
@@ -149,12 +148,12 @@ export function messageOfBlocks(
   const toolCalls = blocks.flatMap((block) => (block.type === 'call' ? [toolCall(block)] : []));
   const vendorCalls = vendorCallsOf(blocks);
   const metadata = {
+    ...(isPlain(blocks) && toolCalls.length === 0 ? {} : originMetadata(origin)),
     ...(isPlain(blocks)
       ? {}
       : {
           [vendorPartsName]: {
             provider,
-            origin,
             parts: vendorParts(blocks),
             digests: { text: digestOf(text), reasoning: digestOf(reasoning) },
           },

@@ -1,6 +1,7 @@
 import { type LLMCapabilities, missingPackage } from '../../core/contracts/index.ts';
 import type { LiteLLMProviderOptions } from '../litellm-options.ts';
 import type { Fetch } from '../openai-wire/openai-client.ts';
+import type { ProfileName } from '../profiles.ts';
 import type { AISDKModel } from './model-interface.ts';
 import type { VendorData } from './sdk-model.ts';
 
@@ -47,8 +48,8 @@ type Variables = Readonly<Record<string, string | undefined>>;
 export interface VendorModels {
   /** OpenTelemetry's `gen_ai.provider.name`. */
   readonly telemetryName: string;
-  /** Where pictures and files of tool results go: its results hold them, or a message after them does. */
-  readonly toolMedia: 'result' | 'message';
+  /** The rules of its requests. */
+  readonly profile: ProfileName;
   /** Set where the vendor takes tools for strict ones unless told otherwise, which would require every optional argument. */
   readonly strictTools?: false;
 }
@@ -88,7 +89,7 @@ export interface ChatVendor extends VendorServer {
   /** Where the version of the API is, for a server that wants it in the query. The query of a `baseUrl` wins. */
   readonly apiVersionVariables?: readonly string[];
   /** How its server differs from the defaults of `LiteLLMProvider`. */
-  readonly options?: Pick<LiteLLMProviderOptions, 'capabilities' | 'maxTokensField'>;
+  readonly options?: Pick<LiteLLMProviderOptions, 'capabilities' | 'maxTokensField' | 'profile'>;
 }
 
 export type Vendor = SdkVendor | ChatVendor;
@@ -99,8 +100,13 @@ function rethrow(cause: unknown): never {
 }
 
 /** A server of chat completions with a key and an address of its own. */
-function chatServer(telemetryName: string, keyVariables: readonly string[], address: string): ChatVendor {
-  return { wire: 'chat', telemetryName, keyVariables, baseUrl: () => address };
+function chatServer(
+  profile: ProfileName,
+  keyVariables: readonly string[],
+  address: string,
+  telemetryName: string = profile,
+): ChatVendor {
+  return { wire: 'chat', telemetryName, keyVariables, baseUrl: () => address, options: { profile } };
 }
 
 export const vendors = {
@@ -108,7 +114,7 @@ export const vendors = {
     wire: 'sdk',
     provider: 'anthropic',
     telemetryName: 'anthropic',
-    toolMedia: 'result',
+    profile: 'anthropic',
     package: { name: '@ai-sdk/anthropic', majors: [3, 4] },
     keyVariables: ['ANTHROPIC_API_KEY'],
     baseUrl: () => 'https://api.anthropic.com/v1',
@@ -125,7 +131,7 @@ export const vendors = {
     wire: 'sdk',
     provider: 'google',
     telemetryName: 'gcp.gemini',
-    toolMedia: 'result',
+    profile: 'google',
     package: { name: '@ai-sdk/google', majors: [3, 4] },
     keyVariables: ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY'],
     baseUrl: () => 'https://generativelanguage.googleapis.com/v1beta',
@@ -142,7 +148,7 @@ export const vendors = {
     wire: 'sdk',
     provider: 'openai',
     telemetryName: 'openai',
-    toolMedia: 'message',
+    profile: 'openai-responses',
     strictTools: false,
     package: { name: '@ai-sdk/openai', majors: [3, 4] },
     keyVariables: ['OPENAI_API_KEY'],
@@ -159,8 +165,12 @@ export const vendors = {
     },
   },
   'openai-chat': {
-    ...chatServer('openai', ['OPENAI_API_KEY'], 'https://api.openai.com/v1'),
-    options: { capabilities: { responseFormat: true }, maxTokensField: 'max_completion_tokens' },
+    ...chatServer('openai-chat', ['OPENAI_API_KEY'], 'https://api.openai.com/v1', 'openai'),
+    options: {
+      profile: 'openai-chat',
+      capabilities: { responseFormat: true },
+      maxTokensField: 'max_completion_tokens',
+    },
   },
   azure: {
     wire: 'chat',
@@ -170,13 +180,13 @@ export const vendors = {
     baseUrl: azureAddress,
     addressVariables: ['AZURE_OPENAI_ENDPOINT', 'AZURE_RESOURCE_NAME'],
     apiVersionVariables: ['AZURE_API_VERSION', 'OPENAI_API_VERSION'],
-    options: { capabilities: { responseFormat: true }, maxTokensField: 'max_completion_tokens' },
+    options: { profile: 'azure', capabilities: { responseFormat: true }, maxTokensField: 'max_completion_tokens' },
   },
   bedrock: {
     wire: 'sdk',
     provider: 'amazon-bedrock',
     telemetryName: 'aws.bedrock',
-    toolMedia: 'message',
+    profile: 'bedrock',
     package: { name: '@ai-sdk/amazon-bedrock', majors: [4, 5] },
     keyVariables: ['AWS_BEARER_TOKEN_BEDROCK'],
     credentialVariables: ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_REGION'],
@@ -195,7 +205,7 @@ export const vendors = {
     wire: 'sdk',
     provider: 'google.vertex',
     telemetryName: 'gcp.vertex_ai',
-    toolMedia: 'result',
+    profile: 'vertex',
     package: { name: '@ai-sdk/google-vertex', majors: [4, 5] },
     keyVariables: ['GOOGLE_VERTEX_API_KEY'],
     credentialVariables: ['GOOGLE_VERTEX_PROJECT', 'GOOGLE_VERTEX_LOCATION'],
@@ -214,7 +224,7 @@ export const vendors = {
     wire: 'sdk',
     provider: 'mistral',
     telemetryName: 'mistral_ai',
-    toolMedia: 'message',
+    profile: 'mistral',
     package: { name: '@ai-sdk/mistral', majors: [3, 4] },
     keyVariables: ['MISTRAL_API_KEY'],
     baseUrl: () => 'https://api.mistral.ai/v1',
@@ -231,7 +241,7 @@ export const vendors = {
     wire: 'sdk',
     provider: 'xai',
     telemetryName: 'x_ai',
-    toolMedia: 'message',
+    profile: 'xai',
     package: { name: '@ai-sdk/xai', majors: [3, 4, 5] },
     keyVariables: ['XAI_API_KEY'],
     baseUrl: () => 'https://api.x.ai/v1',
@@ -246,10 +256,15 @@ export const vendors = {
   },
   deepseek: chatServer('deepseek', ['DEEPSEEK_API_KEY'], 'https://api.deepseek.com'),
   openrouter: chatServer('openrouter', ['OPENROUTER_API_KEY'], 'https://openrouter.ai/api/v1'),
-  together: chatServer('together_ai', ['TOGETHER_API_KEY', 'TOGETHER_AI_API_KEY'], 'https://api.together.xyz/v1'),
-  fireworks: chatServer('fireworks_ai', ['FIREWORKS_API_KEY'], 'https://api.fireworks.ai/inference/v1'),
-  moonshot: chatServer('moonshot_ai', ['MOONSHOT_API_KEY'], 'https://api.moonshot.ai/v1'),
-  zai: chatServer('z_ai', ['ZAI_API_KEY', 'ZHIPU_API_KEY'], 'https://api.z.ai/api/paas/v4'),
+  together: chatServer(
+    'together',
+    ['TOGETHER_API_KEY', 'TOGETHER_AI_API_KEY'],
+    'https://api.together.xyz/v1',
+    'together_ai',
+  ),
+  fireworks: chatServer('fireworks', ['FIREWORKS_API_KEY'], 'https://api.fireworks.ai/inference/v1', 'fireworks_ai'),
+  moonshot: chatServer('moonshot', ['MOONSHOT_API_KEY'], 'https://api.moonshot.ai/v1', 'moonshot_ai'),
+  zai: chatServer('zai', ['ZAI_API_KEY', 'ZHIPU_API_KEY'], 'https://api.z.ai/api/paas/v4', 'z_ai'),
   minimax: chatServer('minimax', ['MINIMAX_API_KEY'], 'https://api.minimax.io/v1'),
   ollama: chatServer('ollama', [], 'http://localhost:11434/v1'),
   lmstudio: chatServer('lmstudio', [], 'http://localhost:1234/v1'),
@@ -291,7 +306,7 @@ export function modelsOf(provider: string): VendorModels {
   const [known] = Object.values<Vendor>(vendors)
     .filter(isOf)
     .sort((a, b) => b.provider.length - a.provider.length);
-  return known ?? { telemetryName: provider.split('.', 1)[0] ?? provider, toolMedia: 'message' };
+  return known ?? { telemetryName: provider.split('.', 1)[0] ?? provider, profile: 'unknown' };
 }
 
 /** As the package has it: a key leads to the address without a project. */

@@ -97,7 +97,7 @@ function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
 }
 
 /** Names of events and of fields that bring a failure. */
-const failedName = /^\s*["']?(.*[._-])?(error|exception|failed|failure)["']?\s*$/i;
+const failedName = /^(.*[._-])?(error|exception|failed|failure)$/i;
 
 /** A text that is not JSON: a failure in words, a page of a gateway, or another protocol. */
 function unreadable(server: ModelServer, text: string, what: string): Error {
@@ -133,8 +133,12 @@ function strayLines(server: ModelServer): { add(line: string): void; failure(): 
         const value = jsonIn(words) ?? words;
         if (value !== null && value !== '') throw vendorError(server, value);
       }
-      if (text.length < longestStray) text += `${line}\n`;
-      const failed = line.trimEnd().endsWith('}') ? failureIn(jsonIn(text)) : undefined;
+      if (text.length >= longestStray) return;
+      // A whole object, in one line or in many, of which the last begins with its brace.
+      if (line.startsWith('{')) text = '';
+      text += `${line}\n`;
+      if (!/^[{}].*}\s*$|^}\s*$/.test(line)) return;
+      const failed = failureIn(jsonIn(text));
       if (failed) throw vendorError(server, failed);
     },
   };

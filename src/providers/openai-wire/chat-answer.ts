@@ -1,10 +1,4 @@
-import type {
-  AnswerSource,
-  ContentPart,
-  LLMChunk,
-  LLMResponse,
-  ToolCall,
-} from '../../core/contracts/index.ts';
+import type { AnswerSource, ContentPart, LLMChunk, LLMResponse, ToolCall } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import { originMetadata } from '../model-origin.ts';
 import { failureIn } from '../read-failure.ts';

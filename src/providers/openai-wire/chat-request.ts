@@ -240,17 +240,3 @@ function markedContent(content: WireMessage['content']): WireMessage['content'] 
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
   return parts.map((part, index) => (index === parts.length - 1 ? { ...part, ...mark } : part));
 }
-
-// TEMP
-import { CallIds } from '../call-names.ts';
-
-export { callsAsText as toolsAsText } from '../fit-request.ts';
-export class ToolCallIds {
-  readonly #ids = new CallIds(/^[A-Za-z0-9_-]+$/);
-  ofCalls(calls: readonly ToolCall[]): readonly string[] {
-    return this.#ids.ofCalls(calls, false);
-  }
-  ofResult(id: string): string {
-    return this.#ids.ofResult(id);
-  }
-}

@@ -82,3 +82,15 @@ describe('the partials of an output', () => {
     expect(await snapshots(turn)).toEqual(growing.slice(-1));
   });
 });
+
+describe('the partials of an answer in text', () => {
+  it('M-14 pass over what stands before the output, and leave out null for an absent member', async () => {
+    const schema = z.object({ city: z.string(), note: z.string().optional() });
+    const inText = structuredOutput({ schema, mode: 'native' });
+    const text = ['<think>{"city":"Ro', 'me"}</think>``', '`json\n{', '"city":"Os', 'lo","note":null', '}\n```'];
+    const model = bench.model([{ text }], { capabilities: { responseFormat: true } });
+    const turn = new AgentLoop(bench.config(model, { extensions: [inText], store: false })).startTurn(question);
+    const shown = await lastValueFrom(inText.partials(turn).pipe(toArray()));
+    expect(shown).toEqual([{ city: 'Os' }, { city: 'Oslo' }]);
+  });
+});

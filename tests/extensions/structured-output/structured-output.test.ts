@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { doneTool, type Extension, type LLMCapabilities, structuredOutput, textOf } from 'millrace';
+import { AgentLoopError, doneTool, type Extension, type LLMCapabilities, structuredOutput, textOf } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import type { LLMStepCall, ScriptedLLM, ScriptedLLMStep } from 'millrace/testing';
 import { z } from 'zod';
@@ -391,5 +391,74 @@ describe('structuredOutput as text in a guaranteed form', () => {
     const { model, result } = turnOf([], { output: native.output });
     await expect(result).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
     expect(model.calls).toHaveLength(0);
+  });
+});
+
+describe('the text of an answer', () => {
+  const text = JSON.stringify(oslo);
+  const native = { output: { schema, mode: 'native' as const }, capabilities: { responseFormat: true } };
+
+  it.each([
+    `\`\`\`json\n${text}\n\`\`\``,
+    `<think>{"city":"Rome","celsius":9}</think>\n${text}`,
+    `Not {"city":"Oslo"} alone, but ${text}`,
+  ])('M-14 is read without another request: %s', async (answer) => {
+    const { model, result } = turnOf([{ text: answer }], native);
+    expect((await result).value).toEqual(oslo);
+    expect(model.calls).toHaveLength(1);
+  });
+
+  it('M-14 is asked for again where it has several values that fit', async () => {
+    const { model, result } = turnOf([{ text: `${text} or {"city":"Rome","celsius":9}` }, { text }], native);
+    expect((await result).value).toEqual(oslo);
+    expect(lastOf(model, 1)).toContain('several values');
+  });
+
+  it('M-13 may be the value without the object around it', async () => {
+    const output = { schema: z.array(z.string()), mode: 'native' as const };
+    const { result } = turnOf([{ text: '["a"]' }], { ...native, output });
+    expect((await result).value).toEqual(['a']);
+  });
+
+  it('M-13 has null for a member that is absent', async () => {
+    const inner = z.object({ note: z.string().optional(), left: z.string().nullish() });
+    const output = { schema: z.object({ all: z.array(inner), n: z.number().default(1) }), mode: 'native' as const };
+    const answer = '{"all":[{"note":null,"left":null}],"n":null}';
+    const { result } = turnOf([{ text: answer }], { ...native, output });
+    expect((await result).value).toEqual({ all: [{ left: null }], n: 1 });
+    const call = calling({ name: '__finish__', arguments: [answer] });
+    expect((await turnOf([call], { output: { schema: output.schema } }).result).value).toEqual({
+      all: [{ left: null }],
+      n: 1,
+    });
+  });
+});
+
+describe('a finish tool that must be called', () => {
+  const refusal = new AgentLoopError('PROVIDER_BAD_REQUEST', 'Thinking mode does not support this tool_choice.');
+
+  it('M-19 is offered alone where the server refuses to force it, and not forced again', async () => {
+    const { model, result } = turnOf([counting, { error: refusal }, plain, good], { maxIterations: 1 });
+    expect((await result).value).toEqual(oslo);
+    expect(model.calls.map(({ toolChoice }) => toolChoice)).toEqual([
+      undefined,
+      { name: '__finish__' },
+      'auto',
+      'auto',
+    ]);
+    expect(model.calls[2]?.tools?.map((tool) => tool.function.name)).toEqual(['__finish__']);
+  });
+
+  it('M-19 fails with any other refusal', async () => {
+    const error = new AgentLoopError('PROVIDER_BAD_REQUEST', 'The messages are wrong.');
+    const { model, result } = turnOf([counting, { error }], { maxIterations: 1 });
+    await expect(result).rejects.toMatchObject({ code: 'PROVIDER_BAD_REQUEST' });
+    expect(model.calls).toHaveLength(2);
+  });
+
+  it('M-19 may be written as text', async () => {
+    const { model, result } = turnOf([counting, { text: `It is ${JSON.stringify(oslo)}.` }], { maxIterations: 1 });
+    expect((await result).value).toEqual(oslo);
+    expect(model.calls).toHaveLength(2);
   });
 });

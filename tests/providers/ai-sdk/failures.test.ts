@@ -250,6 +250,27 @@ describe('errors inside a stream', () => {
   });
 });
 
+describe.each(wires)('M-05 %s: a failure in a member that its package does not read', (_, wire) => {
+  it.each([
+    ['before a text', ''],
+    ['after a text', wire.opening('Hel')],
+  ])('%s', async (__, before) => {
+    const failure = event({ choices: [], x_gateway: { upstream_error: { message: `It broke, ${key}.`, code: 503 } } });
+    const { error } = await streamed(wire, (exchange) => sendStream(exchange, before + failure));
+    expect(error).toMatchObject({ code: 'PROVIDER_SERVER', retryable: true, status: 503 });
+    expect(error.message).toContain('"It broke, [redacted]."');
+  });
+});
+
+describe.each(wires)('M-16 %s: a prompt that is too long', (_, wire) => {
+  it.each([400, 413, 500])('is an overflow with its sizes, as HTTP %i', async (status) => {
+    const body = wire.error('invalid_request_error', 'prompt is too long: 210000 tokens > 200000 maximum');
+    const { error } = await streamed(wire, (exchange) => sendJson(exchange, body, status));
+    expect(error).toMatchObject({ code: 'CONTEXT_OVERFLOW', retryable: false });
+    expect(error.details).toEqual({ limit: 200_000, used: 210_000 });
+  });
+});
+
 describe('finish reasons', () => {
   const claude = (reason: string) =>
     claudeStream(claudeBlock(0, { type: 'text', text: '' }, [{ type: 'text_delta', text: 'a' }]), reason);
