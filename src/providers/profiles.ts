@@ -321,9 +321,11 @@ const models: readonly ModelRow[] = [
   },
   { models: /claude-(opus|sonnet)-4-6/, rules: { takesPrefill: false } },
   { models: /^(models\/)?gemini/, rules: { schema: 'google', outputSchema: 'google' } },
+  { models: /^(models\/)?gemini-([3-9]|\d\d)/, rules: { reasonsByDefault: true } },
   {
     models: /^(models\/)?gemini-([3-9]|\d\d)/,
-    rules: { reasonsByDefault: true, signatureStandIn: 'skip_thought_signature_validator' },
+    except: ['openrouter', 'litellm'],
+    rules: { signatureStandIn: 'skip_thought_signature_validator' },
   },
   {
     models: /^(open-)?(mistral|mixtral|ministral|magistral|codestral|devstral|pixtral|voxtral)/,

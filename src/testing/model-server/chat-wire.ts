@@ -216,7 +216,7 @@ function* stateFlaws(
     const at = messages[index]?.at ?? 'messages';
     for (const name of ownMembers) {
       const value = message[name];
-      if (value === undefined || value === null || context.given.gaveReasoning(value)) continue;
+      if (value === undefined || value === null || value === '' || context.given.gaveReasoning(value)) continue;
       yield { rule: 'state', at: `${at}.${name}`, message: `${name} that this server did not give` };
     }
     for (const [position, call] of objectsIn(message['tool_calls']).entries()) {
