@@ -1,7 +1,17 @@
+import { type ProfileName, profileOf } from '../profiles.ts';
 import type { ModelAbilities, ModelInfo, TokenPrices } from './model-info.ts';
 
+/** The vendors, by their names in `createProvider`, and whose rules their endpoints have. */
+const endpoints = {
+  openai: 'openai-responses',
+  anthropic: 'anthropic',
+  google: 'google',
+  mistral: 'mistral',
+  deepseek: 'deepseek',
+} as const satisfies Readonly<Record<string, ProfileName>>;
+
 interface ModelGroup {
-  readonly vendor: string;
+  readonly vendor: keyof typeof endpoints;
   readonly abilities: ModelAbilities;
   readonly models: readonly ModelRow[];
 }
@@ -219,12 +229,23 @@ const table: readonly ModelGroup[] = [
 ];
 
 /**
- * Well-known models of OpenAI, Anthropic, Google, Mistral and DeepSeek, with the vendors' list prices as
- * LiteLLM 1.109.1 tells them. Prices change: override what matters by `ModelRegistry.with`.
+ * Well-known models of OpenAI, Anthropic, Google, Mistral and DeepSeek, with the vendors' list prices of
+ * LiteLLM 1.109.1; what a model refuses is that of its profile. Prices change: override what matters by `ModelRegistry.with`.
  */
 export function knownModels(): readonly ModelInfo[] {
   return table.flatMap(({ vendor, abilities, models }) =>
-    models.map((row) => ({ vendor, abilities, asOf, ...infoOf(row) })),
+    models.map((row) => {
+      const { rules } = profileOf({ name: endpoints[vendor], model: row.name });
+      const { refuses, refusesWhileReasoning, reasonsByDefault } = rules;
+      return {
+        vendor,
+        endpoint: vendor,
+        abilities: { ...abilities, reasonsByDefault },
+        refuses: reasonsByDefault ? [...new Set([...refuses, ...refusesWhileReasoning])] : refuses,
+        asOf,
+        ...infoOf(row),
+      };
+    }),
   );
 }
 

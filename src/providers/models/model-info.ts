@@ -1,4 +1,4 @@
-import type { LLMCapabilities, Usage } from '../../core/contracts/index.ts';
+import type { LLMCapabilities, TurnCallSettings, Usage } from '../../core/contracts/index.ts';
 
 /** US dollars for a million tokens: the vendor's own list prices. */
 export interface TokenPrices {
@@ -28,6 +28,8 @@ export interface ModelAbilities extends LLMCapabilities {
   readonly jsonSchema?: boolean;
   /** Whether it sees pictures. */
   readonly images?: boolean;
+  /** Whether it reasons where a call does not say how much. */
+  readonly reasonsByDefault?: boolean;
 }
 
 /** What is known of a model. Absent members are not known. */
@@ -36,6 +38,8 @@ export interface ModelInfo {
   readonly name: string;
   /** Who makes it. */
   readonly vendor?: string;
+  /** The vendor of `createProvider` whose endpoint answers it with all its abilities: `openai` for `openai:gpt-5.6`. */
+  readonly endpoint?: string;
   /** The most tokens of a prompt. Some vendors' context windows hold the answer as well. */
   readonly maxInputTokens?: number;
   /** The most that one answer may have. */
@@ -46,6 +50,8 @@ export interface ModelInfo {
   readonly asOf?: string;
   /** What it can do. Absent: not known. */
   readonly abilities?: ModelAbilities;
+  /** The settings that it refuses, unless a call changes how much it reasons. Providers leave them out. */
+  readonly refuses?: readonly (keyof TurnCallSettings)[];
 }
 
 /**
