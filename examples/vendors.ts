@@ -50,11 +50,9 @@ await once(vendor, 'listening');
 const address = vendor.address();
 const port = typeof address === 'object' && address !== null ? address.port : 0;
 
-const llmProvider = await createProvider('anthropic:claude-sonnet-4-5', {
+const llmProvider = await createProvider('anthropic:claude-opus-4-8', {
   apiKey: process.env['ANTHROPIC_API_KEY'] ?? 'no-key-needed-here',
   baseUrl: `http://127.0.0.1:${port}/v1`,
-  providerOptions: { anthropic: { thinking: { type: 'enabled', budgetTokens: 1024 } } },
-  cacheMarks: { anthropic: { cacheControl: { type: 'ephemeral' } } },
 });
 const weather = tool({
   name: 'weather',
@@ -66,6 +64,8 @@ const loop = new AgentLoop({
   agentId: 'vendors',
   systemPrompt: 'Be brief.',
   llmProvider,
+  reasoning: 'low',
+  cache: true,
   toolProviders: [new LocalToolProvider([weather])],
 });
 

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
 import type { LLMCallParams } from 'millrace';
 import { createProvider, type VendorName } from 'millrace/ai-sdk';
 import { lastValueFrom } from 'rxjs';
@@ -260,6 +260,45 @@ describeReal(['vendors'], 'models by the names of vendors', () => {
     const error = await codedError(createProvider(model, { baseUrl: server.baseUrl }));
     expect(error).toMatchObject({ code: 'INVALID_CONFIG' });
     expect(error.message).toContain(`give apiKey, or set ${variable}`);
+  });
+
+  it('M-25 bedrock: the program of the guide runs a turn with a tool', async () => {
+    process.env['AWS_BEARER_TOKEN_BEDROCK'] = key;
+    process.env['AWS_REGION'] = 'eu-west-1';
+    const asked: string[] = [];
+    const printed: unknown[] = [];
+    const { fetch } = globalThis;
+    globalThis.fetch = (input, init) => {
+      const url = new URL(input instanceof Request ? input.url : input);
+      asked.push(url.origin + decodeURIComponent(url.pathname));
+      return fetch(new URL(url.pathname, server.baseUrl), init);
+    };
+    const log = jest.spyOn(console, 'log').mockImplementation((...values) => void printed.push(...values));
+    server.answer((exchange) =>
+      asked.length === 1
+        ? sendAmazon(
+            exchange,
+            [
+              [
+                'contentBlockStart',
+                { contentBlockIndex: 0, start: { toolUse: { toolUseId: 'callid001', name: 'clock' } } },
+              ],
+              ['contentBlockDelta', { contentBlockIndex: 0, delta: { toolUse: { input: '{}' } } }],
+            ],
+            'tool_use',
+          )
+        : sendAmazon(exchange, [['contentBlockDelta', { contentBlockIndex: 0, delta: { text: 'Noon.' } }]], 'end_turn'),
+    );
+    try {
+      await import('../../examples/models/bedrock.ts');
+    } finally {
+      log.mockRestore();
+      globalThis.fetch = fetch;
+    }
+    expect(printed).toEqual(['Noon.']);
+    const address =
+      'https://bedrock-runtime.eu-west-1.amazonaws.com/model/us.anthropic.claude-opus-4-8/converse-stream';
+    expect(asked).toEqual([address, address]);
   });
 
   it('bedrock: signs with the credentials of AWS where there is no key, and needs a region for its address', async () => {

@@ -42,7 +42,7 @@ const refundOrder = tool({
   },
 });
 
-// MODEL=anthropic:claude-sonnet-4-5 asks Anthropic, with the package @ai-sdk/anthropic and the key in ANTHROPIC_API_KEY. Without it a stand-in with fixed rules answers.
+// MODEL=anthropic:claude-sonnet-5 asks Anthropic, with the package @ai-sdk/anthropic and the key in ANTHROPIC_API_KEY. Without it a stand-in with fixed rules answers.
 const model = process.env['MODEL'];
 
 export default agent({

@@ -34,7 +34,7 @@ before anything runs. Started again with the same FILE and --out, the batch cont
 
 Examples:
   $ millrace batch prompts.jsonl --agent ./agent.mjs --out results.jsonl
-  $ millrace batch prompts.txt --model gpt-4o-mini --out results.jsonl --concurrency 50 --budget-cost 5
+  $ millrace batch prompts.txt --model openai:gpt-5.6-luna --out results.jsonl --concurrency 50 --budget-cost 5
   $ jq -c '{key: .id, prompt: .text}' tickets.json | millrace batch - --out results.jsonl
 
 Exit codes: 0 all completed, 1 some failed, wait for an answer or were not started because of the budget or of --max-failures, 2 usage, 130 interrupted, 143 terminated.`;

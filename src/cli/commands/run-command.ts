@@ -27,7 +27,7 @@ interface RunFlags extends NewTurnFlags {
 const help = `
 Examples:
   $ millrace run "What is 12 * 7, and what time is it in Tokyo?"
-  $ millrace run --base-url http://localhost:4000/v1 --model gpt-4o "Hello" --trace
+  $ millrace run --base-url http://localhost:4000/v1 --model openai/gpt-6-sol "Hello" --trace
   $ millrace run "Clean up the tickets" --tools ./tools.mjs --task cleanup-7
   $ millrace run "And in Oslo?" --context-id trip
   $ git diff | millrace run - --system "Review this change."

@@ -1,0 +1,8 @@
+import { agent, tool } from 'millrace';
+import { createProvider } from 'millrace/ai-sdk';
+import { z } from 'zod';
+
+const clock = tool({ name: 'clock', description: 'Tells the time.', parameters: z.object({}), execute: () => Date() });
+const provider = await createProvider('ollama:qwen3.8', { reasoningTag: 'think' });
+const assistant = agent({ provider, tools: [clock] });
+console.log((await assistant.run('What time is it?')).text);
