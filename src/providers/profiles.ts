@@ -42,8 +42,10 @@ export interface RequestRules {
   readonly resultMedia: 'result' | 'message';
   /** Where pictures of the assistant go: with its message, or in the next user message. */
   readonly answerMedia: 'answer' | 'message';
-  /** Whether a history with calls needs `tools` in the request. Without tools, its calls are sent as text. */
-  readonly callsNeedTools: boolean;
+  /**
+   * A history with calls in a request without tools: `taken`; or it is sent as text, or with the names of its calls as tools that must not be called.
+   */
+  readonly callsWithoutTools: 'taken' | 'as-text' | 'with-tools';
   /** The dialect of the schemas of tools. */
   readonly schema: SchemaDialect;
   /** The dialect of the schema of an answer. */
@@ -84,7 +86,7 @@ const careful: RequestRules = {
   takesPrefill: true,
   resultMedia: 'message',
   answerMedia: 'message',
-  callsNeedTools: true,
+  callsWithoutTools: 'as-text',
   schema: 'careful',
   outputSchema: 'careful-strict',
   maxTools: 128,
@@ -117,7 +119,7 @@ const openai: Partial<RequestRules> = {
   takesAnyOrder: true,
   takesAnyStart: true,
   takesUserAfterTool: true,
-  callsNeedTools: false,
+  callsWithoutTools: 'taken',
   schema: 'openai',
   outputSchema: 'openai-strict',
 };
@@ -128,7 +130,7 @@ const anthropic: Partial<RequestRules> = {
   takesAnyOrder: true,
   takesUserAfterTool: true,
   resultMedia: 'result',
-  callsNeedTools: true,
+  callsWithoutTools: 'with-tools',
   schema: 'anthropic',
   outputSchema: 'anthropic-output',
   maxTools: 10_000,
@@ -139,10 +141,11 @@ const anthropic: Partial<RequestRules> = {
 
 const google: Partial<RequestRules> = {
   callIds: anyText,
+  takesAnyOrder: true,
   takesUserAfterTool: true,
   resultMedia: 'result',
   answerMedia: 'answer',
-  callsNeedTools: false,
+  callsWithoutTools: 'taken',
   schema: 'google',
   outputSchema: 'google',
   maxTools: 512,
@@ -153,7 +156,7 @@ const mistral: Partial<RequestRules> = {
   schema: 'mistral',
   outputSchema: 'mistral-strict',
   takesPrefill: false,
-  callsNeedTools: false,
+  callsWithoutTools: 'taken',
 };
 
 /** Servers that pass any vendor's request on, and fit it themselves. */
@@ -178,7 +181,7 @@ export const servers = {
       schema: 'bedrock',
       takesAnyOrder: false,
       resultMedia: 'message',
-      callsNeedTools: true,
+      callsWithoutTools: 'as-text',
       refusesWhileReasoning: ['temperature', 'topP'],
     },
   },
@@ -205,7 +208,7 @@ export const servers = {
       takesAnyOrder: true,
       takesUserAfterTool: true,
       callIds: plainIds,
-      callsNeedTools: false,
+      callsWithoutTools: 'taken',
     },
   },
   deepseek: {
@@ -217,7 +220,7 @@ export const servers = {
       takesAnyOrder: true,
       takesUserAfterTool: true,
       callIds: plainIds,
-      callsNeedTools: false,
+      callsWithoutTools: 'taken',
       reasoning: 'switch',
     },
   },
@@ -230,7 +233,7 @@ export const servers = {
       callIds: anyText,
       takesAnyOrder: true,
       takesUserAfterTool: true,
-      callsNeedTools: false,
+      callsWithoutTools: 'taken',
       reasoning: 'switch',
     },
   },

@@ -173,7 +173,7 @@ const refused: readonly (readonly [ProfileName, string, Json])[] = [
   ['mistral', 'systemAnywhere', { model: 'mistral-large', messages: [user, { role: 'system', content: 'a' }, user] }],
   [
     'bedrock',
-    'callsNeedTools',
+    'callsWithoutTools',
     {
       model: 'us.anthropic.claude-haiku-4-5',
       messages: [
