@@ -125,9 +125,11 @@ function readChat(body: ChatBody, context: ReadContext, own: ServerHabits): Wire
     settings: hasMarks ? new Set([...settings, 'cache']) : settings,
     reasons: reasonsBy({ ...objectIn(body['chat_template_kwargs']), ...body }) ?? rules.reasonsByDefault,
     stops: stringsIn(body['stop']),
-    output: outputIn(body['response_format']),
-    strictTools: new Set(
-      offered.flatMap((tool, index) => (objectIn(tool['function'])['strict'] === true ? [index] : [])),
+    output: outputIn(body['response_format'], rules),
+    dialects: new Map(
+      offered.flatMap((tool, index) =>
+        objectIn(tool['function'])['strict'] === true ? [[index, rules.outputSchema] as const] : [],
+      ),
     ),
     wantsState: true,
     flaws: [
@@ -185,11 +187,11 @@ function choiceIn(given: unknown): ToolChoice | undefined {
   return name === undefined ? undefined : { name };
 }
 
-function outputIn(format: unknown): WireSchema | undefined {
+function outputIn(format: unknown, { schema: dialect, outputSchema }: RequestRules): WireSchema | undefined {
   const { type, json_schema: given } = objectIn(format);
   const { schema, strict } = objectIn(given);
   if (type !== 'json_schema' || !isObject(schema)) return undefined;
-  return { at: 'response_format', schema, strict: strict === true };
+  return { at: 'response_format', schema, dialect: strict === true ? outputSchema : dialect };
 }
 
 function* settingFlaws(body: ChatBody, rules: RequestRules, hasMarks: boolean): Generator<WireFlaw> {
