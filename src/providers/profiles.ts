@@ -64,6 +64,8 @@ export interface RequestRules {
   readonly signatureStandIn?: string | undefined;
   /** Whether reasoning in plain text goes back beside calls, where this server gave it. */
   readonly reasoningBack: boolean;
+  /** The member that each message with calls must have, whoever gave it. */
+  readonly reasoningMember?: 'reasoning_content' | undefined;
   /** Whether parts of messages may carry `cache_control`. */
   readonly takesCacheMarks: boolean;
 }
@@ -198,6 +200,7 @@ export const servers = {
   deepseek: {
     hosts: /(^|\.)deepseek\.com$/,
     rules: {
+      reasoningMember: 'reasoning_content',
       schema: 'deepseek',
       outputSchema: 'careful-strict',
       takesAnyOrder: true,
@@ -210,6 +213,7 @@ export const servers = {
   moonshot: {
     hosts: /(^|\.)moonshot\.(ai|cn)$/,
     rules: {
+      reasoningMember: 'reasoning_content',
       schema: 'moonshot',
       outputSchema: 'moonshot-strict',
       callIds: anyText,

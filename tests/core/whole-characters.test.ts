@@ -28,9 +28,11 @@ const piecesAt = ([first, second]: readonly [number, number]) => [
 ];
 
 const shown = (events: readonly AgentEvent[]) =>
-  events.flatMap((event) => (event.kind === 'artifact-update'
+  events.flatMap((event) =>
+    event.kind === 'artifact-update'
       ? event.artifact.parts.flatMap((part) => (part.kind === 'text' ? [part.text] : []))
-      : []));
+      : [],
+  );
 
 describe('a character that is split over deltas', () => {
   it('M-21 is emitted whole in the text, for every split in three', async () => {

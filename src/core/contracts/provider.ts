@@ -314,10 +314,14 @@ export function copySettings(to: Mutable<CallSettings>, from: CallSettings): voi
 
 /** The defined settings of a turn's model calls among its options; `undefined` if there are none. */
 export function turnCallSettingsOf(options: TurnCallSettings): TurnCallSettings | undefined {
-  if (turnCallNames.every((name) => options[name] === undefined)) return undefined;
-  const settings: Mutable<TurnCallSettings> = {};
-  copyDefined(turnCallNames, settings, options);
-  return settings;
+  // A loop without a callback: most turns have none, and each turn asks.
+  for (const name of turnCallNames) {
+    if (options[name] === undefined) continue;
+    const settings: Mutable<TurnCallSettings> = {};
+    copyDefined(turnCallNames, settings, options);
+    return settings;
+  }
+  return undefined;
 }
 
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };

@@ -32,7 +32,10 @@ export function changedOptions(
   const model = changed.model ?? own.model ?? provider.info?.model;
   const responseFormat = (changed.responseFormat ?? own.responseFormat)?.name;
   let isSame = model === before.model && responseFormat === before.responseFormat;
-  for (const name of shownNames) isSame &&= isSameSetting(changed[name] ?? own[name], before[name]);
+  for (const name of shownNames) {
+    const value = changed[name] ?? own[name];
+    if (value !== before[name]) isSame &&= isSameSetting(value, before[name]);
+  }
   if (isSame) return undefined;
   const merged: CallSettings = {};
   copySettings(merged, own);
@@ -50,7 +53,6 @@ export function changedOptions(
 const shownNames = ['toolChoice', ...turnCallNames] as const;
 
 function isSameSetting(one: unknown, other: unknown): boolean {
-  if (one === other) return true;
   return typeof one === 'object' && typeof other === 'object' && stableJson(one) === stableJson(other);
 }
 

@@ -66,7 +66,7 @@ export class PreparedCall {
   readonly #deps: ModelCallDeps;
   /** Milliseconds since 1970. */
   readonly #startedAt: number;
-  readonly #characters = new WholeCharacters();
+  #characters: WholeCharacters | undefined;
   #firstChunkAt: number | undefined;
   #ended = false;
 
@@ -100,6 +100,7 @@ export class PreparedCall {
   saw(delta: StreamChunk): StreamChunk | undefined {
     this.#deps.openCall.saw(delta);
     if (this.#firstChunkAt === undefined && this.span.isRecording()) this.#firstChunkAt = this.#deps.now();
+    this.#characters ??= new WholeCharacters();
     return this.#characters.take(delta);
   }
 

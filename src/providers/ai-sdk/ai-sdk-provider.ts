@@ -146,11 +146,11 @@ export class AISDKProvider implements LLMProvider {
     return partsOf(stream, watch.signal);
   }
 
-  #take(part: SdkStreamPart, { watch, answer, server }: Exchange): void {
+  #take(part: SdkStreamPart, { watch, answer, server, params }: Exchange): void {
     watch.received(lengthOf(part));
     if (part.type === 'error') {
       if (!isNews(part.error)) throw part.error;
-      this.#warn([
+      this.#warn(params, [
         { message: 'A part of the answer is of a kind that the package of the AI SDK does not know; it is left out.' },
       ]);
       return;
@@ -158,7 +158,7 @@ export class AISDKProvider implements LLMProvider {
     // Packages leave out the failures that they do not know.
     const failure = part.type === 'raw' ? failureIn(part.rawValue) : undefined;
     if (failure) throw vendorError(server, failure, { now: this.#settings.clock.now() });
-    if (part.type === 'stream-start') this.#warn(part.warnings);
+    if (part.type === 'stream-start') this.#warn(params, part.warnings);
     answer.add(part);
     if (answer.finished) watch.settle(endGraceMs);
   }
@@ -167,7 +167,7 @@ export class AISDKProvider implements LLMProvider {
     const start = () => inContext(params, () => model.doGenerate(request));
     const result = await unlessAborted(start(), watch.signal, () => undefined);
     watch.complete();
-    this.#warn(result.warnings);
+    this.#warn(params, result.warnings);
     if (result.content.length === 0 && result.finishReason.raw === undefined) {
       throw protocolError(server, 'answered without anything of an answer');
     }
@@ -179,8 +179,11 @@ export class AISDKProvider implements LLMProvider {
     answer.finish(result);
   }
 
-  #warn(warnings: readonly object[]): void {
-    for (const warning of warnings) this.#options.onWarning?.(warningText(warning));
+  #warn({ note }: LLMCallParams, warnings: readonly object[]): void {
+    for (const message of warnings.map(warningText)) {
+      this.#options.onWarning?.(message);
+      note?.({ kind: 'warning', message });
+    }
   }
 
   #headers({ traceContext }: LLMCallParams): Pick<SdkCallOptions, 'headers'> {

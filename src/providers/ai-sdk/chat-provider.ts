@@ -23,6 +23,7 @@ export interface VendorConnection {
 type ChatOptions = Omit<LiteLLMProviderOptions, 'baseUrl' | 'model' | 'apiKey' | 'headers' | 'fetch'> & {
   readonly providerOptions?: VendorData | ((model: string) => VendorData | undefined) | undefined;
   readonly onWarning?: ((sentence: string) => void) | undefined;
+  readonly sendReasoning?: boolean | undefined;
 };
 
 /**
@@ -32,7 +33,7 @@ type ChatOptions = Omit<LiteLLMProviderOptions, 'baseUrl' | 'model' | 'apiKey' |
 export async function chatProvider(
   { options, keyHeader, telemetryName }: ChatVendor,
   { name, model, address, key, headers, fetch, nameOf }: VendorConnection,
-  { providerOptions, onWarning: _, ...rest }: ChatOptions,
+  { providerOptions, onWarning: _, sendReasoning, ...rest }: ChatOptions,
 ): Promise<LiteLLMProvider> {
   const ofModel = typeof providerOptions === 'function' ? providerOptions : () => providerOptions;
   if (!isOptional(ofModel(model))) {
@@ -42,6 +43,7 @@ export async function chatProvider(
     {
       providerName: telemetryName,
       ...options,
+      ...(sendReasoning === undefined ? {} : { reasoningField: sendReasoning ? 'reasoning_content' : undefined }),
       ...rest,
       capabilities: { ...options?.capabilities, ...rest.capabilities },
       baseUrl: address,

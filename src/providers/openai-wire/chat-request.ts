@@ -169,11 +169,11 @@ function wireName(name: string): string {
 function wireAssistant(message: AssistantMessage, dialect: ChatDialect, current: boolean): WireMessage {
   const { toolCalls: calls = [], reasoning } = message;
   const state = wireStateOf(message);
-  const { reasoningField } = dialect;
-  const standIn = current && state === undefined ? dialect.rules.signatureStandIn : undefined;
+  const { rules, reasoningField = rules.reasoningMember } = dialect;
+  const standIn = current && state === undefined ? rules.signatureStandIn : undefined;
   return {
     ...state?.message,
-    ...(calls.length > 0 && state?.reasoning !== undefined && dialect.rules.reasoningBack
+    ...(calls.length > 0 && state?.reasoning !== undefined && rules.reasoningBack
       ? { [state.reasoning]: reasoning ?? '' }
       : {}),
     ...(calls.length > 0 && reasoningField !== undefined ? { [reasoningField]: reasoning ?? '' } : {}),
