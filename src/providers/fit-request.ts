@@ -297,7 +297,7 @@ class Fitting {
 
   /** A conversation begins with the user, where the server wants that. */
   #first(at: string): void {
-    if (this.#rules.takesAnyOrder || this.#messages.some(({ role }) => role === 'user' || role === 'assistant')) return;
+    if (this.#rules.takesAnyStart || this.#messages.some(({ role }) => role === 'user' || role === 'assistant')) return;
     this.#changed('order', at, 'a user message was put before the first answer');
     this.#messages.push({ role: 'user', content: bridge.user });
   }

@@ -30,8 +30,10 @@ export interface RequestRules {
   readonly takesBlank: boolean;
   /** Whether instructions may stand anywhere; else they become one system message, the first. */
   readonly systemAnywhere: boolean;
-  /** Whether it takes two messages of one role in a row, and an assistant's message as the first. */
+  /** Whether it takes two messages of one role in a row. */
   readonly takesAnyOrder: boolean;
+  /** Whether it takes a conversation that begins with the assistant. */
+  readonly takesAnyStart: boolean;
   /** Whether it takes a user message directly after the result of a tool. */
   readonly takesUserAfterTool: boolean;
   /** Whether it takes an assistant's message as the last, to continue it. */
@@ -77,6 +79,7 @@ const careful: RequestRules = {
   takesBlank: false,
   systemAnywhere: false,
   takesAnyOrder: false,
+  takesAnyStart: false,
   takesUserAfterTool: false,
   takesPrefill: true,
   resultMedia: 'message',
@@ -112,6 +115,7 @@ const openai: Partial<RequestRules> = {
   takesBlank: true,
   systemAnywhere: true,
   takesAnyOrder: true,
+  takesAnyStart: true,
   takesUserAfterTool: true,
   callsNeedTools: false,
   schema: 'openai',
@@ -124,7 +128,7 @@ const anthropic: Partial<RequestRules> = {
   takesAnyOrder: true,
   takesUserAfterTool: true,
   resultMedia: 'result',
-  callsNeedTools: false,
+  callsNeedTools: true,
   schema: 'anthropic',
   outputSchema: 'anthropic-output',
   maxTools: 10_000,
@@ -182,7 +186,14 @@ export const servers = {
   vertex: { rules: google },
   'google-chat': {
     hosts: /(^|\.)googleapis\.com$/,
-    rules: { ...google, resultMedia: 'message', answerMedia: 'message', reasoning: 'effort' },
+    rules: {
+      ...google,
+      schema: 'google-openapi',
+      outputSchema: 'google-openapi',
+      resultMedia: 'message',
+      answerMedia: 'message',
+      reasoning: 'effort',
+    },
   },
   mistral: { hosts: /(^|\.)mistral\.ai$/, rules: mistral },
   xai: { hosts: /(^|\.)x\.ai$/, rules: { ...openai, schema: 'xai', outputSchema: 'xai-strict' } },
@@ -320,7 +331,7 @@ const models: readonly ModelRow[] = [
     rules: { refuses: ['temperature', 'topP'], takesPrefill: false },
   },
   { models: /claude-(opus|sonnet)-4-6/, rules: { takesPrefill: false } },
-  { models: /^(models\/)?gemini/, rules: { schema: 'google', outputSchema: 'google' } },
+  { models: /^(models\/)?gemini/, rules: { schema: 'google-openapi', outputSchema: 'google-openapi' } },
   {
     models: /^(models\/)?gemini-([3-9]|\d\d)/,
     rules: { reasonsByDefault: true, signatureStandIn: 'skip_thought_signature_validator' },

@@ -139,8 +139,8 @@ function* orderFlaws({ messages }: SeenRequest, rules: RequestRules): Generator<
     }
     if (!rules.takesAnyOrder && before === role && role !== 'tool')
       yield { rule: 'takesAnyOrder', at, message: `two messages of the ${role} in a row` };
-    if (!rules.takesAnyOrder && before === undefined && role !== 'user')
-      yield { rule: 'takesAnyOrder', at, message: `a conversation that begins with the ${role}` };
+    if (!rules.takesAnyStart && before === undefined && role !== 'user')
+      yield { rule: 'takesAnyStart', at, message: `a conversation that begins with the ${role}` };
     if (!rules.takesUserAfterTool && before === 'tool' && role === 'user')
       yield { rule: 'takesUserAfterTool', at, message: 'a user message directly after the result of a tool' };
     before = role;
