@@ -69,7 +69,8 @@ export class FailureReport {
       if (status !== undefined) this.status ??= Number(status);
       return;
     }
-    const begin = trimmed.search(/[{[]/);
+    // `messages[3]` is words.
+    const begin = trimmed.search(/\{|\[\s*[{["]/);
     const nested = begin === -1 ? undefined : objectIn(trimmed.slice(begin));
     if (nested === undefined) {
       this.sentences.push({ sentence: trimmed.slice(0, longestSentence), depth });

@@ -105,7 +105,7 @@ function statusFails(object: JsonObject, depth: number): boolean {
   const status = codes.map(Number).find((code) => Number.isInteger(code));
   if (status !== undefined && sentences.length > 0) return !isAnswer || (status >= 400 && status < 600);
   if (isAnswer || depth > 1) return false;
-  if (codes.length > 0 && sentences.some((sentence) => soundsFailed(sentence))) return true;
+  if (codes.length > 0 && (depth === 0 ? sentences.length > 0 : sentences.some(soundsFailed))) return true;
   if (depth > 0) return false;
   const { detail, message } = object;
   if (saysSomething(detail) && typeof detail !== 'number') return true;

@@ -106,7 +106,7 @@ class Fitting {
     const tools = this.#fitTools();
     this.#fitMessages();
     const format = this.#fitFormat();
-    const { tools: offered, toolChoice } = this.#fitChoice(tools);
+    const { tools: offered, toolChoice } = this.#fitChoice(tools.length > 0 ? tools : this.#namedTools());
     const { messages: _, tools: __, ...rest } = this.#params;
     const params = this.#withSettings(rest, offered.length > 0);
     return {
@@ -133,7 +133,7 @@ class Fitting {
     const given = this.#params.messages;
     const paired = pairedMessages(given);
     if (paired !== given) this.#changed('order', 'messages', 'calls and results were paired');
-    const asText = this.#sendsCallsAsText(paired);
+    const asText = this.#sendsAsText(paired);
     const history = asText ? callsAsText(paired) : paired;
     if (asText) this.#changed('tools', 'messages', 'calls and results were sent as text');
     this.#currentFrom = history.findLastIndex(({ role }) => role === 'user');
@@ -143,10 +143,10 @@ class Fitting {
     this.#addInstructions();
   }
 
-  #sendsCallsAsText(messages: readonly Message[]): boolean {
-    const hasCalls = messages.some(({ role }) => role === 'tool');
-    if (!hasCalls) return false;
-    return !this.#options.tools || (this.#tools.length === 0 && this.#rules.callsNeedTools);
+  #sendsAsText(messages: readonly Message[]): boolean {
+    if (!messages.some(({ role }) => role === 'tool')) return false;
+    if (!this.#options.tools) return true;
+    return this.#tools.length === 0 && this.#rules.callsWithoutTools === 'as-text';
   }
 
   #add(placed: Placed, index: number): void {
@@ -297,7 +297,7 @@ class Fitting {
 
   /** A conversation begins with the user, where the server wants that. */
   #first(at: string): void {
-    if (this.#rules.takesAnyOrder || this.#messages.some(({ role }) => role === 'user' || role === 'assistant')) return;
+    if (this.#rules.takesAnyStart || this.#messages.some(({ role }) => role === 'user' || role === 'assistant')) return;
     this.#changed('order', at, 'a user message was put before the first answer');
     this.#messages.push({ role: 'user', content: bridge.user });
   }
@@ -466,11 +466,26 @@ class Fitting {
     return { responseFormat: { ...responseFormat, schema }, strict };
   }
 
+  /** The names of the history's calls as tools, for a server that wants tools beside calls. */
+  #namedTools(): readonly ToolDefinition[] {
+    if (!this.#options.tools || this.#rules.callsWithoutTools !== 'with-tools') return [];
+    const names = new Set(
+      this.#messages.flatMap((message) =>
+        message.role === 'assistant' ? (message.toolCalls ?? []).map((call) => call.function.name) : [],
+      ),
+    );
+    if (names.size > 0) this.#changed('tools', 'tools', 'the tools of the history were named, not to be called');
+    return [...names].map((name) => ({
+      type: 'function',
+      function: { name, description: 'Not offered now.', parameters: { type: 'object', properties: {} } },
+    }));
+  }
+
   #fitChoice(tools: readonly ToolDefinition[]): {
     tools: readonly ToolDefinition[];
     toolChoice: ToolChoice | undefined;
   } {
-    const { toolChoice } = this.#params;
+    const toolChoice = this.#tools.length === 0 && tools.length > 0 ? 'none' : this.#params.toolChoice;
     if (toolChoice === undefined || tools.length === 0 || !this.#options.toolChoice)
       return { tools, toolChoice: undefined };
     if (toolChoice === 'auto' || toolChoice === 'none') return { tools, toolChoice };
@@ -518,7 +533,8 @@ class Fitting {
   #fitReasoning(reasoning: CallSettings['reasoning']): CallSettings['reasoning'] {
     const { efforts } = this.#rules;
     if (typeof reasoning !== 'string' || efforts === undefined || efforts.includes(reasoning)) return reasoning;
-    const nearest = reasoning === 'none' || reasoning === 'minimal' ? efforts[0] : efforts.at(-1);
+    const isLow = reasoning === 'none' || reasoning === 'minimal';
+    const nearest = isLow ? efforts.find((effort) => reasoning === 'none' || effort !== 'none') : efforts.at(-1);
     this.#changed('setting', 'reasoning', `the model takes ${efforts.join(', ')}: "${nearest}" was sent`);
     return isEffort(nearest) ? nearest : undefined;
   }

@@ -133,7 +133,7 @@ function fittedNode(node: JSONSchema, at: Place, walk: Walk): JSONSchema {
       next = mended;
       if (through !== undefined) place = { ...place, through: [...place.through, through] };
       walk.effects.add(effect);
-      walk.changes.add(place.path.length === 0 ? `${change} at the root` : change);
+      if (change !== '') walk.changes.add(place.path.length === 0 ? `${change} at the root` : change);
     }
     if (next === before) break;
   }

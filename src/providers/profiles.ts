@@ -30,8 +30,10 @@ export interface RequestRules {
   readonly takesBlank: boolean;
   /** Whether instructions may stand anywhere; else they become one system message, the first. */
   readonly systemAnywhere: boolean;
-  /** Whether it takes two messages of one role in a row, and an assistant's message as the first. */
+  /** Whether it takes two messages of one role in a row. */
   readonly takesAnyOrder: boolean;
+  /** Whether it takes a conversation that begins with the assistant. */
+  readonly takesAnyStart: boolean;
   /** Whether it takes a user message directly after the result of a tool. */
   readonly takesUserAfterTool: boolean;
   /** Whether it takes an assistant's message as the last, to continue it. */
@@ -40,8 +42,10 @@ export interface RequestRules {
   readonly resultMedia: 'result' | 'message';
   /** Where pictures of the assistant go: with its message, or in the next user message. */
   readonly answerMedia: 'answer' | 'message';
-  /** Whether a history with calls needs `tools` in the request. Without tools, its calls are sent as text. */
-  readonly callsNeedTools: boolean;
+  /**
+   * A history with calls in a request without tools: `taken`; or it is sent as text, or with the names of its calls as tools that must not be called.
+   */
+  readonly callsWithoutTools: 'taken' | 'as-text' | 'with-tools';
   /** The dialect of the schemas of tools. */
   readonly schema: SchemaDialect;
   /** The dialect of the schema of an answer. */
@@ -77,11 +81,12 @@ const careful: RequestRules = {
   takesBlank: false,
   systemAnywhere: false,
   takesAnyOrder: false,
+  takesAnyStart: false,
   takesUserAfterTool: false,
   takesPrefill: true,
   resultMedia: 'message',
   answerMedia: 'message',
-  callsNeedTools: true,
+  callsWithoutTools: 'as-text',
   schema: 'careful',
   outputSchema: 'careful-strict',
   maxTools: 128,
@@ -112,8 +117,9 @@ const openai: Partial<RequestRules> = {
   takesBlank: true,
   systemAnywhere: true,
   takesAnyOrder: true,
+  takesAnyStart: true,
   takesUserAfterTool: true,
-  callsNeedTools: false,
+  callsWithoutTools: 'taken',
   schema: 'openai',
   outputSchema: 'openai-strict',
 };
@@ -124,7 +130,7 @@ const anthropic: Partial<RequestRules> = {
   takesAnyOrder: true,
   takesUserAfterTool: true,
   resultMedia: 'result',
-  callsNeedTools: false,
+  callsWithoutTools: 'with-tools',
   schema: 'anthropic',
   outputSchema: 'anthropic-output',
   maxTools: 10_000,
@@ -135,10 +141,11 @@ const anthropic: Partial<RequestRules> = {
 
 const google: Partial<RequestRules> = {
   callIds: anyText,
+  takesAnyOrder: true,
   takesUserAfterTool: true,
   resultMedia: 'result',
   answerMedia: 'answer',
-  callsNeedTools: false,
+  callsWithoutTools: 'taken',
   schema: 'google',
   outputSchema: 'google',
   maxTools: 512,
@@ -149,7 +156,7 @@ const mistral: Partial<RequestRules> = {
   schema: 'mistral',
   outputSchema: 'mistral-strict',
   takesPrefill: false,
-  callsNeedTools: false,
+  callsWithoutTools: 'taken',
 };
 
 /** Servers that pass any vendor's request on, and fit it themselves. */
@@ -174,7 +181,7 @@ export const servers = {
       schema: 'bedrock',
       takesAnyOrder: false,
       resultMedia: 'message',
-      callsNeedTools: true,
+      callsWithoutTools: 'as-text',
       refusesWhileReasoning: ['temperature', 'topP'],
     },
   },
@@ -182,7 +189,14 @@ export const servers = {
   vertex: { rules: google },
   'google-chat': {
     hosts: /(^|\.)googleapis\.com$/,
-    rules: { ...google, resultMedia: 'message', answerMedia: 'message', reasoning: 'effort' },
+    rules: {
+      ...google,
+      schema: 'google-openapi',
+      outputSchema: 'google-openapi',
+      resultMedia: 'message',
+      answerMedia: 'message',
+      reasoning: 'effort',
+    },
   },
   mistral: { hosts: /(^|\.)mistral\.ai$/, rules: mistral },
   xai: { hosts: /(^|\.)x\.ai$/, rules: { ...openai, schema: 'xai', outputSchema: 'xai-strict' } },
@@ -194,7 +208,7 @@ export const servers = {
       takesAnyOrder: true,
       takesUserAfterTool: true,
       callIds: plainIds,
-      callsNeedTools: false,
+      callsWithoutTools: 'taken',
     },
   },
   deepseek: {
@@ -206,7 +220,7 @@ export const servers = {
       takesAnyOrder: true,
       takesUserAfterTool: true,
       callIds: plainIds,
-      callsNeedTools: false,
+      callsWithoutTools: 'taken',
       reasoning: 'switch',
     },
   },
@@ -219,7 +233,7 @@ export const servers = {
       callIds: anyText,
       takesAnyOrder: true,
       takesUserAfterTool: true,
-      callsNeedTools: false,
+      callsWithoutTools: 'taken',
       reasoning: 'switch',
     },
   },
@@ -320,7 +334,7 @@ const models: readonly ModelRow[] = [
     rules: { refuses: ['temperature', 'topP'], takesPrefill: false },
   },
   { models: /claude-(opus|sonnet)-4-6/, rules: { takesPrefill: false } },
-  { models: /^(models\/)?gemini/, rules: { schema: 'google', outputSchema: 'google' } },
+  { models: /^(models\/)?gemini/, rules: { schema: 'google-openapi', outputSchema: 'google-openapi' } },
   { models: /^(models\/)?gemini-([3-9]|\d\d)/, rules: { reasonsByDefault: true } },
   {
     models: /^(models\/)?gemini-([3-9]|\d\d)/,

@@ -1,4 +1,10 @@
-import { AgentLoopError, type ContentPart, type LLMCallParams, type Message } from '../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  type ContentPart,
+  type ErrorCode,
+  type LLMCallParams,
+  type Message,
+} from '../core/contracts/index.ts';
 import { digestOf } from './model-origin.ts';
 import type { SettingName } from './profiles.ts';
 
@@ -31,7 +37,7 @@ export class RefusedItems {
    */
   with(words: string, params: LLMCallParams): RefusedItems | undefined {
     const more = new RefusedItems(this);
-    for (const { pattern, take } of refusals) {
+    for (const { pattern, take } of namedItems) {
       const match = pattern.exec(words);
       if (match !== null) take(more, { match, params });
     }
@@ -39,13 +45,15 @@ export class RefusedItems {
   }
 }
 
+/** Gateways say that no model takes an item with 404. */
+const refusals: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['PROVIDER_BAD_REQUEST', 'PROVIDER_NOT_FOUND']);
+
 /**
  * What a server names as it refuses a request, with what it refused before; `undefined` where the same request without it cannot be made,
  * or where something else went wrong.
  */
 export function itemsNamedBy(error: unknown, params: LLMCallParams, known: RefusedItems): RefusedItems | undefined {
-  if (!AgentLoopError.isInstance(error) || error.code !== 'PROVIDER_BAD_REQUEST') return undefined;
-  return known.with(error.message, params);
+  return AgentLoopError.isInstance(error) && refusals.has(error.code) ? known.with(error.message, params) : undefined;
 }
 
 /** Whether the server refused a picture or file before. */
@@ -79,7 +87,7 @@ const settingWords: Readonly<Record<SettingName, RegExp>> = {
   cache: /cache_?control|cache_?point/i,
 };
 
-const refusals: readonly Refusal[] = [
+const namedItems: readonly Refusal[] = [
   {
     pattern: /max_completion_tokens/,
     take: (refused, { params }) => {

@@ -139,8 +139,8 @@ function* orderFlaws({ messages }: SeenRequest, rules: RequestRules): Generator<
     }
     if (!rules.takesAnyOrder && before === role && role !== 'tool')
       yield { rule: 'takesAnyOrder', at, message: `two messages of the ${role} in a row` };
-    if (!rules.takesAnyOrder && before === undefined && role !== 'user')
-      yield { rule: 'takesAnyOrder', at, message: `a conversation that begins with the ${role}` };
+    if (!rules.takesAnyStart && before === undefined && role !== 'user')
+      yield { rule: 'takesAnyStart', at, message: `a conversation that begins with the ${role}` };
     if (!rules.takesUserAfterTool && before === 'tool' && role === 'user')
       yield { rule: 'takesUserAfterTool', at, message: 'a user message directly after the result of a tool' };
     before = role;
@@ -188,11 +188,11 @@ function* toolFlaws(
   }
   if (tools.length > rules.maxTools)
     yield { rule: 'maxTools', at: 'tools', message: `more than ${rules.maxTools} tools` };
-  if (rules.callsNeedTools && tools.length === 0 && messages.some(({ calls }) => calls.length > 0))
-    yield { rule: 'callsNeedTools', at: 'tools', message: 'calls in the history, and no tools' };
+  if (rules.callsWithoutTools !== 'taken' && tools.length === 0 && messages.some(({ calls }) => calls.length > 0))
+    yield { rule: 'callsWithoutTools', at: 'tools', message: 'calls in the history, and no tools' };
   if (toolChoice === undefined) return;
   if (tools.length === 0)
-    yield { rule: 'callsNeedTools', at: 'tool_choice', message: 'a choice of tools without tools' };
+    yield { rule: 'callsWithoutTools', at: 'tool_choice', message: 'a choice of tools without tools' };
   const isForced = toolChoice !== 'auto' && toolChoice !== 'none';
   if (isForced && reasons && !rules.takesForcedToolWhileReasoning)
     yield {

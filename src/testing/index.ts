@@ -36,7 +36,12 @@ export type {
   StepGate,
 } from './model-server/exchange.ts';
 export type { ChatBody } from './model-server.ts';
-export { type ModelServer, type ModelServerOptions, modelServer, startModelServer } from './model-server.ts';
+export {
+  type ModelServer,
+  type ModelServerOptions,
+  startModelServer,
+  startModelServer as modelServer,
+} from './model-server.ts';
 export type { LLMStep, LLMStepCall, ScriptedLLMStep } from './scripted-llm.ts';
 export { type ScriptedLLM, type ScriptedLLMOptions, scriptedLLM } from './scripted-llm.ts';
 export { recordSpans, type SpanRecorder } from './span-recorder.ts';

@@ -145,9 +145,6 @@ function checkedProfile(strict: ProfileName): ProfileName {
   throw new AgentLoopError('INVALID_CONFIG', message);
 }
 
-/** `startModelServer` by a shorter name. */
-export const modelServer = startModelServer;
-
 function listen(server: Server, port: number, host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const fail = (cause: unknown): void => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import {
   AgentLoopError,
   compactHistory,
+  contentParts,
   type Extension,
   fallback,
   foldRecords,
@@ -129,18 +130,13 @@ describe('a prompt that the model refuses as too long', () => {
     expect(texts(model, 4)[0]).toBe(summary);
   });
 
-  it('truncates a single message that is larger than the window', async () => {
-    const { model, summarizer, watcher, ended } = await play([refused({ limit: 1_000 }), done], {
+  it('fails where the question alone is larger than the window, and cuts nothing of it', async () => {
+    const { model, summarizer, ended } = await play([refused({ limit: 1_000 })], {
       messages: [{ role: 'user', content: `first ${'m'.repeat(40_000)} last` }],
     });
-    expect(ended).toMatchObject({ status: 'completed' });
+    expect(ended).toMatchObject({ code: 'CONTEXT_OVERFLOW' });
     expect(summarizer.calls).toEqual([]);
-    const [text = ''] = texts(model, 1);
-    expect(text).toMatch(/^first m+\n\[… \d+ characters left out …\]\nm+ last$/);
-    expect(text.length).toBeLessThan(3_200);
-    expect(watcher.of('internal:x.compaction')).toMatchObject([{ payload: { replaced: 0 } }]);
-    const history = foldRecords(bench.store.read('t')).messages;
-    expect(textOf(history[0]?.content)).toHaveLength(40_011);
+    expect(model.calls).toHaveLength(1);
   });
 
   it('truncates a tool result that is larger than the window, and keeps its call', async () => {
@@ -153,13 +149,15 @@ describe('a prompt that the model refuses as too long', () => {
     expect(texts(model, 2)[2]?.length).toBeLessThan(3_200);
   });
 
-  it('drops what is attached to a message that is truncated', async () => {
+  it('drops what is attached to a tool result that is truncated', async () => {
     const file = { type: 'file', file: { filename: 'a.txt', file_data: 'A'.repeat(400_000) } } as const;
-    const { model, ended } = await play([refused({ limit: 1_000 }), done], {
-      messages: [{ role: 'user', content: [{ type: 'text', text: 'Read it.' }, file] }],
+    const look = () => contentParts([{ type: 'text', text: 'Read it.' }, file]);
+    const { model, ended } = await play([{ toolCalls: [{ name: 'look' }] }, refused({ limit: 1_000 }), done], {
+      messages: question,
+      config: { toolProviders: [plainTools({ look })] },
     });
     expect(ended).toMatchObject({ status: 'completed' });
-    expect(texts(model, 1)).toEqual(['Read it.\n[… 0 characters and 1 attachment left out …]']);
+    expect(texts(model, 2)[2]).toBe('Read it.\n[… 0 characters and 1 attachment left out …]');
   });
 
   it('is not sent again where the tools and the system prompt alone are larger than the window', async () => {

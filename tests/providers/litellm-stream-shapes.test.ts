@@ -98,7 +98,9 @@ describe('fragments of one call that all have its name', () => {
 
   it('of a call that is complete begin others, which do not parse it again', async () => {
     const [id, args] = ['i', `["${piece.repeat(1_000)}"]`];
-    const more = Array.from({ length: 300 }, (_, n) => callDelta(undefined, { id, name: 'look', args: `[${n}]` })).join('');
+    const more = Array.from({ length: 300 }, (_, n) => callDelta(undefined, { id, name: 'look', args: `[${n}]` })).join(
+      '',
+    );
     const sent = callDelta(undefined, { id, name: 'look', args }) + more + stop;
     const parsed = await charactersParsed(async () => {
       expect((await replayText(sent)).response.toolCalls).toHaveLength(301);

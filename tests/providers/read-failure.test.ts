@@ -1102,6 +1102,8 @@ describe('M-05 a failure in a body with a good status', () => {
       'two gateways deep',
     ],
     [{ error: 'Bad Request', message: 'specific nest words', statusCode: 400 }, 'specific nest words'],
+    [{ error: { message: "Invalid 'messages[3]': a blank content" } }, "Invalid 'messages[3]': a blank content"],
+    [{ error: { message: 'Invalid request at tools[0]: no type' } }, 'Invalid request at tools[0]: no type'],
   ];
 
   it.each(failures)('%j', (body, words) => {

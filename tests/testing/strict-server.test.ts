@@ -173,7 +173,7 @@ const refused: readonly (readonly [ProfileName, string, Json])[] = [
   ['mistral', 'systemAnywhere', { model: 'mistral-large', messages: [user, { role: 'system', content: 'a' }, user] }],
   [
     'bedrock',
-    'callsNeedTools',
+    'callsWithoutTools',
     {
       model: 'us.anthropic.claude-haiku-4-5',
       messages: [
@@ -411,7 +411,9 @@ describe('M-24 what a strict server gave for itself', () => {
         { role: 'tool' as const, tool_call_id: message.tool_calls?.[0]?.id ?? '', content: '84' },
       ],
     });
-    await expect(client.chat.completions.create(next(without))).rejects.toThrow('(rule reasoningBack of deepseek)');
+    const changed = { ...without, reasoning_content: '' };
+    await expect(client.chat.completions.create(next(without))).rejects.toThrow('(rule reasoningMember of deepseek)');
+    await expect(client.chat.completions.create(next(changed))).rejects.toThrow('(rule reasoningBack of deepseek)');
     await expect(client.chat.completions.create(next(message))).resolves.toBeDefined();
   });
 });

@@ -9,12 +9,20 @@ const leastChars = 200;
 const shortForms = new WeakMap<Message, { readonly maxChars: number; readonly message: Message }>();
 
 /**
- * The messages with the text of each truncated to its beginning and its end. A truncated message loses its pictures and files. Calls of tools stay
+ * The messages with the text of each but the latest question truncated to its beginning and its end. A truncated message loses its pictures and files. Calls of tools stay
  * whole. All other messages are the same objects; if nothing is truncated, so is the array.
  */
 export function shortenMessages(messages: readonly Message[], maxChars: number): readonly Message[] {
-  if (!messages.some((message) => isLonger(message, maxChars))) return messages;
-  return messages.map((message) => (isLonger(message, maxChars) ? shortForm(message, maxChars) : message));
+  const question = questionIn(messages);
+  const isCut = (message: Message): boolean => message !== question && isLonger(message, maxChars);
+  return messages.some(isCut)
+    ? messages.map((message) => (isCut(message) ? shortForm(message, maxChars) : message))
+    : messages;
+}
+
+/** The latest question stays whole: a part of it is another question. */
+function questionIn(messages: readonly Message[]): Message | undefined {
+  return messages.findLast(({ role }) => role === 'user');
 }
 
 /**
@@ -25,9 +33,12 @@ export function fittingMaxChars(
   messages: readonly Message[],
   { maxTokens, countTokens }: { readonly maxTokens: number; readonly countTokens: TokenCounter },
 ): number | undefined {
+  const question = questionIn(messages);
+  const others = messages.filter((message) => message !== question);
+  const whole = question === undefined ? 0 : countTokens(question);
   const sizeAt = (maxChars: number) =>
-    messages.reduce((sum, message) => sum + sizeOf(message, { maxChars, countTokens }), 0);
-  const longest = messages.reduce((most, message) => Math.max(most, charsOf(message)), 0);
+    others.reduce((sum, message) => sum + sizeOf(message, { maxChars, countTokens }), whole);
+  const longest = others.reduce((most, message) => Math.max(most, charsOf(message)), 0);
   for (let maxChars = Math.ceil(longest / 2); maxChars >= leastChars; maxChars = Math.floor(maxChars / 2)) {
     if (sizeAt(maxChars) <= maxTokens) return maxChars;
   }

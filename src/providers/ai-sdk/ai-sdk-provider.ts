@@ -110,7 +110,7 @@ export class AISDKProvider implements LLMProvider {
     const { nameOf } = fitted;
     const answer = new SdkAnswer({ server, origin: target, nameOf, emit: (chunk) => chunks.push(chunk) });
     for (let pauses = 0; ; pauses++) {
-      const options = sdkCallOptions(fitted.params, form, target);
+      const options = sdkCallOptions(fitted, form, target);
       const watch = new RequestWatch({ server, limits, clock, signals });
       try {
         if (watch.failure !== undefined) throw watch.failure;

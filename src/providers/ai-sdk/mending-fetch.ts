@@ -13,6 +13,8 @@ interface Mending {
 interface WireMendings {
   /** Of events, and of whole bodies. */
   readonly rows: readonly Mending[];
+  /** Events in place of one, where what they say depends on others. Made for each answer. */
+  readonly events?: () => (event: JsonObject) => readonly JsonObject[];
   /** A member without which a whole body is no answer. */
   readonly body: string;
 }
@@ -28,6 +30,7 @@ const blockOf = (type: string, fill: JsonObject): Mending => ({
 const mendings: Readonly<Record<string, WireMendings>> = {
   anthropic: {
     body: 'content',
+    events: anthropicEvents,
     rows: [
       { when: { type: 'message_start' }, fill: { message: { usage: noTokens } } },
       { when: { type: 'message_delta' }, fill: { delta: {}, usage: { output_tokens: 0 } } },
@@ -48,6 +51,34 @@ const mendings: Readonly<Record<string, WireMendings>> = {
     ],
   },
 };
+
+/**
+ * The input of a call that stands whole at its start is a delta of its own, unless deltas follow, which say it again. Zeros at the end of an answer
+ * count nothing.
+ */
+function anthropicEvents(): (event: JsonObject) => readonly JsonObject[] {
+  const inputs = new Map<unknown, JsonObject>();
+  return (event) => {
+    const { type, index, content_block: block, delta, usage } = event;
+    if (type === 'message_delta' && isJsonObject(usage)) {
+      const counted = Object.entries(usage).filter(([name, count]) => count !== 0 || name === 'output_tokens');
+      return [{ ...event, usage: Object.fromEntries(counted) }];
+    }
+    if (type === 'content_block_start' && isJsonObject(block) && isJsonObject(block['input'])) {
+      if (Object.keys(block['input']).length === 0) return [event];
+      inputs.set(index, block['input']);
+      return [{ ...event, content_block: { ...block, input: {} } }];
+    }
+    const input = inputs.get(index);
+    if (input === undefined) return [event];
+    if (type === 'content_block_delta' && isJsonObject(delta) && delta['type'] === 'input_json_delta')
+      inputs.delete(index);
+    if (type !== 'content_block_stop') return [event];
+    inputs.delete(index);
+    const whole = { type: 'input_json_delta', partial_json: JSON.stringify(input) };
+    return [{ type: 'content_block_delta', index, delta: whole }, event];
+  };
+}
 
 interface MendingOptions {
   /** What the package calls the provider, as the table of vendors has it. */
@@ -93,17 +124,19 @@ class Mender {
 
   events(): TransformStream<string, string> {
     let rest = '';
+    const replaced = this.#wire?.events?.();
+    const mend = (text: string): string => this.#event(text, replaced);
     return new TransformStream({
       transform: (piece, controller) => {
         rest += piece;
         for (let end = blankLine.exec(rest); end !== null; end = blankLine.exec(rest)) {
           const after = end.index + end[0].length;
-          controller.enqueue(this.#event(rest.slice(0, after)));
+          controller.enqueue(mend(rest.slice(0, after)));
           rest = rest.slice(after);
         }
       },
       flush: (controller) => {
-        if (rest !== '') controller.enqueue(this.#event(rest));
+        if (rest !== '') controller.enqueue(mend(rest));
       },
     });
   }
@@ -121,7 +154,7 @@ class Mender {
   }
 
   /** An event with the blank line after it. */
-  #event(text: string): string {
+  #event(text: string, replaced?: (event: JsonObject) => readonly JsonObject[]): string {
     const fields = fieldsOf(text);
     if (isPage(text) || isPage(fields.data)) throw this.#failed(text);
     const value = jsonIn(fields.data);
@@ -129,9 +162,9 @@ class Mender {
     if (failure !== undefined || isFailureName(fields.event)) throw this.#failed(failure ?? value ?? fields.data);
     if (fields.hasData && fields.data.trim() === '') return '';
     const mended = this.#mended(value);
-    if (mended === value) return text;
-    const named = fields.event === '' ? '' : `event: ${fields.event}\n`;
-    return `${named}data: ${JSON.stringify(mended)}\n\n`;
+    const events = isJsonObject(mended) && replaced !== undefined ? replaced(mended) : [mended];
+    if (events.length === 1 && events[0] === value) return text;
+    return events.map((event) => `${nameOf(fields, event)}data: ${JSON.stringify(event)}\n\n`).join('');
   }
 
   #failed(said: unknown): Error {
@@ -143,6 +176,13 @@ class Mender {
     for (const { when, fill } of this.#wire?.rows ?? []) if (has(mended, when)) mended = filled(mended, fill);
     return mended;
   }
+}
+
+/** Anthropic names its events after their type. */
+function nameOf({ event: name }: Fields, event: unknown): string {
+  if (name === '') return '';
+  const type = isJsonObject(event) ? event['type'] : undefined;
+  return `event: ${typeof type === 'string' ? type : name}\n`;
 }
 
 interface Fields {

@@ -9,6 +9,7 @@ import {
   type ToolMessage,
   textOf,
 } from '../../core/contracts/index.ts';
+import type { FittedRequest } from '../fit-request.ts';
 import { assistantParts, toolOutput, userParts } from './prompt-parts.ts';
 import type {
   SdkCallOptions,
@@ -18,7 +19,7 @@ import type {
   SdkToolChoice,
   VendorData,
 } from './sdk-model.ts';
-import { cacheMarksOf, type SdkSettings, settingOptions } from './sdk-settings.ts';
+import { cacheMarksOf, settingOptions } from './sdk-settings.ts';
 import { isVendorData, mergedData, type PartsOrigin, vendorPartsOf } from './vendor-parts.ts';
 
 /** How one model wants to be asked. */
@@ -37,22 +38,15 @@ export interface CallTarget extends PartsOrigin {
   readonly model: string;
 }
 
-/** The settings that the interface of the AI SDK has itself, and those that each package has. */
-type CallParams = LLMCallParams &
-  SdkSettings & {
-    readonly topP?: number | undefined;
-    readonly stop?: readonly string[] | undefined;
-    readonly seed?: number | undefined;
-    readonly cache?: boolean | undefined;
-  };
-
 /** What the AI SDK is asked for one model call: pure. Errors: `INVALID_INPUT` for messages, `INVALID_CONFIG` for settings it has no form for. */
-export function sdkCallOptions(params: LLMCallParams, form: CallForm, target: CallTarget): SdkCallOptions {
-  const { temperature, maxTokens, responseFormat } = params;
-  const settings: CallParams = params;
-  const { topP, stop, seed, cache } = settings;
+export function sdkCallOptions(
+  { params, strictFormat }: Pick<FittedRequest, 'params' | 'strictFormat'>,
+  form: CallForm,
+  target: CallTarget,
+): SdkCallOptions {
+  const { temperature, maxTokens, responseFormat, topP, stop, seed, cache } = params;
   const providerOptions = [
-    settingOptions(settings, target),
+    settingOptions(params, strictFormat, target),
     form.providerOptions(target.model),
     optionsOfCall(params.providerOptions),
   ].reduce(mergedData);

@@ -1,14 +1,9 @@
+import type { LLMCallParams } from '../../core/contracts/index.ts';
 import type { VendorData } from './sdk-model.ts';
 
 type Effort = 'minimal' | 'low' | 'medium' | 'high';
 
-/** Settings of a call that each package takes under names of its own. */
-export interface SdkSettings {
-  readonly reasoning?: 'none' | Effort | { readonly budgetTokens: number } | undefined;
-  readonly parallelToolCalls?: boolean | undefined;
-}
-
-type Reasoning = NonNullable<SdkSettings['reasoning']>;
+type Reasoning = NonNullable<LLMCallParams['reasoning']>;
 type Members = VendorData[string];
 
 /** How the package of one vendor is told of each setting, for a model. An empty object: the model has no such setting. */
@@ -17,6 +12,8 @@ interface SettingNames {
   readonly options: string;
   readonly reasoning: (reasoning: Reasoning, model: string) => Members;
   readonly parallelToolCalls?: (parallel: boolean) => Members;
+  /** For the schema of an answer that is not of the vendor's strict subset. */
+  readonly looseFormat?: Members;
   /** The mark of its prompt cache, for a vendor that wants one. */
   readonly cacheMark?: Members;
 }
@@ -110,6 +107,7 @@ function openaiReasoning(reasoning: Reasoning, model: string): Members {
 }
 
 const disableParallel = (parallel: boolean): Members => ({ disableParallelToolUse: !parallel });
+const looseFormat: Members = { strictJsonSchema: false };
 const parallelToolCalls = (parallel: boolean): Members => ({ parallelToolCalls: parallel });
 
 /** By what a package calls the provider of a model, up to a dot. */
@@ -118,6 +116,7 @@ const settingNames: Readonly<Record<string, SettingNames>> = {
     options: 'anthropic',
     reasoning: anthropicReasoning,
     parallelToolCalls: disableParallel,
+    looseFormat: { structuredOutputMode: 'jsonTool' },
     cacheMark: { cacheControl: { type: 'ephemeral' } },
   },
   google: { options: 'google', reasoning: googleReasoning },
@@ -126,10 +125,11 @@ const settingNames: Readonly<Record<string, SettingNames>> = {
     options: 'anthropic',
     reasoning: anthropicReasoning,
     parallelToolCalls: disableParallel,
+    looseFormat: { structuredOutputMode: 'jsonTool' },
     cacheMark: { cacheControl: { type: 'ephemeral' } },
   },
-  openai: { options: 'openai', reasoning: openaiReasoning, parallelToolCalls },
-  azure: { options: 'azure', reasoning: openaiReasoning, parallelToolCalls },
+  openai: { options: 'openai', reasoning: openaiReasoning, parallelToolCalls, looseFormat },
+  azure: { options: 'azure', reasoning: openaiReasoning, parallelToolCalls, looseFormat },
   'amazon-bedrock': {
     options: 'bedrock',
     reasoning: bedrockReasoning,
@@ -140,6 +140,7 @@ const settingNames: Readonly<Record<string, SettingNames>> = {
     reasoning: (reasoning, model) =>
       /mistral-(?:small|medium)/.test(model) ? { reasoningEffort: reasoning === 'none' ? 'none' : 'high' } : {},
     parallelToolCalls,
+    looseFormat,
   },
   xai: {
     options: 'xai',
@@ -166,7 +167,8 @@ function namesOf(provider: string): SettingNames | undefined {
  * not have is the nearest one that it has.
  */
 export function settingOptions(
-  { reasoning, parallelToolCalls: parallel }: SdkSettings,
+  { reasoning, parallelToolCalls: parallel, responseFormat }: LLMCallParams,
+  strictFormat: boolean,
   { provider, model }: { readonly provider: string; readonly model: string },
 ): VendorData | undefined {
   const names = namesOf(provider);
@@ -174,6 +176,7 @@ export function settingOptions(
   const members: Members = {
     ...(reasoning === undefined ? {} : names.reasoning(reasoning, model)),
     ...(parallel === undefined ? {} : names.parallelToolCalls?.(parallel)),
+    ...(responseFormat === undefined || strictFormat ? {} : names.looseFormat),
   };
   return Object.keys(members).length === 0 ? undefined : { [names.options]: members };
 }

@@ -173,14 +173,21 @@ export class ChatAnswer {
 
   /** A whole message: the answer, or what its pieces said already. */
   #addWhole(message: JsonObject): void {
-    const { isEmpty } = this.#text;
-    if (!this.#hasPieces || isEmpty) this.#addTexts({ ...message, ...(this.#reasoning.isEmpty ? {} : noReasoning) });
+    const { content } = message;
+    const rest = this.#hasPieces && typeof content === 'string' ? this.#restOf(content) : content;
+    this.#addTexts({ ...message, content: rest, ...(this.#reasoning.isEmpty ? {} : noReasoning) });
     for (const call of this.#callsIn(message)) {
       const known = this.#calls.size;
       const index = this.#calls.addWhole(call);
       if (index >= known) this.#state.addCall(index, call);
     }
     this.#state.addWhole(withoutMark(message));
+  }
+
+  /** What a whole content has more than its pieces, which may be cut off. */
+  #restOf(content: string): string | null {
+    const known = this.#text.toString();
+    return content.startsWith(known) ? content.slice(known.length) : null;
   }
 
   #callsIn(message: JsonObject): readonly JsonObject[] {

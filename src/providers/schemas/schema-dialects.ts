@@ -138,6 +138,8 @@ const google: SchemaRules = {
   ],
   references: 'acyclic',
   besideReference: [],
+  // Packages send it as `parameters`, where each schema needs a type.
+  typed: true,
   itemsGiven: true,
   requiredExist: true,
   enums: 'filled',

@@ -417,7 +417,11 @@ const keywords: Repair = {
     return {
       node: next,
       effect: restricting.every((each) => each === 'default') ? 'same' : 'loose',
-      change: `${refused.join(', ')} ${said.length > 0 ? 'went to the description' : 'left out'}`,
+      // Annotations, such as $schema, say nothing of the arguments.
+      change:
+        restricting.length === 0
+          ? ''
+          : `${restricting.join(', ')} ${said.length > 0 ? 'went to the description' : 'left out'}`,
     };
   },
 };

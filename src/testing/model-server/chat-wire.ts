@@ -22,8 +22,6 @@ import {
 } from './wire.ts';
 
 interface ServerHabits extends ChatHabits {
-  /** Whether reasoning that it gave beside calls has to come back with them in the same turn. */
-  readonly demandsReasoning?: boolean;
   readonly callId?: AnswerNames['callId'];
 }
 
@@ -42,10 +40,8 @@ const habits: Partial<Readonly<Record<ProfileName, ServerHabits>>> = {
       code: status < 500 ? '3051' : '1000',
     }),
   },
-  deepseek: { reasoning: 'reasoning_content', demandsReasoning: true },
   moonshot: {
     reasoning: 'reasoning_content',
-    demandsReasoning: true,
     callId: (_, index, name) => `functions.${name}:${index}`,
   },
   groq: { reasoning: 'reasoning' },
@@ -71,7 +67,7 @@ export function chatWire(profile: ProfileName): Wire {
     base: '/v1',
     route: (path) => (path.endsWith('/chat/completions') ? {} : undefined),
     names: own.callId === undefined ? {} : { callId: own.callId },
-    read: (body, context) => readChat(body, context, own),
+    read: (body, context) => readChat(body, context),
     form: (given) =>
       chatForm({
         ...own,
@@ -101,7 +97,7 @@ const settingNames: Readonly<Record<string, SettingName>> = {
   chat_template_kwargs: 'reasoning',
 };
 
-function readChat(body: ChatBody, context: ReadContext, own: ServerHabits): WireRequest {
+function readChat(body: ChatBody, context: ReadContext): WireRequest {
   const { rules } = context;
   if (!Array.isArray(body['messages']) || body['messages'].length === 0)
     throw new ApiError(400, "Missing required parameter: 'messages', a list with at least one message.", 'messages');
@@ -125,15 +121,17 @@ function readChat(body: ChatBody, context: ReadContext, own: ServerHabits): Wire
     settings: hasMarks ? new Set([...settings, 'cache']) : settings,
     reasons: reasonsBy({ ...objectIn(body['chat_template_kwargs']), ...body }) ?? rules.reasonsByDefault,
     stops: stringsIn(body['stop']),
-    output: outputIn(body['response_format']),
-    strictTools: new Set(
-      offered.flatMap((tool, index) => (objectIn(tool['function'])['strict'] === true ? [index] : [])),
+    output: outputIn(body['response_format'], rules),
+    dialects: new Map(
+      offered.flatMap((tool, index) =>
+        objectIn(tool['function'])['strict'] === true ? [[index, rules.outputSchema] as const] : [],
+      ),
     ),
     wantsState: true,
     flaws: [
       ...settingFlaws(body, rules, hasMarks),
       ...stateFlaws(given, messages, context),
-      ...(own.demandsReasoning ? missingReasoning(given, messages, context) : []),
+      ...missingReasoning(given, messages, context),
       ...(context.profile === 'google-chat' ? missingSeals(given, messages, context) : []),
     ],
   };
@@ -185,11 +183,11 @@ function choiceIn(given: unknown): ToolChoice | undefined {
   return name === undefined ? undefined : { name };
 }
 
-function outputIn(format: unknown): WireSchema | undefined {
+function outputIn(format: unknown, { schema: dialect, outputSchema }: RequestRules): WireSchema | undefined {
   const { type, json_schema: given } = objectIn(format);
   const { schema, strict } = objectIn(given);
   if (type !== 'json_schema' || !isObject(schema)) return undefined;
-  return { at: 'response_format', schema, strict: strict === true };
+  return { at: 'response_format', schema, dialect: strict === true ? outputSchema : dialect };
 }
 
 function* settingFlaws(body: ChatBody, rules: RequestRules, hasMarks: boolean): Generator<WireFlaw> {
@@ -206,7 +204,7 @@ function* settingFlaws(body: ChatBody, rules: RequestRules, hasMarks: boolean): 
   if (hasMarks && !takesCacheMarks) yield { rule: 'takesCacheMarks', at: 'messages', message: 'cache_control' };
 }
 
-/** What another server gave for itself. */
+/** What another server gave for itself. Blank reasoning is nobody's: it stands where a server wants the member. */
 function* stateFlaws(
   given: readonly Readonly<Record<string, unknown>>[],
   messages: readonly WireMessage[],
@@ -216,7 +214,8 @@ function* stateFlaws(
     const at = messages[index]?.at ?? 'messages';
     for (const name of ownMembers) {
       const value = message[name];
-      if (value === undefined || value === null || value === '' || context.given.gaveReasoning(value)) continue;
+      const isBlank = typeof value === 'string' && value.trim() === '';
+      if (value === undefined || value === null || isBlank || context.given.gaveReasoning(value)) continue;
       yield { rule: 'state', at: `${at}.${name}`, message: `${name} that this server did not give` };
     }
     for (const [position, call] of objectsIn(message['tool_calls']).entries()) {
@@ -240,16 +239,21 @@ function sealIn(call: Readonly<Record<string, unknown>>): string | undefined {
   return stringIn(objectIn(objectIn(call['extra_content'])['google'])['thought_signature']);
 }
 
+/** Where calls need the member, they have it; in the turn in which this server gave reasoning, as it was given. */
 function* missingReasoning(
   given: readonly Readonly<Record<string, unknown>>[],
   messages: readonly WireMessage[],
-  context: ReadContext,
+  { given: state, rules: { reasoningMember: member } }: ReadContext,
 ): Generator<WireFlaw> {
-  for (let index = turnStart(messages); index < messages.length; index++) {
-    const message = messages[index];
-    const gave = message?.calls.some(({ id }) => (context.given.answerWith(id)?.reasoning ?? '') !== '');
-    if (gave && !context.given.gaveReasoning(given[index]?.['reasoning_content']))
-      yield { rule: 'reasoningBack', at: message?.at ?? '', message: 'no reasoning_content beside the calls' };
+  if (member === undefined) return;
+  const start = turnStart(messages);
+  for (const [index, { at, calls }] of messages.entries()) {
+    if (calls.length === 0) continue;
+    const value = given[index]?.[member];
+    const gave = calls.some(({ id }) => (state.answerWith(id)?.reasoning ?? '') !== '');
+    if (typeof value !== 'string') yield { rule: 'reasoningMember', at, message: `no ${member} beside the calls` };
+    else if (index >= start && gave && !state.gaveReasoning(value))
+      yield { rule: 'reasoningBack', at, message: `another ${member} beside the calls than was given` };
   }
 }
 

@@ -72,7 +72,9 @@ function readContents(body: ChatBody, context: ReadContext): WireRequest {
     reasons: isAsked || (rules.reasonsByDefault && thinkingBudget !== 0),
     stops: stringsIn(config['stopSequences']),
     output: outputIn(config),
-    strictTools: new Set(declared.flatMap(({ parameters }, index) => (isObject(parameters) ? [index] : []))),
+    dialects: new Map(
+      declared.flatMap(({ parameters }, index) => (isObject(parameters) ? [[index, 'google-openapi'] as const] : [])),
+    ),
     wantsState: true,
     flaws: [...signatureFlaws(contents, messages, context)],
   };
@@ -172,7 +174,11 @@ function choiceOf(mode: unknown, allowed: readonly string[]): ToolChoice | undef
 function outputIn({ responseSchema, responseJsonSchema, responseFormat }: Part): WireSchema | undefined {
   const schema = responseJsonSchema ?? responseSchema ?? objectIn(responseFormat)['schema'];
   if (!isObject(schema)) return undefined;
-  return { at: 'generationConfig', schema: lowerTypes(schema), strict: isObject(responseSchema) };
+  return {
+    at: 'generationConfig',
+    schema: lowerTypes(schema),
+    dialect: isObject(responseSchema) ? 'google-openapi' : 'google',
+  };
 }
 
 /** The first call of each answer of this turn has its signature, and a signature is of the part that it came with. */

@@ -1,5 +1,5 @@
 import { isObject, type ToolChoice } from '../../core/contracts/index.ts';
-import type { SettingName } from '../../providers/profiles.ts';
+import type { RequestRules, SettingName } from '../../providers/profiles.ts';
 import { ApiError, type OfferedTool } from './chat-request.ts';
 import { messagesForm } from './messages-answer.ts';
 import {
@@ -67,8 +67,8 @@ function readMessages(body: ChatBody, context: ReadContext): WireRequest {
     settings: isCached ? new Set([...settings, 'cache']) : settings,
     reasons,
     stops: stringsIn(body['stop_sequences']),
-    output: outputIn(body),
-    strictTools: new Set(),
+    output: outputIn(body, context.rules),
+    dialects: new Map(),
     wantsState: true,
     flaws: [
       ...limitFlaws(body, thinking),
@@ -136,9 +136,9 @@ function choiceOf(type: unknown, name: unknown): ToolChoice | undefined {
   return type === 'tool' && typeof name === 'string' ? { name } : undefined;
 }
 
-function outputIn(body: ChatBody): WireSchema | undefined {
+function outputIn(body: ChatBody, { outputSchema: dialect }: RequestRules): WireSchema | undefined {
   const { schema } = objectIn(body['output_format'] ?? objectIn(body['output_config'])['format']);
-  return isObject(schema) ? { at: 'output_config.format', schema, strict: true } : undefined;
+  return isObject(schema) ? { at: 'output_config.format', schema, dialect } : undefined;
 }
 
 function* limitFlaws(body: ChatBody, thinking: Block): Generator<WireFlaw> {

@@ -68,9 +68,7 @@ function* itemEvents(item: Item, { index, answer, chunkSize }: ItemPlace): Gener
     item_id: item.id,
     ...rest,
   });
-  const isCall = item['type'] === 'function_call';
-  const opened = { ...item, ...(isCall ? { arguments: '' } : { summary: [], content: [] }), status: 'in_progress' };
-  yield { type: 'response.output_item.added', ...place, item: withoutForeign(opened, item) };
+  yield { type: 'response.output_item.added', ...place, item: { ...item, ...opened[String(item['type'])] } };
   switch (item['type']) {
     case 'reasoning':
       if (answer.reasoning === '') break;
@@ -101,10 +99,12 @@ function* itemEvents(item: Item, { index, answer, chunkSize }: ItemPlace): Gener
   yield { type: 'response.output_item.done', ...place, item };
 }
 
-/** The members that the item has when it is complete, and no other. */
-function withoutForeign(opened: object, item: Item): object {
-  return Object.fromEntries(Object.entries(opened).filter(([name]) => name in item));
-}
+/** What an item has in place of its content when it begins. */
+const opened: Readonly<Record<string, object>> = {
+  reasoning: { summary: [] },
+  message: { status: 'in_progress', content: [] },
+  function_call: { status: 'in_progress', arguments: '' },
+};
 
 interface End {
   readonly status: 'completed' | 'incomplete' | 'in_progress';

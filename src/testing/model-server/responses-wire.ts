@@ -1,5 +1,5 @@
 import { isObject, type ToolChoice } from '../../core/contracts/index.ts';
-import type { SettingName } from '../../providers/profiles.ts';
+import type { RequestRules, SettingName } from '../../providers/profiles.ts';
 import { ApiError, type ChatCall, type OfferedTool } from './chat-request.ts';
 import { outputItems, reasoningId, responsesForm } from './responses-answer.ts';
 import {
@@ -76,8 +76,10 @@ function readResponses(body: ChatBody, context: ReadContext): WireRequest {
     settings: effort === undefined ? settings : new Set([...settings, 'reasoning']),
     reasons: effort === undefined ? reasonsByDefault : effort !== 'none',
     stops: [],
-    output: outputIn(objectIn(body['text'])['format']),
-    strictTools: new Set(tools.flatMap(({ strict }, index) => (strict === true ? [index] : []))),
+    output: outputIn(objectIn(body['text'])['format'], rules),
+    dialects: new Map(
+      tools.flatMap(({ strict }, index) => (strict === true ? [[index, rules.outputSchema] as const] : [])),
+    ),
     wantsState: body['store'] !== false || stringsIn(body['include']).includes('reasoning.encrypted_content'),
     flaws,
   };
@@ -153,10 +155,10 @@ function choiceIn(given: unknown): ToolChoice | undefined {
   return type === 'function' && typeof name === 'string' ? { name } : undefined;
 }
 
-function outputIn(format: unknown): WireSchema | undefined {
+function outputIn(format: unknown, { schema: dialect, outputSchema }: RequestRules): WireSchema | undefined {
   const { type, schema, strict } = objectIn(format);
   if (type !== 'json_schema' || !isObject(schema)) return undefined;
-  return { at: 'text.format', schema, strict: strict === true };
+  return { at: 'text.format', schema, dialect: strict === true ? outputSchema : dialect };
 }
 
 /** Reasoning comes back as it was given, with the item after it; a call whose reasoning was given comes back with it. */

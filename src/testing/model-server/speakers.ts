@@ -88,12 +88,14 @@ function askedOf(request: WireRequest, keep: (answer: ModelAnswer) => void, { na
 
 /** Refuses a request for the first rule that it breaks, and names it. */
 function refuseFlaws(request: WireRequest, { profile, rules, given }: ReadContext): void {
-  const seen = { ...request, toolChoice: request.givenChoice };
+  const { dialects } = request;
+  const tools = request.tools.map((tool, index) => (dialects.has(index) ? { ...tool, parameters: anyObject } : tool));
+  const seen = { ...request, tools, toolChoice: request.givenChoice };
   const [flaw] = [
     ...request.flaws,
     ...requestFlaws(seen, rules),
     ...idFlaws(request, rules, given),
-    ...strictFlaws(request, rules),
+    ...dialectFlaws(request),
   ];
   if (flaw === undefined) return;
   const { at, message, rule } = flaw;
@@ -108,21 +110,20 @@ function* idFlaws({ messages }: WireRequest, { callIds }: RequestRules, given: G
         yield { rule: 'callIds', at, message: `the id "${id}" of a call` };
 }
 
-function* strictFlaws({ output, tools, strictTools }: WireRequest, rules: RequestRules): Generator<WireFlaw> {
-  const schemas: readonly (WireSchema | undefined)[] = [
-    ...[...strictTools].map((index) => ({
+/** Stands in for a schema that is checked in a dialect of its own. */
+const anyObject = { type: 'object', properties: {} };
+
+function* dialectFlaws({ output, tools, dialects }: WireRequest): Generator<WireFlaw> {
+  const schemas: readonly WireSchema[] = [
+    ...[...dialects].map(([index, dialect]) => ({
       at: `tools[${index}]`,
       schema: tools[index]?.parameters ?? {},
-      strict: true,
+      dialect,
     })),
-    output,
+    ...(output === undefined ? [] : [output]),
   ];
-  for (const given of schemas) {
-    if (given === undefined) continue;
-    const dialect = given.strict ? rules.outputSchema : rules.schema;
-    for (const message of schemaFlaws(given.schema, schemaDialects[dialect]))
-      yield { rule: 'schema', at: given.at, message };
-  }
+  for (const { at, schema, dialect } of schemas)
+    for (const message of schemaFlaws(schema, schemaDialects[dialect])) yield { rule: 'schema', at, message };
 }
 
 const outputTool = 'finish';

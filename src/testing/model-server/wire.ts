@@ -1,4 +1,5 @@
 import { isObject, type ToolChoice } from '../../core/contracts/index.ts';
+import type { SchemaDialect } from '../../providers/fit-schema.ts';
 import type { ProfileName, RequestRules, SettingName } from '../../providers/profiles.ts';
 import type { RequestFlaw, SeenMessage } from '../../providers/request-flaws.ts';
 import type { ApiError, ChatCall, ChatMessage, ChatRequest, ModelReply } from './chat-request.ts';
@@ -72,8 +73,8 @@ export interface WireRequest extends ChatRequest {
   readonly stops: readonly string[];
   /** The schema of the answer. */
   readonly output: WireSchema | undefined;
-  /** Schemas of tools that are of a dialect of their own, by the index of the tool. */
-  readonly strictTools: ReadonlySet<number>;
+  /** The dialects of tools whose schemas are not of the profile's own, by the index of the tool. */
+  readonly dialects: ReadonlyMap<number, SchemaDialect>;
   /** Whether the reasoning of the answer goes to the client, as what it has to send back. */
   readonly wantsState: boolean;
   readonly flaws: readonly WireFlaw[];
@@ -82,7 +83,7 @@ export interface WireRequest extends ChatRequest {
 export interface WireSchema {
   readonly at: string;
   readonly schema: Readonly<Record<string, unknown>>;
-  readonly strict: boolean;
+  readonly dialect: SchemaDialect;
 }
 
 /** What a wire needs to read a request. */

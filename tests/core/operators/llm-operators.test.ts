@@ -336,7 +336,7 @@ describe('mapLLMResponseToState', () => {
   it('S1-46 gives calls ids of ours where the model’s are missing, empty or repeated', () => {
     const missing: ToolCall = JSON.parse('{"type":"function","function":{"name":"count","arguments":"{}"}}');
     const deps = turnDeps({ toolProviders: [plainTools({ count: () => 2 })] });
-    const [done] = recordsOf(asking([call('a'), missing, call(''), call('a')]), deps);
+    const [done] = recordsOf(asking([call('a'), missing, call(''), call('a', 'sum')]), deps);
     const ids = ['a', '1:1', '1:2', '1:3'];
     expect(done).toMatchObject({
       calls: ids.map((id, index) => ({ callId: `1:${index}`, call: { id } })),

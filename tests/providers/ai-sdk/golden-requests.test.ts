@@ -34,7 +34,10 @@ describe('where a call goes', () => {
     expect(request.headers.authorization).toBeUndefined();
     expect(request.body).toMatchObject({
       model: 'llama3:8b',
-      messages: [{ role: 'system', content: 'S' }],
+      messages: [
+        { role: 'system', content: 'S' },
+        { role: 'user', content: 'Continue.' },
+      ],
       max_tokens: 9,
     });
   });
@@ -139,7 +142,7 @@ describe('results of tools', () => {
       {
         type: 'function_call_output',
         call_id: 'b',
-        output: 'Two views:\nboth cloudy\n[its 2 files follow in the next message]',
+        output: 'Two views:\nboth cloudy\n[its 2 files follow in the next user message]',
       },
       { type: 'function_call_output', call_id: 'c', output: 'out of order' },
       {

@@ -47,7 +47,7 @@ describe('M-18 reasoning, as each family of models takes it', () => {
     ['gpt-5.6-sol', 'none', { effort: 'none' }],
     ['openai/gpt-5.6-sol', 'minimal', { effort: 'low', summary: 'auto' }],
     ['gpt-5-mini', 'minimal', { effort: 'minimal', summary: 'auto' }],
-    ['o4-mini', 'none', { effort: 'low' }],
+    ['o4-mini', 'none', { effort: 'low', summary: 'auto' }],
     ['gpt-6-sol', { budgetTokens: 2_000 }, { effort: 'low', summary: 'auto' }],
     ['gpt-4.1', 'high', undefined],
   ])('OpenAI: %s %j', async (model, reasoning, wire) => {

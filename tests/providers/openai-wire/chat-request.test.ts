@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LLMCallParams, Message, ToolDefinition } from 'millrace';
-import { type ChatDialect, chatRequest as wireRequest, fitRequest, profileOf } from 'millrace/internals';
+import { type ChatDialect, fitRequest, profileOf, chatRequest as wireRequest } from 'millrace/internals';
 
 interface TestDialect extends Omit<ChatDialect, 'rules'> {
   readonly tools: boolean;
@@ -88,11 +88,19 @@ describe('chatRequest', () => {
           content: 'I look.',
           tool_calls: [
             { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Rome"}' } },
-            { id: expect.stringMatching(/^[a-zA-Z0-9]{9}$/), type: 'function', function: { name: 'weather', arguments: '{}' } },
+            {
+              id: expect.stringMatching(/^[a-zA-Z0-9]{9}$/),
+              type: 'function',
+              function: { name: 'weather', arguments: '{}' },
+            },
           ],
         },
         { role: 'tool', tool_call_id: 'call_1', content: '20 degrees' },
-        { role: 'tool', tool_call_id: expect.stringMatching(/^[a-zA-Z0-9]{9}$/), content: 'Tool error: TypeError: no city' },
+        {
+          role: 'tool',
+          tool_call_id: expect.stringMatching(/^[a-zA-Z0-9]{9}$/),
+          content: 'Tool error: TypeError: no city',
+        },
         { role: 'assistant', content: 'It is warm.' },
         { role: 'user', content: 'Thanks' },
       ],
@@ -227,7 +235,9 @@ describe('chatRequest', () => {
       },
     ];
     const body = chatRequest({ messages }, dialect, false);
-    expect(body.messages.slice(0, 1)).toMatchObject([{ tool_calls: [{ function: { name: 'f', arguments: expected } }] }]);
+    expect(body.messages.slice(0, 1)).toMatchObject([
+      { tool_calls: [{ function: { name: 'f', arguments: expected } }] },
+    ]);
   });
 
   it('M-20 sends a picture in a result in a user message after the batch', () => {

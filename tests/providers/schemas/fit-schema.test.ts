@@ -120,11 +120,15 @@ describe('a schema of a tool', () => {
       { type: 'object', properties: { c: {} }, required: [], description: 'Also takes "a b": {}' },
     ],
     ['google', inside({ type: 'string', enum: ['a', ''] }), inside({ type: 'string', enum: ['a'] })],
-    ['google', inside({ const: 'a' }), inside({ enum: ['a'] })],
+    ['google', inside({ const: 'a' }), inside({ type: 'string', enum: ['a'] })],
     [
       'google',
       { type: 'object', properties: {}, required: ['a'] },
-      { type: 'object', properties: { a: {} }, required: ['a'] },
+      {
+        type: 'object',
+        properties: { a: { anyOf: [{ type: 'string' }, { type: 'number' }, { type: 'boolean' }] } },
+        required: ['a'],
+      },
     ],
     [
       'google-openapi',
