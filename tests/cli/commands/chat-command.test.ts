@@ -312,8 +312,7 @@ describe('millrace chat, in a terminal', () => {
     expect(stderr).toContain('millrace: cancelled\n');
     expect(stdout).toContain('Fine.\n');
     expect(server.requests[1]?.['messages']).toMatchObject([
-      { role: 'user', content: 'Count.' },
-      { role: 'user', content: 'Stop.' },
+      { role: 'user', content: 'Count.\n\nStop.' },
     ]);
   });
 });

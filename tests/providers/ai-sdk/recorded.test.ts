@@ -70,7 +70,7 @@ function folded(events: readonly AgentEvent[]): readonly object[] {
 }
 
 /** The origin of an answer names the address. */
-function withoutMetadata({ message: { metadata: _, ...message }, ...response }: LLMResponse) {
+function withoutOrigin({ message: { metadata: _, ...message }, ...response }: LLMResponse) {
   return { ...response, message };
 }
 
@@ -86,7 +86,7 @@ describe('streams of the OpenAI wire', () => {
     const expected = await replayed(litellm, file);
     const { chunks, response } = await replayed(ours, file);
     const { metadata: _, ...message } = response.message;
-    expect({ ...response, message }).toEqual(withoutMetadata(expected.response));
+    expect({ ...response, message }).toEqual(withoutOrigin(expected.response));
     expect(foldChunks(chunks)).toEqual(foldChunks(expected.chunks));
     expect(await eventsOf(ours, file)).toEqual(await eventsOf(litellm, file));
   });
@@ -100,7 +100,7 @@ describe('streams of the OpenAI wire', () => {
       const expected = await new LiteLLMProvider({ baseUrl: server.baseUrl, model: 'm' }).call({ messages });
       const response = await chatModel().call({ messages });
       const { metadata: _, ...message } = response.message;
-      expect({ ...response, message }).toEqual(withoutMetadata(expected));
+      expect({ ...response, message }).toEqual(withoutOrigin(expected));
     },
   );
 });
