@@ -188,11 +188,8 @@ export {
 export type { SdkModel } from '../src/providers/ai-sdk/sdk-model.ts';
 export { vendors } from '../src/providers/ai-sdk/vendors.ts';
 export { CallIds, CallNames } from '../src/providers/call-names.ts';
+export { type AnswerEnd, answerEnd, finishMeaning } from '../src/providers/finish-words.ts';
 export { fitRequest } from '../src/providers/fit-request.ts';
-export { originOf } from '../src/providers/model-origin.ts';
-export { type Profile, profileNames, profileOf } from '../src/providers/profiles.ts';
-export { RefusedItems } from '../src/providers/refused-items.ts';
-export { requestFlaws, seenRequest } from '../src/providers/request-flaws.ts';
 export {
   fitOutputSchema,
   fitToolDescription,
@@ -201,7 +198,7 @@ export {
   schemaDialects,
   schemaFlaws,
 } from '../src/providers/fit-schema.ts';
-export { type AnswerEnd, answerEnd, finishMeaning } from '../src/providers/finish-words.ts';
+export { originOf } from '../src/providers/model-origin.ts';
 export { knownModels } from '../src/providers/models/known-models.ts';
 export { costOf } from '../src/providers/models/model-info.ts';
 export { type SseEvent, sseDecoder } from '../src/providers/openai-wire/answer-sink.ts';
@@ -211,8 +208,11 @@ export { RateWindow } from '../src/providers/policies/limits.ts';
 export { keyOf, requestOf } from '../src/providers/policies/request-key.ts';
 export { redactChunks } from '../src/providers/policies/response-cassette.ts';
 export { backoffMs } from '../src/providers/policies/retry.ts';
-export { UsageReader, withCost } from '../src/providers/read-usage.ts';
+export { type Profile, profileNames, profileOf } from '../src/providers/profiles.ts';
 export { failureIn, readFailure } from '../src/providers/read-failure.ts';
+export { UsageReader, withCost } from '../src/providers/read-usage.ts';
+export { RefusedItems } from '../src/providers/refused-items.ts';
+export { requestFlaws, seenRequest } from '../src/providers/request-flaws.ts';
 export { isSecretName, redactMembers, withoutSecrets } from '../src/redaction.ts';
 export { type Replayed, recordedAnswers, type UnnamedHooks } from '../src/replay/recorded-extensions.ts';
 export { withReason } from '../src/replay/recording.ts';

@@ -3,7 +3,7 @@ import { type FitOptions, type FittedRequest, fitRequest } from './fit-request.t
 import { itemsNamedBy, RefusedItems } from './refused-items.ts';
 
 /** Gives the request of a call; `messages` in place of its own where an answer is continued. */
-export type Fit = (continued?: readonly Message[]) => FittedRequest;
+export type NextRequest = (continued?: readonly Message[]) => FittedRequest;
 
 /**
  * The requests of one provider, each as its server accepts it: notes what was changed, makes a request that is refused once more without the
@@ -21,10 +21,10 @@ export class FittedExchange {
   async *run<T>(
     params: LLMCallParams,
     options: Omit<FitOptions, 'refused' | 'continues'>,
-    request: (fit: Fit) => AsyncGenerator<T>,
+    request: (next: NextRequest) => AsyncGenerator<T>,
   ): AsyncGenerator<T> {
     const fitWithout =
-      (refused: RefusedItems): Fit =>
+      (refused: RefusedItems): NextRequest =>
       (continued) => {
         const messages = continued ?? params.messages;
         const fitted = fitRequest({ ...params, messages }, { ...options, refused, continues: continued !== undefined });

@@ -97,8 +97,8 @@ export class LiteLLMProvider implements LLMProvider {
       toolChoice: capabilities.toolChoice !== false,
       reasons: reasonsBy({ ...dialect.extraBody, ...params.providerOptions }),
     };
-    return this.#fitted.run(params, options, (fit) =>
-      this.#request({ params, streaming, unsubscribed, fitted: fit() }),
+    return this.#fitted.run(params, options, (next) =>
+      this.#request({ params, streaming, unsubscribed, fitted: next() }),
     );
   }
 

@@ -372,10 +372,10 @@ export function profileOf({ name, address, model }: ProfileOf): Profile {
   const server = name ?? serverAt(address) ?? 'unknown';
   const plain = plainModel(model);
   const row: ServerRow = servers[server];
-  const rules = models
+  const families = models
     .filter(({ models: family, except }) => family.test(plain) && except?.includes(server) !== true)
-    .reduce<RequestRules>((known, { rules: more }) => ({ ...known, ...more }), { ...careful, ...row.rules });
-  return { name: server, rules: { ...rules, ...ownRules(row.rules) } };
+    .map(({ rules }) => rules);
+  return { name: server, rules: Object.assign({}, careful, row.rules, ...families, ownRules(row.rules)) };
 }
 
 /** What a server decides, whichever model answers. */

@@ -150,7 +150,10 @@ describe('a prompt that the model refuses as too long', () => {
   });
 
   it('drops what is attached to a tool result that is truncated', async () => {
-    const file = { type: 'file', file: { filename: 'a.txt', file_data: `data:text/plain;base64,${'A'.repeat(400_000)}` } } as const;
+    const file = {
+      type: 'file',
+      file: { filename: 'a.txt', file_data: `data:text/plain;base64,${'A'.repeat(400_000)}` },
+    } as const;
     const look = () => contentParts([{ type: 'text', text: 'Read it.' }, file]);
     const { model, ended } = await play([{ toolCalls: [{ name: 'look' }] }, refused({ limit: 1_000 }), done], {
       messages: question,

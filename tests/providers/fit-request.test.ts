@@ -8,7 +8,7 @@ type Profile = ReturnType<typeof profileOf>;
 const origin = 'here';
 const unknown = profileOf({ model: 'm' });
 
-function fit(params: LLMCallParams, profile: Profile = unknown, refused?: RefusedItems) {
+function fitted(params: LLMCallParams, profile: Profile = unknown, refused?: RefusedItems) {
   return fitRequest(params, { profile, origin, tools: true, toolChoice: true, refused });
 }
 
@@ -35,7 +35,7 @@ describe('the messages of a fitted request', () => {
       { role: 'assistant', content: 'Hello' },
       { role: 'user', content: [{ type: 'text', text: 'What is this?' }, picture] },
     ];
-    const { params, changes } = fit({ messages });
+    const { params, changes } = fitted({ messages });
     expect(changes).toEqual([]);
     expect(params.messages).toEqual(messages);
     expect(params.messages[1]).toBe(messages[1]);
@@ -48,9 +48,9 @@ describe('the messages of a fitted request', () => {
       { role: 'tool', toolCallId: 'abcdefghi', content: 'seen' },
       { role: 'user', content: 'and now?' },
     ];
-    const fitted = fit({ messages, tools: [look] });
-    expect(rolesOf(fitted.params.messages)).toEqual(['user', 'assistant', 'tool', 'assistant', 'user']);
-    const openai = fit(
+    const sent = fitted({ messages, tools: [look] });
+    expect(rolesOf(sent.params.messages)).toEqual(['user', 'assistant', 'tool', 'assistant', 'user']);
+    const openai = fitted(
       { messages, tools: [look] },
       profileOf({ model: 'gpt-4.1', address: 'https://api.openai.com/v1' }),
     );
@@ -59,7 +59,7 @@ describe('the messages of a fitted request', () => {
 
   it('M-09 are without empty answers, and join what then stands together', () => {
     const messages: Message[] = [question, { role: 'assistant', content: ' ' }, { role: 'user', content: 'hello?' }];
-    const { params, changes } = fit({ messages });
+    const { params, changes } = fitted({ messages });
     expect(params.messages).toEqual([{ role: 'user', content: 'Hi\n\nhello?' }]);
     expect(changes.map(({ kind }) => kind)).toEqual(['empty', 'order']);
   });
@@ -74,7 +74,7 @@ describe('the messages of a fitted request', () => {
       },
       { role: 'tool', toolCallId: 'abcdefghi', content: '\ude00b' },
     ];
-    const { params } = fit({ messages, tools: [look] });
+    const { params } = fitted({ messages, tools: [look] });
     const sent = JSON.stringify(params.messages);
     expect(sent).toContain('a\ufffd');
     expect(sent).toContain('\ufffdb');
@@ -87,7 +87,7 @@ describe('the messages of a fitted request', () => {
       { role: 'assistant', content: null, toolCalls: [call('abcdefghi')] },
       { role: 'tool', toolCallId: 'abcdefghi', content: 'seen' },
     ];
-    const { params } = fit({ messages });
+    const { params } = fitted({ messages });
     expect(rolesOf(params.messages)).toEqual(['user', 'assistant', 'user']);
     expect(JSON.stringify(params.messages)).toContain('[result of look]\\nseen');
   });
@@ -100,10 +100,10 @@ describe('the messages of a fitted request', () => {
       { role: 'assistant', content: [picture] },
       { role: 'user', content: 'bluer' },
     ];
-    const { params } = fit({ messages, tools: [look] });
+    const { params } = fitted({ messages, tools: [look] });
     const seen = seenRequest(params, false).messages;
     expect(seen.filter(({ media }) => media > 0).map(({ role }) => role)).toEqual(['user', 'user']);
-    const google = fit({ messages, tools: [look] }, profileOf({ name: 'google', model: 'gemini-2.5-pro' }));
+    const google = fitted({ messages, tools: [look] }, profileOf({ name: 'google', model: 'gemini-2.5-pro' }));
     expect(
       seenRequest(google.params, false)
         .messages.filter(({ media }) => media > 0)
@@ -118,7 +118,7 @@ describe('the messages of a fitted request', () => {
       metadata: { origin, wire: { message: { x: 1 } }, mine: 2 },
     };
     const other: Message = { ...own, metadata: { ...own.metadata, origin: 'there' } };
-    const [, first, , second] = fit({ messages: [question, own, question, other, question] }).params.messages;
+    const [, first, , second] = fitted({ messages: [question, own, question, other, question] }).params.messages;
     expect(first).toBe(own);
     expect(second).toEqual({ role: 'assistant', content: 'a', metadata: { mine: 2 } });
   });
@@ -132,9 +132,9 @@ describe('the messages of a fitted request', () => {
     ];
     const refused = new RefusedItems().with('image exceeds 10 MB maximum', { messages });
     expect(refused).toBeDefined();
-    expect(seenRequest(fit({ messages }, unknown, refused).params, false).messages.map(({ media }) => media)).toEqual([
-      0, 0, 0,
-    ]);
+    expect(
+      seenRequest(fitted({ messages }, unknown, refused).params, false).messages.map(({ media }) => media),
+    ).toEqual([0, 0, 0]);
     expect(new RefusedItems().with('image exceeds 10 MB maximum', { messages: [old] })).toBeUndefined();
   });
 });
@@ -148,7 +148,7 @@ describe('the settings of a fitted request', () => {
     ['claude-sonnet-4-5', { temperature: 0, reasoning: 'low' }, ['reasoning']],
     ['claude-sonnet-4-5', { temperature: 0 }, ['temperature']],
   ] as const)('M-18 %s takes of %j: %j', (model, settings, expected) => {
-    const { params, changes } = fit({ messages: [question], ...settings }, profileOf({ model }));
+    const { params, changes } = fitted({ messages: [question], ...settings }, profileOf({ model }));
     const kept = Object.keys(settings).filter((name) => Reflect.get(params, name) !== undefined);
     expect(kept).toEqual(expected);
     const left = Object.keys(settings).filter((name) => !kept.includes(name));
@@ -158,18 +158,18 @@ describe('the settings of a fitted request', () => {
   it('M-19 offer a forced tool alone where the model reasons and takes no forced tool', () => {
     const other = { ...look, function: { ...look.function, name: 'other' } };
     const params = { messages: [question], tools: [other, look], toolChoice: { name: 'look' } };
-    const thinking = fit(params, profileOf({ model: 'deepseek-v4-pro' })).params;
+    const thinking = fitted(params, profileOf({ model: 'deepseek-v4-pro' })).params;
     expect(thinking.toolChoice).toBe('auto');
     expect(thinking.tools).toEqual([look]);
-    expect(fit(params).params).toMatchObject({ toolChoice: { name: 'look' }, tools: [other, look] });
+    expect(fitted(params).params).toMatchObject({ toolChoice: { name: 'look' }, tools: [other, look] });
   });
 
   it('M-01 ask without reasoning where the endpoint takes tools with that alone', () => {
     const profile = profileOf({ model: 'gpt-6-sol', address: 'https://api.openai.com/v1' });
-    const { params, changes } = fit({ messages: [question], tools: [look], reasoning: 'high' }, profile);
+    const { params, changes } = fitted({ messages: [question], tools: [look], reasoning: 'high' }, profile);
     expect(params.reasoning).toBe('none');
     expect(changes).toEqual([expect.objectContaining({ kind: 'setting', at: 'reasoning' })]);
-    expect(fit({ messages: [question], reasoning: 'high' }, profile).params.reasoning).toBe('high');
+    expect(fitted({ messages: [question], reasoning: 'high' }, profile).params.reasoning).toBe('high');
   });
 });
 

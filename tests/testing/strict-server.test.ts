@@ -121,7 +121,7 @@ const refused: readonly (readonly [ProfileName, string, Json])[] = [
       messages: [user, { role: 'assistant', content: [{ type: 'tool_use', id: 'a', name: 'look', input: {} }] }, user],
     },
   ],
-  ['google', 'takesAnyOrder', { model: 'gemini-3-pro', contents: [{ role: 'model', parts: [{ text: 'Hi' }] }] }],
+  ['google', 'takesAnyStart', { model: 'gemini-3-pro', contents: [{ role: 'model', parts: [{ text: 'Hi' }] }] }],
   [
     'google',
     'state',

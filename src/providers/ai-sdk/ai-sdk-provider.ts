@@ -9,7 +9,7 @@ import {
   type LLMProviderInfo,
   type LLMResponse,
 } from '../../core/contracts/index.ts';
-import { type Fit, FittedExchange } from '../fitted-exchange.ts';
+import { FittedExchange, type NextRequest } from '../fitted-exchange.ts';
 import { eachOf, fromAsyncIterable } from '../from-async-iterable.ts';
 import { originOf } from '../model-origin.ts';
 import { RequestWatch } from '../openai-wire/request-watch.ts';
@@ -86,7 +86,7 @@ export class AISDKProvider implements LLMProvider {
       reasons: this.#reasons(params, target),
     };
     const call = { params, streaming, unsubscribed, model, target };
-    return this.#fitted.run(params, options, (fit) => this.#request(call, fit));
+    return this.#fitted.run(params, options, (next) => this.#request(call, next));
   }
 
   /** Whether the options for the vendor make the model reason; `undefined` where they do not say. */
@@ -100,13 +100,13 @@ export class AISDKProvider implements LLMProvider {
   /** An answer and its requests, one and one more for each pause: the chunks of each part of the stream that has any, then `done`. */
   async *#request(
     { params, streaming, unsubscribed, model, target }: SdkCall,
-    fit: Fit,
+    next: NextRequest,
   ): AsyncGenerator<readonly LLMChunk[]> {
     const { clock, limits, form } = this.#settings;
     const server = this.#serverOf(model);
     const signals = [params.signal, unsubscribed].filter((signal) => signal !== undefined);
     const chunks: LLMChunk[] = [];
-    let fitted = fit();
+    let fitted = next();
     const { nameOf } = fitted;
     const answer = new SdkAnswer({ server, origin: target, nameOf, emit: (chunk) => chunks.push(chunk) });
     for (let pauses = 0; ; pauses++) {
@@ -132,7 +132,7 @@ export class AISDKProvider implements LLMProvider {
         watch.close();
       }
       if (!answer.paused || pauses === mostPauses) break;
-      fitted = fit([...params.messages, answer.continued()]);
+      fitted = next([...params.messages, answer.continued()]);
     }
     yield [{ type: 'done', response: answer.response() }];
   }

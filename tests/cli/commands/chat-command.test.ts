@@ -311,8 +311,6 @@ describe('millrace chat, in a terminal', () => {
     expect(exitCode).toBe(0);
     expect(stderr).toContain('millrace: cancelled\n');
     expect(stdout).toContain('Fine.\n');
-    expect(server.requests[1]?.['messages']).toMatchObject([
-      { role: 'user', content: 'Count.\n\nStop.' },
-    ]);
+    expect(server.requests[1]?.['messages']).toMatchObject([{ role: 'user', content: 'Count.\n\nStop.' }]);
   });
 });

@@ -125,6 +125,7 @@ describe('a model of the interface v4', () => {
       { type: 'file', mediaType: 'image/png', data: { type: 'data', data: pixel } },
       { type: 'file', mediaType: 'image/webp', data: { type: 'url', url: new URL('https://example.com/a.webp') } },
       { type: 'file', mediaType: 'image/jpeg', data: { type: 'url', url: new URL('https://example.com/b') } },
+      { type: 'text', text: 'How is Oslo?' },
     ]);
     expect(request?.prompt.at(-1)?.content).toContainEqual({
       type: 'tool-result',
