@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import {
   AgentLoopError,
   compactHistory,
-  contentParts,
   type Extension,
   fallback,
   foldRecords,
@@ -147,20 +146,6 @@ describe('a prompt that the model refuses as too long', () => {
     expect(ended).toMatchObject({ status: 'completed' });
     expect(model.calls[2]?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool']);
     expect(texts(model, 2)[2]?.length).toBeLessThan(3_200);
-  });
-
-  it('drops what is attached to a tool result that is truncated', async () => {
-    const file = {
-      type: 'file',
-      file: { filename: 'a.txt', file_data: `data:text/plain;base64,${'A'.repeat(400_000)}` },
-    } as const;
-    const look = () => contentParts([{ type: 'text', text: 'Read it.' }, file]);
-    const { model, ended } = await play([{ toolCalls: [{ name: 'look' }] }, refused({ limit: 1_000 }), done], {
-      messages: question,
-      config: { toolProviders: [plainTools({ look })] },
-    });
-    expect(ended).toMatchObject({ status: 'completed' });
-    expect(texts(model, 2)[2]).toBe('Read it.\n[… 0 characters and 1 attachment left out …]');
   });
 
   it('is not sent again where the tools and the system prompt alone are larger than the window', async () => {

@@ -5,7 +5,7 @@ import { LiteLLMProvider } from '../litellm-provider.ts';
 import type { Fetch } from '../openai-wire/openai-client.ts';
 import { isJsonObject, type JsonObject } from '../openai-wire/wire-errors.ts';
 import type { VendorData } from './sdk-model.ts';
-import { type ChatVendor, type VendorName, vendorNames } from './vendors.ts';
+import { type ChatVendor, optionNames, type VendorName } from './vendors.ts';
 
 /** A vendor, its model and how to reach it. */
 export interface VendorConnection {
@@ -85,9 +85,6 @@ class VendorChat extends LiteLLMProvider {
 function isOptional(options: unknown): boolean {
   return options === undefined || isJsonObject(options);
 }
-
-/** Names under which the AI SDK has options of a vendor; those of another vendor are not for this one. */
-const optionNames: ReadonlySet<string> = new Set([...vendorNames, 'openaiCompatible', 'amazonBedrock', 'googleVertex']);
 
 /** Members that packages of the AI SDK spell in their own way. */
 const bodyNames: Readonly<Record<string, string>> = {

@@ -31,6 +31,7 @@ import {
   type PartsOrigin,
   type TextBlock,
 } from './vendor-parts.ts';
+import { isKeptKind, ownTexts } from './vendors.ts';
 
 type TextType = 'text' | 'reasoning';
 
@@ -274,7 +275,7 @@ export class SdkAnswer {
         this.#sources.push(part);
         return;
       case 'custom':
-        if (isKept(part.kind)) this.#blocks.push({ type: 'custom', kind: part.kind, data: part.providerMetadata });
+        if (isKeptKind(part.kind)) this.#blocks.push({ type: 'custom', kind: part.kind, data: part.providerMetadata });
         return;
       case 'tool-approval-request':
         throw protocolError(
@@ -326,14 +327,11 @@ function isContent(block: AnswerBlock): boolean {
   return block.type === 'media' || block.type === 'custom' || (block.type === 'text' && !block.text.isEmpty);
 }
 
-/** A summary of the conversation that Anthropic wrote for itself, and wants back, is no part of the answer. */
 function blockType(type: TextType, data: VendorData | undefined): TextBlock['type'] {
-  return type === 'text' && data?.['anthropic']?.['type'] === 'compaction' ? 'vendor-text' : type;
-}
-
-/** Of what a vendor says for itself: summaries of the conversation, and Anthropic's change of model, which both vendors read from the history. */
-function isKept(kind: string): boolean {
-  return kind.endsWith('.compaction') || kind === 'anthropic.fallback';
+  const isOwn = Object.entries(data ?? {}).some(
+    ([vendor, { type: kind }]) => kind !== undefined && kind === ownTexts[vendor],
+  );
+  return type === 'text' && isOwn ? 'vendor-text' : type;
 }
 
 /**

@@ -350,3 +350,19 @@ export async function loadVendor({
     throw missingPackage(name, cause, `${name}@${majors[0]}`);
   }
 }
+
+/** Names under which the AI SDK has options of a vendor; those of another vendor are not for this one. */
+export const optionNames: ReadonlySet<string> = new Set([
+  ...vendorNames,
+  'openaiCompatible',
+  'amazonBedrock',
+  'googleVertex',
+]);
+
+/** A summary of the conversation that a vendor wrote for itself, and wants back, is no part of the answer: by its options, the type of such a text. */
+export const ownTexts: Readonly<Record<string, string>> = { anthropic: 'compaction' };
+
+/** Of what a vendor says for itself: summaries of the conversation, and a change of model, which both vendors read from the history. */
+export function isKeptKind(kind: string): boolean {
+  return kind.endsWith('.compaction') || kind === 'anthropic.fallback';
+}

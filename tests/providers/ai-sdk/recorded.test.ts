@@ -46,7 +46,8 @@ async function eventsOf(llmProvider: LLMProvider, file: string): Promise<readonl
   server.answer((exchange) => sendStream(exchange, asked++ === 0 ? recordedStream(file) : chatText('Done.')));
   const loop = new AgentLoop({ agentId: 'a', llmProvider, clock: fakeClock() });
   const events = await lastValueFrom(loop.startTurn(messages, { taskId: 't', contextId: 'c' }).pipe(toArray()));
-  return folded(events.map(withoutMetadata));
+  // What is fitted depends on the profile of the server.
+  return folded(events.filter(({ kind }) => kind !== 'internal:request-fitted').map(withoutMetadata));
 }
 
 /** That of a message is the provider's own. */

@@ -119,7 +119,11 @@ describe('a model of the interface v4', () => {
       },
       ...history,
     ];
-    await provider.call({ messages });
+    const tools = ['weather', 'camera', 'radar'].map((name) => ({
+      type: 'function' as const,
+      function: { name, description: '', parameters: { type: 'object' } },
+    }));
+    await provider.call({ messages, tools });
     const [request] = requests;
     expect(request?.prompt[1]?.content).toEqual([
       { type: 'file', mediaType: 'image/png', data: { type: 'data', data: pixel } },
@@ -129,7 +133,7 @@ describe('a model of the interface v4', () => {
     ]);
     expect(request?.prompt.at(-1)?.content).toContainEqual({
       type: 'tool-result',
-      toolCallId: 'b',
+      toolCallId: expect.stringMatching(/^\w{9}$/),
       toolName: 'camera',
       output: {
         type: 'content',
