@@ -144,7 +144,8 @@ class Compactor {
     const memory = this.of(state);
     if (finished || iteration < memory.notBefore) return undefined;
     const inUse = { provider, model: settings.model };
-    const options = this.#optionsFor(step.data, inUse);
+    const { data } = step;
+    const options = isCompaction(data) && data.window !== undefined ? this.#within(data.window, inUse) : this.#options;
     const tokens = memory.tokens.nextRequest(state, () => visibleIn(step).messages);
     return tokens > tokenLimit(options, inUse) ? this.#compact(step, { inUse, tokens, options }) : undefined;
   }
@@ -203,9 +204,8 @@ class Compactor {
   }
 
   /** With the window that a refused request of the turn showed. */
-  #optionsFor(data: unknown, inUse: ModelInUse): CompactionOptions {
-    if (!isCompaction(data) || data.window === undefined) return this.#options;
-    return { ...this.#options, contextWindow: Math.min(data.window, contextWindowOf(this.#options, inUse)) };
+  #within(window: number, inUse: ModelInUse): CompactionOptions {
+    return { ...this.#options, contextWindow: Math.min(window, contextWindowOf(this.#options, inUse)) };
   }
 
   /** Adds the usage of failed compactions to the answer of a hook. */

@@ -309,25 +309,28 @@ export function settingsFlaw(settings: CallSettings): Flaw | undefined {
 
 /** Copies the defined settings. */
 export function copySettings(to: Mutable<CallSettings>, from: CallSettings): void {
-  copyDefined(callSettingNames, to, from);
+  for (const name of callSettingNames) if (from[name] !== undefined) copySetting(name, to, from);
 }
 
 /** The defined settings of a turn's model calls among its options; `undefined` if there are none. */
 export function turnCallSettingsOf(options: TurnCallSettings): TurnCallSettings | undefined {
-  // A loop without a callback: most turns have none, and each turn asks.
+  let settings: Mutable<TurnCallSettings> | undefined;
   for (const name of turnCallNames) {
     if (options[name] === undefined) continue;
-    const settings: Mutable<TurnCallSettings> = {};
-    copyDefined(turnCallNames, settings, options);
-    return settings;
+    settings ??= {};
+    copySetting(name, settings, options);
   }
-  return undefined;
+  return settings;
 }
 
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
 
-function copyDefined<T>(names: readonly (keyof T)[], to: Mutable<T>, from: T): void {
-  for (const name of names) if (from[name] !== undefined) to[name] = from[name];
+function copySetting<Name extends keyof CallSettings>(
+  name: Name,
+  to: Mutable<Pick<CallSettings, Name>>,
+  from: Pick<CallSettings, Name>,
+): void {
+  to[name] = from[name];
 }
 
 const efforts: ReadonlySet<unknown> = new Set<Reasoning>(['none', 'minimal', 'low', 'medium', 'high']);

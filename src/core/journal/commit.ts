@@ -1,6 +1,6 @@
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { AgentEvent, SubAgentEvent, SubAgentStep } from '../contracts/events.ts';
-import type { LLMChunk, ModelNote } from '../contracts/provider.ts';
+import { type LLMChunk, type ModelNote, turnCallSettingsOf } from '../contracts/provider.ts';
 import type { ChildLink } from '../contracts/tool.ts';
 import { poison } from './fold.ts';
 import { CommandIds, History } from './history.ts';
@@ -14,7 +14,7 @@ import {
   type TurnRecord,
   type TurnStarted,
 } from './records.ts';
-import { changesOfCaller, type Draft, LoopState, neverOffered, noAnswers, noCalls, noneUsed } from './state.ts';
+import { type Draft, LoopState, neverOffered, noAnswers, noCalls, noChanges, noneUsed, noSettings } from './state.ts';
 
 /**
  * The state after one more record: the pure step shared by live turns, resumed turns and replays. Errors:
@@ -65,7 +65,7 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     lastResponse: undefined,
     finalMessage: undefined,
     value: undefined,
-    changes: changesOfCaller(settings),
+    changes: { ...noChanges, settings: turnCallSettingsOf(settings) ?? noSettings },
     outcome: undefined,
     hold: undefined,
     failedAttempts: 0,

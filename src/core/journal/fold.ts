@@ -10,6 +10,7 @@ import {
   type Usage,
   usageOf,
 } from '../contracts/messages.ts';
+import { turnCallSettingsOf } from '../contracts/provider.ts';
 import { optionsAfter } from './call-settings.ts';
 import {
   type AgentChanged,
@@ -21,7 +22,6 @@ import {
 import { History, PersistentArray } from './history.ts';
 import { asOpen, openQuestions, withChild } from './questions.ts';
 import type {
-  JournalRecord,
   LlmDone,
   LlmStart,
   RecordedCall,
@@ -41,13 +41,13 @@ import type {
 import {
   activeAt,
   type Changes,
-  changesOfCaller,
   type Draft,
   noAnswers,
   noCalls,
+  noChanges,
   noneUsed,
+  noSettings,
   openCallIndex,
-  openCallOf,
   type PendingToolCall,
   type TurnOutcome,
   toolMessage,
@@ -118,18 +118,20 @@ function pendingCall({ callId, call }: RecordedCall): PendingToolCall {
 }
 
 export function startTool(draft: Draft, record: Stamped<ToolIntent>): void {
-  const { callId, call, question, answers, child: known, childUsage } = openCall(draft, record, record.callId);
+  const at = openCallIndex(draft, record.callId);
+  const { callId, call, question, answers, child: known, childUsage } = openCall(draft, record, at);
   const { attempt: attempts, child = known } = record;
   const started = { callId, call, attempts, intent: record, question, answers, child, childUsage, result: undefined };
   if (child && !known) draft.openChildren = [...draft.openChildren, child];
-  draft.calls = draft.calls.with(openCallIndex(draft, callId), started);
+  draft.calls = draft.calls.with(at, started);
 }
 
 export function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
-  const { callId, call, attempts, intent, answers, child, childUsage } = openCall(draft, record, record.callId);
+  const at = openCallIndex(draft, record.callId);
+  const { callId, call, attempts, intent, answers, child, childUsage } = openCall(draft, record, at);
   const ended = { callId, call, attempts, intent, question: undefined, answers, child, childUsage, result: record };
   if (child) draft.openChildren = draft.openChildren.filter(({ taskId }) => taskId !== child.taskId);
-  const calls = draft.calls.with(openCallIndex(draft, callId), ended);
+  const calls = draft.calls.with(at, ended);
   draft.toolCalls++;
   if (record.usage) addUsage(draft, record);
   draft.resumes = 0;
@@ -161,7 +163,8 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
     reason,
     handOffs: draft.segment.handOffs + (reason === 'hand_off' ? 1 : 0),
   };
-  draft.changes = { ...changesOfCaller(draft.turn.settings), data, decided: others, ...(branches && { branches }) };
+  const settings = turnCallSettingsOf(draft.turn.settings) ?? noSettings;
+  draft.changes = { ...noChanges, settings, data, decided: others, ...(branches && { branches }) };
   if (note !== undefined)
     draft.history = draft.history.append({ role: 'user', content: note, name: from }, draft.updatedAt);
   if (draft.phase === 'answered') draft.phase = 'closed';
@@ -170,13 +173,14 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
 
 /** A question ends the attempt of its tool; a call in doubt stays in doubt until it is answered. */
 export function ask(draft: Draft, record: Stamped<TurnAsked>): void {
-  const pending = openCall(draft, record, record.question.callId);
+  const at = openCallIndex(draft, record.question.callId);
+  const pending = openCall(draft, record, at);
   const question = withChild(record.question, draft);
   if (pending.question) throw poison(record, draft.turn.taskId, `the call "${question.callId}" has asked already`);
   addUsage(draft, record);
   const intent = question.kind === 'in-doubt' ? pending.intent : undefined;
   const childUsage = addUsed(pending.childUsage, record.usageBy ?? []);
-  draft.calls = draft.calls.with(openCallIndex(draft, pending.callId), {
+  draft.calls = draft.calls.with(at, {
     ...pending,
     intent,
     question,
@@ -191,13 +195,14 @@ function keptOf(kept: unknown): { readonly kept?: unknown } {
 
 /** A suspended turn stays suspended while questions are open, but can be resumed with the answers so far. */
 export function answer(draft: Draft, record: Stamped<TurnAnswered>): void {
-  const pending = openCall(draft, record, record.callId);
+  const at = openCallIndex(draft, record.callId);
+  const pending = openCall(draft, record, at);
   const { question, attempts, kept, ...rest } = pending;
   if (question?.id !== record.questionId)
     throw poison(record, draft.turn.taskId, `there is no open question "${record.questionId}"`);
   const given = { question, answer: record.answer, attempts, ...keptOf(kept) };
   const answers = [...pending.answers, given];
-  draft.calls = draft.calls.with(openCallIndex(draft, pending.callId), {
+  draft.calls = draft.calls.with(at, {
     ...rest,
     attempts,
     question: undefined,
@@ -279,12 +284,16 @@ function end(draft: Draft, record: TerminalRecord, outcome: TurnOutcome): void {
   draft.phase = 'closed';
 }
 
-/** The call that a record is about. */
-function openCall(draft: Draft, record: JournalRecord, callId: string): PendingToolCall {
-  const pending = openCallOf(draft, callId);
-  if (!pending) throw poison(record, draft.turn.taskId, `no call "${callId}" is open`);
-  if (pending.result) throw poison(record, draft.turn.taskId, `the call "${callId}" has its result`);
-  return pending;
+/** A record about one call. */
+type CallRecord = Stamped<ToolIntent | ToolResultRecord | TurnAsked | TurnAnswered>;
+
+/** The call that a record is about, at the position that `openCallIndex` found. */
+function openCall(draft: Draft, record: CallRecord, at: number): PendingToolCall {
+  const pending = draft.calls.at(at);
+  if (pending && !pending.result) return pending;
+  const { callId } = record.type === 'turn.asked' ? record.question : record;
+  const why = pending ? `the call "${callId}" has its result` : `no call "${callId}" is open`;
+  throw poison(record, draft.turn.taskId, why);
 }
 
 /** The error of a record that is invalid where it stands. `taskId`: undefined where the journal does not say it. */

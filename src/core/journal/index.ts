@@ -95,6 +95,7 @@ export {
   type LoopFields,
   LoopState,
   neverOffered,
+  noSettings,
   openCallIndex,
   type PendingToolCall,
   type Segment,

@@ -9,7 +9,6 @@ import {
   type Usage,
   usageOf,
 } from '../contracts/messages.ts';
-import { turnCallSettingsOf } from '../contracts/provider.ts';
 import type { ChildLink, ToolDefinition } from '../contracts/tool.ts';
 import type { AgentChanged, AgentChoice, DecisionPoint, Finish, TurnOverrides } from './extension-record.ts';
 import { type CommandIds, type History, PersistentArray } from './history.ts';
@@ -122,20 +121,18 @@ export const noOptions: ShownOptions = { tools: [] };
 /** Before the first model call. */
 export const noneUsed: readonly AgentUsage[] = [];
 
-const noChanges: Changes = {
-  settings: {},
+/** The settings of a turn whose caller and extensions changed none. */
+export const noSettings: TurnOverrides = {};
+
+/** The changes with which each agent of a turn begins, beside the caller's settings for its model calls. */
+export const noChanges: Changes = {
+  settings: noSettings,
   tools: undefined,
   finish: undefined,
   agent: undefined,
   decided: {},
   data: {},
 };
-
-/** The changes with which each agent of a turn begins: the caller's settings for its model calls. */
-export function changesOfCaller(given: TurnSettings): Changes {
-  const settings = turnCallSettingsOf(given);
-  return settings ? { ...noChanges, settings } : noChanges;
-}
 
 /** The last started model call. */
 export interface StartedCall {
@@ -374,8 +371,8 @@ export function openCallIndex({ calls }: LoopFields, callId: string): number {
 
 /** The open call with that id. */
 export function openCallOf(state: LoopFields, callId: string): PendingToolCall | undefined {
-  const index = openCallIndex(state, callId);
-  return index < 0 ? undefined : state.calls.at(index);
+  const pending = state.calls.at(callIndex(callId));
+  return pending?.callId === callId ? pending : state.calls.at(openCallIndex(state, callId));
 }
 
 const zero = 48;

@@ -8,6 +8,11 @@ export class RepeatedCalls {
   /** By id: its only call so far, or the keys of all. */
   readonly #byId = new Map<string, ToolCall | Set<string>>();
 
+  /** `calls`: those that came already. */
+  constructor(calls: readonly ToolCall[] = []) {
+    for (const call of calls) this.repeats(call);
+  }
+
   /** Adds a call; returns whether the same call was added before. */
   repeats(call: ToolCall): boolean {
     const { id } = call;

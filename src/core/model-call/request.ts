@@ -23,7 +23,7 @@ import {
   type ToolChoice,
   type ToolDefinition,
 } from '../contracts/index.ts';
-import type { LoopState, ModelNoted, StreamChunk } from '../journal/index.ts';
+import { type LoopState, type ModelNoted, noSettings, type StreamChunk } from '../journal/index.ts';
 import { silentLogger } from '../options/index.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
@@ -85,21 +85,26 @@ export class PreparedCall {
   begin(pass?: (signal: ModelNoted) => void): void {
     if (this.response) return;
     this.params.noteUsage = this.#deps.openCall.begin(this.params, this.provider);
-    this.params.note = this.#noteTo(pass);
+    // Not written into the assignment: V8 would put the function into old space, and the turn with it.
+    const note = (given: ModelNote): void => this.#noted(given, pass);
+    this.params.note = note;
   }
 
-  #noteTo(pass: ((signal: ModelNoted) => void) | undefined): (note: ModelNote) => void {
-    return (note) => {
-      if (this.#ended || !isModelNote(note)) return;
-      if (this.span.isRecording()) noteOnSpan(this.span, note);
-      pass?.({ type: 'model-note', note });
-    };
+  #noted(note: ModelNote, pass: ((signal: ModelNoted) => void) | undefined): void {
+    if (this.#ended || !isModelNote(note)) return;
+    if (this.span.isRecording()) noteOnSpan(this.span, note);
+    pass?.({ type: 'model-note', note });
   }
 
   /** A delta has arrived. Returns the delta to emit, with whole characters, if any. */
   saw(delta: StreamChunk): StreamChunk | undefined {
     this.#deps.openCall.saw(delta);
     if (this.#firstChunkAt === undefined && this.span.isRecording()) this.#firstChunkAt = this.#deps.now();
+    // Written out: this is the hot path, and nearly every delta ends with a whole character.
+    let piece: string | undefined;
+    if (delta.type === 'tool-call') piece = delta.arguments;
+    else if (delta.type !== 'attempt') piece = delta.text;
+    if (!this.#characters && !(piece && (piece.charCodeAt(piece.length - 1) & 0xfc00) === 0xd800)) return delta;
     this.#characters ??= new WholeCharacters();
     return this.#characters.take(delta);
   }
@@ -218,7 +223,7 @@ export function callParams(
 ): CallParams {
   const params = new CallParams(messagesOf(deps, state, view), deps.turn.metadata, scope);
   copySettings(params, view?.settings ?? deps.config);
-  if (!view) copySettings(params, state.changes.settings);
+  if (!view && state.changes.settings !== noSettings) copySettings(params, state.changes.settings);
   const { offered } = view?.offer ?? deps.tools.after(state.changes.tools);
   if (offersTools(deps, state) && offered.length > 0) params.tools = offered;
   else if (params.toolChoice !== undefined) delete params.toolChoice;

@@ -129,13 +129,15 @@ const noCalls: readonly RecordedCall[] = [];
 function recordedCalls({ iteration, history }: LoopState, given: readonly ToolCall[]): readonly RecordedCall[] {
   if (given.length === 0) return noCalls;
   const seen = given.length > 1 ? new Set<string>() : undefined;
-  const earlier = given.length > 1 ? new RepeatedCalls() : undefined;
+  let earlier: RepeatedCalls | undefined;
   const isTaken = (id: string) => seen?.has(id) || history.hasCall(id);
   const recorded: RecordedCall[] = [];
   for (const [index, call] of given.entries()) {
+    const usable = typeof call.id === 'string' && call.id !== '' && !isTaken(call.id);
+    // Only a call whose id is taken can repeat an earlier one.
+    if (!usable) earlier ??= new RepeatedCalls(given.slice(0, index));
     if (earlier?.repeats(call)) continue;
     const callId = `${iteration}:${index}`;
-    const usable = typeof call.id === 'string' && call.id !== '' && !isTaken(call.id);
     let id = usable ? call.id : callId;
     if (!usable) for (let at = history.length; isTaken(id); at++) id = `${callId}.${at}`;
     seen?.add(id);

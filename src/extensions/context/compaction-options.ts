@@ -65,7 +65,8 @@ export function summarizerOf(
   const { provider = inUse.provider, prompt = defaultPrompt, countTokens = estimateTokens } = options;
   const model = options.model ?? (options.provider ? undefined : inUse.model);
   const own = options.provider || options.model ? knownWindow(options, { provider, model }) : undefined;
-  const maxRequestTokens = Math.min(own ?? contextWindowOf(options, inUse), learnedWindow({ provider, model }));
+  const contextWindow = own ?? contextWindowOf(options, inUse);
+  const maxRequestTokens = contextWindowOf({ contextWindow }, { provider, model });
   return { provider, model, prompt, countTokens, maxRequestTokens, maxSummaryTokens: Math.ceil(limit / 4) };
 }
 
@@ -97,13 +98,10 @@ export function learnWindow({ provider, model }: ModelInUse, tokens: number): vo
   learned.set(provider, ofProvider.set(model, tokens));
 }
 
-function learnedWindow({ provider, model }: ModelInUse): number {
-  return learned.get(provider)?.get(model) ?? Number.POSITIVE_INFINITY;
-}
-
 /** The context window of the turns' model, in tokens. */
 export function contextWindowOf(options: ContextLimitOptions, inUse: ModelInUse): number {
-  return Math.min(options.contextWindow ?? knownWindow(options, inUse) ?? unknownWindow, learnedWindow(inUse));
+  const stated = learned.get(inUse.provider)?.get(inUse.model) ?? Number.POSITIVE_INFINITY;
+  return Math.min(options.contextWindow ?? knownWindow(options, inUse) ?? unknownWindow, stated);
 }
 
 /** The context window of a model, if known. */

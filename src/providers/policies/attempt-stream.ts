@@ -79,20 +79,15 @@ class Attempt {
       this.#reported.add(usage);
       params.noteUsage?.(usage);
     };
-    this.#params = { ...params, ...this.#traced(params), noteUsage };
+    const span = this.#span;
+    // With a span of its own, the request's notes are also on that span.
+    const note: LLMCallParams['note'] = (given) => {
+      span?.noted(given);
+      params.note?.(given);
+    };
+    this.#params = span ? { ...params, traceContext: span.traceContext, note, noteUsage } : { ...params, noteUsage };
     this.#silence = ModelSilence.of(params)?.another();
     this.#silence?.limit(this.#params);
-  }
-
-  /** With a span of its own, the request's notes are also on that span. */
-  #traced({ note }: LLMCallParams): Partial<LLMCallParams> | undefined {
-    const span = this.#span;
-    if (!span) return undefined;
-    const noted: LLMCallParams['note'] = (given) => {
-      span.noted(given);
-      note?.(given);
-    };
-    return { traceContext: span.traceContext, note: noted };
   }
 
   /** Made in the context of its span, so that what instruments the provider's HTTP client nests below. */
