@@ -188,7 +188,7 @@ export {
 export type { SdkModel } from '../src/providers/ai-sdk/sdk-model.ts';
 export { vendors } from '../src/providers/ai-sdk/vendors.ts';
 export { CallIds, CallNames } from '../src/providers/call-names.ts';
-export { type AnswerEnd, answerEnd, finishMeaning } from '../src/providers/finish-words.ts';
+export { answerEnd, finishMeaning } from '../src/providers/finish-words.ts';
 export { fitRequest } from '../src/providers/fit-request.ts';
 export {
   fitOutputSchema,
@@ -198,7 +198,6 @@ export {
   schemaDialects,
   schemaFlaws,
 } from '../src/providers/fit-schema.ts';
-export { originOf } from '../src/providers/model-origin.ts';
 export { knownModels } from '../src/providers/models/known-models.ts';
 export { costOf } from '../src/providers/models/model-info.ts';
 export { type SseEvent, sseDecoder } from '../src/providers/openai-wire/answer-sink.ts';
@@ -208,7 +207,7 @@ export { RateWindow } from '../src/providers/policies/limits.ts';
 export { keyOf, requestOf } from '../src/providers/policies/request-key.ts';
 export { redactChunks } from '../src/providers/policies/response-cassette.ts';
 export { backoffMs } from '../src/providers/policies/retry.ts';
-export { type Profile, profileNames, profileOf } from '../src/providers/profiles.ts';
+export { profileNames, profileOf } from '../src/providers/profiles.ts';
 export { failureIn, readFailure } from '../src/providers/read-failure.ts';
 export { UsageReader, withCost } from '../src/providers/read-usage.ts';
 export { RefusedItems } from '../src/providers/refused-items.ts';
