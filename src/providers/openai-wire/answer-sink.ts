@@ -99,7 +99,7 @@ function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
 /** Names of events and of fields that bring a failure. */
 const failedName = /^(.*[._-])?(error|exception|failed|failure)$/i;
 
-/** A text that is not JSON: a failure in words, a page of a gateway, or another protocol. */
+/** Input that is not JSON: a failure in words, a page of a gateway, or another protocol. */
 function unreadable(server: ModelServer, text: string, what: string): Error {
   return soundsFailed(text) ? vendorError(server, text) : protocolError(server, `sent ${what}, ${server.quote(text)}`);
 }

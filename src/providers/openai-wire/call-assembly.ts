@@ -174,7 +174,7 @@ function repeats(call: OpenCall, piece: string): boolean {
   return whole.startsWith('{') && whole.endsWith('}') && isEqual(call, piece);
 }
 
-/** Whether a text says the same as the arguments of a call, which are parsed once. */
+/** Whether a JSON string equals the arguments of a call, which are parsed once. */
 function isEqual(call: OpenCall, text: string): boolean {
   call.canonical ??= canonicalText(call.holdsPlaceholder ? '{}' : call.arguments.text);
   return call.canonical !== undefined && call.canonical === canonicalText(text);
