@@ -87,8 +87,10 @@ const besidePrompt: ReadonlySet<string> = new Set([
 /** Google: output that the candidates do not count. */
 const besideCompletion: ReadonlySet<string> = new Set(['thoughts_token_count', 'total_thought_tokens']);
 
+type Step = string | number;
+
 /** Where usage stands in a body, a chunk or an event. A number is a position in an array. */
-const places: readonly (readonly (string | number)[])[] = [
+const places: readonly (readonly Step[])[] = [
   [],
   ['usage'],
   ['usageMetadata'],
@@ -107,6 +109,22 @@ const places: readonly (readonly (string | number)[])[] = [
   ['meta'],
   ['amazon-bedrock-invocationMetrics'],
 ];
+
+/** The same as a tree: where several places begin alike, one look is enough. */
+interface Place {
+  /** Whether the object here may be a usage. */
+  readonly isUsage: boolean;
+  readonly inside: readonly (readonly [Step, Place])[];
+}
+
+function treeOf(paths: readonly (readonly Step[])[]): Place {
+  const deeper = paths.filter(([step]) => step !== undefined);
+  const steps = [...new Set(deeper.flatMap(([step]) => step ?? []))];
+  const behind = (step: Step) => deeper.filter(([first]) => first === step).map((path) => path.slice(1));
+  return { isUsage: deeper.length < paths.length, inside: steps.map((step) => [step, treeOf(behind(step))]) };
+}
+
+const root = treeOf(places);
 
 interface Spelling {
   readonly name: string;
@@ -151,10 +169,14 @@ export class UsageReader {
 
   /** Takes anything; what is no usage is ignored. */
   add(wire: unknown): void {
-    if (!isJsonObject(wire)) return;
-    for (const place of places) {
-      const usage = at(wire, place);
-      if (isJsonObject(usage)) this.#addUsage(usage, '');
+    if (isJsonObject(wire)) this.#addAt(root, wire);
+  }
+
+  #addAt({ isUsage, inside }: Place, wire: object): void {
+    if (isUsage && isJsonObject(wire)) this.#addUsage(wire, '');
+    for (const [step, place] of inside) {
+      const value: unknown = Reflect.get(wire, step);
+      if (typeof value === 'object' && value !== null) this.#addAt(place, value);
     }
   }
 
@@ -214,16 +236,6 @@ export class UsageReader {
 
 function isBeside(prompt: Found | undefined, ...inCache: readonly (Found | undefined)[]): boolean {
   return withoutCache.has(prompt?.name ?? '') && inCache.some((found) => besidePrompt.has(found?.name ?? ''));
-}
-
-function at(wire: object, place: readonly (string | number)[]): unknown {
-  let value: unknown = wire;
-  for (const step of place) {
-    if (Array.isArray(value)) value = typeof step === 'number' ? value[step] : undefined;
-    else if (isJsonObject(value)) value = value[step];
-    else return undefined;
-  }
-  return value;
 }
 
 /** A number, also as a string of digits. */
