@@ -64,7 +64,8 @@ function isUsualChunk(chunk: JsonObject): boolean {
 }
 
 function isUsualChoice(choice: unknown): boolean {
-  return isJsonObject(choice) && [choice, choice['delta'], choice['message']].every(hasUsualMembers);
+  if (!isJsonObject(choice)) return false;
+  return hasUsualMembers(choice) && hasUsualMembers(choice['delta']) && hasUsualMembers(choice['message']);
 }
 
 function hasUsualMembers(value: unknown): boolean {

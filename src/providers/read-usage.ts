@@ -114,14 +114,18 @@ const places: readonly (readonly Step[])[] = [
 interface Place {
   /** Whether the object here may be a usage. */
   readonly isUsage: boolean;
-  readonly inside: readonly (readonly [Step, Place])[];
+  /** By the names of members and the positions in arrays, as strings. */
+  readonly inside: ReadonlyMap<string, Place>;
 }
 
 function treeOf(paths: readonly (readonly Step[])[]): Place {
   const deeper = paths.filter(([step]) => step !== undefined);
   const steps = [...new Set(deeper.flatMap(([step]) => step ?? []))];
   const behind = (step: Step) => deeper.filter(([first]) => first === step).map((path) => path.slice(1));
-  return { isUsage: deeper.length < paths.length, inside: steps.map((step) => [step, treeOf(behind(step))]) };
+  return {
+    isUsage: deeper.length < paths.length,
+    inside: new Map(steps.map((step) => [String(step), treeOf(behind(step))])),
+  };
 }
 
 const root = treeOf(places);
@@ -174,9 +178,12 @@ export class UsageReader {
 
   #addAt({ isUsage, inside }: Place, wire: object): void {
     if (isUsage && isJsonObject(wire)) this.#addUsage(wire, '');
-    for (const [step, place] of inside) {
+    if (inside.size === 0) return;
+    for (const step of Object.keys(wire)) {
       const value: unknown = Reflect.get(wire, step);
-      if (typeof value === 'object' && value !== null) this.#addAt(place, value);
+      if (typeof value !== 'object' || value === null) continue;
+      const place = inside.get(step);
+      if (place !== undefined) this.#addAt(place, value);
     }
   }
 

@@ -70,7 +70,7 @@ function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
     // The answer looks for failures in its own events.
     const failure = ended || typeof value !== 'object' ? failureIn(value) : undefined;
     if (failure) throw vendorError(server, failure);
-    if (failedName.test(name)) throw vendorError(server, value ?? data);
+    if (name !== '' && failedName.test(name)) throw vendorError(server, value ?? data);
     if (ended) return;
     if (value === undefined || typeof value === 'string')
       throw unreadable(server, String(value ?? data), 'an event that is not JSON');
