@@ -36,8 +36,7 @@ export function isErrorMember(plain: string): boolean {
  * member counts, of the value itself and of what wraps it, but not the content of an answer; one that says success, or nothing, is none.
  */
 export function failureIn(value: unknown): JsonObject | undefined {
-  // A stream asks this of every event, nearly all of which have the usual members only.
-  return isJsonObject(value) && isUsualChunk(value) ? undefined : search(value, 0);
+  return search(value, 0);
 }
 
 // Members of chunks, and of their choices and messages, in whose names and values no failure can be.
@@ -51,7 +50,8 @@ const usualOfChoice: ReadonlySet<string> = new Set(
   ].flatMap((names) => names.split(' ')),
 );
 
-function isUsualChunk(chunk: JsonObject): boolean {
+/** Whether a chunk has the usual members alone, in which no failure can be, and no usage but in `usage`. */
+export function isUsualChunk(chunk: JsonObject): boolean {
   for (const name of Object.keys(chunk)) {
     const value = chunk[name];
     if (name === 'choices') {

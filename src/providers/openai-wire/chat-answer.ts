@@ -1,5 +1,6 @@
 import type { AnswerSource, ContentPart, LLMChunk, LLMResponse, ToolCall } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
+import { isUsualChunk } from '../find-failure.ts';
 import { originMetadata } from '../model-origin.ts';
 import { failureIn } from '../read-failure.ts';
 import { UsageReader, withCost } from '../read-usage.ts';
@@ -74,10 +75,13 @@ export class ChatAnswer {
 
   /** A chunk (`chat.completion.chunk`) or a whole completion. Throws a coded error where it is an error or of another shape. */
   add(wire: unknown): void {
-    const failure = failureIn(wire);
+    const isUsual = isJsonObject(wire) && isUsualChunk(wire);
+    const failure = isUsual ? undefined : failureIn(wire);
     if (failure) throw vendorError(this.#server, failure);
     if (!isJsonObject(wire)) throw this.#wrongShape('an answer that is not a JSON object');
     this.#addHead(wire);
+    // The counts of a usual chunk stand in one place.
+    if (!isUsual || wire['usage']) this.#usage.add(wire);
     const choices = wire['choices'];
     if (choices === undefined || choices === null) return;
     if (!Array.isArray(choices)) throw this.#wrongShape('choices that are not an array');
@@ -138,7 +142,6 @@ export class ChatAnswer {
     if (this.#model === undefined && isText(wire['model'])) this.#model = wire['model'];
     const pages = wire['citations'];
     if (Array.isArray(pages)) for (const url of pages) this.#addSource(url);
-    this.#usage.add(wire);
   }
 
   #addChoice(choice: unknown): void {
