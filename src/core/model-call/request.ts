@@ -107,6 +107,11 @@ export class PreparedCall {
   saw(delta: StreamChunk, to: DeltaOwner): void {
     this.#deps.openCall.saw(delta);
     if (this.#firstChunkAt === undefined && this.span.isRecording()) this.#firstChunkAt = this.#deps.now();
+    // Written out: this is the hot path, and nearly every delta ends with a whole character.
+    if ((delta.type === 'text' || delta.type === 'reasoning') && !this.#characters) {
+      const { text } = delta;
+      if ((text.charCodeAt(text.length - 1) & 0xfc00) !== 0xd800) return to.pass(delta);
+    }
     if (delta.type === 'attempt') this.#calls?.clear();
     if (delta.type !== 'tool-call') return this.#emit(delta, to);
     this.#calls ??= new HeldCalls();

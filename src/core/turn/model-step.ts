@@ -145,7 +145,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     if (this.#answered) return;
     try {
       if (chunk.type === 'done') return this.#answer(chunk);
-      this.#call?.saw(chunk, this);
+      this.#call?.saw(chunk, this.#owner);
     } catch (error) {
       this.fail(error);
     }
