@@ -13,6 +13,8 @@ export class CallIds {
   readonly #used = new Set<string>();
   readonly #open = new Map<string, string[]>();
   readonly #answered = new Map<string, string>();
+  /** How many ids were made of each. */
+  readonly #attempts = new Map<string, number>();
 
   /** `taken`: ids of other servers that this one takes. */
   constructor(taken: RegExp) {
@@ -23,7 +25,8 @@ export class CallIds {
   ofCalls(calls: readonly ToolCall[], own: boolean): readonly string[] {
     this.#open.clear();
     return calls.map(({ id }) => {
-      const fits = !this.#used.has(id) && !ofCore.test(id) && id !== '' && (own || this.#taken.test(id));
+      const isPlain = id !== '' && id.isWellFormed() && !ofCore.test(id);
+      const fits = isPlain && !this.#used.has(id) && (own || this.#taken.test(id));
       const sent = fits ? id : this.#made(id);
       this.#used.add(sent);
       const open = this.#open.get(id);
@@ -41,9 +44,11 @@ export class CallIds {
   }
 
   #made(id: string): string {
-    for (let attempt = 0; ; attempt++) {
+    for (let attempt = this.#attempts.get(id) ?? 0; ; attempt++) {
       const made = nineLetters(`${id} ${attempt}`);
-      if (!this.#used.has(made)) return made;
+      if (this.#used.has(made)) continue;
+      this.#attempts.set(id, attempt);
+      return made;
     }
   }
 }
@@ -58,6 +63,9 @@ function nineLetters(text: string): string {
 /** The most letters of a name that every vendor takes. */
 const longest = 64;
 
+/** Packages of vendors look names up in plain objects, where they would find a method instead. */
+const inherited: ReadonlySet<string> = new Set(Object.getOwnPropertyNames(Object.prototype));
+
 /**
  * The names of one request's tools and calls, as the server takes them, and back. A name that a model made up never becomes that of a
  * tool that is offered; two names never become one.
@@ -66,25 +74,31 @@ export class CallNames {
   readonly #taken: RegExp;
   readonly #sent = new Map<string, string>();
   readonly #used = new Set<string>();
+  /** How many names were made of each. */
+  readonly #counts = new Map<string, number>();
   /** Of the tools that are offered under another name. */
   readonly #renamed = new Map<string, string>();
 
   /** `offered`: the names of the request's tools. */
   constructor(taken: RegExp, offered: readonly string[]) {
     this.#taken = taken;
-    for (const name of offered) if (taken.test(name)) this.#note(name, name);
-    for (const name of offered) if (!taken.test(name)) this.#renamed.set(this.sent(name), name);
+    for (const name of offered) if (this.#takes(name)) this.#note(name, name);
+    for (const name of offered) if (!this.#takes(name)) this.#renamed.set(this.sent(name), name);
   }
 
   sent(name: string): string {
     const known = this.#sent.get(name);
     if (known !== undefined) return known;
-    return this.#note(name, this.#taken.test(name) && !this.#used.has(name) ? name : this.#made(name));
+    return this.#note(name, this.#takes(name) && !this.#used.has(name) ? name : this.#made(name));
   }
 
   /** The name of a call in the answer, as the engine knows it: that of the tool that was offered under it. */
   original(sent: string): string {
     return this.#renamed.get(sent) ?? sent;
+  }
+
+  #takes(name: string): boolean {
+    return this.#taken.test(name) && !inherited.has(name);
   }
 
   #note(name: string, sent: string): string {
@@ -95,11 +109,13 @@ export class CallNames {
 
   #made(name: string): string {
     const plain = name.replaceAll(/[^a-zA-Z0-9_-]+/g, '_').replace(/^(?![a-zA-Z_])/, '_');
-    const base = /[a-zA-Z0-9]/.test(plain) ? plain : 'unnamed_tool';
-    for (let count = 1; ; count++) {
+    const base = /[a-zA-Z0-9]/.test(plain) ? plain.slice(0, longest) : 'unnamed_tool';
+    for (let count = this.#counts.get(base) ?? 1; ; count++) {
       const suffix = count === 1 ? '' : `_${count}`;
       const made = base.slice(0, longest - suffix.length) + suffix;
-      if (!this.#used.has(made)) return made;
+      if (this.#used.has(made) || inherited.has(made)) continue;
+      this.#counts.set(base, count);
+      return made;
     }
   }
 }

@@ -19,7 +19,7 @@ import { CallIds, CallNames } from './call-names.ts';
 import { fitOutputSchema, fitToolDescription, fitToolSchema, schemaDialects } from './fit-schema.ts';
 import { originIn, withoutOrigin } from './model-origin.ts';
 import type { Profile, RequestRules, SettingName } from './profiles.ts';
-import { isRefused, type RefusedItems } from './refused-items.ts';
+import { type RefusedItems, settingNames } from './refused-items.ts';
 
 /** How one model at one server is asked. */
 export interface FitOptions {
@@ -44,6 +44,8 @@ export interface FittedRequest {
   readonly params: LLMCallParams;
   /** Whether `params.responseFormat` is of the vendor's strict subset. */
   readonly strictFormat: boolean;
+  /** Whether the server wants the limit of the answer under its newer name. */
+  readonly completionTokens: boolean;
   readonly changes: readonly RequestChange[];
   /** The name that the engine knows for the name of a call in the answer. */
   readonly nameOf: (sent: string) => string;
@@ -81,9 +83,11 @@ class Fitting {
   readonly #ids: CallIds;
   readonly #names: CallNames;
   readonly #tools: readonly ToolDefinition[];
-  readonly #reasoning: CallSettings['reasoning'];
+  #reasoning: CallSettings['reasoning'];
   readonly #instructions: Message[] = [];
   readonly #messages: Message[] = [];
+  /** The names of the calls by the ids that are sent. */
+  readonly #called = new Map<string, string>();
   /** Media of results and of the assistant that the next user message has to carry. */
   #waiting: ContentPart[] = [];
   /** The messages from this index on were given with the latest question of the user: none of their parts is left out. */
@@ -118,6 +122,7 @@ class Fitting {
         responseFormat: format?.responseFormat,
       },
       strictFormat: format?.strict ?? false,
+      completionTokens: this.#options.refused?.completionTokens ?? false,
       changes: this.#changes,
       nameOf: (sent) => this.#names.original(sent),
     };
@@ -312,6 +317,7 @@ class Fitting {
       const id = ids[index] ?? call.id;
       const name = this.#names.sent(call.function.name);
       const text = this.#fitArguments(call.function.arguments, at);
+      this.#called.set(id, name);
       if (id !== call.id) this.#changed('call-id', at, `the id of a call became ${id}`);
       if (name !== call.function.name) this.#changed('name', at, `the name of a call became ${name}`);
       return { id, type: 'function', function: { name, arguments: text } };
@@ -339,17 +345,12 @@ class Fitting {
     };
     if (media.length > 0) {
       this.#changed('media', at, 'pictures and files of a result go in a user message after the batch');
-      this.#waiting.push(textPart(`[from the result of ${this.#nameOfCall(fitted.toolCallId)}]`), ...media);
+      this.#waiting.push(
+        textPart(`[from the result of ${this.#called.get(fitted.toolCallId) ?? fitted.toolCallId}]`),
+        ...media,
+      );
     }
     this.#messages.push(fitted);
-  }
-
-  #nameOfCall(id: string): string {
-    for (const message of this.#messages.toReversed()) {
-      const call = message.role === 'assistant' ? message.toolCalls?.find((each) => each.id === id) : undefined;
-      if (call) return call.function.name;
-    }
-    return id;
   }
 
   /** After the last result of a batch. */
@@ -412,7 +413,7 @@ class Fitting {
 
   /** Whether the server has refused a part before; never one of the question that is being asked. */
   #leavesOut(part: ContentPart, at: string, mayBeLeft: boolean): boolean {
-    if (!mayBeLeft || part.type === 'text' || !isRefused(this.#options.refused, part)) return false;
+    if (!mayBeLeft || part.type === 'text' || this.#options.refused?.hasMedia(part) !== true) return false;
     this.#changed('media', at, 'a picture or file that the server refused was left out');
     return true;
   }
@@ -422,9 +423,9 @@ class Fitting {
   #fitTools(): readonly ToolDefinition[] {
     const { maxTools, schema } = this.#rules;
     const { refused } = this.#options;
-    const taken = this.#tools.filter(({ function: { name } }) => {
-      if (refused?.tools.has(name) !== true) return true;
-      this.#changed('tools', `tools.${name}`, 'a tool that the server refused was left out');
+    const taken = this.#tools.filter((tool) => {
+      if (refused?.hasTool(tool) !== true) return true;
+      this.#changed('tools', `tools.${tool.function.name}`, 'a tool that the server refused was left out');
       return false;
     });
     if (taken.length > maxTools)
@@ -463,6 +464,16 @@ class Fitting {
       schemaDialects[this.#rules.outputSchema],
     );
     for (const change of changes) this.#changed('schema', 'responseFormat', change);
+    const { looseFormatForcesTool, takesForcedToolWhileReasoning } = this.#rules;
+    const forbidsReasoning = !strict && looseFormatForcesTool === true && !takesForcedToolWhileReasoning;
+    if (forbidsReasoning && this.#reasoning !== undefined && this.#reasoning !== 'none') {
+      this.#changed(
+        'setting',
+        'reasoning',
+        'a schema that is not strict goes as a forced tool: the model does not reason',
+      );
+      this.#reasoning = 'none';
+    }
     return { responseFormat: { ...responseFormat, schema }, strict };
   }
 
@@ -510,23 +521,22 @@ class Fitting {
   #withSettings(given: Omit<LLMCallParams, 'messages' | 'tools'>, hasTools: boolean): Omit<LLMCallParams, 'messages'> {
     const { refuses, refusesWhileReasoning, effortWithTools } = this.#rules;
     const settings: Record<string, unknown> = { ...given };
-    const refused = new Set<SettingName>([
-      ...refuses,
-      ...(this.#reasons ? refusesWhileReasoning : []),
-      ...(this.#options.refused?.settings ?? []),
-    ]);
-    for (const name of refused) {
-      if (settings[name] === undefined) continue;
+    const refused = new Set<SettingName>([...refuses, ...(this.#reasons ? refusesWhileReasoning : [])]);
+    for (const name of settingNames) {
+      const value = settings[name];
+      if (value === undefined) continue;
+      if (!refused.has(name) && this.#options.refused?.hasSetting(name, value) !== true) continue;
       delete settings[name];
       this.#changed('setting', name, 'the model does not take it');
     }
     if (!hasTools) delete settings['parallelToolCalls'];
     const reasoning = this.#reasoning;
-    if (hasTools && effortWithTools !== undefined) {
+    const isLeftOut = given.reasoning !== undefined && settings['reasoning'] === undefined;
+    if (hasTools && effortWithTools !== undefined && !isLeftOut) {
       if (reasoning !== undefined && reasoning !== effortWithTools)
         this.#changed('setting', 'reasoning', `the endpoint takes tools with "${effortWithTools}" alone`);
       settings['reasoning'] = effortWithTools;
-    } else if (reasoning !== given.reasoning) settings['reasoning'] = reasoning;
+    } else if (reasoning !== given.reasoning && !isLeftOut) settings['reasoning'] = reasoning;
     return settings;
   }
 

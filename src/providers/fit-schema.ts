@@ -179,22 +179,29 @@ function referencesIn(schema: JSONSchema): ReadonlySet<string> {
   return found;
 }
 
+/** The references that lead to themselves, or to one that does: what is left without those that lead to none of the others. */
 function recursiveReferences(document: JSONSchema): ReadonlySet<string> {
-  const all = [...referencesIn(document)];
-  const leadsTo = new Map(all.map((each) => [each, referencesIn(target(document, each) ?? {})]));
-  const reachable = (from: string): ReadonlySet<string> => {
-    const found = new Set<string>();
-    const open = [...(leadsTo.get(from) ?? [])];
-    for (let each = open.pop(); each !== undefined; each = open.pop()) {
-      if (found.has(each)) continue;
-      found.add(each);
-      open.push(...(leadsTo.get(each) ?? []));
+  const left = new Map([...referencesIn(document)].map((each) => [each, 0]));
+  const leadingTo = new Map<string, string[]>();
+  for (const from of left.keys()) {
+    for (const to of referencesIn(target(document, from) ?? {})) {
+      if (!left.has(to)) continue;
+      left.set(from, (left.get(from) ?? 0) + 1);
+      const known = leadingTo.get(to);
+      if (known === undefined) leadingTo.set(to, [from]);
+      else known.push(from);
     }
-    return found;
-  };
-  const reached = new Map(all.map((each) => [each, reachable(each)]));
-  const cyclic = new Set(all.filter((each) => reached.get(each)?.has(each)));
-  return new Set(all.filter((each) => cyclic.has(each) || [...(reached.get(each) ?? [])].some((to) => cyclic.has(to))));
+  }
+  const ends = [...left].filter(([, count]) => count === 0).map(([each]) => each);
+  for (let end = ends.pop(); end !== undefined; end = ends.pop()) {
+    left.delete(end);
+    for (const from of leadingTo.get(end) ?? []) {
+      const count = (left.get(from) ?? 0) - 1;
+      left.set(from, count);
+      if (count === 0) ends.push(from);
+    }
+  }
+  return new Set(left.keys());
 }
 
 /** The schema with each target of a reference in `$defs`. */
@@ -239,11 +246,12 @@ function withDefinitions(schema: JSONSchema): JSONSchema {
 function withoutUnused(schema: JSONSchema, { references }: SchemaRules): JSONSchema {
   const all = mapOf(schema['$defs']);
   if (references === 'any' || !('$defs' in schema)) return schema;
+  const names = new Map(Object.keys(all).map((each) => [pointer('$defs', each), each]));
   const used = new Set<string>();
   const open = [without(schema, '$defs')];
   for (let node = open.pop(); node !== undefined; node = open.pop()) {
     for (const reference of stringsOf([...referencesIn(node)])) {
-      const name = Object.keys(all).find((each) => pointer('$defs', each) === reference);
+      const name = names.get(reference);
       if (name === undefined || used.has(name)) continue;
       used.add(name);
       const inner = all[name];

@@ -159,11 +159,10 @@ export class LiteLLMProvider implements LLMProvider {
     const headers: Record<string, string> = {};
     if (traceContext !== undefined && this.#settings.propagateTrace) propagation.inject(traceContext, headers);
     const { rules } = this.#modelOf(params).profile;
-    const { completionTokens } = this.#fitted;
     const dialect = {
       ...this.#settings.dialect,
       rules,
-      ...(completionTokens && { maxTokensField: 'max_completion_tokens' as const }),
+      ...(fitted.completionTokens && { maxTokensField: 'max_completion_tokens' as const }),
     };
     const body = chatRequest(fitted, dialect, streaming);
     // Following a redirect would turn the POST into a GET.

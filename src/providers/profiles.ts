@@ -54,6 +54,8 @@ export interface RequestRules {
   readonly maxTools: number;
   /** Whether it takes a forced tool while the model reasons. */
   readonly takesForcedToolWhileReasoning: boolean;
+  /** Whether the vendor's package asks for an answer of a schema that is not strict by a forced tool. */
+  readonly looseFormatForcesTool?: boolean | undefined;
   /** Whether the model reasons where the request does not say so. */
   readonly reasonsByDefault: boolean;
   readonly refuses: readonly SettingName[];
@@ -135,6 +137,7 @@ const anthropic: Partial<RequestRules> = {
   outputSchema: 'anthropic-output',
   maxTools: 10_000,
   takesForcedToolWhileReasoning: false,
+  looseFormatForcesTool: true,
   refusesWhileReasoning: ['temperature', 'topP'],
   reasoning: 'sdk',
 };

@@ -4,31 +4,50 @@ import {
   type ErrorCode,
   type LLMCallParams,
   type Message,
+  type ToolDefinition,
 } from '../core/contracts/index.ts';
 import { digestOf } from './model-origin.ts';
 import type { SettingName } from './profiles.ts';
 
-/** What a server has refused by name, so that later requests go without it. Bounded: it holds digests and names, the newest 200 of each. */
+/**
+ * What a server has refused by name, so that later requests go without it: tools and media by a digest of all that was sent of them, a
+ * setting by its value, or whatever its value where the server has no such setting. Bounded: it holds the newest 600.
+ */
 export class RefusedItems {
-  readonly media: Set<string>;
-  readonly tools: Set<string>;
-  readonly settings: Set<SettingName>;
+  readonly #items: Set<string>;
   forcedTool: boolean;
   /** OpenAI's newer models name the limit of the answer `max_completion_tokens`. */
   completionTokens: boolean;
 
   constructor(known?: RefusedItems) {
-    this.media = new Set([...(known?.media ?? [])].slice(-200));
-    this.tools = new Set([...(known?.tools ?? [])].slice(-200));
-    this.settings = new Set(known?.settings);
+    this.#items = new Set(known === undefined ? [] : [...known.#items].slice(-mostItems));
     this.forcedTool = known?.forcedTool ?? false;
     this.completionTokens = known?.completionTokens ?? false;
   }
 
-  get #size(): number {
-    return (
-      this.media.size + this.tools.size + this.settings.size + Number(this.forcedTool) + Number(this.completionTokens)
-    );
+  addMedia(part: ContentPart): void {
+    this.#items.add(digestOf(JSON.stringify(part)));
+  }
+
+  hasMedia(part: ContentPart): boolean {
+    return this.#items.size > 0 && this.#items.has(digestOf(JSON.stringify(part)));
+  }
+
+  addTool(tool: ToolDefinition): void {
+    this.#items.add(digestOf(JSON.stringify(tool.function)));
+  }
+
+  hasTool(tool: ToolDefinition): boolean {
+    return this.#items.size > 0 && this.#items.has(digestOf(JSON.stringify(tool.function)));
+  }
+
+  /** `value` absent: whatever its value. */
+  addSetting(name: SettingName, value?: unknown): void {
+    this.#items.add(settingItem(name, value));
+  }
+
+  hasSetting(name: SettingName, value: unknown): boolean {
+    return this.#items.has(settingItem(name)) || this.#items.has(settingItem(name, value));
   }
 
   /**
@@ -41,8 +60,19 @@ export class RefusedItems {
       const match = pattern.exec(words);
       if (match !== null) take(more, { match, params });
     }
-    return more.#size > this.#size ? more : undefined;
+    return more.#hasMoreThan(this) ? more : undefined;
   }
+
+  #hasMoreThan(known: RefusedItems): boolean {
+    if (this.forcedTool !== known.forcedTool || this.completionTokens !== known.completionTokens) return true;
+    return [...this.#items].some((item) => !known.#items.has(item));
+  }
+}
+
+const mostItems = 600;
+
+function settingItem(name: SettingName, value?: unknown): string {
+  return value === undefined ? name : digestOf(`${name} ${JSON.stringify(value)}`);
 }
 
 /** Gateways say that no model takes an item with 404. */
@@ -54,15 +84,6 @@ const refusals: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['PROVIDER_BAD_REQUE
  */
 export function itemsNamedBy(error: unknown, params: LLMCallParams, known: RefusedItems): RefusedItems | undefined {
   return AgentLoopError.isInstance(error) && refusals.has(error.code) ? known.with(error.message, params) : undefined;
-}
-
-/** Whether the server refused a picture or file before. */
-export function isRefused(refused: RefusedItems | undefined, part: ContentPart): boolean {
-  return refused !== undefined && refused.media.size > 0 && refused.media.has(digestOfPart(part));
-}
-
-function digestOfPart(part: ContentPart): string {
-  return digestOf(JSON.stringify(part));
 }
 
 interface Refusal {
@@ -87,6 +108,10 @@ const settingWords: Readonly<Record<SettingName, RegExp>> = {
   cache: /cache_?control|cache_?point/i,
 };
 
+/** What is said of a setting that a server does not have; of any other, its value is refused. */
+const unknownSetting =
+  /\b(un(supported|known|recogni[sz]ed|expected|available)|(not|n't|no longer) (\w+ )?(support|permit|allow|available)|not compatible|incompatible|deprecated|extra|removed|no (such )?(field|parameter|argument))/i;
+
 const namedItems: readonly Refusal[] = [
   {
     pattern: /max_completion_tokens/,
@@ -103,8 +128,9 @@ const namedItems: readonly Refusal[] = [
   ...Object.entries(settingWords).map(
     ([name, pattern]): Refusal => ({
       pattern,
-      take: (refused, { params }) => {
-        if (isSetting(name) && params[name] !== undefined) refused.settings.add(name);
+      take: (refused, { match, params }) => {
+        if (!isSetting(name) || params[name] === undefined) return;
+        refused.addSetting(name, unknownSetting.test(match.input) ? undefined : params[name]);
       },
     }),
   ),
@@ -112,20 +138,24 @@ const namedItems: readonly Refusal[] = [
   {
     pattern: /(?:function|tool) ['"`]([\w.-]+)['"`]/i,
     take: (refused, { match, params }) => {
-      if (params.tools?.some(({ function: { name } }) => name === match[1])) refused.tools.add(match[1] ?? '');
+      const tool = params.tools?.find(({ function: { name } }) => name === match[1]);
+      if (tool) refused.addTool(tool);
     },
   },
   {
     pattern: /(?:\btools|function_?declarations)(?:\.|\[)(\d+)/i,
     take: (refused, { match, params }) => {
-      const sent = params.tools?.filter(({ function: { name } }) => !refused.tools.has(name));
+      const sent = params.tools?.filter((tool) => !refused.hasTool(tool));
       const tool = sent?.[Number(match[1])];
-      if (tool) refused.tools.add(tool.function.name);
+      if (tool) refused.addTool(tool);
     },
   },
   { pattern: /\b(images?|pictures?|image_url|photo|vision|multimodal)\b/i, take: addMedia('image_url') },
   { pattern: /\b(files?|pdf|documents?|mime|media|attachment)\b/i, take: addMedia('file') },
 ];
+
+/** The settings of a call. */
+export const settingNames: readonly SettingName[] = Object.keys(settingWords).filter(isSetting);
 
 function isSetting(name: string): name is SettingName {
   return Object.hasOwn(settingWords, name);
@@ -136,8 +166,7 @@ function addMedia(type: 'image_url' | 'file'): Refusal['take'] {
   return (refused, { params: { messages } }) => {
     const current = messages.findLastIndex(({ role }) => role === 'user');
     for (const [index, message] of messages.entries())
-      if (index < current || message.role === 'tool')
-        for (const part of mediaOf(message, type)) refused.media.add(digestOfPart(part));
+      if (index < current || message.role === 'tool') for (const part of mediaOf(message, type)) refused.addMedia(part);
   };
 }
 

@@ -38,6 +38,16 @@ describe('CallIds', () => {
     expect(new CallIds(nineLetters).ofCalls(calls('2:0'), true)[0]).toMatch(nineLetters);
   });
 
+  it('M-11 makes an id of half a surrogate pair fit for a server that takes any text', () => {
+    expect(new CallIds(/./s).ofCalls(calls('call_\ud83d'), true)[0]).toMatch(nineLetters);
+  });
+
+  it('M-11 makes an id of each call of 20,000 with one id, in time that grows with their number', () => {
+    const ids = new CallIds(plain);
+    const sent = Array.from({ length: 20_000 }, () => ids.ofCalls(calls('call_0'), true)[0]);
+    expect(new Set(sent).size).toBe(20_000);
+  });
+
   it('gives the results of calls with one id to them in their order', () => {
     const ids = new CallIds(plain);
     const sent = ids.ofCalls(calls('x', 'x'), false);
@@ -86,6 +96,20 @@ describe('CallNames', () => {
     expect(names.sent('9lives')).toBe('_9lives');
     expect(names.sent('x'.repeat(100))).toBe('x'.repeat(64));
     expect(names.sent(`${'x'.repeat(100)}y`)).toBe(`${'x'.repeat(62)}_2`);
+  });
+
+  it('M-09 makes another name of one that every object has, which packages of vendors look up in objects', () => {
+    const names = new CallNames(taken, ['toString']);
+    expect(names.sent('__proto__')).toBe('__proto___2');
+    expect(names.sent('constructor')).toBe('constructor_2');
+    expect(names.sent('toString')).toBe('toString_2');
+    expect(names.original('toString_2')).toBe('toString');
+  });
+
+  it('M-09 makes a name of each of 20,000 that begin alike, in time that grows with their number', () => {
+    const names = new CallNames(taken, []);
+    const sent = Array.from({ length: 20_000 }, (_, index) => names.sent(`${'x'.repeat(100)}${index}`));
+    expect(new Set(sent).size).toBe(20_000);
   });
 
   it('M-09 reads the name under which a tool was offered as that of the tool', () => {

@@ -140,6 +140,36 @@ describe('the messages of a fitted request', () => {
 });
 
 describe('the settings of a fitted request', () => {
+  it('M-18 are without reasoning that the server refused, also where another effort would be sent', () => {
+    const params: LLMCallParams = { messages: [question], reasoning: 'minimal' };
+    const refused = new RefusedItems().with('reasoning_effort is not supported', params);
+    expect(refused).toBeDefined();
+    const profile = profileOf({ model: 'o3', address: 'https://api.openai.com/v1' });
+    expect(fitted(params, profile).params).toMatchObject({ reasoning: 'low' });
+    expect(fitted(params, profile, refused).params).not.toHaveProperty('reasoning');
+  });
+
+  it('M-13 M-19 do not let the model reason where its schema goes as a forced tool', () => {
+    const profile = profileOf({ name: 'anthropic', model: 'claude-opus-4-8' });
+    const schemaOf = (schema: object): LLMCallParams => ({
+      messages: [question],
+      reasoning: 'low',
+      responseFormat: { type: 'json_schema', name: 'out', schema: { ...schema } },
+    });
+    const record = fitted(
+      schemaOf({ type: 'object', properties: { a: { type: 'object', additionalProperties: { type: 'string' } } } }),
+      profile,
+    );
+    expect(record.strictFormat).toBe(false);
+    expect(record.params.reasoning).toBe('none');
+    expect(record.changes).toContainEqual(expect.objectContaining({ kind: 'setting', at: 'reasoning' }));
+    const closed = fitted(
+      schemaOf({ type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false }),
+      profile,
+    );
+    expect([closed.strictFormat, closed.params.reasoning]).toEqual([true, 'low']);
+  });
+
   it.each([
     ['gpt-5.6-luna', { temperature: 0, topP: 0.5, seed: 1 }, ['seed']],
     ['gpt-4.1', { temperature: 0, topP: 0.5 }, ['temperature', 'topP']],

@@ -51,7 +51,9 @@ interface ChatRequest {
 export function chatRequest(fitted: FittedRequest, dialect: ChatDialect, streaming: boolean): ChatRequest {
   const { params, strictFormat } = fitted;
   const { rules } = dialect;
-  const messages = params.messages.map((message, index) => wireMessage(message, dialect, isCurrent(params, index)));
+  // The turn that is running is after the last message of the user.
+  const asked = params.messages.findLastIndex(({ role }) => role === 'user');
+  const messages = params.messages.map((message, index) => wireMessage(message, dialect, index > asked));
   return {
     ...dialect.extraBody,
     ...params.providerOptions,
@@ -138,11 +140,6 @@ function wireToolChoice(choice: ToolChoice): unknown {
   return typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.name } };
 }
 
-/** Whether a message belongs to the running turn: it comes after the last user message. */
-function isCurrent({ messages }: LLMCallParams, index: number): boolean {
-  return messages.slice(index).every(({ role }) => role !== 'user');
-}
-
 function wireMessage(message: Message, dialect: ChatDialect, current: boolean): WireMessage {
   switch (message.role) {
     case 'system':
@@ -169,10 +166,14 @@ function wireName(name: string): string {
 function wireAssistant(message: AssistantMessage, dialect: ChatDialect, current: boolean): WireMessage {
   const { toolCalls: calls = [], reasoning } = message;
   const state = wireStateOf(message);
-  const { rules, reasoningField = rules.reasoningMember } = dialect;
+  const { rules, reasoningField } = dialect;
   const standIn = current && state === undefined ? rules.signatureStandIn : undefined;
   return {
     ...state?.message,
+    // A server that wants the member does not want the reasoning of another one in it.
+    ...(calls.length > 0 && rules.reasoningMember !== undefined
+      ? { [rules.reasoningMember]: state?.reasoning === undefined ? '' : (reasoning ?? '') }
+      : {}),
     ...(calls.length > 0 && state?.reasoning !== undefined && rules.reasoningBack
       ? { [state.reasoning]: reasoning ?? '' }
       : {}),

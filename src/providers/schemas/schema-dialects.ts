@@ -138,11 +138,11 @@ const google: SchemaRules = {
   ],
   references: 'acyclic',
   besideReference: [],
-  // Packages send it as `parameters`, where each schema needs a type.
+  // Packages send it as `parameters`, where each schema needs a type, and members of `enum` are strings.
   typed: true,
   itemsGiven: true,
   requiredExist: true,
-  enums: 'filled',
+  enums: 'strings',
   formats: ['date-time', 'date', 'time', ...numberFormats],
 };
 

@@ -182,6 +182,21 @@ describe('chatRequest', () => {
     });
   });
 
+  it('M-07 M-09 has the member that DeepSeek wants, without the reasoning of another server in it', () => {
+    const call = { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{}' } } as const;
+    const answer = { role: 'assistant', content: null, toolCalls: [call], reasoning: 'A city.' } as const;
+    const own = { ...answer, metadata: { origin: 'here', wire: { reasoning: 'reasoning_content' } } } as const;
+    const result = { role: 'tool', toolCallId: 'call_1', content: '20 degrees' } as const;
+    const deepseek = profileOf({ name: 'deepseek', model: 'deepseek-chat' });
+    const bodyOf = (message: Message) => {
+      const options = { profile: deepseek, origin: 'here', tools: true, toolChoice: true };
+      const fitted = fitRequest({ messages: [question, message, result], tools: [weather] }, options);
+      return wireRequest(fitted, { ...dialect, rules: deepseek.rules }, false);
+    };
+    expect(bodyOf(answer).messages[1]).toMatchObject({ reasoning_content: '' });
+    expect(bodyOf(own).messages[1]).toMatchObject({ reasoning_content: 'A city.' });
+  });
+
   it('follows the dialect: token field, metadata, usage, reasoning, more members', () => {
     const body = chatRequest(
       { messages: history.slice(3, 7), maxTokens: 9, temperature: 1, metadata: { tags: ['a'] } },

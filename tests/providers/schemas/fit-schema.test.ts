@@ -226,3 +226,26 @@ describe('M-13 a schema of an answer', () => {
     });
   });
 });
+
+describe('a schema whose members package and server read in two ways', () => {
+  it('M-12 has strings alone in its enums for Google, whose package sends a constant as an enum', () => {
+    const schema = { type: 'object', properties: { a: { const: 1 }, b: { enum: ['x', 2] } } };
+    const { schema: sent } = fitToolSchema(schema, schemaDialects.google);
+    expect(sent).toMatchObject({ properties: { a: { type: 'number' }, b: { enum: ['x'] } } });
+    expect(JSON.stringify(sent['properties'])).not.toMatch(/"(const|enum)":(\d|\[\d)/);
+  });
+});
+
+it('M-12 a schema of 3,000 definitions that refer to each other is fitted in time that grows with their number', () => {
+  const name = (index: number) => `#/$defs/d${index % 3_000}`;
+  const definitions = Array.from({ length: 3_000 }, (_, index) => [
+    `d${index}`,
+    { type: 'object', properties: { next: { $ref: name(index + 1) } } },
+  ]);
+  const schema = {
+    type: 'object',
+    properties: { first: { $ref: name(0) } },
+    $defs: Object.fromEntries(definitions),
+  };
+  expect(schemaFlaws(fitToolSchema(schema, schemaDialects.careful).schema, schemaDialects.careful)).toEqual([]);
+});
