@@ -59,7 +59,11 @@ describe('the end of a run', () => {
 
   it('R-30 names failed tests and files in less than 25 lines, which leaves room for the totals', async () => {
     const tests = Array.from({ length: 40 }, (_, index) => failed(`sum ${index}`));
-    const broken = { testFilePath: `${process.cwd()}/tests/b.test.ts`, testResults: [], testExecError: { message: 'no' } };
+    const broken = {
+      testFilePath: `${process.cwd()}/tests/b.test.ts`,
+      testResults: [],
+      testExecError: { message: 'no' },
+    };
     const file = { testFilePath: `${process.cwd()}/tests/a.test.ts`, testResults: tests };
     const lines = (await run(report([broken, file]))).stderr.trim().split('\n');
     expect(lines.slice(0, 5)).toEqual([
