@@ -11,7 +11,6 @@ const config: Config = {
     ...common.moduleNameMapper,
     '^@opentelemetry/exporter-zipkin$': '<rootDir>/tests/backends/node_modules/@opentelemetry/exporter-zipkin',
   },
-  testTimeout: 120_000,
   verbose: true,
 };
 

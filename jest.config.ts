@@ -8,7 +8,12 @@ const config: Config = {
   testPathIgnorePatterns: ['/node_modules/', '<rootDir>/tests/real/'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': ['ts-jest', { useESM: true, diagnostics: false }] },
-  globalSetup: '<rootDir>/tests/build-entries.mjs',
+  globalSetup: '<rootDir>/tests/real/local-parts.mjs',
+  // jest's own summary of failures repeats whole stack traces; the reporter names the failed tests instead.
+  reporters: [
+    ['default', { summaryThreshold: Number.MAX_SAFE_INTEGER }],
+    ['<rootDir>/tests/report-run.mjs', {}],
+  ],
   moduleNameMapper: {
     '^millrace$': '<rootDir>/.cache/tests/millrace.js',
     '^rxjs$': '<rootDir>/.cache/tests/rxjs/index.js',
@@ -23,7 +28,8 @@ const config: Config = {
   // A worker that has ended frees a heap of some hundred MB, which takes more than the 500 ms that jest gives it on a busy machine. One with an
   // open handle never ends, and is still reported.
   workerGracefulExitTimeout: 10_000,
-  testTimeout: 30_000,
+  // It stops a test that hangs; no test is decided by it, also where other programs use the processor.
+  testTimeout: 300_000,
 };
 
 export default config;

@@ -14,12 +14,10 @@ const config: Config = {
   testMatch: ['<rootDir>/tests/real/**/*.{e2e,test}.ts'],
   testPathIgnorePatterns: ['/node_modules/'],
   globalSetup: '<rootDir>/tests/real/find-parts.mjs',
-  reporters: ['default', '<rootDir>/tests/real/report-parts.mjs'],
   moduleNameMapper: {
     ...common.moduleNameMapper,
     [`^@ai-sdk/(${ofVendors.join('|')})$`]: '<rootDir>/tests/vendors/node_modules/@ai-sdk/$1',
   },
-  testTimeout: 120_000,
   verbose: true,
 };
 

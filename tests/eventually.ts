@@ -1,7 +1,10 @@
-/** Waits until it is so, looking every few milliseconds. Rejects after twenty seconds. */
-export async function eventually(isSo: () => boolean): Promise<void> {
-  const deadline = performance.now() + 20_000;
-  while (!isSo()) {
+/** Only ends a wait for what never happens: also on a busy machine, nothing that happens takes so long. Below the time limit of a test. */
+export const patienceMs = 120_000;
+
+/** Waits until it is so, looking every few milliseconds. */
+export async function eventually(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + patienceMs;
+  while (!(await isSo())) {
     if (performance.now() > deadline) throw new Error(`still not so: ${String(isSo)}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

@@ -199,5 +199,5 @@ describe('messages of a process that was killed before it saved them', () => {
     } finally {
       await messageStore.close();
     }
-  }, 60_000);
+  });
 });

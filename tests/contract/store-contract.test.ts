@@ -154,5 +154,5 @@ describe('storeContract', () => {
     } finally {
       await rm(folder, { recursive: true });
     }
-  }, 30_000);
+  });
 });

@@ -79,7 +79,7 @@ it('a turn that asks comes to the same end, whenever and however it is answered'
   });
   await fc.assert(property, { numRuns: 60 });
   expect(suspended).toBeGreaterThan(10);
-}, 60_000);
+});
 
 it('a question that is shown again after its answer, while the turn ends, may be answered again', async () => {
   const none = { text: [] };

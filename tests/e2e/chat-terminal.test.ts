@@ -2,11 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, expect, it, jest } from '@jest/globals';
+import { afterEach, expect, it } from '@jest/globals';
 import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
-
-jest.setTimeout(60_000);
 
 const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 const tools = fileURLToPath(new URL('../cli/commands/questions-tools.mjs', import.meta.url));

@@ -1,11 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { jest } from '@jest/globals';
 
 const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
 // Starting a process takes a second on a busy machine.
-jest.setTimeout(30_000);
 
 export interface CommandOptions {
   /** Added to an environment that keeps journals in memory and holds no other settings. */

@@ -11,6 +11,7 @@ import {
 } from 'millrace/fleet';
 import type { RedisStateStore } from 'millrace/redis';
 import type { AgentSettings, LLMCallParams, LLMResponse } from 'millrace/types';
+import { eventually } from '../eventually.ts';
 import { RedisBench } from '../stores/redis/redis-bench.ts';
 
 /** Short ones, in which a takeover takes a second or two. */
@@ -81,14 +82,7 @@ export function fleetBench(): FleetBench {
   };
 }
 
-/** Waits until it is so, or rejects. */
-export async function until(isSo: () => boolean | Promise<boolean>, mostMs = 20_000): Promise<void> {
-  const deadline = performance.now() + mostMs;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`still not so: ${String(isSo)}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
+export const until = eventually;
 
 /** A model that answers each request by what it is asked. */
 export function modelOf(answer: (params: LLMCallParams) => LLMResponse | Promise<LLMResponse>): LLMProvider {

@@ -55,7 +55,7 @@ describe('the processes of MCP servers', () => {
     await odd.tools.close();
     expect(ledger()).toContain('deaf to SIGTERM');
     expect(pids.filter(isAlive)).toEqual([]);
-  }, 15_000);
+  });
 
   it('that cannot be started do not keep others from being used, unless they are required', async () => {
     const missing = { command: 'no-such-program-anywhere' };

@@ -212,5 +212,5 @@ describe('a turn that a server of 2026-07-28 has asked', () => {
     expect(journal).toContain(state.slice('state '.length));
     const ended = await AgentLoop.resume('t', config, { answers: { '1:0.2': { colour: 'red' } } }).result();
     expect(toolTexts(ended)).toEqual(['{"name":"Ada","colour":"red","shade":"dark"}']);
-  }, 30_000);
+  });
 });

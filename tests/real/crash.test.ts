@@ -42,7 +42,7 @@ describe(`turns on LMDB whose processes die (npm run test:crash -- --seed ${seed
 describe('trees of turns on LMDB whose processes die', () => {
   it('T-22 break a promise where a bug is planted', async () => {
     expect(await runMutations({ seed, lanes, stores: ['lmdb'], modes: ['tree-asks'] })).toBe(true);
-  }, 240_000);
+  });
 });
 
 describeReal(

@@ -5,35 +5,20 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import buildEntries from '../build-entries.mjs';
+import { findParts, localParts, output } from './local-parts.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 const installMinutes = 12;
 
-/** jest's global setup: its workers inherit the environment. Without a part of MILLRACE_REQUIRE_PARTS, names with commas, it fails. */
-export default async function findParts() {
+/** jest's global setup of `npm run test:e2e`. */
+export default async function findAllParts() {
   await buildEntries();
-  const found = await Promise.all(
-    Object.entries(parts).map(async ([name, find]) => {
-      try {
-        return [name, await find()];
-      } catch (error) {
-        return [name, { missing: reasonOf(error) }];
-      }
-    }),
-  );
-  const all = Object.fromEntries(found);
-  process.env.MILLRACE_REAL_PARTS = JSON.stringify(all);
-  const required = (process.env.MILLRACE_REQUIRE_PARTS ?? '').split(',').filter(Boolean);
-  const missing = required.filter((name) => all[name]?.version === undefined);
-  if (missing.length === 0) return;
-  const why = missing.map((name) => `${name}: ${all[name]?.missing ?? 'not known'}`).join('; ');
-  throw new Error(`MILLRACE_REQUIRE_PARTS names what cannot be had: ${why}`);
+  await findParts(parts);
 }
 
-/** By name: gives `{ version, ... }` of what is there, or throws what is wrong. */
 const parts = {
-  redis: async () => ({ version: /v=(\S+)/.exec(await output('redis-server', '--version'))?.[1] }),
+  ...localParts,
   swift: async () => {
     const script = 'import swift.common.middleware.s3api; print(swift.__version__)';
     await output('memcached', '-V');
@@ -177,15 +162,4 @@ async function findJaeger() {
 
 function packageOf(name) {
   return { version: JSON.parse(readFileSync(join(root, 'node_modules', name, 'package.json'), 'utf8')).version };
-}
-
-async function output(command, ...args) {
-  const { stdout, stderr } = await run(command, args, { timeout: 60_000 });
-  return (stdout + stderr).trim();
-}
-
-function reasonOf(error) {
-  if (error.code === 'ENOENT') return `${error.path ?? 'a file'} is not installed`;
-  if (error.killed) return `${error.cmd?.split(' ', 1)[0]} took too long`;
-  return (error.stderr || error.message).trim().split('\n').at(-1);
 }

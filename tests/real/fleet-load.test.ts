@@ -30,6 +30,6 @@ describeRedis(
       expect(result.violations.filter((violation) => !timed.test(violation))).toEqual([]);
       expect(result.kills).toBeGreaterThan(0);
       expect(result.observerKills).toBe(1);
-    }, 240_000);
+    });
   },
 );

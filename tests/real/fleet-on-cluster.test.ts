@@ -17,7 +17,7 @@ describeRedis('a fleet on a cluster of three', () => {
   };
   beforeAll(async () => {
     cluster = await startCluster();
-  }, 30_000);
+  });
   afterAll(async () => {
     for (const client of clients) client.disconnect();
     await cluster.remove();

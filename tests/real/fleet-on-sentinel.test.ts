@@ -4,11 +4,11 @@ import { agent } from 'millrace';
 import { turnQueue, worker } from 'millrace/fleet';
 import { RedisStateStore } from 'millrace/redis';
 import { asking, callsOnce, times, until, user } from '../fleet/fleet-bench.ts';
-import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { describeSentinel } from '../stores/redis/describe-redis.ts';
 import type { RedisProcess } from '../stores/redis/redis-process.ts';
 import { startWatched, type WatchedRedis } from '../stores/redis/redis-sentinel.ts';
 
-describeRedis('a fleet behind Sentinel', () => {
+describeSentinel('a fleet behind Sentinel', () => {
   let redis: WatchedRedis;
   const clients: Redis[] = [];
   const connect = () => {
@@ -20,7 +20,7 @@ describeRedis('a fleet behind Sentinel', () => {
   };
   beforeAll(async () => {
     redis = await startWatched(['appendonly yes', 'maxmemory-policy noeviction']);
-  }, 30_000);
+  });
   afterAll(async () => {
     for (const client of clients) client.disconnect();
     await redis.remove();
@@ -57,9 +57,9 @@ describeRedis('a fleet behind Sentinel', () => {
       await until(() => redis.replica.cli('ROLE').startsWith('master'));
       await Promise.all(ids.slice(10).map(start));
       // Connections of BullMQ wait up to 20 s before they try again.
-      await until(() => all('input-required', 20), 45_000);
+      await until(() => all('input-required', 20));
       await Promise.all(ids.map(answer));
-      await until(() => all('completed', 20), 45_000);
+      await until(() => all('completed', 20));
       expect(await producer.health()).toMatchObject({ dead: 0, workers: [{ agents: ['ada'] }] });
       for (const id of ids) expect((await store.read(id)).filter(({ type }) => type === 'tool.result')).toHaveLength(1);
     } finally {
@@ -68,7 +68,7 @@ describeRedis('a fleet behind Sentinel', () => {
       await Promise.all([queue.close(), producer.close()]);
       await store.close();
     }
-  }, 120_000);
+  });
 });
 
 /** How much of the primary's writes a server has. */

@@ -13,7 +13,7 @@ afterAll(() => children.clear());
 
 it('F-17 a batch of 5,000 prompts that is killed at 40 % has every key once, and pays no finished prompt twice', async () => {
   await checkKilledBatch({ kind: 'lmdb', place: temporaryFolder(), count: 5_000, children });
-}, 240_000);
+});
 
 describeRedis('a batch whose process is killed at 40 %', () => {
   let redis: RedisProcess;

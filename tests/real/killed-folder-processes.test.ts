@@ -34,7 +34,7 @@ describe('a folder of artifacts', () => {
       expect((await store.list({ taskId: 't' })).artifacts).toMatchObject([{ artifactId: 'a', version }]);
       last = version;
     }
-  }, 30_000);
+  });
 
   it('reads 50 MB back byte for byte that were written in chunks, with no more than some chunks in memory', async () => {
     const path = join(folder, 'large');
@@ -43,7 +43,7 @@ describe('a folder of artifacts', () => {
     expect(report).toMatchObject({ size: 50 * 1024 * 1024, same: true });
     expect(report.mostBytes).toBeGreaterThan(0);
     expect(report.mostBytes).toBeLessThan(8 * 1024 * 1024);
-  }, 30_000);
+  });
 
   it('leaves in the journal of a turn only the id that its tool gives, not the content', async () => {
     const artifacts = folderArtifactStore(join(folder, 'journal'));

@@ -60,7 +60,7 @@ describe('a store whose process is killed', () => {
       await whenFree(store);
       await store.close();
     }
-  }, 120_000);
+  });
 
   it('lets exactly one of several processes that race for a lease have it', async () => {
     const path = stores.path();
@@ -74,7 +74,7 @@ describe('a store whose process is killed', () => {
       expect((await Promise.all(outcomes)).flat().toSorted()).toEqual(['BUSY', 'BUSY', 'won']);
     }
     await Promise.all(racers.map(kill));
-  }, 20_000);
+  });
 
   it('S1-70 S1-79 resumes a turn that was killed between the tools of a batch: the finished ones do not run again, the others as their policy says', async () => {
     const path = stores.path();
@@ -105,7 +105,7 @@ describe('a store whose process is killed', () => {
     ]);
     const results = store.read('t').filter(({ type }) => type === 'tool.result');
     expect(results).toHaveLength(4);
-  }, 20_000);
+  });
 
   it('hands a turn over on SIGTERM: another process goes on long before the lease would have run out', async () => {
     const path = stores.path();
@@ -133,7 +133,7 @@ describe('a store whose process is killed', () => {
     expect(readFileSync(world, 'utf8').trim().split('\n').toSorted()).toEqual(['book', 'look', 'mail', 'pay']);
     const attempts = store.read('t').flatMap((record) => (record.type === 'llm.start' ? [record.attempt] : []));
     expect(attempts).toEqual([1, 1, 2]);
-  }, 20_000);
+  });
 
   it('can be read and written on while a killed process had it open', async () => {
     const path = stores.path();
@@ -149,5 +149,5 @@ describe('a store whose process is killed', () => {
     }
     expect(store.read('ours')).toHaveLength(21);
     expect(store.read('theirs').length).toBeGreaterThan(1);
-  }, 20_000);
+  });
 });

@@ -59,7 +59,7 @@ describe('a message store whose process is killed with SIGKILL', () => {
       await store.close();
       rmSync(path, { recursive: true });
     }
-  }, 120_000);
+  });
 });
 
 describeRedis('a message store on Redis', () => {
@@ -72,7 +72,7 @@ describeRedis('a message store on Redis', () => {
       await store.close();
       await redis.remove();
     }
-  }, 120_000);
+  });
 
   it('keeps every acknowledged turn and no half one where Redis itself is killed, with appendfsync always', async () => {
     const redis = await startRedis({ config: ['appendonly yes', 'appendfsync always', 'save ""'] });
@@ -89,5 +89,5 @@ describeRedis('a message store on Redis', () => {
     } finally {
       await redis.remove();
     }
-  }, 120_000);
+  });
 });

@@ -39,7 +39,7 @@ beforeAll(async () => {
     },
   });
   await tools.connect();
-}, 30_000);
+});
 
 afterAll(async () => {
   await tools.close();
@@ -244,7 +244,7 @@ describeReal(['mcp'], 'real MCP servers', () => {
     } finally {
       await mortal.close();
     }
-  }, 60_000);
+  });
 
   it('may want a task for a call', async () => {
     const { content } = await call('near__simulate-research-query', { topic: 'otters' });

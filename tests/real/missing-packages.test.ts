@@ -10,7 +10,7 @@ const project = temporaryFolder({});
 let installed = '';
 beforeAll(async () => {
   installed = await installPacked(project.path, ['rxjs', '@opentelemetry/api', 'ajv', 'p-limit']);
-}, 120_000);
+});
 afterAll(() => project.remove());
 
 function ran(code: string): unknown {

@@ -32,7 +32,7 @@ describePostgres('F-18 PostgresStateStore on a server', () => {
         stores.delete(store);
       },
       advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-      leaseMs: 300,
+      leaseMs: 2_000,
       plantUnknownRecord: async (_, taskId) => {
         await sql(
           postgres.url,

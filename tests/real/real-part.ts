@@ -1,6 +1,6 @@
 import { describe } from '@jest/globals';
 
-/** What `find-parts.mjs` found of a part. */
+/** What `local-parts.mjs` or `find-parts.mjs` found of a part. */
 export interface RealPart {
   readonly version?: string;
   /** Why it cannot be had. */
@@ -12,13 +12,25 @@ export interface RealPart {
 }
 
 export type PartName =
-  | ('redis' | 'swift' | 'chromium' | 'openssl' | 'litellm' | 'jaeger' | 'mcp' | 'mcp-conformance' | 'ai-sdk-7')
+  | (
+      | 'redis'
+      | 'sentinel'
+      | 'postgres'
+      | 'swift'
+      | 'chromium'
+      | 'openssl'
+      | 'litellm'
+      | 'jaeger'
+      | 'mcp'
+      | 'mcp-conformance'
+      | 'ai-sdk-7'
+    )
   | ('front-ends' | 'vendors' | 'bun' | 'deno' | 'mcp-python')
   | ('a2a' | 'a2a-python-1' | 'a2a-python-0.3');
 
 export function realPart(name: PartName): RealPart {
   const found: Readonly<Record<string, RealPart>> = JSON.parse(process.env['MILLRACE_REAL_PARTS'] ?? '{}');
-  return found[name] ?? { missing: 'nobody looked for it: run npm run test:e2e' };
+  return found[name] ?? { missing: 'nobody looked for it: run npm test or npm run test:e2e' };
 }
 
 /** Tests that need real parts. Where one cannot be had they are skipped, and named in the end with what is missing. */

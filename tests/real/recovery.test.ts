@@ -2,14 +2,13 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect, it, jest } from '@jest/globals';
+import { afterAll, expect, it } from '@jest/globals';
 import { LmdbStateStore } from 'millrace/lmdb';
 import ts from 'typescript';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 import { root } from '../docs/markdown.ts';
 
 // Two thousand journals, and four processes that resume them.
-jest.setTimeout(300_000);
 
 const orphans = 2_000;
 const processes = 4;

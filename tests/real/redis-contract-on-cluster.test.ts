@@ -15,7 +15,7 @@ describeRedis('S1-102 RedisStateStore on a cluster of three', () => {
     cluster = await startCluster();
     client = cluster.connect();
     peerClient = cluster.connect();
-  }, 20_000);
+  });
   afterAll(async () => {
     client.disconnect();
     peerClient.disconnect();

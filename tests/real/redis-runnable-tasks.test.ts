@@ -105,7 +105,7 @@ describeRedis('the runnable tasks of RedisStateStore', () => {
     expect(few.tasks).toBe(10);
     expect(few.names.filter((name) => name === 'evalsha')).toHaveLength(2);
     expect(await cost(1_000)).toEqual(few);
-  }, 120_000);
+  });
 
   it('F-14 that are due are found without a look at those that back off until later', async () => {
     const store = bench.open({ prefix: 'backs-off' });

@@ -83,7 +83,7 @@ describeReal(['swift'], 'S3ArtifactStore', () => {
     );
     expect([...failed]).toEqual([]);
     expect(passed.length).toBeGreaterThan(20);
-  }, 300_000);
+  });
 
   it('keeps them within one process where the server knows no conditional writes', async () => {
     const { failed } = await runSuite((runner) =>
@@ -93,7 +93,7 @@ describeReal(['swift'], 'S3ArtifactStore', () => {
       ),
     );
     expect([...failed]).toEqual([]);
-  }, 300_000);
+  });
 
   it('S1-94 50 MB are read back byte for byte from a folder and from S3, and the journal holds only their reference', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'millrace-large-'));

@@ -2,11 +2,9 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 import { describeReal } from './real-part.ts';
-
-jest.setTimeout(120_000);
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const folder = temporaryFolder({});

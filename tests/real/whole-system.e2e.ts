@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { type ModelServer, type ScriptStep, startModelServer } from 'millrace/testing';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 import { Command } from '../e2e/command.ts';
@@ -12,7 +12,6 @@ import { type LiteLLMProxy, startLiteLLM, startTimeoutMs } from './litellm-proxy
 import { describeReal } from './real-part.ts';
 
 // Behind the one that the command sets.
-jest.setTimeout(120_000);
 
 const tools = fileURLToPath(new URL('../e2e/durable-tools.mjs', import.meta.url));
 const email = 'ann@x.org';

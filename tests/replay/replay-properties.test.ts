@@ -63,7 +63,7 @@ describe('the replay of any turn', () => {
       }
     });
     await fc.assert(property, { numRuns: 30, endOnFailure: true });
-  }, 60_000);
+  });
 
   it('does so where a process died behind any record, and another went on', async () => {
     const property = fc.asyncProperty(randomScript, fc.nat(), async (script, place) => {
@@ -79,7 +79,7 @@ describe('the replay of any turn', () => {
       }
     });
     await fc.assert(property, { numRuns: 30, endOnFailure: true });
-  }, 60_000);
+  });
 
   it('plays the part of the extensions too, without their code', async () => {
     const property = fc.asyncProperty(randomScript, randomExtensions, async (script, extensions) => {
@@ -91,7 +91,7 @@ describe('the replay of any turn', () => {
       expect(replayed.events).toEqual(observed(taskId));
     });
     await fc.assert(property, { numRuns: 100, seed, endOnFailure: true });
-  }, 60_000);
+  });
 
   it('does so where a process died between two appends of extensions, and another went on', async () => {
     const random = fc.tuple(randomScript, randomExtensions, fc.nat());
@@ -110,7 +110,7 @@ describe('the replay of any turn', () => {
       expect(replayed.events).toEqual(observed(taskId));
     });
     await fc.assert(property, { numRuns: 100, seed, endOnFailure: true });
-  }, 60_000);
+  });
 
   it.each([false, true])(
     'H-46 plays a call that was refused before one with which an extension failed the turn (a promise: %s)',
@@ -167,7 +167,7 @@ describe('the replay of any turn', () => {
       expect(result).toMatchObject({ deviations: [], records: some });
     });
     await fc.assert(property, { numRuns: 30, endOnFailure: true });
-  }, 60_000);
+  });
 
   it('is refused where the arguments of an intent are not those of its call', async () => {
     const toolCalls = [{ name: 'soon', arguments: '{"of":"apples"}', id: 'a' }];
@@ -197,7 +197,7 @@ describe('the replay of any turn', () => {
       await expect(attempt()).rejects.toMatchObject({ code: expect.stringMatching(/^(DEVIATION|POISON|SCHEMA)$/) });
     });
     await fc.assert(property, { numRuns: 60, endOnFailure: true });
-  }, 60_000);
+  });
 });
 
 /** Failures of hooks are shown live alone. */

@@ -220,7 +220,7 @@ describe('the built-in file tools', () => {
     expect(await ended).toEqual([0, null]);
     expect(swaps).toBeGreaterThanOrEqual(4_000);
     expect([...answers].sort()).toEqual(['read', 'refused']);
-  }, 120_000);
+  });
 });
 
 /**

@@ -90,7 +90,7 @@ describe('recordTurn', () => {
       expect(await replay(cassette).result()).toMatchObject({ status: was.status, text: was.text });
     });
     await fc.assert(property, { numRuns: 20 });
-  }, 30_000);
+  });
 
   it('refuses tasks that there are not, files that cannot be, and a redact that gives no texts', async () => {
     await expect(recordTurn('nobody', join(folder, 'c.jsonl'), bench)).rejects.toMatchObject({ code: 'NOT_FOUND' });

@@ -94,7 +94,7 @@ describe('artifactStore of an AgentLoop', () => {
       await taskStateStore.close();
       rmSync(path, { recursive: true });
     }
-  }, 60_000);
+  });
 
   it('U-02 works in a retry, a fork and a turn that is composed of operators', async () => {
     const artifactStore = new InMemoryArtifactStore();

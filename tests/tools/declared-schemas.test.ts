@@ -1,4 +1,5 @@
-import { describe, expect, it } from '@jest/globals';
+import { Script } from 'node:vm';
+import { describe, expect, it, jest } from '@jest/globals';
 import {
   AgentLoop,
   type AgentLoopConfig,
@@ -222,16 +223,20 @@ describe('a schema that a provider declares', () => {
   ])('H-11 U-18 cannot freeze the process: %s', async (name, providerOf) => {
     const schema = trap(name.replaceAll(' ', '_'));
     const [member] = schema.required;
-    const blocked: number[] = [];
+    const runs = jest.spyOn(Script.prototype, 'runInContext');
+    // jest loads modules with it too, without a limit.
+    const limited = () =>
+      runs.mock.calls.filter(([, options]) => typeof options === 'object' && options.timeout).length;
+    const begun: number[] = [];
     for (let turn = 0; turn < 3; turn++) {
-      const begin = performance.now();
+      const before = limited();
       const answers = await told({ toolProviders: [providerOf(schema)] }, [calls({ [member as string]: text })]);
-      blocked.push(performance.now() - begin);
+      begun.push(limited() - before);
       expect(answers).toEqual([expect.stringContaining('takes more than 500 ms')]);
     }
-    expect(Math.max(...blocked)).toBeLessThan(2_000);
-    // A provider that makes its definitions anew for each turn is known again.
-    expect(blocked[2]).toBeLessThan(250);
+    runs.mockRestore();
+    // A provider that makes its definitions anew for each turn is known again, and not tried a third time.
+    expect(begun.map((count) => count > 0)).toEqual([true, true, false]);
   });
 
   it('H-11 U-18 cannot freeze the process with arguments that it compares with many values', async () => {

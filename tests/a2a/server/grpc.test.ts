@@ -7,6 +7,7 @@ import { describe, expect, it } from '@jest/globals';
 import { InMemoryStateStore } from 'millrace';
 import { type A2AServerOptions, a2aServer, apiKeyAuth, customAuth, InMemoryPushStore } from 'millrace/a2a';
 import { gate, openResources } from 'millrace/testing';
+import { capturedConsole } from '../../captured-console.ts';
 import { obedient, plainTools } from '../../core/plain-tools.ts';
 import { collect, data, isTask, shortOf, textOfPart } from '../messages.ts';
 import { answerOf, clientOf, key, message, serverBench } from './test-server.ts';
@@ -203,7 +204,9 @@ describe('listening over HTTP and gRPC', () => {
     const resources = openResources();
     const port = Number(grpcAddress?.split(':').at(-1));
     const server = await a2aServer({ agent: on.echo([]), store: new InMemoryStateStore(), grpc: { port } });
+    const logged = capturedConsole('error');
     await expect(server.listen({ port: 0 })).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    expect(logged).toEqual([expect.stringContaining('No address added')]);
     await resources.assertNone();
   });
 });

@@ -4,6 +4,7 @@ import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { toolEventsExtension, turnExtension } from 'millrace/a2a';
 import { answerOf, clientOf, message, rpc, wireMessage } from '../../a2a/server/test-server.ts';
+import { eventually as until } from '../../eventually.ts';
 import { describeRedis } from '../../stores/redis/describe-redis.ts';
 import { type RedisProcess, startRedis } from '../../stores/redis/redis-process.ts';
 import { runInProcess } from '../run-in-process.ts';
@@ -11,13 +12,6 @@ import { FleetFolder } from './agent-folder.ts';
 import { CommandProcess } from './command-process.ts';
 
 const times = ['--lease-ms', '500', '--stalled-check-ms', '300', '--lock-ms', '1000', '--sweep-every-ms', '1000'];
-
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  for (const deadline = performance.now() + 15_000; !(await isSo()); ) {
-    if (performance.now() > deadline) throw new Error(`still not so: ${String(isSo)}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
 
 /** What is read of the updates of a stream. */
 interface Update {
@@ -170,13 +164,11 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
     await until(() => folder.lines(held).length === 1);
     const next = work();
     await running(next);
-    const from = performance.now();
     const gone = first.end('SIGTERM');
     await first.wrote(/(draining)/);
     expect((await fetch(`${health}/readyz`)).status).toBe(503);
     folder.go(held);
     expect(await gone).toBe(0);
-    expect(performance.now() - from).toBeLessThan(5_000);
     await until(async () => (await stateOf(held)) === completed);
     const lines = folder.lines(held);
     expect(lines.map(({ what }) => what)).toEqual(['held', 'quick']);

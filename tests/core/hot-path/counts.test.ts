@@ -24,7 +24,7 @@ describe('calls of functions', () => {
   let cost: Record<Unit | 'lateIteration' | 'agentIteration' | 'lateAgentIteration' | 'managedIteration', Cost>;
   beforeAll(() => {
     cost = measured('calls');
-  }, 120_000);
+  });
 
   it('W-01 are few in an iteration with one tool', () => {
     expect(cost.iteration.own).toBeLessThanOrEqual(409);
@@ -83,7 +83,7 @@ describe('bytes allocated', () => {
   beforeAll(() => {
     const young = ['--max-semi-space-size=256', '--min-semi-space-size=256'];
     bytes = measured('bytes', '--expose-gc', '--no-concurrent-recompilation', ...young);
-  }, 120_000);
+  });
 
   it('W-02 are few for an iteration', () => {
     expect(bytes.iteration.bytes).toBeLessThanOrEqual(26_000);
@@ -107,7 +107,7 @@ describe('bytes held', () => {
   let live: Record<'turn' | 'storedTurn' | 'text', number>;
   beforeAll(() => {
     live = measured('live', '--expose-gc');
-  }, 60_000);
+  });
 
   it('W-05 are few for a turn that waits for its model', () => {
     expect(live.turn).toBeLessThanOrEqual(9_700);

@@ -34,7 +34,7 @@ storeContract(
       return peer;
     },
     dispose: (store) => (store instanceof LmdbStateStore ? store.close() : remotes.get(store)?.close()),
-    deadlineMs: 5_000,
+    deadlineMs: 120_000,
   },
   { describe, it },
 );

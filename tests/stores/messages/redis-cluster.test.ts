@@ -12,7 +12,7 @@ describeRedis('RedisMessageStore on a cluster of three', () => {
   beforeAll(async () => {
     cluster = await startCluster();
     clients = [cluster.connect(), cluster.connect()];
-  }, 20_000);
+  });
   afterAll(async () => {
     for (const client of clients) client.disconnect();
     await cluster.remove();

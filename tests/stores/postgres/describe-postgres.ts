@@ -1,20 +1,6 @@
-import { describe, it } from '@jest/globals';
-import { postgresPrograms } from './postgres-process.ts';
+import { describeReal } from '../../real/real-part.ts';
 
-const required = process.env['MILLRACE_REQUIRE_POSTGRES'] === '1';
-
-/**
- * Tests that start a PostgreSQL server. Where none is installed they are skipped by name; with `MILLRACE_REQUIRE_POSTGRES=1`, as in CI, they fail
- * instead.
- */
+/** Tests that start a PostgreSQL server. */
 export function describePostgres(title: string, define: () => void): void {
-  if (postgresPrograms !== undefined) return void describe(title, define);
-  if (!required) return void describe.skip(title, define);
-  describe(title, () => {
-    it('needs PostgreSQL', () => {
-      throw new Error(
-        'MILLRACE_REQUIRE_POSTGRES is 1, but there is no PostgreSQL; install it, e.g. apt-get install postgresql.',
-      );
-    });
-  });
+  describeReal(['postgres'], title, define);
 }

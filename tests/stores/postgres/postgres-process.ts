@@ -1,13 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chownSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { freePort } from '../redis/free-port.ts';
-
-/** Where Debian's package keeps the programs of the newest version; undefined where there is none. */
-export const postgresPrograms = newestPrograms();
+import { postgresPrograms } from './postgres-programs.mjs';
 
 /** A test run that is broken off leaves no server behind. */
 const running = new Set<ChildProcess>();
@@ -99,13 +97,4 @@ const asUser: User | { readonly uid?: undefined; readonly gid?: undefined } =
 function program(name: string): string {
   if (postgresPrograms === undefined) throw new Error('PostgreSQL is not installed.');
   return join(postgresPrograms, name);
-}
-
-function newestPrograms(): string | undefined {
-  const root = '/usr/lib/postgresql';
-  if (!existsSync(root)) return undefined;
-  const versions = readdirSync(root)
-    .map(Number)
-    .sort((one, other) => other - one);
-  return versions.map((version) => join(root, String(version), 'bin')).find((bin) => existsSync(join(bin, 'initdb')));
 }

@@ -219,7 +219,7 @@ describeRedis('RedisArtifactStore on a cluster of three', () => {
   beforeAll(async () => {
     cluster = await startCluster();
     clients = [cluster.connect(), cluster.connect()];
-  }, 60_000);
+  });
   afterAll(async () => {
     for (const client of clients) client.disconnect();
     await cluster.remove();

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
+import { AgentLoopError } from 'millrace';
 import { Owner, startRecord } from 'millrace/internals';
 import { RedisStateStore, type RedisStateStoreOptions } from 'millrace/redis';
 import type { Lease } from 'millrace/types';
+import { eventually, patienceMs } from '../../eventually.ts';
 import { type RedisProcess, type RedisProcessOptions, startRedis } from './redis-process.ts';
 
 export interface HeldTask {
@@ -56,9 +58,17 @@ export async function beginHeld(store: RedisStateStore, leaseMs = 30_000): Promi
 
 /** Waits until so many replicas have caught up with a primary. */
 export async function untilReplicas(primary: RedisProcess, count: number): Promise<void> {
-  const deadline = performance.now() + 10_000;
-  while ((primary.cli('INFO', 'replication').match(/state=online/g)?.length ?? 0) < count) {
-    if (performance.now() > deadline) throw new Error('The replicas did not come.');
-    await new Promise((resolve) => setTimeout(resolve, 20));
+  await eventually(() => (primary.cli('INFO', 'replication').match(/state=online/g)?.length ?? 0) >= count);
+}
+
+/** Sends again for as long as the connection is not back. */
+export async function sentUntilAnswered<T>(send: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + patienceMs;
+  for (;;) {
+    try {
+      return await send();
+    } catch (error) {
+      if (performance.now() > deadline || !AgentLoopError.isInstance(error) || !error.retryable) throw error;
+    }
   }
 }

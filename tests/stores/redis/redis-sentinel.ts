@@ -1,3 +1,4 @@
+import { eventually } from '../../eventually.ts';
 import { type RedisProcess, startRedis } from './redis-process.ts';
 
 /** A primary and its replica, watched by a Sentinel that makes the replica the primary when that one is gone for half a second. */
@@ -10,27 +11,33 @@ export interface WatchedRedis {
 }
 
 export async function startWatched(config: readonly string[] = []): Promise<WatchedRedis> {
-  const primary = await startRedis({ config });
-  const replica = await startRedis({ config: [...config, `replicaof 127.0.0.1 ${primary.port}`] });
-  const sentinel = await startRedis({
-    program: 'redis-sentinel',
-    config: [
-      `sentinel monitor journal 127.0.0.1 ${primary.port} 1`,
-      'sentinel down-after-milliseconds journal 500',
-      'sentinel failover-timeout journal 2000',
-    ],
-  });
-  const deadline = performance.now() + 15_000;
-  while (!sentinel.cli('SENTINEL', 'REPLICAS', 'journal').includes('master-link-status\nok')) {
-    if (performance.now() > deadline) throw new Error('Sentinel did not find the replica.');
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  return {
-    primary,
-    replica,
-    options: { sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name: 'journal' },
-    remove: async () => {
-      await Promise.all([sentinel, primary, replica].map((process) => process.remove()));
-    },
+  const started: RedisProcess[] = [];
+  const remove = async () => {
+    await Promise.all(started.map((process) => process.remove()));
   };
+  try {
+    const primary = await startRedis({ config });
+    started.push(primary);
+    const replica = await startRedis({ config: [...config, `replicaof 127.0.0.1 ${primary.port}`] });
+    started.push(replica);
+    const sentinel = await startRedis({
+      program: 'redis-sentinel',
+      config: [
+        `sentinel monitor journal 127.0.0.1 ${primary.port} 1`,
+        'sentinel down-after-milliseconds journal 500',
+        'sentinel failover-timeout journal 2000',
+      ],
+    });
+    started.push(sentinel);
+    await eventually(() => sentinel.cli('SENTINEL', 'REPLICAS', 'journal').includes('master-link-status\nok'));
+    return {
+      primary,
+      replica,
+      options: { sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name: 'journal' },
+      remove,
+    };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
 }

@@ -1,10 +1,10 @@
 import { expect, it } from '@jest/globals';
-import { AgentLoopError, LocalToolProvider, tool } from 'millrace';
+import { type AgentLoopError, LocalToolProvider, tool } from 'millrace';
 import { AgentLoop, done, noteRecord as note, refuses, seqsOf, startRecord, upTo, watch } from 'millrace/internals';
 import { RedisStateStore } from 'millrace/redis';
 import { gate, scriptedLLM } from 'millrace/testing';
 import { describeRedis } from './describe-redis.ts';
-import { beginHeld, RedisBench } from './redis-bench.ts';
+import { beginHeld, RedisBench, sentUntilAnswered } from './redis-bench.ts';
 import { startRedis } from './redis-process.ts';
 import { TcpProxy } from './tcp-proxy.ts';
 
@@ -38,7 +38,7 @@ describeRedis('RedisStateStore when Redis fails', () => {
       () => store.check(),
     ];
     await Promise.all(calls.map((call) => refusesForNow('UNAVAILABLE', call)));
-    const follower = watch(store.follow('t'), { deadlineMs: 5_000 });
+    const follower = watch(store.follow('t'), { deadlineMs: 120_000 });
     await follower.until('an error', (reading) => reading.error !== undefined);
     await refusesForNow('UNAVAILABLE', () => Promise.reject(follower.error));
   });
@@ -154,7 +154,7 @@ describeRedis('RedisStateStore when Redis restarts', () => {
     const store = new RedisStateStore({ redis: redis.url });
     try {
       const { taskId, owner } = await beginHeld(store);
-      const follower = watch(store.follow(taskId), { deadlineMs: 5_000 });
+      const follower = watch(store.follow(taskId), { deadlineMs: 120_000 });
       await follower.until('the first record', ({ values }) => values.length === 1);
       await redis.end('SIGKILL');
       await redis.start();
@@ -201,7 +201,7 @@ describeRedis('RedisStateStore when Redis restarts', () => {
       await refusesForNow('UNAVAILABLE', () => store.read(turn.taskId));
       expect(ran).toEqual(['stop']);
       await redis.start();
-      const follower = watch(store.follow(turn.taskId), { deadlineMs: 5_000 });
+      const follower = watch(store.follow(turn.taskId), { deadlineMs: 120_000 });
       expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Done.' });
       await turn.settled;
       expect(ran).toEqual(['stop', 'next']);
@@ -220,8 +220,8 @@ describeRedis('RedisStateStore when Redis restarts', () => {
     const store = new RedisStateStore({ redis: redis.url });
     try {
       const { taskId, owner } = await beginHeld(store);
-      const follower = watch(store.follow(taskId), { deadlineMs: 5_000 });
-      const listener = watch(store.commands(taskId), { deadlineMs: 5_000 });
+      const follower = watch(store.follow(taskId), { deadlineMs: 120_000 });
+      const listener = watch(store.commands(taskId), { deadlineMs: 120_000 });
       await owner.append(note('before'));
       await follower.until('two records', ({ values }) => values.length === 2);
       await redis.end('SIGKILL');
@@ -242,16 +242,4 @@ describeRedis('RedisStateStore when Redis restarts', () => {
 
 function plainTool(name: string, execute: () => unknown) {
   return tool({ name, description: name, parameters: { type: 'object' }, execute });
-}
-
-/** Sends again for as long as the connection is not back. */
-async function sentUntilAnswered<T>(send: () => Promise<T>): Promise<T> {
-  const deadline = performance.now() + 5_000;
-  for (;;) {
-    try {
-      return await send();
-    } catch (error) {
-      if (performance.now() > deadline || !AgentLoopError.isInstance(error) || !error.retryable) throw error;
-    }
-  }
 }

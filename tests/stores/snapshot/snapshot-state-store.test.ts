@@ -292,7 +292,7 @@ describe('S1-106 snapshotStateStore', () => {
     );
     const store = snapshotStateStore(plain);
     await store.create('t', startRecord('t'));
-    const reader = watch(snapshotStateStore(plain, { pollMs: 5 }).follow('t'), { deadlineMs: 5_000 });
+    const reader = watch(snapshotStateStore(plain, { pollMs: 5 }).follow('t'), { deadlineMs: 120_000 });
     await reader.until('the first record', ({ values }) => values.length === 1);
     const resumed = AgentLoop.resume('t', config(store, [twoCalls, answer], given));
     await resumed.result();

@@ -21,7 +21,8 @@ import {
 } from 'millrace/internals';
 import { checkArguments } from 'millrace/stores';
 import { messageStoreContract } from 'millrace/testing';
-import { type PostgresProcess, postgresPrograms, startPostgres } from '../postgres/postgres-process.ts';
+import { describePostgres } from '../postgres/describe-postgres.ts';
+import { type PostgresProcess, startPostgres } from '../postgres/postgres-process.ts';
 import { RemoteTable } from './remote-table.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-table-'));
@@ -65,26 +66,30 @@ const keysIn = (table: Table, prefix: TableKey, range?: TableRange) =>
   });
 const valueAt = (table: Table, key: TableKey) => read(table, (rows) => rows.get(key));
 
-let postgres: PostgresProcess | undefined;
-if (postgresPrograms !== undefined) {
-  tables['PostgresTable'] = () => {
-    const options = { postgres: postgres?.url ?? '', schema: `table_${made++}`, migrate: true };
+describePostgres('PostgresTable keeps the contract of Table', () => {
+  let postgres: PostgresProcess;
+  beforeAll(async () => {
+    postgres = await startPostgres();
+  });
+  afterAll(() => postgres.remove());
+
+  keepsContract(() => {
+    const options = { postgres: postgres.url, schema: `table_${made++}`, migrate: true };
     const [table, peer] = [
       new PostgresTable('PostgresTable', 'test', options),
       new PostgresTable('PostgresTable', 'test', options),
     ];
     return { table, peer, close: () => Promise.all([table.close(), peer.close()]) };
-  };
-  beforeAll(async () => {
-    postgres = await startPostgres();
   });
-  afterAll(() => postgres?.remove());
+});
+
+for (const [name, open] of Object.entries(tables)) {
+  describe(`${name} keeps the contract of Table`, () => keepsContract(open));
 }
 
-describe.each(Object.keys(tables))('%s keeps the contract of Table', (name) => {
+function keepsContract(open: () => Opened): void {
   async function on(run: (opened: Opened) => Promise<void>): Promise<void> {
-    const opened = tables[name]?.();
-    if (opened === undefined) throw new Error(name);
+    const opened = open();
     try {
       await run(opened);
     } finally {
@@ -236,7 +241,7 @@ describe.each(Object.keys(tables))('%s keeps the contract of Table', (name) => {
         { numRuns: 40 },
       );
     }));
-});
+}
 
 /** Answers everything with a promise. */
 class RemoteMessageStore extends TableMessageStore<'later', 'later'> {
