@@ -18,9 +18,6 @@ interface ChatAnswerOptions {
   readonly reasoningTag?: string | undefined;
 }
 
-/** Where the reasoning of a message stands. */
-const reasoningMembers = ['reasoning_content', 'reasoning'] as const;
-
 /**
  * One answer of a model, put together from what the wire brings: the chunks of a stream, or the one body of an answer that
  * was not streamed. Both go through the same code, so both give the same response. Emits text, reasoning and fragments of
@@ -166,6 +163,7 @@ export class ChatAnswer {
 
   #addDelta(delta: JsonObject): void {
     this.#hasPieces = true;
+    if (isPlainDelta(delta)) return this.#addContent(delta['content']);
     this.#addTexts(delta);
     for (const call of this.#callsIn(delta)) this.#state.addCall(this.#calls.addFragment(call), call);
     this.#state.addMessage(withoutMark(delta));
@@ -204,7 +202,7 @@ export class ChatAnswer {
   }
 
   #addTexts(message: JsonObject): void {
-    const member = reasoningMembers.find((name) => isText(message[name]));
+    const member = reasoningMemberOf(message);
     if (member !== undefined) this.#reasoningMember ??= member;
     const reasoning = member === undefined ? textOfDetails(message['reasoning_details']) : message[member];
     if (isText(reasoning)) this.#addReasoning(reasoning);
@@ -300,7 +298,21 @@ export class ChatAnswer {
   }
 }
 
+/** Most pieces of most answers: text, and members without a value. */
+function isPlainDelta(delta: JsonObject): boolean {
+  for (const name of Object.keys(delta)) {
+    if (name !== 'content' && name !== 'role' && delta[name] !== null) return false;
+  }
+  return true;
+}
+
 const noReasoning = { reasoning: null, reasoning_content: null, reasoning_details: null };
+
+/** Where the reasoning of a message stands. */
+function reasoningMemberOf(message: JsonObject): WireState['reasoning'] {
+  if (isText(message['reasoning_content'])) return 'reasoning_content';
+  return isText(message['reasoning']) ? 'reasoning' : undefined;
+}
 
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
