@@ -1,4 +1,4 @@
-import { isObject } from './core/contracts/index.ts';
+import { isObject, parsedJson } from './core/contracts/index.ts';
 import { isSecretName, mark, withoutForms } from './secret-forms.ts';
 
 export { isSecretName };
@@ -60,11 +60,12 @@ function textWithoutSecrets(text: string, redact: (text: string) => string): str
   return redact(withoutForms(text));
 }
 
-/** The object or array in a JSON string. */
+/** The object or array in a JSON string; one that nests too deep is searched as a text. */
 function structureIn(text: string): object | undefined {
   if (!/^\s*[{[]/.test(text)) return undefined;
   try {
-    return JSON.parse(text);
+    const value = parsedJson(text);
+    return typeof value === 'object' && value !== null ? value : undefined;
   } catch {
     return undefined;
   }

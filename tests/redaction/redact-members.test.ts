@@ -183,6 +183,11 @@ describe('secrets in text', () => {
     ...['see https://docs.example/a?b=c', 'at 12:30: the secretary wrote a key'],
   ])('R-14 keeps %j', (text) => expect(redacted(text)).toBe(text));
 
+  it('R-14 searches JSON that nests too deep as a text', () => {
+    const deep = `${'{"a":'.repeat(20_000)}{"password":"${secret}"}${'}'.repeat(20_000)}`;
+    expect(redacted(deep)).not.toContain(secret);
+  });
+
   it('R-14 redacts under every name, in each form, what it redacts in a member of that name', () => {
     const names = fc.constantFrom(...secretNames, 'X_TOKEN', 'client-secret', 'GITHUB_TOKEN', 'passphrase');
     const forms: readonly ((name: string) => string)[] = [
