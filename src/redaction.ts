@@ -1,10 +1,7 @@
-import { isObject } from './core/contracts/index.ts';
+import { isObject, parsedJson } from './core/contracts/index.ts';
+import { isSecretName, mark, withoutForms } from './secret-forms.ts';
 
-/** What stands in the place of a secret. */
-const mark = '[redacted]';
-
-const secretName =
-  /(^|[^a-z])(((api|private|access|secret)_?key|authorization|passw(or)?d|pwd|passphrase|secret|cookie|credential)s?|(?<!(^|[^a-z])per_?)token|(access|refresh|auth|api|bearer|session|id|csrf)_?tokens)$/;
+export { isSecretName };
 
 /** Members of a JSON Schema that describe a value, and hold none. */
 const describing: ReadonlySet<string> = new Set([
@@ -16,26 +13,6 @@ const describing: ReadonlySet<string> = new Set([
   'minLength',
   'maxLength',
 ]);
-
-/** What a secret looks like, wherever it stands; `$1` is kept. */
-const secretForms: readonly RegExp[] = [
-  /\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi,
-  /(\b(?:sk|pk|rk)-)[\w-]{8,}/g,
-  /(\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|AIza))[\w-]{8,}/g,
-  // Tried once for each run of such characters, with the first `eyJ` in it: else its time would grow with the square of the text.
-  /(?<![\w-])(?=([\w-]*?\beyJ))\1[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?/g,
-  /(\b[a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@:]*:[^\s/@]+(?=@)/gi,
-  /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*")[^"]+/gi,
-  /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*')[^']+/gi,
-  /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)=)[^\s"'“”‘’,;&}]+/gi,
-  /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*)[^\s"'“”‘’,;&}]{8,}/gi,
-];
-
-/** Whether a member of this name holds secrets: `apiKeys`, `x-api-key`, `access_token`, …; not `maxTokens`, a count. */
-export function isSecretName(name: string): boolean {
-  const words = name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').replaceAll('-', '_');
-  return secretName.test(words.toLowerCase());
-}
 
 /**
  * The same value without secrets: all strings and numbers under the names of secrets, at any depth, and what looks like one in any string,
@@ -80,14 +57,15 @@ function textWithoutSecrets(text: string, redact: (text: string) => string): str
     const clean = JSON.stringify(withoutSecrets(structure, redact));
     return clean === JSON.stringify(structure) ? text : clean;
   }
-  return redact(secretForms.reduce((left, form) => left.replace(form, `$1${mark}`), text));
+  return redact(withoutForms(text));
 }
 
-/** The object or array in a JSON string. */
+/** The object or array in a JSON string; one that nests too deep is searched as a text. */
 function structureIn(text: string): object | undefined {
   if (!/^\s*[{[]/.test(text)) return undefined;
   try {
-    return JSON.parse(text);
+    const value = parsedJson(text);
+    return typeof value === 'object' && value !== null ? value : undefined;
   } catch {
     return undefined;
   }

@@ -55,7 +55,7 @@ export class ResultsFile {
     // A device, such as /dev/null, keeps nothing that two runs could write twice.
     const lock = found === undefined || found.isFile() ? await ResultsLock.take(path) : undefined;
     try {
-      const known = found ? await repaired(path) : noRows;
+      const known = found ? await repaired(path, lock?.isTakenOver) : noRows;
       return new ResultsFile({ path, file: await open(path, 'a', privateFileMode), known, lock });
     } catch (error) {
       await lock?.release();
@@ -78,6 +78,7 @@ export class ResultsFile {
     while (this.#unwritten !== '') {
       const lines = this.#unwritten;
       this.#unwritten = '';
+      await this.#lock?.check();
       await file.appendFile(lines);
     }
     this.#writing = undefined;
@@ -92,17 +93,20 @@ export class ResultsFile {
       } finally {
         await this.#file.close();
       }
-      if (this.#replaced) await repaired(this.#path);
+      if (this.#replaced && (await this.#lock?.isHeld())) await repaired(this.#path);
     } finally {
       await this.#lock?.release();
     }
   }
 }
 
-/** Removes a torn last line and rows that a later one replaces, and gives what is left. */
-async function repaired(path: string): Promise<ReadonlyMap<string, KnownRow>> {
+/**
+ * Removes a torn last line and rows that a later one replaces, and gives what is left. With `anew` always in a new file under the same name: what
+ * an owner before has open is then another one.
+ */
+async function repaired(path: string, anew = false): Promise<ReadonlyMap<string, KnownRow>> {
   const { known, lines, torn, count } = await readRows(path);
-  if (count > known.size) await rewrite(path, new Set(lines.values()));
+  if (anew || count > known.size) await rewrite(path, new Set(lines.values()));
   else if (torn) await mendEnd(path, torn);
   return known;
 }

@@ -5,7 +5,7 @@ import { writePrivate } from '../private-files.ts';
 
 /** The owner of a lock shows that often that it runs. */
 const beatMs = 10_000;
-/** One that has not for so long has died, or its machine has. */
+/** One elsewhere that has not for so long has died, or its machine has. */
 const staleMs = 60_000;
 
 /** The locks that this process holds: another one with its process id is of a process that died before it. */
@@ -24,24 +24,42 @@ interface Owner {
 
 /**
  * Lets one run at a time write a file: `FILE.lock` beside it names the process. The lock of a process that has died does not count: on the same
- * machine and in the same container at once, else a minute after it was last renewed.
+ * machine and in the same container at once, and there one that is stopped still counts; else a minute after it was last renewed.
  */
 export class ResultsLock {
   readonly #path: string;
   readonly #content: string;
   readonly #token: string;
+  readonly #file: string;
   readonly #beat: NodeJS.Timeout;
+  /** Whether the owner before may come back: what it still has open must not be the file any more. */
+  readonly isTakenOver: boolean;
 
-  private constructor(path: string, content: string, token: string) {
+  private constructor({ file, path, content, token, isTakenOver }: TakenLock) {
+    this.#file = file;
     this.#path = path;
     this.#content = content;
     this.#token = token;
+    this.isTakenOver = isTakenOver;
     held.add(token);
-    this.#beat = setInterval(() => {
-      const now = new Date();
-      // A lock that is gone, or a disk that is away, is not the matter of a renewal: the file itself tells.
-      utimes(path, now, now).catch(() => {});
-    }, beatMs).unref();
+    // A lock that is gone, or a disk that is away, is not the matter of a renewal: the next write tells.
+    this.#beat = setInterval(() => void this.#renew().catch(() => {}), beatMs).unref();
+  }
+
+  async #renew(): Promise<void> {
+    const now = new Date();
+    if (await this.isHeld()) await utimes(this.#path, now, now);
+  }
+
+  /** False once another run has taken the lock, while this process was stopped or cut off. */
+  async isHeld(): Promise<boolean> {
+    return (await readIfThere(this.#path)) === this.#content;
+  }
+
+  /** Errors: `CONFLICT` once another run has taken the lock. */
+  async check(): Promise<void> {
+    const content = await readIfThere(this.#path);
+    if (content !== this.#content) throw conflict(this.#file, content ?? '');
   }
 
   /** Errors: `CONFLICT` where another run writes the file; those of the file. */
@@ -56,33 +74,47 @@ export class ResultsLock {
       token: crypto.randomUUID(),
     };
     const content = JSON.stringify(owner);
-    for (;;) {
+    for (let isTakenOver = false; ; ) {
       try {
         await writePrivate(path, content, 'wx');
-        return new ResultsLock(path, content, owner.token);
+        return new ResultsLock({ file, path, content, token: owner.token, isTakenOver });
       } catch (error) {
         if (codeOf(error) !== 'EEXIST') throw error;
       }
-      await removeStale(path, { file, aside: `${path}.${owner.token}` });
+      isTakenOver = (await removeStale(path, { file, aside: `${path}.${owner.token}` })) || isTakenOver;
     }
   }
 
   async release(): Promise<void> {
     clearInterval(this.#beat);
     held.delete(this.#token);
-    if ((await readIfThere(this.#path)) === this.#content) await rm(this.#path, { force: true });
+    if (await this.isHeld()) await rm(this.#path, { force: true });
   }
 }
 
-/** Removes the lock of a process that has died. Errors: `CONFLICT` for that of another. */
-async function removeStale(path: string, { file, aside }: { readonly file: string; readonly aside: string }) {
+interface TakenLock {
+  readonly file: string;
+  readonly path: string;
+  readonly content: string;
+  readonly token: string;
+  readonly isTakenOver: boolean;
+}
+
+interface Removal {
+  readonly file: string;
+  readonly aside: string;
+}
+
+/** Removes the lock of a process that has died. Returns whether it may live still, elsewhere. Errors: `CONFLICT` for that of another. */
+async function removeStale(path: string, { file, aside }: Removal): Promise<boolean> {
   const content = await readIfThere(path);
-  if (content === undefined) return;
-  if (!(await isStale(path, content))) throw conflict(file, content);
+  if (content === undefined) return false;
+  const isDead = await hasDied(content);
+  if (!(isDead ?? (await isLate(path)))) throw conflict(file, content);
   try {
     await rename(path, aside);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return;
+    if (codeOf(error) === 'ENOENT') return false;
     throw error;
   }
   const moved = await readIfThere(aside);
@@ -92,16 +124,22 @@ async function removeStale(path: string, { file, aside }: { readonly file: strin
     throw conflict(file, moved ?? '');
   }
   await rm(aside, { force: true });
+  return isDead === undefined;
 }
 
-async function isStale(path: string, content: string): Promise<boolean> {
+async function isLate(path: string): Promise<boolean> {
   const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
-  if (Date.now() - mtimeMs > staleMs) return true;
+  return Date.now() - mtimeMs > staleMs;
+}
+
+/** `undefined` where this process cannot know: on another machine, in another container, where the system does not say when a process began. */
+async function hasDied(content: string): Promise<boolean | undefined> {
   const owner = ownerIn(content);
-  if (owner?.space !== (await processSpace())) return false;
+  if (owner?.space !== (await processSpace())) return undefined;
   const { isRunning, started } = await processNow(owner.pid);
-  if (!isRunning || (started !== undefined && started !== owner.started)) return true;
-  return owner.pid === process.pid && !held.has(owner.token);
+  if (!isRunning) return true;
+  if (owner.pid === process.pid && !held.has(owner.token)) return true;
+  return started === undefined ? undefined : started !== owner.started;
 }
 
 /** The boot of the machine and its namespace of process ids on Linux, where a container has one of its own; else the name of the host. */

@@ -1,3 +1,5 @@
+import { withoutSteering } from './format.ts';
+
 const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
 const invisible = /\p{M}|[\u200b-\u200f]/u;
@@ -122,7 +124,7 @@ export class LiveRegion {
     if (above.length === 0 && sameLines(lines, this.#drawn)) return;
     // The return is for a `^C` that the terminal wrote where the cursor rests.
     const erase = this.#drawn.length === 0 ? '' : `\r\u001b[${this.#drawn.length}A\u001b[J`;
-    this.#write(erase + [...above, ...lines].map((line) => `${line}\n`).join(''));
+    this.#write(erase + withoutSteering([...above, ...lines].map((line) => `${line}\n`).join('')));
     this.#drawn = lines;
   }
 

@@ -3,13 +3,22 @@ import { headOf } from '../core/contracts/index.ts';
 /** More of a value than any terminal line shows. */
 const readLimit = 2000;
 
+/** C0 and C1 without line feed and tab, line and paragraph separators, and what changes the direction of text. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: naming them is the purpose.
+const steering = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
+const colorOrSteering = new RegExp(`(\\u001b\\[(?:[012]|22|3[1-7]|39|9[0-7])m)|${steering.source}`, 'g');
+
 /**
  * The text without what steers a terminal: escape sequences lose their escape, carriage returns and other control
  * characters go; line feeds and tabs stay. What a model or a tool says must not move the cursor.
  */
 export function withoutControls(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: removing them is the purpose.
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, '');
+  return text.replace(new RegExp(steering, 'g'), '');
+}
+
+/** The same, with the colours that paints of this package set and reset. */
+export function withoutSteering(text: string): string {
+  return text.replace(colorOrSteering, (_, color: string | undefined) => color ?? '');
 }
 
 /** A value in one line for a person: of an object the only member's value, or each as `name: value`. */

@@ -88,7 +88,7 @@ export class TextPrinter implements Printer {
   constructor(terminal: Terminal, now: () => number = Date.now) {
     this.#terminal = terminal;
     this.#now = now;
-    this.#live = new LiveRegion((text) => void terminal.stderr.write(text));
+    this.#live = new LiveRegion((text) => void terminal.stderr.writeRaw(text));
   }
 
   print(event: AgentEvent): void | Promise<void> {
@@ -145,7 +145,7 @@ export class TextPrinter implements Printer {
     this.#separateText(event);
     this.#last = 'text';
     this.#atLineStart = text.endsWith('\n');
-    return this.#terminal.stdout.write(this.#shown(text));
+    return this.#terminal.stdout.writeRaw(this.#shown(text));
   }
 
   #shown(text: string): string {

@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import { styleText } from 'node:util';
 import { logText } from '../core/contracts/index.ts';
 import { columnsOf, wrapLines } from './columns.ts';
+import { withoutSteering } from './format.ts';
 
 /** Where a command writes, and how it looks there. */
 export interface Terminal {
@@ -77,8 +78,16 @@ export class Output {
     return this.#stream.rows || 24;
   }
 
-  /** Writes; for a slow reader, returns a promise that resolves when there is room again or stdout is closed. */
+  /**
+   * Writes without what steers a terminal, all but colours; for a slow reader, returns a promise that resolves when there is room again or
+   * stdout is closed.
+   */
   write(text: string): void | Promise<void> {
+    return this.writeRaw(withoutSteering(text));
+  }
+
+  /** The same for text that was cleaned, with moves of the cursor of our own, and for a file that has to be exact. */
+  writeRaw(text: string): void | Promise<void> {
     if (text === '' || this.#closed.signal.aborted) return;
     if (this.#stream.write(text)) return;
     return this.#room();

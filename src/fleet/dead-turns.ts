@@ -2,8 +2,10 @@ import {
   AgentLoopError,
   type Clock,
   type ErrorCode,
+  isObject,
   type TaskStateStore,
   type TaskSummary,
+  taskIdPattern,
 } from '../core/contracts/index.ts';
 import { retryTask } from '../core/turn/index.ts';
 import { isRunnable } from '../stores/task-summary.ts';
@@ -141,7 +143,7 @@ export class DeadTurns {
 }
 
 export function isTurnJob(data: unknown): data is TurnJob {
-  return typeof data === 'object' && data !== null && 'taskId' in data && typeof data.taskId === 'string';
+  return isObject(data) && typeof data['taskId'] === 'string' && taskIdPattern.test(data['taskId']);
 }
 
 /** Derives the new id from the id of the failed turn, so that it is revived once, and revived turns are recognized. */

@@ -1,4 +1,4 @@
-import type { TaskStateStore } from '../core/contracts/index.ts';
+import { isObject, type TaskStateStore } from '../core/contracts/index.ts';
 import { command } from '../stores/redis/redis-connection.ts';
 import type { QueueConnections } from './connection.ts';
 
@@ -139,7 +139,7 @@ export class SharedCounts {
   async workers(): Promise<readonly WorkerStatus[]> {
     if (!this.isThere) return [];
     const found = await this.#send('HVALS', this.#workers);
-    const all = (Array.isArray(found) ? found : []).map((text) => statusOf(String(text)));
+    const all = (Array.isArray(found) ? found : []).flatMap((text) => statusOf(String(text)) ?? []);
     const gone = all.filter(({ at }) => at + silentMs <= this.#now());
     await Promise.all(gone.map(({ id }) => this.untell(id)));
     return all.filter((status) => !gone.includes(status));
@@ -172,8 +172,22 @@ export class SharedCounts {
   }
 }
 
-function statusOf(text: string): WorkerStatus {
-  return JSON.parse(text);
+/** Undefined for an entry that is no report: it spoils itself only. */
+function statusOf(text: string): WorkerStatus | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isStatus(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isStatus(value: unknown): value is WorkerStatus {
+  if (!isObject(value)) return false;
+  const { id, version, agents, running, draining, at } = value;
+  const isText = typeof id === 'string' && typeof version === 'string';
+  const areAgents = Array.isArray(agents) && agents.every((each) => typeof each === 'string');
+  return isText && areAgents && Number.isFinite(running) && typeof draining === 'boolean' && Number.isFinite(at);
 }
 
 interface KnownAgentsDeps {

@@ -3,7 +3,7 @@ import { redactMembers } from '../redaction.ts';
 
 /** Longer strings are cut in what is shown; the whole value is there by request. Characters. */
 const longest = 65_536;
-/** How much of a value is looked at for a line. */
+/** How much of a clean value is read for a line. */
 const readForLine = 4_096;
 
 /** What leaves the inspector: without secrets, unless it is raw. */
@@ -26,9 +26,9 @@ export class ShownValues {
     return withShortStrings(this.clean(value));
   }
 
-  /** The beginning of a string, or of a value as JSON, in one line. A secret is taken out before it is cut in two. */
+  /** The beginning of a string, or of a value as JSON, in one line. Secrets are removed before anything is cut. */
   line(value: unknown, most: number): string {
-    const clean = this.clean(typeof value === 'string' ? headOf(value, readForLine) : value);
+    const clean = this.clean(value);
     const text = typeof clean === 'string' ? clean : (JSON.stringify(clean) ?? '');
     const line = headOf(text, readForLine).replace(/\s+/g, ' ').trim();
     return line.length <= most ? line : `${headOf(line, most - 1)}…`;

@@ -22,6 +22,8 @@ export async function askUser(
     readonly onAnswer: () => void;
   },
 ): Promise<ElicitResult> {
+  if (isUrl(params) && !(URL.canParse(params.url) && /^https?:$/.test(new URL(params.url).protocol)))
+    return { action: 'decline' };
   const check = checkerOf(params);
   let problem = '';
   for (;;) {

@@ -11,6 +11,7 @@ import { AgentLoopError, inTime, systemClock } from '../core/contracts/index.ts'
 import { type BodyLimits, boundedResponse } from '../core/model-call/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import { bodyLimitsOf, type McpHeaders, type McpHttpOptions, type McpProcessOptions } from './mcp-options.ts';
+import { signInFetch } from './sign-in/sign-in-fetch.ts';
 
 interface HttpTransportOptions {
   readonly sdk: ClientSdk;
@@ -47,9 +48,14 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
     options.onTooLarge(error);
     return error;
   };
+  const fetchSignIn = signInFetch({
+    server: address,
+    trustedOrigins: server.auth?.trustedOrigins,
+    issuer: () => issuerOf(authProvider),
+  });
   const send: FetchLike = async (url, init) => {
     if (new URL(url).href !== address.href)
-      return discreet(await fetch(url, inTimeFor(server, init)), limits, tooLarge);
+      return discreet(await fetchSignIn(new URL(url), inTimeFor(server, init)), limits, tooLarge);
     const headers = new Headers(init?.headers);
     const own = await headersOf(server);
     if (own) {
@@ -73,6 +79,13 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
     reconnectionOptions,
     ...(authProvider && { authProvider }),
   });
+}
+
+/** Of the authorization server that an earlier process discovered. */
+function issuerOf(provider: OAuthClientProvider | undefined): string | undefined {
+  const discovery = provider?.discoveryState?.();
+  const url = isRecord(discovery) ? discovery['authorizationServerUrl'] : undefined;
+  return url !== undefined && URL.canParse(String(url)) ? new URL(String(url)).origin : undefined;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { childTaskId } from '../child-task-id.ts';
 import {
   type AgentLoopConfig,
   AgentLoopError,
@@ -102,7 +103,7 @@ function createTool(store: ArtifactStore): Tool {
     ...repeatable,
     async execute({ name, content, mediaType }, context) {
       const { taskId, contextId, callId } = context;
-      const artifactId = `${taskId}:${callId}`;
+      const artifactId = childTaskId(`${taskId}:${callId}`);
       const artifact = { artifactId, name, content, taskId, contextId, ...(mediaType ? { mediaType } : {}) };
       const made = (await store.describe(artifactId)) ?? (await store.create(artifact));
       return shown(made, content, context);

@@ -69,6 +69,31 @@ describe('the lock of a results file', () => {
     expect(readdirSync(folder)).toEqual(['results.jsonl']);
   });
 
+  it('R-17 counts for a process that lives here, however long it was not renewed', async () => {
+    const { out, lock } = results();
+    const open = gate();
+    const first = ran(prompts(2), { agent: echo(new Echoing({ wait: () => open.pass() })), out });
+    await open.reached;
+    utimesSync(lock, 1, 1);
+    await expect(ran(prompts(2), { agent: echo(new Echoing()), out })).rejects.toEqual(busy);
+    open.open();
+    await first;
+    expect(keysIn(out)).toEqual(['k1', 'k2']);
+  });
+
+  it('R-17 is a fence: who lost it elsewhere writes nothing', async () => {
+    const { out, lock } = results();
+    const open = gate();
+    const first = ran(prompts(2), { agent: echo(new Echoing({ wait: () => open.pass() })), out });
+    await open.reached;
+    writeFileSync(lock, JSON.stringify({ ...(await ownLock()), ...elsewhere }));
+    utimesSync(lock, 1, 1);
+    const { last } = await ran(prompts(2), { agent: echo(new Echoing()), out });
+    open.open();
+    await expect(first).rejects.toMatchObject({ code: 'CONFLICT' });
+    expect([last.completed, keysIn(out)]).toEqual([2, ['k1', 'k2']]);
+  });
+
   it.each([
     ['another machine', { pid: dead, ...elsewhere }],
     ['a container with the same host name', { pid: dead, space: 'another namespace' }],

@@ -116,6 +116,64 @@ describe('Markdown of the chat page', () => {
     expect(markdownOf(long)).toEqual([{ tag: 'p', children: [long] }]);
   });
 
+  it.each([
+    ...[
+      'a.',
+      '_a_',
+      '*a',
+      '[',
+      '![a](',
+      '`',
+      '``a',
+      '<a ',
+      'a@',
+      '~~a',
+      '&#1',
+      '- a\n',
+      '> ',
+      '|a',
+      '| a |\n',
+      '1. ',
+      'word and ',
+      '\n',
+    ],
+    ...[
+      'a\n\n',
+      '# a\n',
+      '```\n',
+      '[a]: b\n',
+      '**a**\n',
+      '  - a\n',
+      '\\',
+      'https://a.b/',
+      '<!--',
+      '\t',
+      '(',
+      '*_',
+      '$ ',
+    ],
+  ])('R-18 shows 200,000 characters of %j in bounded time', (piece) => {
+    for (const text of [piece.repeat(200_000 / piece.length), `a${piece.repeat(190_000 / piece.length)}b@`]) {
+      const before = process.cpuUsage();
+      markdownOf(text);
+      const { user, system } = process.cpuUsage(before);
+      expect((user + system) / 1_000).toBeLessThan(1_000);
+    }
+  });
+
+  it('R-18 shows a long text as a short one, and a block that is too long as text', () => {
+    const part = '# a\n\n- b\n- c\n\n  d\n\n```js\nx\n\ny\n```\n[e] and **f**\n\n';
+    const times = 80;
+    const long = `${part.repeat(times)}[e]: https://a.example/\n`;
+    expect(long.length).toBeGreaterThan(2_500);
+    const one = shown(`${part}[e]: https://a.example/\n`);
+    expect(shown(long)).toBe(one.repeat(times));
+    const spaces = `a${' '.repeat(100_000)}b`;
+    expect(shown(`**x**\n\n${spaces}\n\n**y**`)).toBe(
+      `<p><strong>x</strong></p><p>${spaces}</p><p><strong>y</strong></p>`,
+    );
+  });
+
   it('lets links lead to the web and to mail only', () => {
     expect(safeAddress('HTTPS://A.example/b')).toBe('https://a.example/b');
     expect(safeAddress('mailto:a@b.example')).toBe('mailto:a@b.example');

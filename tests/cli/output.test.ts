@@ -51,6 +51,17 @@ describe('Output', () => {
     expect(written.join('')).toBe('onetwo');
   });
 
+  it.each([
+    ['\u001b]0;PWNED\u0007\u001b[2J\u001b[1;1Hok\u001b[8m', ']0;PWNED[2J[1;1Hok[8m'],
+    ['a\rb\bc\u009b2Jd\u0090e\u007f', 'abc2Jde'],
+    ['\u202eevil\u2066x\u200f\u2028', 'evilx'],
+    ['\u001b[1m\u001b[31mred\u001b[39m\u001b[22m\tand\n', '\u001b[1m\u001b[31mred\u001b[39m\u001b[22m\tand\n'],
+  ])('R-15 writes %j without what steers a terminal, all but colours', (text, shown) => {
+    const stream = new PassThrough();
+    void new Output(stream).write(text);
+    expect(String(stream.read())).toBe(shown);
+  });
+
   it('knows the size of a terminal, and assumes one elsewhere', () => {
     const terminal = new Output(Object.assign(new PassThrough(), { isTTY: true, columns: 132, rows: 50 }));
     expect([terminal.isTerminal, terminal.columns, terminal.rows]).toEqual([true, 132, 50]);

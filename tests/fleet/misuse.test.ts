@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { agent, InMemoryStateStore } from 'millrace';
 import { queueRunner, runBatch } from 'millrace/batch';
 import { type SchedulePlan, turnQueue, worker } from 'millrace/fleet';
@@ -116,6 +117,19 @@ describeRedis('a fleet whose queue is full, and one that is given what it cannot
     const message = expect.stringMatching(/^INVALID_CONFIG: tenantConcurrency gives (NaN|1\.5) for a tenant/);
     expect(await queue.dead()).toMatchObject([{ message }, { message }]);
   });
+
+  it.each(['{"id":"w1",', 'null', '7', '{"id":"w1"}', '{"id":"w1","agents":[1],"at":9e15}'])(
+    'R-19 an entry %j in the list of workers spoils itself only',
+    async (entry) => {
+      const queue = on.queue();
+      await queue.start(user('1'), { agentId: 'ada', taskId: 't' });
+      const redis = new Redis(on.redis.server.url);
+      await redis.hset(`{${on.nameOfTest}}:fleet:workers`, 'w1', entry);
+      redis.disconnect();
+      expect(await queue.health()).toMatchObject({ waiting: 1, workers: [] });
+      expect(await queue.dead()).toEqual([]);
+    },
+  );
 
   it('turnOptions that fail are asked again, and the queue keeps nothing of what they failed with', async () => {
     const queue = on.queue();

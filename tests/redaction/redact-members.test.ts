@@ -110,3 +110,124 @@ describe('withoutSecrets', () => {
     ...['keyboard', 'secretary', 'monkey', 'keys', 'cpwd'],
   ])('does not take %s for one', (name) => expect(isSecretName(name)).toBe(false));
 });
+
+describe('secrets in text', () => {
+  const secret = 'hunter2Zq9vK2mXw7';
+  const redacted = (text: string) => String(withoutSecrets(text, (rest) => rest));
+
+  it.each([
+    ...[
+      'DB_PASSWORD=…',
+      'export POSTGRES_PASSWORD=a,…',
+      'AWS_SECRET_ACCESS_KEY=…',
+      'NPM_TOKEN="…"',
+      'DB_PASS=…',
+      'PGPASSWORD=… psql',
+    ],
+    ...[
+      'MILLRACE_CLIENT_KEYS=alice=…',
+      'X-Api-Key: …',
+      'Authorization: Token …',
+      'Cookie: session=…; b=…',
+      'Set-Cookie: …',
+    ],
+    ...[
+      '--password …',
+      '--api-key=…',
+      'curl -u alice:… x',
+      "curl -H 'Authorization: Token …' https://x",
+      'smtpPassword: …',
+    ],
+    ...[
+      'Proxy-Authorization: Digest username="…", response="…"',
+      'spring.datasource.password=…',
+      '"cookie": ["…", "b"], "x": 1',
+    ],
+    ...[
+      'client_secret: "…"',
+      '{"client_secret":"…","pad":"xx',
+      '{\\"client_secret\\":\\"…\\",\\"pad',
+      '{"password":"a\\"…","x":1',
+    ],
+    ...[
+      "{'password': '…'}",
+      'a\\ntoken=…',
+      "secret = '…",
+      'AccountKey=…;End=1',
+      '<password>…</password>',
+      '//host/:_authToken=…',
+    ],
+    ...[
+      'postgres://u:p@…/x@host/db',
+      'mongodb+srv://u:…@h/?x',
+      'redis://:…@h',
+      'u:…@tcp(h)/db',
+      'host=h password=… port=1',
+    ],
+    ...['-----BEGIN RSA PRIVATE KEY-----\n…\n-----END RSA PRIVATE KEY-----', 'x npm_…', 'machine h login u password …'],
+  ])('R-14 redacts %j, also in the middle of a text', (form) => {
+    const line = form.replaceAll('…', secret);
+    for (const text of [line, `the settings are\n${line}\nend`]) {
+      expect(redacted(text)).toContain('[redacted]');
+      expect(redacted(text)).not.toContain(secret);
+    }
+  });
+
+  it.each([
+    ...[
+      'the password: must be long',
+      'Unexpected token "<", "<!DOCTYPE"',
+      'maxTokens=5000000000',
+      'http://host:80/path@x',
+    ],
+    ...['see https://docs.example/a?b=c', 'at 12:30: the secretary wrote a key'],
+  ])('R-14 keeps %j', (text) => expect(redacted(text)).toBe(text));
+
+  it('R-14 searches JSON that nests too deep as a text', () => {
+    const deep = `${'{"a":'.repeat(20_000)}{"password":"${secret}"}${'}'.repeat(20_000)}`;
+    expect(redacted(deep)).not.toContain(secret);
+  });
+
+  it('R-14 redacts under every name, in each form, what it redacts in a member of that name', () => {
+    const names = fc.constantFrom(...secretNames, 'X_TOKEN', 'client-secret', 'GITHUB_TOKEN', 'passphrase');
+    const forms: readonly ((name: string) => string)[] = [
+      (name) => `${name}=${secret}`,
+      (name) => `${name}: ${secret}`,
+      (name) => `{"a":1,"${name}":"${secret}","b`,
+      (name) => JSON.stringify(`{"${name}":"${secret}","b`),
+      (name) => `run --${name} ${secret}`,
+      (name) => `f({ ${name}: '${secret}' })`,
+    ];
+    fc.assert(
+      fc.property(names, fc.constantFrom(...forms), fc.constantFrom('', 'a b\n', '{"x":"y",'), (name, form, before) => {
+        expect(redacted(before + form(name))).not.toContain(secret);
+      }),
+    );
+  });
+
+  it.each([
+    ...[
+      'a',
+      'password=',
+      'password="',
+      'password: ',
+      '-',
+      '--a ',
+      'a://a:',
+      '<a',
+      'login a ',
+      '-----BEGIN PRIVATE KEY-----',
+      'eyJ',
+    ],
+    ...['a.', 'password="\\', 'token=\\"a', 'A_', '\\', ' -u a', 'a:b@', 'password\n', ' ', 'bearer '],
+  ])('R-14 reads 200,000 characters of %j in linear time', (piece) => {
+    const cpu = (length: number) => {
+      const text = piece.repeat(length / piece.length);
+      const before = process.cpuUsage();
+      redacted(text);
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / 1000;
+    };
+    expect(cpu(200_000)).toBeLessThan(2_000);
+  });
+});

@@ -38,6 +38,13 @@ const offered = (model: ScriptedLLM, call = 0) => model.calls[call]?.tools?.map(
 const lastMessage = (model: ScriptedLLM, call: number) => model.calls[call]?.messages.at(-1);
 
 describe('artifactStore of an AgentLoop', () => {
+  it.each([1, 124, 125, 128])('R-19 keeps an artifact of a turn whose task id has %d characters', async (length) => {
+    const artifactStore = new InMemoryArtifactStore();
+    const writer = agent({ name: 'writer', provider: bench.model([create, { text: 'Done.' }]), artifactStore });
+    await writer.run('Write.', { taskId: 't'.repeat(length) });
+    expect((await artifactStore.list({})).artifacts).toHaveLength(1);
+  });
+
   it('U-02 brings the tools that keep artifacts, after the others, in a replay too', async () => {
     const artifactStore = new InMemoryArtifactStore();
     const model = bench.model([create, read('t:1:0'), { text: 'Done.' }]);

@@ -1,5 +1,6 @@
-import { Lexer, type Token, type Tokens } from 'marked';
+import type { Token, Tokens } from 'marked';
 import { visibleText } from '../../ui/visible-text.ts';
+import { tokensOf } from './markdown-pieces.ts';
 
 /** Elements that Markdown comes to. There is none that loads something or runs something. */
 export type MarkTag =
@@ -57,7 +58,7 @@ const deepest = 20;
 export function markdownOf(text: string): readonly MarkNode[] {
   if (text.length > longest) return [element('p', [visibleText(text)])];
   try {
-    const tokens = new Lexer({ gfm: true, breaks: true }).lex(visibleText(text));
+    const tokens = tokensOf(visibleText(text));
     return outlined(tokens).flatMap(({ token, level }) =>
       level === undefined ? block(token, 0) : [element(level, inline((token as Tokens.Heading).tokens, 0))],
     );

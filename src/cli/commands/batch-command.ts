@@ -205,7 +205,7 @@ export class BatchScreen {
 
   constructor(terminal: Terminal) {
     this.#terminal = terminal;
-    this.#region = new LiveRegion((text) => void terminal.stderr.write(text));
+    this.#region = new LiveRegion((text) => void terminal.stderr.writeRaw(text));
     this.#drawnAt = terminal.live ? 0 : this.#startedAt;
   }
 

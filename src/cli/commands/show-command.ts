@@ -5,7 +5,7 @@ import { openQuestions, taskState, toPersisted } from '../../core/journal/index.
 import { extendTimeline, type Timeline, timelineOf } from '../../inspect/timeline.ts';
 import { LiveRegion } from '../columns.ts';
 import { type CommandHost, withInterruption } from '../command-host.ts';
-import { count, duration, terminalJson } from '../format.ts';
+import { count, duration, terminalJson, withoutControls } from '../format.ts';
 import { resumeCommand, showCommand, type TaskPlace, watchCommand, withKeptFlags } from '../next-commands.ts';
 import { eventLine } from '../printer.ts';
 import { answerCommand, questionLines } from '../questions.ts';
@@ -181,7 +181,7 @@ class TimelineView {
 
   constructor(timeline: Timeline, terminal: Terminal) {
     this.#terminal = terminal;
-    this.#live = new LiveRegion((text) => void terminal.stdout.write(text));
+    this.#live = new LiveRegion((text) => void terminal.stdout.writeRaw(text));
     const { style, stdout } = terminal;
     this.#live.draw([], headLines(timeline, { style, columns: stdout.columns }));
   }
@@ -215,7 +215,8 @@ export function standingLines(timeline: Timeline, options: StandingOptions): rea
   const { state } = timeline;
   const name = taskState(state);
   const paint = name === 'completed' ? style.green : name === 'failed' ? style.red : style.yellow;
-  const why = state.error?.message ?? (name === 'canceled' ? state.outcome?.reason : undefined);
+  const said = state.error?.message ?? (name === 'canceled' ? state.outcome?.reason : undefined);
+  const why = said === undefined ? undefined : withoutControls(said);
   const sum = [
     paint(stateName(name, options.held)),
     count(state.iteration, 'iteration'),

@@ -5,6 +5,7 @@ import { foldRecords, type JournalRecord, type LoopState, taskState } from '../.
 import { writePrivate } from '../../private-files.ts';
 import { formatJournal, parseJournal } from '../../stores/journal-file.ts';
 import type { CommandHost } from '../command-host.ts';
+import { terminalJson } from '../format.ts';
 import { anyLastingStore, type StoreFlags } from '../store.ts';
 import { note } from '../terminal.ts';
 import { addStoreFlag } from '../turn-flags.ts';
@@ -36,7 +37,8 @@ async function exportTask(taskId: string, file: string | undefined, { flags, hos
   await withStore({ flags, host }, async (store) => {
     const records = await store.read(taskId);
     const journal = formatJournal(records);
-    if (isStandard(file)) return host.terminal.stdout.write(journal);
+    const { stdout } = host.terminal;
+    if (isStandard(file)) return stdout.isTerminal ? stdout.write(terminalJson(journal)) : stdout.writeRaw(journal);
     await writePrivate(file, journal, 'wx').catch((thrown: unknown) => {
       throw new AgentLoopError('INVALID_INPUT', `${file} cannot be written: ${messageOf(thrown)}`, { cause: thrown });
     });

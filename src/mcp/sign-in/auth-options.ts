@@ -13,6 +13,8 @@ export type McpAuth = McpProviderOptions | McpOAuthOptions;
 export interface McpProviderOptions {
   /** Redirects and finishes the sign-in itself; until then calls fail. */
   readonly provider: OAuthClientProvider;
+  /** Origins of authorization servers that may be on private addresses or use plain http. Default: only on the host of the MCP server itself. */
+  readonly trustedOrigins?: readonly string[] | undefined;
 }
 
 /** Sign-in by OAuth 2.1: the turn asks a question of kind `auth` where there is no valid token. */
@@ -27,6 +29,8 @@ export interface McpOAuthOptions {
   readonly scopes?: readonly string[] | undefined;
   /** Where the authorization server sends the user back to. */
   readonly redirectUrl: string;
+  /** Origins of authorization servers that may be on private addresses or use plain http. Default: only on the host of the MCP server itself. */
+  readonly trustedOrigins?: readonly string[] | undefined;
   /** Keeps tokens and what a sign-in needs until it is finished. All processes that may finish it need the same. */
   readonly store: McpAuthStore;
 }
@@ -41,13 +45,14 @@ export interface McpAuthStore {
   delete(key: string): Promise<void>;
 }
 
-const ofProvider: OptionNames<McpProviderOptions> = { provider: true };
+const ofProvider: OptionNames<McpProviderOptions> = { provider: true, trustedOrigins: true };
 const ofOAuth: OptionNames<McpOAuthOptions> = {
   clientId: true,
   clientSecret: true,
   clientMetadataUrl: true,
   scopes: true,
   redirectUrl: true,
+  trustedOrigins: true,
   store: true,
 };
 
@@ -59,6 +64,12 @@ export function isOAuth(auth: McpAuth | undefined): auth is McpOAuthOptions {
 export function checkAuth(owner: string, auth: McpAuth): void {
   if (typeof auth !== 'object' || auth === null)
     throw invalidConfig(`${owner} is ${shownValue(auth)}`, 'give { redirectUrl, store } or { provider }');
+  const { trustedOrigins = [] } = auth;
+  if (!Array.isArray(trustedOrigins) || !trustedOrigins.every(isWebAddress))
+    throw invalidConfig(
+      `${owner}: trustedOrigins must be an array of http or https origins`,
+      'such as https://login.corp.example',
+    );
   if (!isOAuth(auth)) {
     assertKnownOptions(owner, auth, ofProvider);
     if (typeof auth.provider?.tokens !== 'function')
@@ -86,6 +97,10 @@ export function checkAuth(owner: string, auth: McpAuth): void {
     );
   if (scopes !== undefined && !(Array.isArray(scopes) && scopes.every((each) => /^[!#-[\]-~]+$/.test(String(each)))))
     throw invalidConfig(`${owner}: scopes must be an array of names without spaces`, 'give one string for each');
+}
+
+function isWebAddress(text: unknown): boolean {
+  return typeof text === 'string' && URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 }
 
 function isDocument(text: string): boolean {

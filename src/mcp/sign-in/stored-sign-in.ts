@@ -117,6 +117,7 @@ export class StoredSignIn implements OAuthClientProvider {
   }
 
   redirectToAuthorization(url: URL): void {
+    if (!/^https?:$/.test(url.protocol)) throw new Error('the address to sign in at is not http or https');
     this.authorizationUrl = url.href;
   }
 
