@@ -49,6 +49,13 @@ async function textOf(stream: AsyncIterable<OpenAI.ChatCompletionChunk>) {
   return { text, finish, usage };
 }
 
+const question = tool({
+  name: 'ask',
+  description: 'Asks.',
+  parameters: { type: 'object' },
+  execute: async (_, context) => context.ask({ kind: 'input', prompt: 'Which?' }),
+});
+
 describe('chat completions', () => {
   it('V-16 the openai client gets an answer, streamed and whole, with usage; tools stay with the agent', async () => {
     const look = tool({ name: 'look', description: 'Looks.', parameters: { type: 'object' }, execute: () => 'seen' });
@@ -134,7 +141,7 @@ describe('chat completions', () => {
     const store = new InMemoryStateStore();
     const client = clientOf(serve([scripted([{ error: new Error('SECRET') }], store)]));
     const failing = client.chat.completions.create({ model, messages: ask('fail') });
-    await expect(failing).rejects.toMatchObject({ status: 500, code: 'PROVIDER_FAILED' });
+    await expect(failing).rejects.toMatchObject({ status: 400, type: 'server_error', code: 'PROVIDER_FAILED' });
     const half: LLMStep = { text: 'Half', error: new Error('SECRET') };
     const streamed = clientOf(serve([scripted([half], store)]));
     const stream = await streamed.chat.completions.create({ model, messages: ask('fail'), stream: true });
@@ -344,8 +351,63 @@ describe('responses', () => {
     const store = new Failing();
     const client = clientOf(serve([scripted([], store)]));
     const asked = client.chat.completions.create({ model, messages: ask('Hi') });
-    await expect(asked).rejects.toMatchObject({ status: 503, code: 'UNAVAILABLE' });
+    await expect(asked).rejects.toMatchObject({ status: 400, type: 'server_error', code: 'UNAVAILABLE' });
     expect(store.attempts).toBe(1);
+  });
+
+  it('R-31 no answer after which a turn exists has a status that some client repeats', async () => {
+    const store = new InMemoryStateStore();
+    const steps = [{ error: new Error('SECRET') }, { toolCalls: [{ name: 'ask' }] }];
+    const handler = serve([scripted(steps, store, { tools: [question] })]);
+    const post = (path: string, body: object) =>
+      handler(
+        new Request(`http://localhost/v1/${path}`, {
+          method: 'POST',
+          headers: { authorization: 'Bearer ann', 'content-type': 'application/json' },
+          body: JSON.stringify({ model, ...body }),
+        }),
+      );
+    const failed = await post('chat/completions', { messages: ask('fail') });
+    const asking = await post('chat/completions', { messages: ask('ask') });
+    const answers = [await failed.json(), await asking.json()].map(({ error }) => [error.type, error.code]);
+    expect([failed.status, asking.status]).toEqual([400, 400]);
+    expect(answers).toEqual([
+      ['server_error', 'PROVIDER_FAILED'],
+      ['invalid_request_error', 'input_required'],
+    ]);
+    expect(await store.list({ limit: 10 })).toHaveLength(2);
+  });
+
+  it('R-31 an opposite answer to an approval that was answered has a status that no client repeats', async () => {
+    let requests = 0;
+    const handler = serve([assistant(new InMemoryStateStore())], { onDisconnect: 'continue' });
+    const client = clientOf((request) => {
+      requests++;
+      return handler(request);
+    });
+    const asked = await client.responses.create({ model, input: 'refund' });
+    const [request] = asked.output.filter((item) => item.type === 'mcp_approval_request');
+    const answer = (approve: boolean) =>
+      client.responses.create({
+        model,
+        input: [{ type: 'mcp_approval_response', approval_request_id: request?.id ?? '', approve }],
+        previous_response_id: asked.id,
+      });
+    await answer(true);
+    requests = 0;
+    await expect(answer(false)).rejects.toMatchObject({ status: 400 });
+    expect(requests).toBe(1);
+  });
+
+  it('R-31 what is refused before a turn exists keeps its status', async () => {
+    const store = new InMemoryStateStore();
+    const full = () => {
+      throw new AgentLoopError('FULL', 'SECRET');
+    };
+    const client = clientOf(serve([assistant(store)], { admit: full }));
+    const asked = client.chat.completions.create({ model, messages: ask('Hi') });
+    await expect(asked).rejects.toMatchObject({ status: 507, code: 'FULL' });
+    expect(await store.list({ limit: 1 })).toEqual([]);
   });
 
   it('a response is streamed again from its beginning; from its middle it is not', async () => {
@@ -371,13 +433,6 @@ describe('responses', () => {
     expect(await client.responses.retrieve(id)).toMatchObject({ id, status: 'in_progress' });
     expect(await client.responses.cancel(id)).toMatchObject({ id, status: 'cancelled' });
     await ended(store, ['canceled']);
-  });
-
-  const question = tool({
-    name: 'ask',
-    description: 'Asks.',
-    parameters: { type: 'object' },
-    execute: async (_, context) => context.ask({ kind: 'input', prompt: 'Which?' }),
   });
 
   it('a question that is no approval cancels the turn', async () => {

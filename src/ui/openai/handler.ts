@@ -42,7 +42,7 @@ export interface OpenAIHandlerOptions extends Omit<HandlerOptions, 'agent'> {
  *
  * Tools run here and are never sent as `tool_calls`; `tools` and `reasoning` say what of them is shown. Parameters that would change what the agent does, such as `tools`, are 400 and named;
  * those that tune a model, such as `temperature`, are the agent's and ignored. A request with an `Idempotency-Key` that was used attaches to its turn. Errors of a turn have a fixed
- * sentence and `x-should-retry: false`. Errors: `INVALID_CONFIG`.
+ * sentence, and the status 400, which no client repeats by itself: `type` and `code` say what failed. Errors: `INVALID_CONFIG`.
  */
 export function openAIHandler(options: OpenAIHandlerOptions): FetchHandler {
   const { agents, clientInstructions = 'ignore', ...common } = options;
@@ -62,10 +62,7 @@ export function openAIHandler(options: OpenAIHandlerOptions): FetchHandler {
       // A client that left in the middle of its body is no failure of the server.
       if (refusal.status >= 500 && !request.signal.aborted)
         agents[0]?.options.logger?.warn('request failed', { code: refusal.code });
-      // What we refuse ourselves has no turn; what the engine fails with may have one.
-      if (!(error instanceof Refusal)) return refusedAs(refusal, { mayHaveRun: true });
-      const param = error instanceof ParameterRefusal ? error.param : null;
-      return refusedAs(refusal, { param, mayHaveRun: false });
+      return refusedAs(refusal, error instanceof ParameterRefusal ? error.param : null);
     }
   };
   return Object.assign(handle, {
