@@ -320,7 +320,7 @@ describe('responses', () => {
   it.each([
     ['tools', [{ type: 'web_search' }]],
     ['background', true],
-    ['store', false],
+    ['store', 'no'],
     ['text', { format: { type: 'json_object' } }],
     ['input', [{ type: 'function_call_output', call_id: '1', output: 'x' }]],
   ])('V-19 %s that is not supported is named, and nothing starts', async (param, value) => {
@@ -434,6 +434,55 @@ describe('responses', () => {
     expect(await client.responses.cancel(id)).toMatchObject({ id, status: 'cancelled' });
     await ended(store, ['canceled']);
   });
+
+  it('R-32 references to items of earlier responses are resolved from their turns', async () => {
+    const seen: unknown[] = [];
+    const step: ScriptedLLMStep = ({ messages }) => {
+      seen.push(messages.map(({ content }) => content));
+      return { text: `Answer ${seen.length}.` };
+    };
+    const handler = serve([scripted([step, step], new InMemoryStateStore())]);
+    const client = clientOf(handler);
+    const first = await client.responses.create({ model, input: 'One' });
+    const ids = first.output.map(({ id }) => id ?? '');
+    const input = [...ask('One'), ...ids.map((id) => ({ type: 'item_reference' as const, id })), ...ask('Two')];
+    const second = await client.responses.create({ model, input, store: false });
+    expect(second).toMatchObject({ status: 'completed', output_text: 'Answer 2.', store: false });
+    expect(seen.at(-1)).toEqual(['One', 'Answer 1.', 'Two']);
+    expect(second.output[0]?.id).not.toBe(ids[0]);
+    const missing = { status: 404, param: 'input[1]' };
+    await expect(clientOf(handler, 'eve').responses.create({ model, input })).rejects.toMatchObject(missing);
+    const wrong = [...ask('One'), { type: 'item_reference' as const, id: 'msg_1' }, ...ask('Two')];
+    await expect(client.responses.create({ model, input: wrong })).rejects.toMatchObject(missing);
+  });
+
+  it.each([true, false])(
+    'R-32 an approval is answered with the history before it, previous_response_id %s',
+    async (named) => {
+      let effects = 0;
+      const store = new InMemoryStateStore();
+      const client = clientOf(serve([assistant(store, () => effects++)], { onDisconnect: 'continue' }));
+      const asked = await client.responses.create({ model, input: 'refund' });
+      const request = asked.output.find((item) => item.type === 'mcp_approval_request');
+      const references = asked.output.map(({ id }) => ({ type: 'item_reference' as const, id: id ?? '' }));
+      const approval = {
+        type: 'mcp_approval_response' as const,
+        approval_request_id: request?.id ?? '',
+        approve: true,
+      };
+      const previous = named ? { previous_response_id: asked.id } : {};
+      const answer = (text: string) =>
+        client.responses.create({ model, input: [...ask(text), ...references, approval], ...previous });
+      await expect(answer('something new')).rejects.toMatchObject({ status: 400, param: 'input' });
+      const early = client.responses.create({ model, input: [...ask('refund'), approval, ...ask('Thanks')] });
+      await expect(early).rejects.toMatchObject({ status: 400, param: 'input' });
+      expect(await answer('refund')).toMatchObject({ status: 'completed', output_text: 'All is done.' });
+      expect(effects).toBe(1);
+      const after = [...ask('refund'), ...references, approval, ...ask('Thanks')];
+      expect(await client.responses.create({ model, input: after })).toMatchObject({ status: 'completed' });
+      expect(effects).toBe(1);
+    },
+  );
 
   it('a question that is no approval cancels the turn', async () => {
     const store = new InMemoryStateStore();

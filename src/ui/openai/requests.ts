@@ -37,7 +37,6 @@ const refusedOfResponses: typeof refusedOfChat = {
   text: (value) => isObject(value) && (value['format'] === undefined || isTextFormat(value['format'])),
   top_logprobs: (value) => value === 0,
   background: (value) => value === false,
-  store: (value) => value === true,
   conversation: never,
   prompt: never,
 };
@@ -97,28 +96,75 @@ export interface ResponseRequest {
   readonly messages: readonly Message[];
   readonly stream: boolean;
   readonly previous: string | undefined;
-  /** By the ids of approval requests. */
+  /** By the ids of approval requests: those at the end of the input. */
   readonly approvals: ReadonlyMap<string, { readonly approved: boolean; readonly reason?: string }>;
+  /** The ids of approval requests that are answered before a message of the input. */
+  readonly answeredBefore: readonly string[];
+  /** Whether the response says that it is stored. */
+  readonly store: boolean;
 }
 
+/** Gives the item that an `item_reference` stands for; `undefined` where there is none of the caller. */
+type Resolve = (id: string) => Promise<unknown>;
+
 /** Errors: `ParameterRefusal`. */
-export function responseRequest(body: Body, limits: Limits): ResponseRequest {
+export async function responseRequest(body: Body, limits: Limits, resolve: Resolve): Promise<ResponseRequest> {
   checkParameters(body, refusedOfResponses);
-  const { input, instructions, previous_response_id: previous } = body;
+  const { input, instructions, previous_response_id: previous, store } = body;
+  if (store !== undefined && store !== null && typeof store !== 'boolean')
+    throw new ParameterRefusal('store', 'store must be a boolean.');
   if (previous !== undefined && previous !== null && typeof previous !== 'string')
     throw new ParameterRefusal('previous_response_id', 'previous_response_id must be a string.');
   if (instructions !== undefined && instructions !== null && typeof instructions !== 'string')
     throw new ParameterRefusal('instructions', 'instructions must be a string.');
-  const items = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
-  if (!Array.isArray(items)) throw new ParameterRefusal('input', 'input must be a string or an array of items.');
-  const approvals = new Map(items.filter(isApproval).map(approvalIn));
+  const given = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
+  if (!Array.isArray(given)) throw new ParameterRefusal('input', 'input must be a string or an array of items.');
+  if (given.length > limits.maxMessages)
+    throw new ParameterRefusal('input', `input has more than ${limits.maxMessages} entries.`);
+  const items = await resolved(given, resolve);
+  // What a client answers stands at the end, beside the requests themselves; what stands before it is history.
+  const end = items.findLastIndex((item) => !isApproval(item) && !isRequest(item)) + 1;
+  const approvals = new Map(items.slice(end).filter(isApproval).map(approvalIn));
   const others = items.filter((item) => !isApproval(item) && !isOfAgent(item));
   const own = instructions ? [{ role: 'developer', content: instructions }] : [];
-  const isAnswer = approvals.size > 0 && others.length === 0;
-  const messages = isAnswer ? [] : conversation('input', [...own, ...others], limits);
-  if (approvals.size > 0 && messages.length > 0)
-    throw new ParameterRefusal('input', 'input must have either messages or approvals, not both.');
-  return { messages, stream: streams(body), previous: previous ?? undefined, approvals };
+  const isAnswer = approvals.size > 0;
+  const messages = isAnswer ? others.map(messageAt) : conversation('input', [...own, ...others], limits);
+  const answeredBefore = items
+    .slice(0, end)
+    .filter(isApproval)
+    .map((item) => approvalIn(item)[0]);
+  return {
+    messages,
+    stream: streams(body),
+    previous: previous ?? undefined,
+    approvals,
+    answeredBefore,
+    store: store !== false,
+  };
+}
+
+/** Each reference as what it names. Errors: `ParameterRefusal`. */
+async function resolved(items: readonly unknown[], resolve: Resolve): Promise<readonly unknown[]> {
+  const all: unknown[] = [];
+  for (const [index, item] of items.entries()) {
+    const isReference = isObject(item) && item['type'] === 'item_reference' && typeof item['id'] === 'string';
+    const found = isReference ? await resolve(String(item['id'])) : item;
+    if (found === undefined)
+      throw new ParameterRefusal(`input[${index}]`, `input[${index}] names an item that is not there.`, {
+        status: 404,
+        code: 'NOT_FOUND',
+      });
+    all.push(found);
+  }
+  return all;
+}
+
+function messageAt(item: unknown, index: number): Message {
+  return messageOf(`input[${index}]`, item);
+}
+
+function isRequest(item: unknown): boolean {
+  return isObject(item) && item['type'] === 'mcp_approval_request';
 }
 
 function isApproval(item: unknown): item is Body {
