@@ -484,6 +484,24 @@ describe('responses', () => {
     },
   );
 
+  it.each([
+    ['names', '{"order":"7"}'],
+    ['full', '{"order":"7"}'],
+    ['hidden', ''],
+  ] as const)('R-34 an approval shows the arguments that are approved, with tools %s', async (tools, expected) => {
+    const refund = tool({
+      name: 'refund',
+      description: 'Refunds.',
+      parameters: { type: 'object' },
+      needsApproval: true,
+      execute: () => 'refunded',
+    });
+    const steps = [{ toolCalls: [{ name: 'refund', arguments: { order: '7' } }] }];
+    const one = scripted(steps, new InMemoryStateStore(), { tools: [refund] });
+    const { output } = await clientOf(serve([one], { tools })).responses.create({ model, input: 'Hi' });
+    expect(output.find(({ type }) => type === 'mcp_approval_request')).toMatchObject({ arguments: expected });
+  });
+
   it('a question that is no approval cancels the turn', async () => {
     const store = new InMemoryStateStore();
     const one = scripted([{ toolCalls: [{ name: 'ask' }] }], store, { tools: [question] });

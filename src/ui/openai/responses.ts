@@ -280,12 +280,13 @@ export class ResponseEncoder implements Encoder<Members> {
   }
 
   /** A call that waits for an approval is a request; the call itself is an item once it has run. */
-  #ask({ id, callId, kind, toolName = 'tool' }: ShownQuestion): readonly Members[] {
+  #ask({ id, callId, kind, toolName = 'tool', data }: ShownQuestion): readonly Members[] {
     if (kind !== 'approval') return [];
-    const call = this.#calls.get(callId);
+    // Empty where tools are hidden: "{}" would say that there are none.
+    const given = data === undefined ? '' : JSON.stringify(data);
     const ended = this.#ended(callId, { error: 'The call waits for an approval.' });
     const value = { type: 'mcp_approval_request', server_label: this.#options.model, name: toolName };
-    const [item, added] = this.#add({ id: this.#idOf('mcpr', id), ...value, arguments: call?.arguments ?? '{}' });
+    const [item, added] = this.#add({ id: this.#idOf('mcpr', id), ...value, arguments: given });
     return [...ended, added, this.#done(item, {})];
   }
 
