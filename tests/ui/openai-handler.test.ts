@@ -502,6 +502,21 @@ describe('responses', () => {
     expect(output.find(({ type }) => type === 'mcp_approval_request')).toMatchObject({ arguments: expected });
   });
 
+  it('R-33 the tools of the agent may be named as an MCP server with its id, and no other', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)]));
+    const create = (more: object) =>
+      client.responses.create({
+        model,
+        input: 'Hi',
+        tools: [{ type: 'mcp', server_label: model, require_approval: 'always', ...more }],
+      });
+    for (const more of [{ server_label: 'other' }, { allowed_tools: ['refund'] }, { connector_id: 'connector_gmail' }])
+      await expect(create(more)).rejects.toMatchObject({ status: 400, param: 'tools' });
+    expect(await store.list({ limit: 1 })).toEqual([]);
+    expect(await create({})).toMatchObject({ status: 'completed' });
+  });
+
   it('a question that is no approval cancels the turn', async () => {
     const store = new InMemoryStateStore();
     const one = scripted([{ toolCalls: [{ name: 'ask' }] }], store, { tools: [question] });

@@ -14,7 +14,7 @@ export class ParameterRefusal extends Refusal {
 type Body = Readonly<Record<string, unknown>>;
 
 /** What would change the answer, and is not the caller's to say; with the values that change nothing. */
-const refusedOfChat: Readonly<Record<string, (value: unknown) => boolean>> = {
+const refusedOfChat: Readonly<Record<string, (value: unknown, body: Body) => boolean>> = {
   tools: isEmptyList,
   tool_choice: (value) => value === 'auto' || value === 'none',
   functions: isEmptyList,
@@ -32,7 +32,7 @@ const refusedOfChat: Readonly<Record<string, (value: unknown) => boolean>> = {
 };
 
 const refusedOfResponses: typeof refusedOfChat = {
-  tools: isEmptyList,
+  tools: (value, { model }) => Array.isArray(value) && value.every((each) => isOwnServer(each, model)),
   tool_choice: (value) => value === 'auto' || value === 'none',
   text: (value) => isObject(value) && (value['format'] === undefined || isTextFormat(value['format'])),
   top_logprobs: (value) => value === 0,
@@ -53,6 +53,12 @@ function isEmptyObject(value: unknown): boolean {
   return isObject(value) && Object.keys(value).length === 0;
 }
 
+/** The agent's own tools as a hosted MCP server: the Agents SDK takes an approval only of a server that it has named. Its address is not asked. */
+function isOwnServer(tool: unknown, model: unknown): boolean {
+  if (!isObject(tool) || tool['type'] !== 'mcp' || tool['server_label'] !== model) return false;
+  return (tool['allowed_tools'] ?? null) === null && (tool['connector_id'] ?? null) === null;
+}
+
 function isTextFormat(value: unknown): boolean {
   return isObject(value) && value['type'] === 'text';
 }
@@ -60,7 +66,7 @@ function isTextFormat(value: unknown): boolean {
 function checkParameters(body: Body, refused: typeof refusedOfChat): void {
   for (const [param, changesNothing] of Object.entries(refused)) {
     const value = body[param];
-    if (value === undefined || value === null || changesNothing(value)) continue;
+    if (value === undefined || value === null || changesNothing(value, body)) continue;
     throw new ParameterRefusal(param, `${param} is not supported: the agent decides it. Leave it out.`);
   }
 }
