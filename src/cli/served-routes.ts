@@ -3,19 +3,29 @@ import type { ServerRoute } from '../a2a/index.ts';
 /** Where the page is. */
 export const pagePath = '/chat';
 
-/** What a server has beside A2A. `recoverEveryMs`: how often turns that nobody runs are looked for. */
-export async function servedRoutes(
-  { openai, page }: { readonly openai: boolean; readonly page: boolean },
-  recoverEveryMs: number,
-): Promise<readonly ServerRoute[]> {
-  return [...(page ? [await pageRoute(recoverEveryMs)] : []), ...(openai ? [await openAIRoute(recoverEveryMs)] : [])];
+/** What `/v1` shows of tool calls. */
+export const toolViews = ['full', 'names', 'hidden'] as const;
+
+interface ServedRoutes {
+  readonly openai: boolean;
+  readonly page: boolean;
+  readonly tools: (typeof toolViews)[number] | undefined;
 }
 
-async function openAIRoute(recoverEveryMs: number): Promise<ServerRoute> {
+/** What a server has beside A2A. `recoverEveryMs`: how often turns that nobody runs are looked for. */
+export async function servedRoutes(
+  { openai, page, tools }: ServedRoutes,
+  recoverEveryMs: number,
+): Promise<readonly ServerRoute[]> {
+  const ofOpenAI = openai ? [await openAIRoute(tools, recoverEveryMs)] : [];
+  return [...(page ? [await pageRoute(recoverEveryMs)] : []), ...ofOpenAI];
+}
+
+async function openAIRoute(tools: ServedRoutes['tools'], recoverEveryMs: number): Promise<ServerRoute> {
   const { openAIHandler } = await import('../ui/openai/index.ts');
   return {
     path: '/v1',
-    handlerOf: ({ agent, ...callers }) => openAIHandler({ ...callers, agents: [agent], recoverEveryMs }),
+    handlerOf: ({ agent, ...callers }) => openAIHandler({ ...callers, agents: [agent], tools, recoverEveryMs }),
   };
 }
 

@@ -35,6 +35,8 @@ interface ConnectionOptions {
   readonly idleMs: number;
   /** What is known of the server's revision, so that it need not be asked for. */
   readonly prior: PriorDiscovery | undefined;
+  /** Whether a process gets all of `connectTimeoutMs` for the answer to what it speaks. */
+  readonly isPatient: boolean;
   readonly onToolsChanged: () => void;
   /** Called once, however the connection ended. */
   readonly onClosed: () => void;
@@ -56,6 +58,8 @@ export class McpConnection {
   readonly signIn: StoredSignIn | undefined;
   /** Whether a call was answered. */
   proven = false;
+  /** Whether the server speaks 2026-07-28 and said so after it was spoken to as one that does not: it may refuse all that follows. */
+  isSlow = false;
   readonly #options: ConnectionOptions;
   readonly #calls = new Set<OpenCall>();
   /** The call on whose stream a message of the server came: over HTTP each call has its own. */
@@ -75,7 +79,7 @@ export class McpConnection {
     this.#options = options;
     this.client = new sdk.Client(clientInfo, {
       capabilities: capabilitiesOf(server),
-      versionNegotiation: negotiationOf(server, options.connectTimeoutMs),
+      versionNegotiation: negotiationOf(options),
       // A question would keep the call open, and be lost with this process.
       inputRequired: { autoFulfill: false },
     });
@@ -109,8 +113,13 @@ export class McpConnection {
     let timer: NodeJS.Timeout | undefined;
     // The SDK sets no limit to the last message of a handshake.
     const late = new Promise<never>((_resolve, reject) => {
-      const error = new AgentLoopError('TOOL_TIMEOUT', 'did not answer in time');
+      const error = new AgentLoopError('TOOL_TIMEOUT', `did not answer within ${timeout} ms (connectTimeoutMs)`);
       timer = setTimeout(() => reject(error), timeout);
+      if (this.transport instanceof ChildTransport)
+        this.transport.onLateDiscovery = () => {
+          this.isSlow = true;
+          reject(new AgentLoopError('TOOL_TIMEOUT', 'answered server/discover late'));
+        };
     });
     try {
       await Promise.race([this.client.connect(this.transport, { timeout, ...(prior && { prior }) }), late]);
@@ -365,9 +374,9 @@ function capabilitiesOf({ elicitation, sampling, roots }: McpServerOptions): Cli
 }
 
 /** Over HTTP a server that is silent is out of order; a process may be one that passes over what it does not know. */
-function negotiationOf(server: McpServerOptions, connectTimeoutMs: number): VersionNegotiationOptions {
+function negotiationOf({ server, connectTimeoutMs, isPatient }: ConnectionOptions): VersionNegotiationOptions {
   const { protocol = defaultProtocol } = server;
-  const isSure = isHttp(server) || protocol !== 'auto';
+  const isSure = isHttp(server) || protocol !== 'auto' || isPatient;
   const timeoutMs = isSure ? connectTimeoutMs : Math.min(longestProbeMs, connectTimeoutMs / 2);
   return { mode: protocol === '2026-07-28' ? { pin: protocol } : protocol, probe: { timeoutMs } };
 }

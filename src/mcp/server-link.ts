@@ -151,9 +151,12 @@ export class ServerLink {
     return made;
   }
 
-  /** Where a process ends as it is asked for its revision, it is started once more, and spoken to as before 2026-07-28. */
-  async #opened(sdk: ClientSdk, prior: PriorDiscovery | undefined): Promise<McpConnection> {
-    const made = this.#made(sdk, prior);
+  /**
+   * Where a process ends as it is asked for its revision, it is started once more, and spoken to as before 2026-07-28. One that answers after it was taken for such a server is started
+   * once more, too: the first request has decided what it speaks. `isPatient`: its answer is waited for.
+   */
+  async #opened(sdk: ClientSdk, prior: PriorDiscovery | undefined, isPatient = false): Promise<McpConnection> {
+    const made = this.#made(sdk, prior, isPatient);
     this.#opening = made;
     try {
       await made.open();
@@ -162,6 +165,7 @@ export class ServerLink {
       this.#verdict = undefined;
       const signIn = this.signInFor(thrown, made);
       if (signIn) throw signIn;
+      if (made.isSlow && !isPatient && !this.#closed) return this.#opened(sdk, undefined, true);
       const { protocol = defaultProtocol } = this.server;
       if (made.hasExited && made.flaw === undefined && prior === undefined && protocol === 'auto' && !this.#closed)
         return this.#opened(sdk, { kind: 'legacy' });
@@ -170,7 +174,7 @@ export class ServerLink {
     }
   }
 
-  #made(sdk: ClientSdk, prior: PriorDiscovery | undefined): McpConnection {
+  #made(sdk: ClientSdk, prior: PriorDiscovery | undefined, isPatient: boolean): McpConnection {
     const { server, secrets } = this;
     const { timeoutMs: idleMs = defaultIdleMs, connectTimeoutMs = defaultConnectMs } = server;
     const made: McpConnection = new McpConnection({
@@ -180,6 +184,7 @@ export class ServerLink {
       idleMs,
       connectTimeoutMs,
       prior,
+      isPatient,
       onToolsChanged: this.#options.onToolsChanged,
       onClosed: () => this.#lost(made),
     });

@@ -197,6 +197,8 @@ export class ChildTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
+  /** Called where the server answers `server/discover` after `initialize` was sent in its place. */
+  onLateDiscovery?: () => void;
   /** Why we left the process. */
   flaw: string | undefined;
   /** Whether the process ended before we closed it. */
@@ -207,6 +209,9 @@ export class ChildTransport implements Transport {
   readonly #options: McpProcessOptions;
   readonly #buffer: ReadBuffer;
   #child: ChildProcess | undefined;
+  /** The id of `server/discover` while it is not answered. */
+  #discovery: unknown;
+  #hasFallenBack = false;
   #stderr = '';
   #delivering = false;
   #over: Promise<void> | undefined;
@@ -269,6 +274,10 @@ export class ChildTransport implements Transport {
   }
 
   send(message: JSONRPCMessage): Promise<void> {
+    if ('method' in message && 'id' in message) {
+      if (message.method === 'server/discover') this.#discovery = message.id;
+      if (message.method === 'initialize') this.#hasFallenBack = this.#discovery !== undefined;
+    }
     const stdin = this.#child?.stdin;
     return new Promise((resolve, reject) => {
       if (this.#closed || !stdin?.writable) return reject(new Error('the process is not there'));
@@ -323,6 +332,10 @@ export class ChildTransport implements Transport {
     try {
       const message = this.#buffer.readMessage();
       if (message === null) return false;
+      if (!('method' in message) && message.id !== undefined && message.id === this.#discovery) {
+        this.#discovery = undefined;
+        if (this.#hasFallenBack && 'result' in message) this.onLateDiscovery?.();
+      }
       this.onmessage?.(message);
     } catch (error) {
       this.#fail(error);

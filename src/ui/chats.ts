@@ -4,7 +4,7 @@ import type { JournalRecord } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
 import { begun, type EventSource } from './event-stream.ts';
 import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts';
-import { digestOf, malformed, notFound, Refusal } from './requests.ts';
+import { BeginFailure, digestOf, malformed, notFound, Refusal } from './requests.ts';
 import { sentenceOf } from './stream-options.ts';
 
 /** What a context is: a chat, whose client can come back; a completion, whose client cannot; one whose client can with its `Idempotency-Key`. */
@@ -176,7 +176,10 @@ export class Chat {
       const turn = make();
       if (settle) turn.settled.then(settle, settle);
       onTurn?.(turn, this.#request);
-      return { source: await begun(turn), turn };
+      const source = await begun(turn).catch((cause: unknown) => {
+        throw new BeginFailure('the turn failed before its first event', { cause });
+      });
+      return { source, turn };
     } catch (error) {
       settle?.();
       throw error;

@@ -7,11 +7,14 @@ import { sentenceOf } from './stream-options.ts';
 export class Refusal extends Error {
   readonly status: number;
   readonly code: string;
+  /** Whether a turn may exist that the request started or answered. */
+  readonly mayHaveRun: boolean;
 
-  constructor(status: number, code: string, message: string) {
+  constructor(status: number, code: string, message: string, { mayHaveRun = false } = {}) {
     super(message);
     this.status = status;
     this.code = code;
+    this.mayHaveRun = mayHaveRun;
   }
 }
 
@@ -36,11 +39,16 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   SHUTDOWN: 503,
 };
 
+/** An error of a turn before its first event: the turn may exist. */
+export class BeginFailure extends Error {}
+
 /** As a refusal: of an error of the engine only its code leaves. */
-export function refusalOf(error: unknown, errorText: (error: { readonly code: ErrorCode }) => string): Refusal {
-  if (error instanceof Refusal) return error;
+export function refusalOf(thrown: unknown, errorText: (error: { readonly code: ErrorCode }) => string): Refusal {
+  if (thrown instanceof Refusal) return thrown;
+  const mayHaveRun = thrown instanceof BeginFailure;
+  const error = mayHaveRun ? thrown.cause : thrown;
   const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
-  return new Refusal(statuses[code] ?? 500, code, errorText({ code }));
+  return new Refusal(statuses[code] ?? 500, code, errorText({ code }), { mayHaveRun });
 }
 
 export function refused({ status, code, message }: Refusal): Response {

@@ -10,9 +10,9 @@ export const unnamed = 'tool';
 export function shownQuestion(question: Question, taskId: string, tools: Shown['tools']): ShownQuestion {
   const { kind, toolName, prompt, data } = innermostQuestion(question);
   const isHidden = tools === 'hidden';
-  // What a tool asks is meant for whom it asks, and a tool of the client needs its arguments. The rest are words and arguments about a call.
+  // What a tool asks is meant for whom it asks; a tool of the client needs its arguments, and whoever approves a call has to see what is approved. The rest are words and arguments about a call.
   const isOfTool = kind === 'input' || kind === 'auth';
-  const isForReader = isOfTool || (kind === 'client-tool' && !isHidden);
+  const isForReader = isOfTool || ((kind === 'client-tool' || kind === 'approval') && !isHidden);
   return {
     id: `${taskId}/${question.id}`,
     callId: `${taskId}/${question.callId}`,

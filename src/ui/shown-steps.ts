@@ -23,7 +23,7 @@ export interface ShownQuestion {
   readonly toolName?: string;
   /** In words for whom it is asked. */
   readonly prompt?: string;
-  /** Only where tools are shown in full. */
+  /** Of an approval the arguments of the call, unless tools are hidden; what a tool asks with; of the rest only where tools are shown in full. */
   readonly data?: unknown;
 }
 

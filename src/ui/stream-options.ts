@@ -3,7 +3,7 @@ import { AgentLoopError, type ErrorCode, invalidConfig, shownValue } from '../co
 /** What of a turn leaves the server, and how. */
 export interface StreamOptions {
   /**
-   * What is shown of tool calls. `'names'` (default): that a tool runs and how it ended; no arguments, no results, no progress. `'full'`: these
+   * What is shown of tool calls. `'names'` (default): that a tool runs and how it ended; no results, no progress, and arguments only of a call that waits for an approval. `'full'`: these
    * too, and the text of sub-agents. `'hidden'`: nothing, except for calls that wait for an approval, without their names.
    */
   readonly tools?: 'full' | 'names' | 'hidden' | undefined;

@@ -28,6 +28,8 @@ export class UIMessageEncoder {
   readonly #canReset: boolean;
   /** Texts and reasoning that were begun. */
   readonly #open = new Set<string>();
+  /** Of the tools of the calls, by their ids. */
+  readonly #names = new Map<string, string>();
   /** In `ai` 6, whose parts can be marked as void only as long as they are open: what ends with the next iteration. */
   #ends: UIChunk[] = [];
   #taskId = '';
@@ -71,6 +73,7 @@ export class UIMessageEncoder {
         return this.#open.delete(id) ? this.#later({ type: step.type, id }) : [];
       }
       case 'call':
+        this.#names.set(step.id, step.name);
         return [{ type: 'tool-input-start', toolCallId: step.id, toolName: step.name, ...dynamic }];
       case 'call-input':
         return [{ type: 'tool-input-delta', toolCallId: step.id, inputTextDelta: step.text }];
@@ -147,7 +150,13 @@ export class UIMessageEncoder {
       ...(data === undefined ? {} : { input: data }),
     };
     const described = Object.keys(descriptor).length > 0 ? { approvalDescriptor: descriptor } : {};
-    return [{ type: 'tool-approval-request', approvalId: id, toolCallId, ...described }];
+    // The call was announced without its arguments: an empty input beside the question would say that there are none. A sub-agent asks for a call of its own.
+    const name = this.#names.get(toolCallId);
+    const isBare = this.#shown.tools === 'names' && name !== undefined && name === toolName && data !== undefined;
+    const input: readonly UIChunk[] = isBare
+      ? [{ type: 'tool-input-available', toolCallId, toolName: name, input: data, ...dynamic }]
+      : [];
+    return [...input, { type: 'tool-approval-request', approvalId: id, toolCallId, ...described }];
   }
 
   /** An `error` makes the client throw: nothing that comes after it is read. */

@@ -95,6 +95,21 @@ describe('the processes of MCP servers', () => {
     expect(existsSync(started)).toBe(false);
   });
 
+  it('R-35 that say late that they speak 2026-07-28, and refuse what is older, are started once more', async () => {
+    const noted = join(mkdtempSync(join(tmpdir(), 'slow-')), 'started');
+    const slow = {
+      command: process.execPath,
+      args: ['--input-type=module', '-e', slowModern, noted],
+      connectTimeoutMs: 8_000,
+      required: true,
+      prefix: '',
+    };
+    const tools = mcpTools({ servers: { slow } });
+    expect((await tools.getTools(toolContext())).map(({ function: { name } }) => name)).toEqual(['add']);
+    expect(readFileSync(noted, 'utf8')).toBe('discover,initialize,;discover,');
+    await tools.close();
+  }, 60_000);
+
   it('that say nothing when they start are given up', async () => {
     const mute = {
       command: process.execPath,
@@ -104,7 +119,36 @@ describe('the processes of MCP servers', () => {
     };
     const tools = mcpTools({ servers: { mute } });
     const error = await thrownBy(() => tools.connect());
-    expect(error.message).toBe('the MCP server "mute" cannot be used: it did not answer in time');
+    expect(error.message).toBe(
+      'the MCP server "mute" cannot be used: it did not answer within 300 ms (connectTimeoutMs)',
+    );
     await tools.close();
   });
 });
+
+/** Lets its first request decide what it speaks; its first process answers that only once `initialize` comes. */
+const slowModern = `
+import { appendFileSync, existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+const file = process.argv[1];
+const isFirst = !existsSync(file);
+if (!isFirst) appendFileSync(file, ';');
+const send = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }));
+const common = { resultType: 'complete', ttlMs: 60000, cacheScope: 'private' };
+const serverInfo = { name: 's', version: '1' };
+const known = { supportedVersions: ['2026-07-28'], capabilities: { tools: {} }, serverInfo, ...common, _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo } };
+let held;
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method } = JSON.parse(line);
+  if (method === 'server/discover') {
+    appendFileSync(file, 'discover,');
+    if (isFirst) held = id;
+    else send({ id, result: known });
+  } else if (method === 'initialize') {
+    appendFileSync(file, 'initialize,');
+    send({ id: held, result: known });
+    send({ id, error: { code: -32602, message: 'Unsupported protocol version' } });
+  } else if (method === 'tools/list')
+    send({ id, result: { tools: [{ name: 'add', description: 'a', inputSchema: { type: 'object' } }], ...common, _meta: known._meta } });
+  else if (id !== undefined) send({ id, error: { code: -32601, message: 'no' } });
+});`;

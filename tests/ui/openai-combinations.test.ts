@@ -116,7 +116,7 @@ describe('completions of agents that do more than answer', () => {
     const { client } = served(
       made([{ text: 'Never.' }], store, { extensions: [budget({ maxTokens: 10 }).extension()] }),
     );
-    await expect(client.chat.completions.create(ask())).rejects.toMatchObject({ status: 500, code: 'LIMIT' });
+    await expect(client.chat.completions.create(ask())).rejects.toMatchObject({ status: 400, code: 'LIMIT' });
     expect(await ends(store)).toEqual(['failed']);
   });
 

@@ -49,6 +49,13 @@ async function textOf(stream: AsyncIterable<OpenAI.ChatCompletionChunk>) {
   return { text, finish, usage };
 }
 
+const question = tool({
+  name: 'ask',
+  description: 'Asks.',
+  parameters: { type: 'object' },
+  execute: async (_, context) => context.ask({ kind: 'input', prompt: 'Which?' }),
+});
+
 describe('chat completions', () => {
   it('V-16 the openai client gets an answer, streamed and whole, with usage; tools stay with the agent', async () => {
     const look = tool({ name: 'look', description: 'Looks.', parameters: { type: 'object' }, execute: () => 'seen' });
@@ -134,7 +141,7 @@ describe('chat completions', () => {
     const store = new InMemoryStateStore();
     const client = clientOf(serve([scripted([{ error: new Error('SECRET') }], store)]));
     const failing = client.chat.completions.create({ model, messages: ask('fail') });
-    await expect(failing).rejects.toMatchObject({ status: 500, code: 'PROVIDER_FAILED' });
+    await expect(failing).rejects.toMatchObject({ status: 400, type: 'server_error', code: 'PROVIDER_FAILED' });
     const half: LLMStep = { text: 'Half', error: new Error('SECRET') };
     const streamed = clientOf(serve([scripted([half], store)]));
     const stream = await streamed.chat.completions.create({ model, messages: ask('fail'), stream: true });
@@ -313,7 +320,7 @@ describe('responses', () => {
   it.each([
     ['tools', [{ type: 'web_search' }]],
     ['background', true],
-    ['store', false],
+    ['store', 'no'],
     ['text', { format: { type: 'json_object' } }],
     ['input', [{ type: 'function_call_output', call_id: '1', output: 'x' }]],
   ])('V-19 %s that is not supported is named, and nothing starts', async (param, value) => {
@@ -344,8 +351,63 @@ describe('responses', () => {
     const store = new Failing();
     const client = clientOf(serve([scripted([], store)]));
     const asked = client.chat.completions.create({ model, messages: ask('Hi') });
-    await expect(asked).rejects.toMatchObject({ status: 503, code: 'UNAVAILABLE' });
+    await expect(asked).rejects.toMatchObject({ status: 400, type: 'server_error', code: 'UNAVAILABLE' });
     expect(store.attempts).toBe(1);
+  });
+
+  it('R-31 no answer after which a turn exists has a status that some client repeats', async () => {
+    const store = new InMemoryStateStore();
+    const steps = [{ error: new Error('SECRET') }, { toolCalls: [{ name: 'ask' }] }];
+    const handler = serve([scripted(steps, store, { tools: [question] })]);
+    const post = (path: string, body: object) =>
+      handler(
+        new Request(`http://localhost/v1/${path}`, {
+          method: 'POST',
+          headers: { authorization: 'Bearer ann', 'content-type': 'application/json' },
+          body: JSON.stringify({ model, ...body }),
+        }),
+      );
+    const failed = await post('chat/completions', { messages: ask('fail') });
+    const asking = await post('chat/completions', { messages: ask('ask') });
+    const answers = [await failed.json(), await asking.json()].map(({ error }) => [error.type, error.code]);
+    expect([failed.status, asking.status]).toEqual([400, 400]);
+    expect(answers).toEqual([
+      ['server_error', 'PROVIDER_FAILED'],
+      ['invalid_request_error', 'input_required'],
+    ]);
+    expect(await store.list({ limit: 10 })).toHaveLength(2);
+  });
+
+  it('R-31 an opposite answer to an approval that was answered has a status that no client repeats', async () => {
+    let requests = 0;
+    const handler = serve([assistant(new InMemoryStateStore())], { onDisconnect: 'continue' });
+    const client = clientOf((request) => {
+      requests++;
+      return handler(request);
+    });
+    const asked = await client.responses.create({ model, input: 'refund' });
+    const [request] = asked.output.filter((item) => item.type === 'mcp_approval_request');
+    const answer = (approve: boolean) =>
+      client.responses.create({
+        model,
+        input: [{ type: 'mcp_approval_response', approval_request_id: request?.id ?? '', approve }],
+        previous_response_id: asked.id,
+      });
+    await answer(true);
+    requests = 0;
+    await expect(answer(false)).rejects.toMatchObject({ status: 400 });
+    expect(requests).toBe(1);
+  });
+
+  it('R-31 what is refused before a turn exists keeps its status', async () => {
+    const store = new InMemoryStateStore();
+    const full = () => {
+      throw new AgentLoopError('FULL', 'SECRET');
+    };
+    const client = clientOf(serve([assistant(store)], { admit: full }));
+    const asked = client.chat.completions.create({ model, messages: ask('Hi') });
+    await expect(asked).rejects.toMatchObject({ status: 507, code: 'FULL' });
+    expect(await store.list({ limit: 1 })).toEqual([]);
   });
 
   it('a response is streamed again from its beginning; from its middle it is not', async () => {
@@ -373,11 +435,86 @@ describe('responses', () => {
     await ended(store, ['canceled']);
   });
 
-  const question = tool({
-    name: 'ask',
-    description: 'Asks.',
-    parameters: { type: 'object' },
-    execute: async (_, context) => context.ask({ kind: 'input', prompt: 'Which?' }),
+  it('R-32 references to items of earlier responses are resolved from their turns', async () => {
+    const seen: unknown[] = [];
+    const step: ScriptedLLMStep = ({ messages }) => {
+      seen.push(messages.map(({ content }) => content));
+      return { text: `Answer ${seen.length}.` };
+    };
+    const handler = serve([scripted([step, step], new InMemoryStateStore())]);
+    const client = clientOf(handler);
+    const first = await client.responses.create({ model, input: 'One' });
+    const ids = first.output.map(({ id }) => id ?? '');
+    const input = [...ask('One'), ...ids.map((id) => ({ type: 'item_reference' as const, id })), ...ask('Two')];
+    const second = await client.responses.create({ model, input, store: false });
+    expect(second).toMatchObject({ status: 'completed', output_text: 'Answer 2.', store: false });
+    expect(seen.at(-1)).toEqual(['One', 'Answer 1.', 'Two']);
+    expect(second.output[0]?.id).not.toBe(ids[0]);
+    const missing = { status: 404, param: 'input[1]' };
+    await expect(clientOf(handler, 'eve').responses.create({ model, input })).rejects.toMatchObject(missing);
+    const wrong = [...ask('One'), { type: 'item_reference' as const, id: 'msg_1' }, ...ask('Two')];
+    await expect(client.responses.create({ model, input: wrong })).rejects.toMatchObject(missing);
+  });
+
+  it.each([true, false])(
+    'R-32 an approval is answered with the history before it, previous_response_id %s',
+    async (named) => {
+      let effects = 0;
+      const store = new InMemoryStateStore();
+      const client = clientOf(serve([assistant(store, () => effects++)], { onDisconnect: 'continue' }));
+      const asked = await client.responses.create({ model, input: 'refund' });
+      const request = asked.output.find((item) => item.type === 'mcp_approval_request');
+      const references = asked.output.map(({ id }) => ({ type: 'item_reference' as const, id: id ?? '' }));
+      const approval = {
+        type: 'mcp_approval_response' as const,
+        approval_request_id: request?.id ?? '',
+        approve: true,
+      };
+      const previous = named ? { previous_response_id: asked.id } : {};
+      const answer = (text: string) =>
+        client.responses.create({ model, input: [...ask(text), ...references, approval], ...previous });
+      await expect(answer('something new')).rejects.toMatchObject({ status: 400, param: 'input' });
+      const early = client.responses.create({ model, input: [...ask('refund'), approval, ...ask('Thanks')] });
+      await expect(early).rejects.toMatchObject({ status: 400, param: 'input' });
+      expect(await answer('refund')).toMatchObject({ status: 'completed', output_text: 'All is done.' });
+      expect(effects).toBe(1);
+      const after = [...ask('refund'), ...references, approval, ...ask('Thanks')];
+      expect(await client.responses.create({ model, input: after })).toMatchObject({ status: 'completed' });
+      expect(effects).toBe(1);
+    },
+  );
+
+  it.each([
+    ['names', '{"order":"7"}'],
+    ['full', '{"order":"7"}'],
+    ['hidden', ''],
+  ] as const)('R-34 an approval shows the arguments that are approved, with tools %s', async (tools, expected) => {
+    const refund = tool({
+      name: 'refund',
+      description: 'Refunds.',
+      parameters: { type: 'object' },
+      needsApproval: true,
+      execute: () => 'refunded',
+    });
+    const steps = [{ toolCalls: [{ name: 'refund', arguments: { order: '7' } }] }];
+    const one = scripted(steps, new InMemoryStateStore(), { tools: [refund] });
+    const { output } = await clientOf(serve([one], { tools })).responses.create({ model, input: 'Hi' });
+    expect(output.find(({ type }) => type === 'mcp_approval_request')).toMatchObject({ arguments: expected });
+  });
+
+  it('R-33 the tools of the agent may be named as an MCP server with its id, and no other', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)]));
+    const create = (more: object) =>
+      client.responses.create({
+        model,
+        input: 'Hi',
+        tools: [{ type: 'mcp', server_label: model, require_approval: 'always', ...more }],
+      });
+    for (const more of [{ server_label: 'other' }, { allowed_tools: ['refund'] }, { connector_id: 'connector_gmail' }])
+      await expect(create(more)).rejects.toMatchObject({ status: 400, param: 'tools' });
+    expect(await store.list({ limit: 1 })).toEqual([]);
+    expect(await create({})).toMatchObject({ status: 'completed' });
   });
 
   it('a question that is no approval cancels the turn', async () => {

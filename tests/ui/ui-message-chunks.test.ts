@@ -215,6 +215,17 @@ describe('uiMessageChunks', () => {
     expect(bytesOf(events, { tools: 'hidden' })).not.toMatch(/SECRET|helper/);
   });
 
+  it('R-34 a call that waits for an approval has the arguments that are approved as its input', async () => {
+    const events = await eventsOf([{ toolCalls: [{ name: 'refund', arguments: { order: '7' } }] }], {
+      tools: [refund],
+    });
+    const inputs = (tools: 'names' | 'full' | 'hidden') =>
+      chunksOf(events, { tools }).flatMap((chunk) => (chunk.type === 'tool-input-available' ? [chunk.input] : []));
+    expect(inputs('names').at(-1)).toEqual({ order: '7' });
+    expect(inputs('full')).toEqual([{ order: '7' }]);
+    expect(inputs('hidden')).toEqual([{}]);
+  });
+
   it('asks through the call of a sub-agent for the approval that it needs', async () => {
     const store = new InMemoryStateStore();
     const sub = agent({
@@ -235,6 +246,7 @@ describe('uiMessageChunks', () => {
       toolCallId: 't/1:0',
       approvalDescriptor: expect.objectContaining({ toolName: 'refund' }),
     });
+    expect(chunksOf(events)).not.toContainEqual(expect.objectContaining({ toolName: 'refund', toolCallId: 't/1:0' }));
   });
 
   it('shows the value of structured output as an artifact, and not the call that ends the turn', async () => {

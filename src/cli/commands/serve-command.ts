@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { A2AAddress, A2AServer } from '../../a2a/server/a2a-server.ts';
 import { shortestKey } from '../../a2a/server/authentication.ts';
 import type { TurnQueue } from '../../fleet/index.ts';
@@ -21,7 +21,7 @@ import {
   type Served,
   withServed,
 } from '../served-agent.ts';
-import { pagePath, servedRoutes } from '../served-routes.ts';
+import { pagePath, servedRoutes, toolViews } from '../served-routes.ts';
 import { defaultLeaseMs } from '../session.ts';
 import { type StoreFlags, type StoreSettings, storeSettings } from '../store.ts';
 import { type Environment, note, type Style } from '../terminal.ts';
@@ -35,6 +35,7 @@ interface ServeFlags extends AgentFlags, StoreFlags, QueueFlags, Pick<TraceFlags
   readonly grpcPort?: number;
   /** Whether OpenAI's API is served, too. */
   readonly openai?: boolean;
+  readonly openaiTools?: (typeof toolViews)[number];
   readonly publicUrl?: string;
   /** Names the variable that holds the keys of callers. */
   readonly clientKeysEnv?: string;
@@ -88,6 +89,9 @@ function addServerFlags(command: Command): Command {
     .option('--host <name>', 'the address to listen on', '127.0.0.1')
     .option('--grpc-port <number>', 'offers gRPC there too; 0 takes a free port', port)
     .option('--openai', "serves OpenAI's API there too, at /v1: chat completions, responses, models")
+    .addOption(
+      new Option('--openai-tools <view>', 'what --openai shows of tool calls (default: names)').choices(toolViews),
+    )
     .option(
       '--public-url <url>',
       'where clients reach the server, if that is not where it listens',
@@ -157,7 +161,7 @@ async function newServer(
   const { a2aServer, apiKeyAuth } = await import('../../a2a/index.ts');
   const { publicUrl, grpcPort, open = false, privateWebhooks = false, openai = false } = flags;
   const recoverEveryMs = Math.ceil((flags.leaseMs ?? defaultLeaseMs) / 2);
-  const routes = await servedRoutes({ openai, page: hasPage }, recoverEveryMs);
+  const routes = await servedRoutes({ openai, page: hasPage, tools: flags.openaiTools }, recoverEveryMs);
   const { maxTurns, maxStreams, rateLimit, trustedProxies, maxHistory, maxKept } = flags;
   return a2aServer({
     agent,
@@ -188,6 +192,8 @@ function servedQueue(flags: ServeFlags, store: StoreSettings): QueueSettings | u
     throw invalidConfig('--queue needs --agent, the file that the workers have, too');
   if (flags.queue !== undefined && flags.openai === true)
     throw invalidConfig('--openai runs its turns here, and --queue leaves turns to workers; leave one of them out');
+  if (flags.openaiTools !== undefined && flags.openai !== true)
+    throw invalidConfig('--openai-tools needs --openai; add --openai, or leave it out');
   if (flags.queue !== undefined) return checkedQueue(flags, store);
   const unread =
     flags.name !== undefined ? '--name' : flags.maxOutstanding !== undefined ? '--max-outstanding' : undefined;

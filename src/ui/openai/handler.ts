@@ -5,6 +5,7 @@ import {
   invalidConfig,
   isSuspended,
   iterateEvents,
+  type Message,
   systemClock,
   type TaskState,
 } from '../../core/contracts/index.ts';
@@ -21,7 +22,7 @@ import {
 import { digestOf, jsonBody, notFound, Refusal, refusalOf } from '../requests.ts';
 import { CompletionEncoder } from './chat-completions.ts';
 import { chatRequest, ParameterRefusal, responseRequest } from './requests.ts';
-import { ResponseEncoder } from './responses.ts';
+import { itemTypes, ofItem, ResponseEncoder, type ResponseItem } from './responses.ts';
 import { failed, noRetry, refusedAs } from './wire.ts';
 
 /** Options of the handlers for clients of the API of OpenAI. */
@@ -42,7 +43,7 @@ export interface OpenAIHandlerOptions extends Omit<HandlerOptions, 'agent'> {
  *
  * Tools run here and are never sent as `tool_calls`; `tools` and `reasoning` say what of them is shown. Parameters that would change what the agent does, such as `tools`, are 400 and named;
  * those that tune a model, such as `temperature`, are the agent's and ignored. A request with an `Idempotency-Key` that was used attaches to its turn. Errors of a turn have a fixed
- * sentence and `x-should-retry: false`. Errors: `INVALID_CONFIG`.
+ * sentence, and the status 400, which no client repeats by itself: `type` and `code` say what failed. Errors: `INVALID_CONFIG`.
  */
 export function openAIHandler(options: OpenAIHandlerOptions): FetchHandler {
   const { agents, clientInstructions = 'ignore', ...common } = options;
@@ -62,10 +63,7 @@ export function openAIHandler(options: OpenAIHandlerOptions): FetchHandler {
       // A client that left in the middle of its body is no failure of the server.
       if (refusal.status >= 500 && !request.signal.aborted)
         agents[0]?.options.logger?.warn('request failed', { code: refusal.code });
-      // What we refuse ourselves has no turn; what the engine fails with may have one.
-      if (!(error instanceof Refusal)) return refusedAs(refusal, { mayHaveRun: true });
-      const param = error instanceof ParameterRefusal ? error.param : null;
-      return refusedAs(refusal, { param, mayHaveRun: false });
+      return refusedAs(refusal, error instanceof ParameterRefusal ? error.param : null);
     }
   };
   return Object.assign(handle, {
@@ -177,15 +175,27 @@ class Model {
   }
 
   async respond(request: Request, body: Readonly<Record<string, unknown>>): Promise<Response> {
-    const { messages, stream, previous, approvals } = responseRequest(body, this.#limits);
+    const resolve = this.#itemsOf(request);
+    const { messages, stream, previous, approvals, answeredBefore, store } = await responseRequest(
+      body,
+      this.#limits,
+      resolve,
+    );
     const key = await keyOf(request);
-    const before = previous === undefined ? undefined : await this.find(request, previous, stream);
+    const [asking] = approvals.keys();
+    const named = previous ?? (asking === undefined ? undefined : ofItem(asking)?.response);
+    const before = named === undefined ? undefined : await this.find(request, named, stream);
     if (previous !== undefined && !before)
       throw new ParameterRefusal('previous_response_id', 'There is no such response.', {
         status: 404,
         code: 'NOT_FOUND',
       });
-    if (approvals.size > 0) return this.#approve(before, { approvals, stream, request });
+    if (approvals.size > 0) return this.#approve(before, { approvals, messages, stream, store, request });
+    for (const id of answeredBefore) {
+      const found = await this.find(request, ofItem(id)?.response ?? '');
+      if (found && isSuspended(found.state))
+        throw new ParameterRefusal('input', 'An approval must be at the end of the input: no message can follow it.');
+    }
     const conversation = before?.id.slice(5, 27) ?? key.slice(0, 22);
     const newest = await before?.chat.newest();
     if (before && newest !== before.taskId)
@@ -197,29 +207,67 @@ class Model {
     const chat = before?.chat ?? (await Chat.of(this.handler, request, conversation, { isStreamed: stream }));
     const followed = await chat.start(key, messages);
     const id = `resp_${conversation}${await chat.taskOf(key)}`;
-    return this.#responded(followed, { id, previous: previous ?? null, stream, request });
+    return this.#responded(followed, { id, previous: previous ?? null, stream, store, request });
   }
 
+  /** `messages`: what the client sent before its approvals. */
   async #approve(
     before: Found | undefined,
     {
       approvals,
+      messages,
       stream,
+      store,
       request,
     }: {
       readonly approvals: ReadonlyMap<string, unknown>;
+      readonly messages: readonly Message[];
       readonly stream: boolean;
+      readonly store: boolean;
       readonly request: Request;
     },
   ): Promise<Response> {
-    if (!before)
-      throw new ParameterRefusal('previous_response_id', 'An approval needs the previous_response_id of its request.');
-    const { taskId, answers } = ofOneTask(approvals);
+    if (!before) throw notFound();
+    const questions = [...approvals].map(([id, answer]) => [ofItem(id)?.question ?? '', answer] as const);
+    const { taskId, answers } = ofOneTask(new Map(questions));
     if (taskId !== before.taskId) throw notFound();
+    await this.#checkKnown(taskId, messages);
     const followed = await before.chat.answer(taskId, answers);
     const [base, count = '0'] = before.id.split('.');
     const id = `${base}.${Number(count) + 1}`;
-    return this.#responded(followed, { id, previous: before.id, stream, request });
+    return this.#responded(followed, { id, previous: before.id, stream, store, request });
+  }
+
+  /** Clients that keep the history send it before an approval. What the turn does not have is a new message, which would be lost. */
+  async #checkKnown(taskId: string, messages: readonly Message[]): Promise<void> {
+    const [first] = await this.handler.store.read(taskId);
+    const known = first?.type === 'turn.started' ? first.messages.map(contentOf) : [];
+    const isNew = (message: Message) => message.role === 'user' && !known.includes(contentOf(message));
+    if (messages.some(isNew))
+      throw new ParameterRefusal('input', 'input must have either messages or approvals, not both.');
+  }
+
+  /** What items of earlier responses are, by their ids. A turn is read once. */
+  #itemsOf(request: Request): (id: string) => Promise<unknown> {
+    const read = new Map<string, Promise<readonly ResponseItem[]>>();
+    return async (id) => {
+      const named = ofItem(id);
+      if (!named) return undefined;
+      const { kind, response } = named;
+      if (kind !== 'msg') return { type: itemTypes[kind], id };
+      const items = read.get(response) ?? this.#outputOf(request, response);
+      read.set(response, items);
+      const found = (await items).find((item) => item.id === id);
+      return found && { type: 'message', role: 'assistant', content: found['content'] };
+    };
+  }
+
+  async #outputOf(request: Request, id: string): Promise<readonly ResponseItem[]> {
+    const found = await this.find(request, id);
+    if (!found) return [];
+    const encoder = new ResponseEncoder({ ...this.#common(id), previous: null, isStreamed: false });
+    await readAll(found.chat.observe(found.taskId).source, encoder, request.signal);
+    return encoder.items;
   }
 
   /** The response that an id names, where it is of the request's owner and of this agent. `isStreamed`: as of `Chat`. */
@@ -288,11 +336,18 @@ class Model {
       id,
       previous,
       stream,
+      store,
       request,
-    }: { readonly id: string; readonly previous: string | null; readonly stream: boolean; readonly request: Request },
+    }: {
+      readonly id: string;
+      readonly previous: string | null;
+      readonly stream: boolean;
+      readonly store?: boolean;
+      readonly request: Request;
+    },
   ): Promise<Response> {
     const { from, answered } = followed;
-    const encoder = new ResponseEncoder({ ...this.#common(id), previous, from, answered, isStreamed: stream });
+    const encoder = new ResponseEncoder({ ...this.#common(id), previous, from, answered, store, isStreamed: stream });
     const shown = this.#untilAsked(followed, isUnanswerable);
     const frame = (event: Readonly<Record<string, unknown>>) =>
       `event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`;
@@ -337,6 +392,10 @@ class Model {
     };
     return { [Symbol.asyncIterator]: () => iterator };
   }
+}
+
+function contentOf({ content }: Message): string {
+  return JSON.stringify(content);
 }
 
 /** Of the questions only approvals are items of a response. */

@@ -14,7 +14,7 @@ export class ParameterRefusal extends Refusal {
 type Body = Readonly<Record<string, unknown>>;
 
 /** What would change the answer, and is not the caller's to say; with the values that change nothing. */
-const refusedOfChat: Readonly<Record<string, (value: unknown) => boolean>> = {
+const refusedOfChat: Readonly<Record<string, (value: unknown, body: Body) => boolean>> = {
   tools: isEmptyList,
   tool_choice: (value) => value === 'auto' || value === 'none',
   functions: isEmptyList,
@@ -32,12 +32,11 @@ const refusedOfChat: Readonly<Record<string, (value: unknown) => boolean>> = {
 };
 
 const refusedOfResponses: typeof refusedOfChat = {
-  tools: isEmptyList,
+  tools: (value, { model }) => Array.isArray(value) && value.every((each) => isOwnServer(each, model)),
   tool_choice: (value) => value === 'auto' || value === 'none',
   text: (value) => isObject(value) && (value['format'] === undefined || isTextFormat(value['format'])),
   top_logprobs: (value) => value === 0,
   background: (value) => value === false,
-  store: (value) => value === true,
   conversation: never,
   prompt: never,
 };
@@ -54,6 +53,12 @@ function isEmptyObject(value: unknown): boolean {
   return isObject(value) && Object.keys(value).length === 0;
 }
 
+/** The agent's own tools as a hosted MCP server: the Agents SDK takes an approval only of a server that it has named. Its address is not asked. */
+function isOwnServer(tool: unknown, model: unknown): boolean {
+  if (!isObject(tool) || tool['type'] !== 'mcp' || tool['server_label'] !== model) return false;
+  return (tool['allowed_tools'] ?? null) === null && (tool['connector_id'] ?? null) === null;
+}
+
 function isTextFormat(value: unknown): boolean {
   return isObject(value) && value['type'] === 'text';
 }
@@ -61,7 +66,7 @@ function isTextFormat(value: unknown): boolean {
 function checkParameters(body: Body, refused: typeof refusedOfChat): void {
   for (const [param, changesNothing] of Object.entries(refused)) {
     const value = body[param];
-    if (value === undefined || value === null || changesNothing(value)) continue;
+    if (value === undefined || value === null || changesNothing(value, body)) continue;
     throw new ParameterRefusal(param, `${param} is not supported: the agent decides it. Leave it out.`);
   }
 }
@@ -97,28 +102,75 @@ export interface ResponseRequest {
   readonly messages: readonly Message[];
   readonly stream: boolean;
   readonly previous: string | undefined;
-  /** By the ids of approval requests. */
+  /** By the ids of approval requests: those at the end of the input. */
   readonly approvals: ReadonlyMap<string, { readonly approved: boolean; readonly reason?: string }>;
+  /** The ids of approval requests that are answered before a message of the input. */
+  readonly answeredBefore: readonly string[];
+  /** Whether the response says that it is stored. */
+  readonly store: boolean;
 }
 
+/** Gives the item that an `item_reference` stands for; `undefined` where there is none of the caller. */
+type Resolve = (id: string) => Promise<unknown>;
+
 /** Errors: `ParameterRefusal`. */
-export function responseRequest(body: Body, limits: Limits): ResponseRequest {
+export async function responseRequest(body: Body, limits: Limits, resolve: Resolve): Promise<ResponseRequest> {
   checkParameters(body, refusedOfResponses);
-  const { input, instructions, previous_response_id: previous } = body;
+  const { input, instructions, previous_response_id: previous, store } = body;
+  if (store !== undefined && store !== null && typeof store !== 'boolean')
+    throw new ParameterRefusal('store', 'store must be a boolean.');
   if (previous !== undefined && previous !== null && typeof previous !== 'string')
     throw new ParameterRefusal('previous_response_id', 'previous_response_id must be a string.');
   if (instructions !== undefined && instructions !== null && typeof instructions !== 'string')
     throw new ParameterRefusal('instructions', 'instructions must be a string.');
-  const items = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
-  if (!Array.isArray(items)) throw new ParameterRefusal('input', 'input must be a string or an array of items.');
-  const approvals = new Map(items.filter(isApproval).map(approvalIn));
+  const given = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
+  if (!Array.isArray(given)) throw new ParameterRefusal('input', 'input must be a string or an array of items.');
+  if (given.length > limits.maxMessages)
+    throw new ParameterRefusal('input', `input has more than ${limits.maxMessages} entries.`);
+  const items = await resolved(given, resolve);
+  // What a client answers stands at the end, beside the requests themselves; what stands before it is history.
+  const end = items.findLastIndex((item) => !isApproval(item) && !isRequest(item)) + 1;
+  const approvals = new Map(items.slice(end).filter(isApproval).map(approvalIn));
   const others = items.filter((item) => !isApproval(item) && !isOfAgent(item));
   const own = instructions ? [{ role: 'developer', content: instructions }] : [];
-  const isAnswer = approvals.size > 0 && others.length === 0;
-  const messages = isAnswer ? [] : conversation('input', [...own, ...others], limits);
-  if (approvals.size > 0 && messages.length > 0)
-    throw new ParameterRefusal('input', 'input must have either messages or approvals, not both.');
-  return { messages, stream: streams(body), previous: previous ?? undefined, approvals };
+  const isAnswer = approvals.size > 0;
+  const messages = isAnswer ? others.map(messageAt) : conversation('input', [...own, ...others], limits);
+  const answeredBefore = items
+    .slice(0, end)
+    .filter(isApproval)
+    .map((item) => approvalIn(item)[0]);
+  return {
+    messages,
+    stream: streams(body),
+    previous: previous ?? undefined,
+    approvals,
+    answeredBefore,
+    store: store !== false,
+  };
+}
+
+/** Each reference as what it names. Errors: `ParameterRefusal`. */
+async function resolved(items: readonly unknown[], resolve: Resolve): Promise<readonly unknown[]> {
+  const all: unknown[] = [];
+  for (const [index, item] of items.entries()) {
+    const isReference = isObject(item) && item['type'] === 'item_reference' && typeof item['id'] === 'string';
+    const found = isReference ? await resolve(String(item['id'])) : item;
+    if (found === undefined)
+      throw new ParameterRefusal(`input[${index}]`, `input[${index}] names an item that is not there.`, {
+        status: 404,
+        code: 'NOT_FOUND',
+      });
+    all.push(found);
+  }
+  return all;
+}
+
+function messageAt(item: unknown, index: number): Message {
+  return messageOf(`input[${index}]`, item);
+}
+
+function isRequest(item: unknown): boolean {
+  return isObject(item) && item['type'] === 'mcp_approval_request';
 }
 
 function isApproval(item: unknown): item is Body {

@@ -15,14 +15,43 @@ export interface ResponseOptions extends StreamOptions {
   readonly previous: string | null;
   /** Whether the events are sent one by one: what was sent cannot be taken back then. */
   readonly isStreamed: boolean;
+  /** What the response says of itself. Default true. */
+  readonly store?: boolean | undefined;
 }
 
 type Members = Readonly<Record<string, unknown>>;
 
+/** An item of the output, as it is sent. */
+export type ResponseItem = Members & { readonly id: string };
+
+/** The types of items, by the prefixes of their ids. */
+export const itemTypes = {
+  msg: 'message',
+  rs: 'reasoning',
+  mcp: 'mcp_call',
+  mcpr: 'mcp_approval_request',
+} as const;
+
+type ItemKind = keyof typeof itemTypes;
+
+/** `<kind>_`, the conversation and the turn as in the id of the response, `_`, and what of the turn it is: each item has an id of its own, by which its turn is found. */
+const itemId = /^(msg|rs|mcp|mcpr)_([\w-]{22})([\w-]{43})_(.+)$/s;
+
+/** What the id of an item names; `undefined` for one that is not of a response. `question`: the id of the question where it is an approval request. */
+export function ofItem(id: string) {
+  const [, kind, conversation, taskId, of] = itemId.exec(id) ?? [];
+  if (kind === undefined || !isItemKind(kind)) return undefined;
+  return { kind, response: `resp_${conversation}${taskId}`, question: `${taskId}/${of}` };
+}
+
+function isItemKind(kind: string): kind is ItemKind {
+  return Object.hasOwn(itemTypes, kind);
+}
+
 /** An item of the output. */
 interface Item {
   readonly index: number;
-  value: Members & { readonly id: string };
+  value: ResponseItem;
   isOpen: boolean;
 }
 
@@ -43,6 +72,7 @@ export class ResponseEncoder implements Encoder<Members> {
   readonly #calls = new Map<string, { readonly item: Item; arguments: string }>();
   #text: OpenText;
   #reasoning: OpenText;
+  #iteration = 0;
   #sequence = 0;
   #end: Members | undefined;
 
@@ -62,6 +92,10 @@ export class ResponseEncoder implements Encoder<Members> {
     return this.#number(this.#reader.lost(error));
   }
 
+  get items(): readonly ResponseItem[] {
+    return this.#items.map(({ value }) => value);
+  }
+
   /** The response as it stands. */
   get response(): Members {
     const { id, created, model, previous } = this.#options;
@@ -76,10 +110,10 @@ export class ResponseEncoder implements Encoder<Members> {
       max_output_tokens: null,
       metadata: {},
       model,
-      output: this.#items.map(({ value }) => value),
+      output: this.items,
       parallel_tool_calls: true,
       previous_response_id: previous,
-      store: true,
+      store: this.#options.store ?? true,
       temperature: null,
       text: { format: { type: 'text' } },
       tool_choice: 'auto',
@@ -103,6 +137,7 @@ export class ResponseEncoder implements Encoder<Members> {
       case 'begin':
         return ['response.created', 'response.in_progress'].map((type) => ({ type, response: this.response }));
       case 'iteration':
+        this.#iteration = step.iteration;
         this.#text = openText(this.#options.isStreamed);
         this.#reasoning = openText(this.#options.isStreamed);
         return [];
@@ -139,6 +174,14 @@ export class ResponseEncoder implements Encoder<Members> {
     return [item, { type: 'response.output_item.added', output_index: item.index, item: value }];
   }
 
+  /** `of`: the iteration, or `<taskId>/<id>`. The same whenever the turn is read, with a number where a call was made, discarded and made again. */
+  #idOf(kind: ItemKind, of: number | string): string {
+    const turn = this.#options.id.replace(/^resp_|\.\d+$/g, '');
+    const id = `${kind}_${turn}_${typeof of === 'number' ? of : of.slice(of.indexOf('/') + 1)}`;
+    const isTaken = this.#items.some(({ value }) => value.id === id);
+    return isTaken ? `${id}~${this.#items.length}` : id;
+  }
+
   #done(item: Item, change: Members): Members {
     item.value = { ...item.value, ...change };
     item.isOpen = false;
@@ -152,7 +195,7 @@ export class ResponseEncoder implements Encoder<Members> {
     const events: Members[] = [...this.#closeReasoning()];
     let { item } = this.#text;
     if (!item) {
-      const id = `msg_${this.#items.length}`;
+      const id = this.#idOf('msg', this.#iteration);
       const [made, added] = this.#add({ id, type: 'message', role: 'assistant', status: 'in_progress', content: [] });
       item = made;
       this.#text.item = made;
@@ -178,7 +221,7 @@ export class ResponseEncoder implements Encoder<Members> {
     const events: Members[] = [];
     let { item } = this.#reasoning;
     if (!item) {
-      const [made, added] = this.#add({ id: `rs_${this.#items.length}`, type: 'reasoning', summary: [] });
+      const [made, added] = this.#add({ id: this.#idOf('rs', this.#iteration), type: 'reasoning', summary: [] });
       item = made;
       this.#reasoning.item = made;
       const shown = { item_id: made.value.id, output_index: made.index, summary_index: 0 };
@@ -202,19 +245,17 @@ export class ResponseEncoder implements Encoder<Members> {
 
   #call(id: string, name: string): readonly Members[] {
     const before = [...this.#closeReasoning(), ...this.#closeText()];
-    const value = { id, type: 'mcp_call', server_label: this.#options.model, name, arguments: '', output: null };
-    const [item, added] = this.#add({ ...value, error: null, status: 'in_progress' });
+    const value = { type: 'mcp_call', server_label: this.#options.model, name, arguments: '', output: null };
+    const [item, added] = this.#add({ id: this.#idOf('mcp', id), ...value, error: null, status: 'in_progress' });
     this.#calls.set(id, { item, arguments: '{}' });
-    const { index: output_index } = item;
-    return [...before, added, { type: 'response.mcp_call.in_progress', item_id: id, output_index }];
+    return [...before, added, { type: 'response.mcp_call.in_progress', ...called(item) }];
   }
 
   #ready(id: string, input: unknown): readonly Members[] {
     const call = this.#calls.get(id);
     if (!call || input === undefined) return [];
     call.arguments = JSON.stringify(input);
-    const shown = { item_id: id, output_index: call.item.index };
-    return [{ type: 'response.mcp_call_arguments.done', ...shown, arguments: call.arguments }];
+    return [{ type: 'response.mcp_call_arguments.done', ...called(call.item), arguments: call.arguments }];
   }
 
   #called(step: Extract<ShownStep, { readonly type: 'call-end' }>): readonly Members[] {
@@ -233,18 +274,19 @@ export class ResponseEncoder implements Encoder<Members> {
     if (!call?.item.isOpen) return [];
     const status = change['error'] === undefined ? 'completed' : 'failed';
     return [
-      { type: `response.mcp_call.${status}`, item_id: id, output_index: call.item.index },
+      { type: `response.mcp_call.${status}`, ...called(call.item) },
       this.#done(call.item, { ...change, arguments: call.arguments, status }),
     ];
   }
 
   /** A call that waits for an approval is a request; the call itself is an item once it has run. */
-  #ask({ id, callId, kind, toolName = 'tool' }: ShownQuestion): readonly Members[] {
+  #ask({ id, callId, kind, toolName = 'tool', data }: ShownQuestion): readonly Members[] {
     if (kind !== 'approval') return [];
-    const call = this.#calls.get(callId);
+    // Empty where tools are hidden: "{}" would say that there are none.
+    const given = data === undefined ? '' : JSON.stringify(data);
     const ended = this.#ended(callId, { error: 'The call waits for an approval.' });
-    const value = { id, type: 'mcp_approval_request', server_label: this.#options.model, name: toolName };
-    const [item, added] = this.#add({ ...value, arguments: call?.arguments ?? '{}' });
+    const value = { type: 'mcp_approval_request', server_label: this.#options.model, name: toolName };
+    const [item, added] = this.#add({ id: this.#idOf('mcpr', id), ...value, arguments: given });
     return [...ended, added, this.#done(item, {})];
   }
 
@@ -288,6 +330,10 @@ function openText(isStreamed: boolean): OpenText {
 
 function inside({ value, index }: Item) {
   return { item_id: value.id, output_index: index, content_index: 0 };
+}
+
+function called({ value, index }: Item) {
+  return { item_id: value.id, output_index: index };
 }
 
 function part(text: string) {

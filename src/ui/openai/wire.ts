@@ -14,20 +14,24 @@ export function wireErrorOf(code: ErrorCode, errorText: (error: { readonly code:
   return { message: errorText({ code }), type: 'server_error', param: null, code };
 }
 
-/** `mayHaveRun`: whether a turn may exist, so that no client may send the request again by itself. */
-export function refusedAs(
-  { status, code, message }: Refusal,
-  { param = null, mayHaveRun }: { readonly param?: string | null; readonly mayHaveRun: boolean },
-): Response {
+export function refusedAs(refusal: Refusal, param: string | null = null): Response {
+  const { status, code, message, mayHaveRun } = refusal;
   const type = status === 401 ? 'authentication_error' : status < 500 ? 'invalid_request_error' : 'server_error';
-  return errorResponse(status, { message, type, param, code }, mayHaveRun ? noRetry : {});
+  const error = { message, type, param, code } as const;
+  if (mayHaveRun && status !== 404) return failed(error);
+  // No turn exists; a repeated request finds as little room.
+  return errorResponse(status, error, code === 'FULL' ? noRetry : {});
 }
 
+/** Read by the `openai` packages alone. */
 export const noRetry = { 'x-should-retry': 'false' };
 
-/** No client may send a turn that ran once more: it would run twice. */
+/**
+ * An error after which a turn may exist, which would run twice if a client repeated the request. 400 is the one status of an error that no family of clients repeats: they repeat 408,
+ * 409, 429 and 5xx, and LangChain all that it does not list. What failed is said by `type` and `code`.
+ */
 export function failed(error: WireError): Response {
-  return errorResponse(500, error, noRetry);
+  return errorResponse(400, error, noRetry);
 }
 
 function errorResponse(status: number, error: WireError, headers: Readonly<Record<string, string>>): Response {
