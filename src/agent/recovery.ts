@@ -81,9 +81,10 @@ export class Recovery {
     return observeEvents(taskId, { ...options, store, clock, storeDeadlineMs }, around);
   }
 
-  tasks(contextId: string, { limit }: TasksOptions = {}): Promise<readonly TaskSummary[]> {
+  tasks(contextId: string | undefined, { limit }: TasksOptions = {}): Promise<readonly TaskSummary[]> {
     const { store, clock, storeDeadlineMs: ms, agentId } = this.#options;
-    const query = { contextId, agentId, roots: true, ...(limit === undefined ? {} : { limit }) };
+    const where = contextId === undefined ? {} : { contextId };
+    const query = { ...where, agentId, roots: true, ...(limit === undefined ? {} : { limit }) };
     return ready(() => store.list(query), { clock, ms });
   }
 
