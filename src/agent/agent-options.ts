@@ -88,7 +88,7 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema, E extends 
    * the memory of this process. Errors: `INVALID_CONFIG` if `taskStateStore` stores no conversations and this option is missing.
    */
   readonly messageStore?: MessageStore | undefined;
-  /** The context of turns without a `contextId`. Default: a random id. */
+  /** The context of new turns without a `contextId`. Default: a random id, which an existing task need not match. */
   readonly contextId?: string | undefined;
   /** What happens to a turn while another turn of its context runs. Default: `'reject'`. */
   readonly busy?: BusyPolicy | undefined;

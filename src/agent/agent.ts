@@ -81,7 +81,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   private constructor(resolved: ResolvedAgent, internals: AgentInternals, derive: Derive) {
     this.id = resolved.id;
     this.name = resolved.name;
-    this.contextId = resolved.contextId;
+    this.contextId = resolved.settings.contextId ?? internals.contextId ?? resolved.contextId;
     this.options = resolved.settings;
     this.#resolved = resolved;
     this.#derive = derive;
@@ -172,9 +172,9 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const parentContext = this.#spanOf({ taskId, contextId, agentId: options.agentId ?? this.id }, messages, parent);
     const loop = isChild ? new AgentLoop(this.#configs.ofChild) : this.#configs.loopWith(dependencies);
     const metadataOfTurn = { ...this.options.metadata, ...metadata };
-    const start = { ...rest, taskId, contextId, parentContext, metadata: metadataOfTurn };
-    const admission = this.#configs.admission(contextId, taskId);
-    const turn = loop.startTurn(messages, isChild ? start : withAdmission(start, admission));
+    const start = { ...rest, taskId, contextId: this.#named(options), parentContext, metadata: metadataOfTurn };
+    const admission = isChild ? {} : this.#configs.admission(contextId, taskId);
+    const turn = loop.startTurn(messages, withAdmission(start, { ...admission, contextId }));
     this.#life.watch(turn, parentContext);
     return turn;
   }
@@ -198,8 +198,9 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
    */
   async submit(input: TurnInput, options: SubmitOptions = {}): Promise<SubmittedTask> {
     this.#life.open();
-    const { taskId = this.#newId(), contextId = this.contextId } = options;
-    return this.#configs.submit(messagesOf(input), { ...options, taskId, contextId });
+    const { taskId = this.#newId() } = options;
+    const given = { ...options, taskId, contextId: this.#named(options) };
+    return this.#configs.submit(messagesOf(input), given, this.contextId);
   }
 
   /**
@@ -274,9 +275,12 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.recovery.observe(taskId, options);
   }
 
-  /** The turns of a context that this agent started, the newest first, without their child turns. Errors: as `observe`. */
-  async tasks(contextId: string = this.contextId, options: TasksOptions = {}): Promise<readonly TaskSummary[]> {
-    return this.recovery.tasks(contextId, options);
+  /**
+   * The turns of a context that this agent started, the newest first, without their child turns. Without a `contextId`, here and in the options
+   * of the agent, those of all its contexts. Errors: as `observe`.
+   */
+  async tasks(contextId?: string, options: TasksOptions = {}): Promise<readonly TaskSummary[]> {
+    return this.recovery.tasks(contextId ?? this.options.contextId, options);
   }
 
   /**
@@ -371,11 +375,13 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   /** @internal */
   withInternals(changes: AgentChanges, internals: AgentInternals): Agent {
     checkOption('the changes of an agent', changes, { ...anObject, cure: 'write agent.with({ … })' });
-    const { name, contextId } = this;
+    const { name } = this;
+    const { contextId } = this.options;
     const { messageStore } = this.#resolved;
     const id = changes.name === undefined || this.options.id !== undefined ? { id: this.id } : {};
     const kept = changes.taskStateStore && givesWay(messageStore) ? {} : { messageStore };
-    return this.#derive({ ...id, name, contextId, ...kept, ...changes }, internals);
+    const named = contextId === undefined ? {} : { contextId };
+    return this.#derive({ ...id, name, ...named, ...kept, ...changes }, { contextId: this.contextId, ...internals });
   }
 
   #spanOf(
@@ -392,6 +398,11 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
       messages,
       parent,
     });
+  }
+
+  /** The context that somebody chose: the one made up for this agent is a default, and no condition on an existing task. */
+  #named({ contextId = this.options.contextId }: Pick<AgentTurnOptions, 'contextId'>): string | undefined {
+    return contextId;
   }
 
   #newId(): string {

@@ -136,8 +136,7 @@ export class ContextQueue {
   }
 
   /**
-   * Whether another turn is ahead. Returns true once until the turn has waited: a turn that never gets that far, for example because its agent
-   * is missing, is resumed at most `maxResumes` times. If the store is unavailable, the turn itself asks again.
+   * Whether another turn is ahead. Returns true once until the turn has waited. If the store is unavailable, the turn itself asks again.
    */
   #resumed({ state, created }: OpenedTurn, journal: TaskStateStore): Observable<Admitted> {
     const { messageStore, deadline } = this.#options;

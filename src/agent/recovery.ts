@@ -15,6 +15,7 @@ import {
   type Clock,
   type ErrorCode,
   type Logger,
+  messageOf,
   type TaskStateStore,
   type TaskSummary,
 } from '../core/contracts/index.ts';
@@ -64,12 +65,17 @@ interface RecoveryOptions {
 /** The duration of the trial lease: it is released again before the agent resumes the turn. */
 const tryLeaseMs = 2_000;
 const longestPauseMs = 2_000;
+/** How long nobody here tries again to resume a turn that lacks a tool or an agent; doubles from the first to the longest. */
+const firstUnfitMs = 1_000;
+const longestUnfitMs = 30_000;
 /** How many conversations are resumed concurrently, until the turns of each have started. */
 const concurrency = 20;
 
 /** The turns of an agent in its store, of any process: observes, lists, and resumes them if their owner is gone. */
 export class Recovery {
   readonly #options: RecoveryOptions;
+  /** Turns that this process cannot run, by task: shared by all who follow them. */
+  readonly #unfit = new Map<string, { readonly pauseMs: number; readonly until: number }>();
 
   constructor(options: RecoveryOptions) {
     this.#options = options;
@@ -81,9 +87,10 @@ export class Recovery {
     return observeEvents(taskId, { ...options, store, clock, storeDeadlineMs }, around);
   }
 
-  tasks(contextId: string, { limit }: TasksOptions = {}): Promise<readonly TaskSummary[]> {
+  tasks(contextId: string | undefined, { limit }: TasksOptions = {}): Promise<readonly TaskSummary[]> {
     const { store, clock, storeDeadlineMs: ms, agentId } = this.#options;
-    const query = { contextId, agentId, roots: true, ...(limit === undefined ? {} : { limit }) };
+    const where = contextId === undefined ? {} : { contextId };
+    const query = { ...where, agentId, roots: true, ...(limit === undefined ? {} : { limit }) };
     return ready(() => store.list(query), { clock, ms });
   }
 
@@ -121,19 +128,36 @@ export class Recovery {
 
   /** Returns when to request the lease again, in milliseconds; `undefined` if the turn needs no owner, or cannot be resumed by this agent. */
   async #tryToTake(taskId: string, given: GivenValues): Promise<number | undefined> {
-    const { runsHere, resume, store, logger } = this.#options;
+    const { runsHere, resume, store, logger, clock } = this.#options;
     if (runsHere(taskId)) return longestPauseMs;
+    const unfit = this.#unfit.get(taskId);
+    if (unfit && clock.now() < unfit.until) return unfit.until - clock.now();
     try {
       await releaseUnused(store, await store.acquire(taskId, `follower-${crypto.randomUUID()}`, tryLeaseMs));
-      await begun(resume(taskId, { ...given, detached: true }));
+      const turn = resume(taskId, { ...given, detached: true });
+      // Its tools are listed after its first event.
+      turn.settled.catch((error: unknown) => this.#noteUnfit(taskId, error));
+      await begun(turn);
       return longestPauseMs;
     } catch (error) {
       const code = codeOf(error);
+      if (code === 'MISSING_TOOL' || code === 'MISSING_AGENT') return longestPauseMs;
       if (AgentLoopError.isInstance(error) && error.retryable && code !== 'SHUTDOWN') return retryAfterMs(error);
       if (code !== 'TERMINAL' && code !== 'NOT_FOUND' && code !== 'SHUTDOWN')
         logger?.warn('turn not taken over', { taskId, code });
       return undefined;
     }
+  }
+
+  #noteUnfit(taskId: string, error: unknown): void {
+    const { clock, logger } = this.#options;
+    const code = codeOf(error);
+    if (code !== 'MISSING_TOOL' && code !== 'MISSING_AGENT') return;
+    logger?.warn('turn not taken over', { taskId, code, error: messageOf(error) });
+    const now = clock.now();
+    const pauseMs = Math.min(2 * (this.#unfit.get(taskId)?.pauseMs ?? firstUnfitMs / 2), longestUnfitMs);
+    for (const [id, { until }] of this.#unfit) if (until + longestUnfitMs < now) this.#unfit.delete(id);
+    this.#unfit.set(taskId, { pauseMs, until: now + pauseMs });
   }
 
   async recover({ accepts = () => true }: RecoverOptions = {}): Promise<number> {

@@ -136,7 +136,7 @@ export class Roster {
       ...turnOptionsOf(this.#team),
       ...this.#ownPart(routing),
       id,
-      contextId,
+      ...(this.#team.contextId !== undefined && { contextId }),
       messageStore,
       busy,
       contextManagement: null,
@@ -155,7 +155,7 @@ export class Roster {
       },
       compactedBy: first.resolved,
     };
-    return agent(options).withInternals({}, { members, endsOnly: isParallel(routing) });
+    return agent(options).withInternals({}, { contextId, members, endsOnly: isParallel(routing) });
   }
 
   /** The team's own provider and tools: empty, except for parallel answers. */

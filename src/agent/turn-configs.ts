@@ -7,7 +7,7 @@ import {
   systemClock,
   usageOf,
 } from '../core/contracts/index.ts';
-import { AgentLoop, type SubmitOptions, type SubmittedTask } from '../core/turn/index.ts';
+import { AgentLoop, type SubmitOptions, type SubmittedTask, withAdmission } from '../core/turn/index.ts';
 import { assertContextId } from '../stores/messages/stored-messages.ts';
 import type { AgentNotice } from './agent-events.ts';
 import type { Dependencies } from './agent-options.ts';
@@ -133,12 +133,14 @@ export class TurnConfigs {
   /** Creates a turn without running it, and registers it in its context. */
   submit(
     messages: readonly Message[],
-    options: SubmitOptions & { readonly taskId: string; readonly contextId: string },
+    options: SubmitOptions & { readonly taskId: string },
+    defaultContextId: string,
   ): Promise<SubmittedTask> {
-    const { taskId, contextId } = options;
+    const { taskId, contextId = defaultContextId } = options;
     assertContextId(contextId);
     const metadata = { ...this.#resolved.settings.metadata, ...options.metadata };
-    return this.#submission({ contextId, taskId }, () => this.#loop.submit(messages, { ...options, metadata }));
+    const start = withAdmission({ ...options, metadata }, { contextId });
+    return this.#submission({ contextId, taskId }, () => this.#loop.submit(messages, start));
   }
 
   loopWith(dependencies: Dependencies | undefined): AgentLoop {
@@ -150,6 +152,8 @@ export class TurnConfigs {
 export interface AgentInternals {
   /** One table for all agents of a conversation, so that it has one turn at a time. */
   readonly running?: RunningTurns;
+  /** The context that was made up for the agent that it is a variant of. */
+  readonly contextId?: string;
   /** The context stores questions and answers only, without the calls in between. */
   readonly endsOnly?: boolean;
   /** Counts the usage of its turns: the tally of the agent that it is a variant of. */

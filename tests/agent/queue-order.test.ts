@@ -167,7 +167,7 @@ describe('a message behind a turn that waits for an answer', () => {
     await expect(ada.resume('next', { onBusy: 'wait' }).result()).rejects.toMatchObject({ code: 'POISON' });
   });
 
-  it('fails with POISON after maxResumes where it never gets as far as to wait', async () => {
+  it('R-04 stays open where it never gets as far as to wait', async () => {
     const store = stores.open();
     const { ada } = serving(store);
     await ada.run('Pay.', { taskId: 'asks' });
@@ -189,8 +189,8 @@ describe('a message behind a turn that waits for an answer', () => {
       taskStateStore: store,
       toolProviders: [away],
     });
-    for (let time = 0; time < 3; time++)
+    for (let time = 0; time < 5; time++)
       await expect(broken.resume('next', { onBusy: 'wait' }).result()).rejects.toMatchObject({ code: 'MISSING_TOOL' });
-    await expect(broken.resume('next').result()).rejects.toMatchObject({ code: 'POISON' });
+    expect(await store.describe('next')).toMatchObject({ state: 'working' });
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AgentEvent, agent, InMemoryStateStore, team, tool } from 'millrace';
-import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import { type AgentEvent, AgentLoop, agent, InMemoryStateStore, team, tool } from 'millrace';
+import { fakeClock, gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 
 interface Made {
   readonly store: InMemoryStateStore;
@@ -56,6 +56,30 @@ const lastState = (events: readonly AgentEvent[]) => {
 };
 
 describe('agent.observe', () => {
+  it('R-04 tries a turn whose tool is missing less and less often, however many follow it', async () => {
+    const clock = fakeClock();
+    const store = new InMemoryStateStore({ clock });
+    const asks = made({ store, steps: [{ toolCalls: [{ name: 'refund' }] }] });
+    const { taskId, questions } = await asks.run('Refund.', { contextId: 'c' });
+    await AgentLoop.answer(taskId, { store, answers: { [questions[0]?.id ?? '']: { approved: true } } });
+    const logged: unknown[] = [];
+    const log = () => {};
+    const warn = (message: string, fields: unknown) => void logged.push([message, fields]);
+    const logger = { debug: log, info: log, warn, error: log };
+    const without = agent({ id: 'bo', provider: scriptedLLM([]), taskStateStore: store, clock, logger });
+    const followers = [1, 2, 3].map(() => without.observe(taskId, { recover: {} }).subscribe());
+    for (let time = 0; time < 120; time++) {
+      clock.advance(500);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    for (const follower of followers) follower.unsubscribe();
+    const tries = store.read(taskId).filter(({ type }) => type === 'turn.resumed').length;
+    expect(tries).toBeGreaterThan(3);
+    expect(tries).toBeLessThan(9);
+    expect(logged).toContainEqual(['turn not taken over', expect.objectContaining({ taskId, code: 'MISSING_TOOL' })]);
+    expect(await store.describe(taskId)).toMatchObject({ state: 'working' });
+  });
+
   it('shows a turn that another agent of the store runs, from a cursor on', async () => {
     const store = new InMemoryStateStore();
     await made({ store, steps: [{ text: 'Done.' }] }).run('Hi.', { taskId: 't' });

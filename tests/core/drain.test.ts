@@ -36,7 +36,7 @@ describe('a turn whose process shuts down', () => {
     expect(await again.result()).toMatchObject({ status: 'completed', text: 'Two.' });
   });
 
-  it('counts what the model call took that it leaves, each time that it is left, which is no progress', async () => {
+  it('counts what the model call took that it leaves, each time that it is left', async () => {
     const leave = async (turnOf: (config: AgentLoopConfig) => Turn) => {
       const leaving = new AbortController();
       const model = bench.model([{ text: ['Two'], never: true }]);
@@ -50,8 +50,7 @@ describe('a turn whose process shuts down', () => {
     const once = estimatedUsage(estimatePromptTokens({ messages: question }), estimateTokens('Two'));
     expect(await leave((config) => new AgentLoop(config).startTurn(question, { taskId: 't' }))).toEqual(once);
     expect(await leave((config) => AgentLoop.resume('t', config))).toEqual(addUsage(once, once));
-    const last = AgentLoop.resume('t', bench.config(bench.model([]), { maxResumes: 1 }));
-    await expect(last.result()).rejects.toMatchObject({ code: 'POISON', result: { usage: addUsage(once, once) } });
+    expect(await leave((config) => AgentLoop.resume('t', config))).toEqual(addUsage(addUsage(once, once), once));
   });
 
   it('records what running tools still do, starts no other, and forgets none', async () => {
@@ -312,7 +311,7 @@ describe('a turn whose process shuts down', () => {
 });
 
 describe('a turn that is resumed again and again', () => {
-  it('fails with POISON where nothing gets any further in between', async () => {
+  it('R-04 stays open, however many processes leave it in good order', async () => {
     const answer = gate();
     const config = () =>
       bench.config(bench.model([{ gate: answer.pass(), text: 'Two.' }]), { maxResumes: 2, shutdown: process.signal });
@@ -323,11 +322,9 @@ describe('a turn that is resumed again and again', () => {
       process = new AbortController();
     };
     await drained(new AgentLoop(config()).startTurn(question, { taskId: 't' }));
-    await drained(AgentLoop.resume('t', config()));
-    await drained(AgentLoop.resume('t', config()));
-    const last = AgentLoop.resume('t', bench.config(bench.model([]), { maxResumes: 2 }));
-    await expect(last.result()).rejects.toMatchObject({ code: 'POISON', reason: 'poisoned' });
-    expect(typesOf().at(-1)).toBe('turn.failed');
+    for (let time = 0; time < 5; time++) await drained(AgentLoop.resume('t', config()));
+    const last = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }]), { maxResumes: 2 }));
+    await expect(last.result()).resolves.toMatchObject({ status: 'completed', text: 'Two.' });
   });
 });
 

@@ -73,6 +73,22 @@ describe('a call whose process died while it ran', () => {
     expect(watcher.of('internal:tool-start').map(({ attempt }) => attempt)).toEqual([1, 2]);
   });
 
+  it.each(['idempotent', 'readOnly'] as const)('R-42 runs again where a tool is %s and says no more', async (safe) => {
+    const { runs, told } = await outcomeOf({ [safe]: true });
+    expect(runs).toMatchObject([{ attempt: 2, idempotencyKey: 't:1:0' }]);
+    expect(told).toMatchObject({ content: 'paid now' });
+  });
+
+  it.each([
+    { readOnly: true, onInDoubt: 'fail' },
+    { idempotent: true, onInDoubt: 'fail' },
+    { readOnly: false, idempotent: false },
+  ] as const)('R-42 is not run again where a tool says %j', async (policy) => {
+    const { runs, told } = await outcomeOf(policy);
+    expect(runs).toEqual([]);
+    expect(told).toMatchObject(unknown);
+  });
+
   it('is not run again where a tool says retry and is neither idempotent nor read-only', async () => {
     const { runs, told } = await outcomeOf({ onInDoubt: 'retry' });
     expect(runs).toEqual([]);

@@ -84,24 +84,33 @@ describe('AgentLoop.resume does not go on', () => {
   });
 
   it.each(['offers it no more', 'does not answer'])(
-    'without a tool, more often than maxResumes: POISON, where the provider %s; with it, a retry continues',
+    'R-04 without a tool, more often than maxResumes, stays open where the provider %s; with it, it goes on',
     async (what) => {
       const functionOf = { name: 'pay', description: 'Pays.', parameters: { type: 'object' } };
       dead([{ type: 'llm.start', iteration: 1, attempt: 1, tools: [functionOf] }, answerOf(['pay'])]);
       const away = { ...plainTools({}), getTools: () => Promise.reject(new Error('away')) };
       const options = { maxResumes: 2, toolProviders: what === 'does not answer' ? [away] : [] };
-      for (let time = 0; time < 2; time++)
+      for (let time = 0; time < 5; time++)
         expect((await lossOf([], options)).loss).toMatchObject({ reason: { code: 'MISSING_TOOL' } });
-      const message = expect.stringMatching(
-        /resumed 3 times .*; look into its journal for what stops the process, whose open calls are pay \(1:0\)\.$/,
-      );
-      await expect(resume([], options).turn.result()).rejects.toMatchObject({ code: 'POISON', message });
-      expect(bench.store.list()).toMatchObject([{ state: 'failed', held: false }]);
-      const model = bench.model([{ text: 'Paid.' }]);
-      const config = bench.config(model, { ...options, toolProviders: [plainTools({ pay: () => 'paid' })] });
-      await expect(AgentLoop.retry('t', config).result()).resolves.toMatchObject({ text: 'Paid.' });
+      expect(bench.store.list()).toMatchObject([{ state: 'working', held: false }]);
+      const { turn } = resume([{ text: 'Paid.' }], { ...options, toolProviders: [plainTools({ pay: () => 'paid' })] });
+      expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Paid.' });
     },
   );
+
+  it('R-04 after more crashes than maxResumes: POISON; crashes before the last progress do not count', async () => {
+    const crashed = () => ({ type: 'turn.resumed', lostAt: 1 }) as const;
+    const left = () => ({ type: 'turn.resumed' }) as const;
+    dead([firstCall, crashed(), crashed(), answerOf(['pay']), crashed(), left(), left(), crashed()]);
+    const options = { maxResumes: 2, toolProviders: [plainTools({ pay: () => 'paid' })] };
+    const message = expect.stringMatching(
+      /crashed 3 times .*; look into its journal for what stops the process, whose open calls are pay \(1:0\)\.$/,
+    );
+    await expect(resume([], options).turn.result()).rejects.toMatchObject({ code: 'POISON', message });
+    expect(bench.store.list()).toMatchObject([{ state: 'failed', held: false }]);
+    const config = bench.config(bench.model([{ text: 'Paid.' }]), options);
+    await expect(AgentLoop.retry('t', config).result()).resolves.toMatchObject({ text: 'Paid.' });
+  });
 
   it('with a journal of a newer version: SCHEMA, and the lease is not taken', async () => {
     const started = {
@@ -171,7 +180,7 @@ describe('AgentLoop.resume of a turn that has ended', () => {
 });
 
 describe('the number of resumptions without progress', () => {
-  const resumed: TurnRecord = { type: 'turn.resumed' };
+  const resumed: TurnRecord = { type: 'turn.resumed', lostAt: 1 };
   it.each<[string, readonly TurnRecord[], TurnRecord, number]>([
     ['a model call', [], firstCall, 2],
     ['the answer of one', [firstCall], answerOf('Two.'), 0],

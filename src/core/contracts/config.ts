@@ -107,7 +107,10 @@ export interface AgentLoopConfig extends CallSettings {
   readonly abortGraceMs?: number | undefined;
   /** How long the lease of a turn lasts without a renewal. Milliseconds; default 30,000. */
   readonly leaseMs?: number | undefined;
-  /** How often a turn may be resumed without any progress in between before it fails with `POISON`. From 1; default 10. */
+  /**
+   * How many processes in a row may crash while they run a turn, without any progress in between, before it fails with `POISON`. A process
+   * that releases the turn, at a shutdown or because it lacks a tool, does not count. From 1; default 10.
+   */
   readonly maxResumes?: number | undefined;
   /**
    * Aborting it drains all turns: nothing new starts, model calls are aborted, tools whose start is recorded get `abortGraceMs` to finish, their

@@ -38,7 +38,10 @@ export interface ToolPolicy {
   readonly readOnly?: boolean | undefined;
   /** Running it twice with one idempotency key has the same effect as once. Default `false`. */
   readonly idempotent?: boolean | undefined;
-  /** What happens to a call that had started when its process crashed. Default `'fail'`; `'retry'` needs `idempotent` or `readOnly`. */
+  /**
+   * What happens to a call that had started when its process crashed. Default: `'retry'` if the tool is `idempotent` or `readOnly`, which
+   * `'retry'` needs, else `'fail'`.
+   */
   readonly onInDoubt?: OnInDoubt | undefined;
   /**
    * Whether a call needs approval before it runs: the turn asks an `approval` question, answered by an `Approval`. A

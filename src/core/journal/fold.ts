@@ -61,9 +61,9 @@ function endSuspension(draft: Draft, at: number): void {
   draft.suspendedAt = undefined;
 }
 
-export function resume(draft: Draft, { trace, at, seq, queued }: Stamped<TurnResumed>): void {
-  // Copied records of a retry are progress; a turn that is queued in its context cannot make any.
-  if (!queued && seq > (draft.turn.copied ?? 0)) draft.resumes++;
+export function resume(draft: Draft, { trace, at, seq, lostAt }: Stamped<TurnResumed>): void {
+  // Only a crash counts: a process that released the turn was not stopped by it. Copied records of a retry are progress.
+  if (lostAt !== undefined && seq > (draft.turn.copied ?? 0)) draft.resumes++;
   draft.outcome = undefined;
   endSuspension(draft, at);
   // A new owner continues the wait of the previous one.

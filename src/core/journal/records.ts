@@ -110,9 +110,9 @@ export interface TurnResumed {
   readonly type: 'turn.resumed';
   /** The trace of this run. */
   readonly trace?: TraceLink;
-  /** When the previous process was last seen alive, if it was lost; in milliseconds since 1970. */
+  /** When the previous process was last seen alive, if it was lost; in milliseconds since 1970. Such a resume counts towards `maxResumes`. */
   readonly lostAt?: number;
-  /** Another turn of its context was ahead of it, and the previous run ended normally: this resume does not count towards `maxResumes`. */
+  /** Another turn of its context was ahead of it, and the previous run ended normally. */
   readonly queued?: true;
 }
 

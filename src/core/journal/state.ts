@@ -219,7 +219,7 @@ export interface LoopFields {
   readonly toolCalls: number;
   /** The applied commands. */
   readonly commands: CommandIds;
-  /** The number of resumes since the last record that made progress. */
+  /** The number of processes that were lost since the last record that made progress. */
   readonly resumes: number;
   /** The trace of the last start or resume. */
   readonly trace: TraceLink | undefined;

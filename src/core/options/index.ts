@@ -30,6 +30,7 @@ export {
   type Answers,
   answerFlaw,
   checkForkOptions,
+  checkGivenAnswers,
   checkResumeOptions,
   checkRetryOptions,
   checkStartOptions,

@@ -182,13 +182,25 @@ export function recordsOfAnswers(state: LoopState, answers: Answers): readonly T
   return Object.entries(answers).flatMap(([questionId, answer]) => {
     const open = openQuestions(state).find(({ id }) => id === questionId);
     if (open) return [recordOfAnswer(state, open, answer)];
-    const given = state.answers.find(({ question }) => question.id === questionId);
-    if (!given) throw refused(state, `there is no open question ${shownValue(questionId)}; ${openOnes(state)}`);
-    if (stableJson(given.answer) === stableJson(answer)) return [];
-    const { taskId } = state.turn;
-    const message = `Question "${questionId}" of task "${taskId}" was answered otherwise before.`;
-    throw new AgentLoopError('CONFLICT', message, { taskId });
+    const isKnown = checkGivenAnswer(state, questionId, answer);
+    if (!isKnown) throw refused(state, `there is no open question ${shownValue(questionId)}; ${openOnes(state)}`);
+    return [];
   });
+}
+
+/** Errors: `CONFLICT` if one of the questions was answered otherwise. Answers to questions that are open or unknown pass. */
+export function checkGivenAnswers(state: LoopState, answers: Answers): void {
+  for (const [questionId, answer] of Object.entries(answers)) checkGivenAnswer(state, questionId, answer);
+}
+
+/** Whether the question has this answer. Errors: `CONFLICT` if it has another. */
+function checkGivenAnswer(state: LoopState, questionId: string, answer: unknown): boolean {
+  const given = state.answers.find(({ question }) => question.id === questionId);
+  if (!given) return false;
+  if (stableJson(given.answer) === stableJson(answer)) return true;
+  const { taskId } = state.turn;
+  const message = `Question "${questionId}" of task "${taskId}" was answered otherwise before.`;
+  throw new AgentLoopError('CONFLICT', message, { taskId });
 }
 
 function recordOfAnswer(state: LoopState, { id, callId, ...question }: Question, answer: unknown): TurnAnswered {

@@ -28,7 +28,7 @@ interface Doubt {
 
 /**
  * Settles a call in doubt. A recorded answer decides first. A call with a child turn runs again, which continues that turn. Else its tool's
- * `onInDoubt` decides: `retry` runs it again if the tool is `idempotent` or `readOnly`; `ask` asks the caller, once for each attempt; a function
+ * `onInDoubt` decides: `retry`, the default of a tool that is `idempotent` or `readOnly`, runs it again; `ask` asks the caller, once for each attempt; a function
  * decides, and the outcome is unknown if it throws or exceeds the tool's timeout, or `abortGraceMs` after a cancel; otherwise the model
  * learns that the outcome is unknown. Returns an Observable of one value for a function; unsubscribing aborts its signal.
  */
@@ -39,10 +39,12 @@ export function settleDoubt(deps: ToolCallDeps, doubt: Doubt): Settled | Observa
   if (answer) return reconciled(pending, answer);
   if (!tool) return unknownOutcome(pending);
   if (pending.child || tool.definition.childTurn) return 'run';
-  const { onInDoubt = 'fail', idempotent, readOnly, timeoutMs = deps.config.toolTimeoutMs } = tool.definition;
+  const { idempotent, readOnly, timeoutMs = deps.config.toolTimeoutMs } = tool.definition;
+  const repeatable = idempotent === true || readOnly === true;
+  const { onInDoubt = repeatable ? 'retry' : 'fail' } = tool.definition;
   if (typeof onInDoubt === 'function') return reconcile(deps, doubt, { ask: onInDoubt, timeoutMs });
   if (onInDoubt === 'ask') return askOutcome(pending);
-  return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);
+  return onInDoubt === 'retry' && repeatable ? 'run' : unknownOutcome(pending);
 }
 
 /** The recorded answer about the last attempt of a call. */

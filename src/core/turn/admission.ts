@@ -17,6 +17,8 @@ export interface Admitted {
 
 /** Admission control of a turn. */
 export interface Admission {
+  /** The context of a new task whose caller passed none. An existing task keeps its own: a default is not compared. */
+  readonly contextId?: string;
   /**
    * Wraps the run of a new turn, and may refuse it: the returned Observable then errors before any record is written. Called per
    * subscription, as an operator is; not called for a resumed turn.
@@ -43,5 +45,7 @@ export function admissionOf(options: object): Admission | undefined {
 }
 
 function isAdmission(value: unknown): value is Admission {
-  return typeof value === 'object' && value !== null && ('wrapRun' in value || 'onLease' in value);
+  return (
+    typeof value === 'object' && value !== null && ('wrapRun' in value || 'onLease' in value || 'contextId' in value)
+  );
 }

@@ -281,7 +281,7 @@ function turnStartOf(
   const named = config.agents && options.agentId !== config.agentId ? options.agentId : undefined;
   return {
     taskId: options.taskId ?? config.generateId(),
-    contextId: options.contextId ?? config.generateId(),
+    contextId: options.contextId ?? admissionOf(options)?.contextId ?? config.generateId(),
     agentId: config.agents ? config.agentId : (options.agentId ?? config.agentId),
     messages: messages.map((message) => incomingMessage(config.hooks.beforeMessage, message)),
     settings: {

@@ -208,7 +208,7 @@ function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
   const open = pendingToolCalls
     .filter(({ result }) => !result)
     .map(({ call, callId }) => `${call.function.name} (${callId})`);
-  const what = `The turn was resumed ${resumes} times without getting any further (maxResumes)`;
+  const what = `The processes of the turn crashed ${resumes} times without getting any further (maxResumes)`;
   const calls = open.length === 0 ? '' : `, whose open calls are ${open.join(', ')}`;
   const message = `${what}; look into its journal for what stops the process${calls}.`;
   return failed('POISON', message, { reason: 'poisoned', details: { resumes, openCalls: open } });

@@ -195,8 +195,8 @@ function watchOwner(
   store: TaskStateStore,
   { taskId, busyMs }: { readonly taskId: string; readonly busyMs: number | undefined },
 ): Observable<Signal> {
-  const { config, scope, inbox, answers } = request;
-  const turn = { taskId, store, deadline: deadlineOf(config), scope, inbox };
+  const { config, scope, inbox, answers = {} } = request;
+  const turn = { taskId, store, deadline: deadlineOf(config), scope, inbox, answers };
   if (busyMs === undefined) return watchTurn(turn).pipe(failOnShutdown(request, taskId));
   const options = { ...openOptions(request, store, undefined), answers };
   const takeOver: BusyTurn['takeOver'] = (own, seen) => continueRun(request, store, { opening: own, taskId, seen });

@@ -145,7 +145,7 @@ function loopSegment(deps: RunDeps, traceContext: Context, resumed: boolean): (s
   };
 }
 
-/** Whether the turn only writes its end: it is cancelled or drained, or was resumed `maxResumes` times without progress. It calls no model and no tool. */
+/** Whether the turn only writes its end: it is cancelled or drained, or more than `maxResumes` processes crashed in it without progress. It calls no model and no tool. */
 function onlyWritesEnd({ scope, drain, config }: RunDeps, { resumes }: LoopState): boolean {
   return scope.aborted || drain.aborted || resumes > config.maxResumes;
 }

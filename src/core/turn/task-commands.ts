@@ -58,7 +58,8 @@ export async function answerTask(taskId: string, options: AnswerOptions & { read
     const id = commandId(questionId);
     const kept = sources.size === 0 && message ? { message } : {};
     sources.set(questionId, { command: id, ...kept });
-    await ready(() => store.post(taskId, { id, type: 'answer', questionId, answer, ...kept }), deadline);
+    const post = () => store.post(taskId, { id, type: 'answer', questionId, answer, ...kept });
+    if (!(await isPosted(() => ready(post, deadline)))) break;
   }
   const missing = (now: LoopState) => {
     const records = unrecorded(now, answers);
@@ -67,6 +68,17 @@ export async function answerTask(taskId: string, options: AnswerOptions & { read
   if (await ensureRecords({ store, taskId, clock, deadlineMs, missing })) return;
   const late = `The answers for task "${taskId}" were not recorded within ${deadlineMs} ms; its owner, if it lives, still gets them.`;
   throw new AgentLoopError('BUSY', late, { taskId, retryable: true });
+}
+
+/** False if the turn has ended meanwhile: what it recorded decides then. */
+async function isPosted(post: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await post();
+    return true;
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'TERMINAL') return false;
+    throw error;
+  }
 }
 
 function newId(): string {

@@ -1,6 +1,7 @@
 import { catchError, from, type MonoTypeOperatorFunction, map, merge, Observable, of, take } from 'rxjs';
 import { AgentLoopError, type Command, messageOf, type TaskStateStore } from '../contracts/index.ts';
 import { type Deadline, observeTurn, type Signal } from '../journal/index.ts';
+import { type Answers, checkGivenAnswers } from '../options/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import { type AbortScope, switchOnce } from '../streams/index.ts';
 import { type OpenOptions, type OwnOpening, openWatchedTurn, retryAfterMs } from './open-turn.ts';
@@ -15,6 +16,8 @@ interface WatchedTurn {
   readonly scope: AbortScope;
   /** Its requests are forwarded to the owner. */
   readonly inbox: Inbox;
+  /** Those of the caller: the watch errors with `CONFLICT` once it sees that a question was answered otherwise. */
+  readonly answers: Answers;
 }
 
 /** A turn that is taken over once its lease ends. */
@@ -28,7 +31,7 @@ export interface BusyTurn extends WatchedTurn {
 
 /** Follows a turn that another owner runs, or that has ended. Unsubscribing stops following and does not affect the turn. */
 export function watchTurn(turn: WatchedTurn): Observable<Signal> {
-  return watch(turn).pipe(markEnded());
+  return watch(turn).pipe(refuseOtherAnswers(turn), markEnded());
 }
 
 /**
@@ -38,8 +41,17 @@ export function watchTurn(turn: WatchedTurn): Observable<Signal> {
 export function watchUntilFree(turn: BusyTurn): Observable<Signal> {
   return deliverAnswers(turn).pipe(
     switchOnce(() => watchAndTakeOver(turn)),
+    refuseOtherAnswers(turn),
     markEnded(),
   );
+}
+
+/** Answers of a caller may reach a turn that another has answered and ended: what was checked before the lease was requested is checked again. */
+function refuseOtherAnswers({ answers }: WatchedTurn): MonoTypeOperatorFunction<Signal> {
+  return map((signal) => {
+    if (signal.type === 'commit') checkGivenAnswers(signal.after, answers);
+    return signal;
+  });
 }
 
 /** Marks the commit of a turn that had ended before it was opened here. */
@@ -75,8 +87,7 @@ function watch({ taskId, store, deadline, scope, inbox }: WatchedTurn): Observab
  * Delivers the answers of a waiting resume to the owner of the turn before it watches: without them the turn would suspend again. If the
  * owner does not record them in time, the next owner does.
  */
-function deliverAnswers({ taskId, store, deadline, scope, options }: BusyTurn): Observable<undefined> {
-  const { answers = {} } = options;
+function deliverAnswers({ taskId, store, deadline, scope, answers }: BusyTurn): Observable<undefined> {
   if (Object.keys(answers).length === 0) return of(undefined);
   const canceled$ = new Observable<undefined>((to) => {
     if (scope.aborted) to.next(undefined);

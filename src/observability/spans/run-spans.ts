@@ -102,6 +102,9 @@ function lastText(tracing: TurnTracing, messages: readonly Message[]): string {
 export function finishTurnSpanAt(tracing: TurnTracing, span: Span, state: LoopState): void {
   if (!span.isRecording()) return;
   const { status, ...result } = resultOf(state);
+  const { contextId } = state.turn;
+  // The caller of a resume or a retry need not know the context; the journal does.
+  span.setAttributes({ [attribute.conversationId]: contextId, [attribute.sessionId]: contextId });
   finishTurnSpan(tracing, span, { outcome: status, ...result });
   if (status === 'canceled') cancelSpan(span);
   const { error } = state;

@@ -25,9 +25,15 @@ export const rows: { readonly [Type in TypeOf]: readonly [Row, ...Row[]] } = {
   ],
   'turn.resumed': [
     {
-      title: 'counts',
-      record: { type: 'turn.resumed' },
+      title: 'counts if the process before it was lost',
+      record: { type: 'turn.resumed', lostAt: 1 },
       state: { resumes: 1, phase: 'closed' },
+      events: ['resumed', 'status working'],
+    },
+    {
+      title: 'does not count if the process before it released the turn',
+      record: { type: 'turn.resumed' },
+      state: { resumes: 0, phase: 'closed' },
       events: ['resumed', 'status working'],
     },
     {
@@ -394,7 +400,7 @@ export const rows: { readonly [Type in TypeOf]: readonly [Row, ...Row[]] } = {
     },
     {
       title: 'of a process that shut down makes no progress',
-      after: [{ type: 'turn.resumed' }],
+      after: [{ type: 'turn.resumed', lostAt: 1 }],
       record: { type: 'x.shutdown', effects: { usage } },
       state: { resumes: 1, usage },
       events: [],
