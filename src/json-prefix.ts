@@ -131,6 +131,9 @@ export class JsonText {
   readonly #prefix = new JsonPrefix();
   #text = '';
   #unread = '';
+  /** The first and the last character that is not blank; '' for none. */
+  #first = '';
+  #last = '';
   /** Known once the outermost bracket is closed. */
   #isJson: boolean | undefined;
 
@@ -138,12 +141,22 @@ export class JsonText {
     return this.#text;
   }
 
+  /** Whether the text is empty or blank. */
+  get isBlank(): boolean {
+    return this.#first === '';
+  }
+
   push(fragment: string): void {
     this.#text += fragment;
     this.#unread += fragment;
+    const seen = fragment.trim();
+    if (seen === '') return;
+    this.#first ||= seen.charAt(0);
+    this.#last = seen.charAt(seen.length - 1);
   }
 
   isJson(): boolean {
+    if (this.#isJson === undefined && this.#isOpen()) return false;
     if (this.#text.length <= longestPlainValue) return isJson(this.#text);
     if (this.#isJson === undefined) {
       this.#prefix.push(this.#unread);
@@ -151,6 +164,12 @@ export class JsonText {
     } else if (this.#unread.trim() !== '') this.#isJson = false;
     this.#unread = '';
     return this.#isJson ?? false;
+  }
+
+  /** Whether it begins with a bracket, or is too long for anything else, and does not end with one. */
+  #isOpen(): boolean {
+    if (this.#last === '}' || this.#last === ']') return false;
+    return this.#text.length > longestPlainValue || this.#first in opening;
   }
 }
 

@@ -148,7 +148,7 @@ export function headersOf(object: unknown): Headers {
   return headers;
 }
 
-/** An error as JSON, or as Python prints it, at the beginning of a text. */
+/** An error as JSON, or as Python prints it, at the start of a string. */
 function objectIn(text: string): unknown {
   const json = text.slice(0, Math.max(text.lastIndexOf('}'), text.lastIndexOf(']')) + 1);
   const value = jsonIn(json);

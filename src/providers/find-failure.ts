@@ -39,6 +39,41 @@ export function failureIn(value: unknown): JsonObject | undefined {
   return search(value, 0);
 }
 
+// Members of chunks, and of their choices and messages, in whose names and values no failure can be.
+const usualOfChunk: ReadonlySet<string> = new Set(
+  'id object created model provider system_fingerprint service_tier obfuscation'.split(' '),
+);
+const usualOfChoice: ReadonlySet<string> = new Set(
+  [
+    'index delta message logprobs finish_reason native_finish_reason',
+    'role content refusal reasoning reasoning_content reasoning_details tool_calls function_call annotations',
+  ].flatMap((names) => names.split(' ')),
+);
+
+/** Whether a chunk has the usual members alone, in which no failure can be, and no usage but in `usage`. */
+export function isUsualChunk(chunk: JsonObject): boolean {
+  for (const name of Object.keys(chunk)) {
+    const value = chunk[name];
+    if (name === 'choices') {
+      if (!Array.isArray(value) || !value.every(isUsualChoice)) return false;
+    } else if (name !== 'usage') {
+      if (!usualOfChunk.has(name) || typeof value === 'object' || value === 'error') return false;
+    }
+  }
+  return true;
+}
+
+function isUsualChoice(choice: unknown): boolean {
+  if (!isJsonObject(choice)) return false;
+  return hasUsualMembers(choice) && hasUsualMembers(choice['delta']) && hasUsualMembers(choice['message']);
+}
+
+function hasUsualMembers(value: unknown): boolean {
+  if (!isJsonObject(value)) return true;
+  for (const name of Object.keys(value)) if (!usualOfChoice.has(name)) return false;
+  return true;
+}
+
 function search(value: unknown, depth: number): JsonObject | undefined {
   if (Array.isArray(value)) return depth === 0 ? firstOf(value, (member) => search(member, 1)) : undefined;
   if (!isJsonObject(value) || depth > 3) return undefined;

@@ -368,7 +368,7 @@ class Fitting {
     if (this.#messages.length === 0) this.#messages.push({ role: 'user', content: bridge.user });
     else if (this.#options.continues === true) return;
     else if (last?.role === 'assistant' && !(this.#rules.takesPrefill && textOf(last.content) !== '')) {
-      this.#changed('order', 'messages', 'a user message was put behind the last answer');
+      this.#changed('order', 'messages', 'a user message was added after the last answer');
       this.#messages.push({ role: 'user', content: bridge.user });
     }
   }

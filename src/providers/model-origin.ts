@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { AssistantMessage } from '../core/contracts/index.ts';
 
-/** A short digest of a text, to compare and never to read back. */
+/** A short digest of a string, for comparison only. */
 export function digestOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url').slice(0, 16);
 }

@@ -4,7 +4,7 @@ import type { SchemaDialect } from './fit-schema.ts';
 /** The members of a call's settings that a model may refuse. */
 export type SettingName = keyof TurnCallSettings;
 
-/** How a server is told how much to reason. `none`: not at all. */
+/** The form in which a server receives the amount of reasoning. `none`: not at all. */
 export type ReasoningForm =
   | 'none'
   /** `reasoning_effort: "low"` */

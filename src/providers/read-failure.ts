@@ -44,7 +44,7 @@ export const unusableAnswer = 'unusable_answer';
 export const mostUnusableRetries = 2;
 
 interface FailureSource {
-  /** What the server sent: a JSON value, a text, a page of HTML. */
+  /** What the server sent: a JSON value, plain text or an HTML page. */
   readonly body: unknown;
   /** The HTTP status, where it is not one of success. */
   readonly status?: number | undefined;
@@ -114,7 +114,7 @@ function kindOf({ status, names, text, pause }: Evidence): FailureKind | undefin
 
 const everyKind: readonly FailureKind[] = ['rate_limit', 'auth', 'not_found', 'timeout', 'server', 'bad_request'];
 
-/** The kinds that a name may say better than the status: gateways answer 400 or 500 to whatever happened behind them. */
+/** The kinds that a name may say better than the status: gateways answer 400 or 500 for any upstream failure. */
 function betterKinds(status: number): readonly FailureKind[] {
   if (status === 400 || status === 403 || status === 422) return ['rate_limit', 'timeout', 'server'];
   if (status === 500) return ['auth', 'not_found', 'rate_limit', 'bad_request'];

@@ -87,8 +87,10 @@ const besidePrompt: ReadonlySet<string> = new Set([
 /** Google: output that the candidates do not count. */
 const besideCompletion: ReadonlySet<string> = new Set(['thoughts_token_count', 'total_thought_tokens']);
 
+type Step = string | number;
+
 /** Where usage stands in a body, a chunk or an event. A number is a position in an array. */
-const places: readonly (readonly (string | number)[])[] = [
+const places: readonly (readonly Step[])[] = [
   [],
   ['usage'],
   ['usageMetadata'],
@@ -107,6 +109,26 @@ const places: readonly (readonly (string | number)[])[] = [
   ['meta'],
   ['amazon-bedrock-invocationMetrics'],
 ];
+
+/** The same as a tree: where several places begin alike, one look is enough. */
+interface Place {
+  /** Whether the object here may be a usage. */
+  readonly isUsage: boolean;
+  /** By the names of members and the positions in arrays, as strings. */
+  readonly inside: ReadonlyMap<string, Place>;
+}
+
+function treeOf(paths: readonly (readonly Step[])[]): Place {
+  const deeper = paths.filter(([step]) => step !== undefined);
+  const steps = [...new Set(deeper.flatMap(([step]) => step ?? []))];
+  const behind = (step: Step) => deeper.filter(([first]) => first === step).map((path) => path.slice(1));
+  return {
+    isUsage: deeper.length < paths.length,
+    inside: new Map(steps.map((step) => [String(step), treeOf(behind(step))])),
+  };
+}
+
+const root = treeOf(places);
 
 interface Spelling {
   readonly name: string;
@@ -151,10 +173,17 @@ export class UsageReader {
 
   /** Takes anything; what is no usage is ignored. */
   add(wire: unknown): void {
-    if (!isJsonObject(wire)) return;
-    for (const place of places) {
-      const usage = at(wire, place);
-      if (isJsonObject(usage)) this.#addUsage(usage, '');
+    if (isJsonObject(wire)) this.#addAt(root, wire);
+  }
+
+  #addAt({ isUsage, inside }: Place, wire: object): void {
+    if (isUsage && isJsonObject(wire)) this.#addUsage(wire, '');
+    if (inside.size === 0) return;
+    for (const step of Object.keys(wire)) {
+      const value: unknown = Reflect.get(wire, step);
+      if (typeof value !== 'object' || value === null) continue;
+      const place = inside.get(step);
+      if (place !== undefined) this.#addAt(place, value);
     }
   }
 
@@ -214,16 +243,6 @@ export class UsageReader {
 
 function isBeside(prompt: Found | undefined, ...inCache: readonly (Found | undefined)[]): boolean {
   return withoutCache.has(prompt?.name ?? '') && inCache.some((found) => besidePrompt.has(found?.name ?? ''));
-}
-
-function at(wire: object, place: readonly (string | number)[]): unknown {
-  let value: unknown = wire;
-  for (const step of place) {
-    if (Array.isArray(value)) value = typeof step === 'number' ? value[step] : undefined;
-    else if (isJsonObject(value)) value = value[step];
-    else return undefined;
-  }
-  return value;
 }
 
 /** A number, also as a string of digits. */

@@ -102,7 +102,8 @@ function* messageFlaws({ messages }: SeenRequest, rules: RequestRules): Generato
     if (role === 'assistant' && media > 0 && rules.answerMedia === 'message')
       yield { rule: 'answerMedia', at, message: 'a picture or file in a message of the assistant' };
     for (const call of calls) yield* callFlaws(call, at, rules);
-    if (callId !== undefined && !callId.isWellFormed()) yield { rule: 'callIds', at, message: 'an id that is no text' };
+    if (callId !== undefined && !callId.isWellFormed())
+      yield { rule: 'callIds', at, message: 'an id with half a surrogate pair' };
   }
 }
 

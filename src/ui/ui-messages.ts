@@ -1,4 +1,12 @@
-import { AgentLoopError, type Message, type StoredMessage, type ToolMessage, textOf } from '../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  type AssistantMessage,
+  callIdsOf,
+  type Message,
+  type StoredMessage,
+  type ToolMessage,
+  textOf,
+} from '../core/contracts/index.ts';
 import type { Chat } from './chats.ts';
 import { type FoldedTurn, foldUIChunks } from './fold-ui-chunks.ts';
 import type { ResolvedHandler } from './handler-options.ts';
@@ -125,23 +133,24 @@ interface Place {
 
 function partsOf(
   { shown }: ResolvedHandler,
-  { content, reasoning, toolCalls = [] }: Extract<Message, { role: 'assistant' }>,
+  message: AssistantMessage,
   { taskId, iteration, results }: Place,
 ): readonly Readonly<Record<string, unknown>>[] {
+  const { content, reasoning, toolCalls = [] } = message;
   const text = textOf(content);
+  const callIds = callIdsOf(message, iteration);
   const calls = shown.tools === 'hidden' ? [] : toolCalls.filter((call) => call.function.name !== '__finish__');
   return [
     { type: 'step-start' },
     ...(shown.reasoning && reasoning ? [{ type: 'reasoning', text: reasoning, state: 'done' }] : []),
     ...(text === '' ? [] : [{ type: 'text', text, state: 'done' }]),
     ...calls.map((call) => {
-      const index = toolCalls.indexOf(call);
       const result = results.get(call.id);
       const isFull = shown.tools === 'full';
       const base = {
         type: 'dynamic-tool',
         toolName: call.function.name,
-        toolCallId: `${taskId}/${iteration}:${index}`,
+        toolCallId: `${taskId}/${callIds[toolCalls.indexOf(call)]}`,
         providerExecuted: true,
         input: isFull ? parsedArguments(call.function.arguments) : {},
       };

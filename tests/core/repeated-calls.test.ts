@@ -169,3 +169,72 @@ describe('a call that has its result', () => {
     expect(ledger).toEqual([{}, {}]);
   });
 });
+
+describe('the deltas of calls with one id', () => {
+  const whole = (index: number, id: string, args: string): LLMChunk => ({
+    type: 'tool-call',
+    index,
+    id,
+    name: 'pay',
+    arguments: args,
+  });
+  const more = (index: number, args: string, id?: string): LLMChunk => ({
+    type: 'tool-call',
+    index,
+    arguments: args,
+    ...(id !== undefined && { id }),
+  });
+  const voided: LLMChunk = { type: 'attempt', state: 'void' };
+
+  it.each<[string, readonly LLMChunk[], readonly string[]]>([
+    ['are none for a call that repeats', [whole(0, 'a', '{"n":1}'), whole(1, 'a', '{"n":1}')], ['1:0 {"n":1}']],
+    [
+      'are none for one that repeats in pieces, with other blanks, also where a call follows',
+      [whole(0, 'a', '{"n":1}'), whole(1, 'a', '{ "n"'), more(1, ': 1 }'), whole(2, 'b', '{}'), more(1, '\n')],
+      ['1:0 {"n":1}', '1:2 {}'],
+    ],
+    [
+      'are one for another call, before those of the call that follows',
+      [whole(0, 'a', '{"n":1}'), whole(1, 'a', '{"n"'), more(1, ':2}'), whole(2, 'b', '{}')],
+      ['1:0 {"n":1}', '1:1 {"n":2}', '1:2 {}'],
+    ],
+    [
+      'are none for the third that repeats the second',
+      [whole(0, 'a', '{"n":1}'), whole(1, 'a', '{"n":2}'), whole(2, 'a', '{"n":2}'), whole(3, 'b', '{}')],
+      ['1:0 {"n":1}', '1:1 {"n":2}', '1:3 {}'],
+    ],
+    [
+      'wait for the response, as all later ones, where the arguments come side by side',
+      [whole(0, 'a', '{"n"'), whole(1, 'a', '{"n"'), whole(2, 'b', '{}'), more(0, ':1}'), more(1, ':1}'), more(2, ' ')],
+      ['1:0 {"n"', '1:0 :1}'],
+    ],
+    [
+      'begin anew in another attempt',
+      [whole(0, 'a', '{"n":1}'), whole(1, 'a', '{"n":1'), voided, whole(0, 'a', '{"n":3}')],
+      ['1:0 {"n":1}', '1:0 {"n":3}'],
+    ],
+    [
+      'are those of each call without an id',
+      [whole(0, '', '{"n":1}'), whole(1, '', '{"n":1}')],
+      ['1:0 {"n":1}', '1:1 {"n":1}'],
+    ],
+    [
+      'count for a call whose id comes late',
+      [whole(0, '', '{"n"'), more(0, ':1}', 'a'), whole(1, 'a', '{"n":1}'), whole(2, 'b', '{}')],
+      ['1:0 {"n"', '1:0 :1}', '1:2 {}'],
+    ],
+  ])('M-03 %s', async (_, chunks, expected) => {
+    const done: LLMChunk = { type: 'done', response: { message: { role: 'assistant', content: 'Paid.' } } };
+    const llmProvider: LLMProvider = {
+      call: () => Promise.reject(new Error('only streams')),
+      stream: () => from([...chunks, done]),
+    };
+    const turn = new AgentLoop({ agentId: 'tester', llmProvider }).startTurn(question);
+    const deltas: string[] = [];
+    turn.subscribe((event) => {
+      if (event.kind === 'internal:tool-call-delta') deltas.push(`${event.callId} ${event.arguments}`);
+    });
+    await turn.result();
+    expect(deltas).toEqual(expected);
+  });
+});

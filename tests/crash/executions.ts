@@ -1,7 +1,7 @@
 import { type JournalRecord, type Stamped, textOf } from 'millrace';
 import type { ToolIntent, ToolResultRecord } from 'millrace/internals';
 import type { Remains, Say } from './invariants.ts';
-import { isAgentCall, type PlannedCall, type Policy, tools } from './workload/plan.ts';
+import { isAgentCall, isRepeated, type PlannedCall, type Policy, tools } from './workload/plan.ts';
 import type { Deed } from './workload/world.ts';
 
 type Start = Extract<Deed, { type: 'start' }>;
@@ -36,7 +36,7 @@ export function checkExecutions(remains: Remains, say: Say): void {
 function callsOf({ plan, records, deeds }: Remains): readonly CallRemains[] {
   return plan.flatMap((calls, iteration) =>
     calls.flatMap((planned, index) => {
-      if (isAgentCall(planned)) return [];
+      if (isAgentCall(planned) || isRepeated(calls, index)) return [];
       const callId = `${iteration + 1}:${index}`;
       const starts = deeds.filter((deed): deed is Start => deed.type === 'start' && deed.callId === callId);
       const ids = new Set(starts.map(({ id }) => id));

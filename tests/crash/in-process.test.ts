@@ -112,6 +112,26 @@ describe('the invariants', () => {
     expect(told({ deeds })).toContain(invariant);
   });
 
+  it('count a call that the model repeats as one, and tell where it ran', () => {
+    const other = { tool: 'look', arguments: '{"ms":0}' } as const;
+    const [paid] = plan[0];
+    // The model gives the first call and the fourth the same id.
+    const repeating = [[paid, other, other, paid]];
+    const verdict = (deeds: readonly Deed[], given: readonly JournalRecord[] = records) =>
+      violationsOf({ taskId: 't', plan: repeating, records: given, deeds, paused: new Set() });
+    const looks = ['1:1', '1:2'].map((callId) => ({ callId, call: { ...call, id: callId } }));
+    const before = records.map((record) =>
+      record.type === 'llm.done' && record.iteration === 1 ? { ...record, calls: [...record.calls, ...looks] } : record,
+    );
+    expect(verdict([start, end], before).filter((each) => /1:0|1:3|said/.test(each))).toEqual([]);
+    const again = verdict([start, end, { ...start, id: '8.1', callId: '1:3', pid: 8 }], before);
+    expect(again).toContain('t: no execution without its intent: call 1:3');
+  });
+
+  it('tell that a result is lost', () => {
+    expect(told({ records: records.slice(0, 4) })).toContain('one result a call');
+  });
+
   it('tell that a journal does not fold', () => {
     expect(told({ records: records.filter(({ seq }) => seq !== 4) })).toEqual(['the journal folds']);
   });

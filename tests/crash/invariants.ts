@@ -1,7 +1,7 @@
 import { foldRecords, type JournalRecord, type LoopState, textOf } from 'millrace';
 import { isTerminal, messageOf } from 'millrace/internals';
 import { checkExecutions } from './executions.ts';
-import { finalText, type Plan, since } from './workload/plan.ts';
+import { finalText, isRepeated, type Plan, since } from './workload/plan.ts';
 import type { Deed } from './workload/world.ts';
 
 /** All that is left of a task once it has ended: its journal, and what the world noted of it. */
@@ -66,7 +66,8 @@ function checkModelCalls({ records, deeds, plan, paused, isCut = false }: Remain
         say('an answer belongs to the last attempt', `iteration ${record.iteration}`);
       doneAt.set(record.iteration, record.at);
       const planned = plan[record.iteration - 1] ?? [];
-      if (record.calls.length !== planned.length)
+      const distinct = planned.flatMap((_, at) => (isRepeated(planned, at) ? [] : [`${record.iteration}:${at}`]));
+      if (record.calls.map(({ callId }) => callId).join() !== distinct.join())
         say('the model said what is recorded', `iteration ${record.iteration}`);
     }
   }

@@ -280,7 +280,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/core/journal/fold.ts',
-        from: 'draft.changes = { ...noChanges, data, decided: others, ...(branches && { branches }) };',
+        from: 'draft.changes = { ...changesOfCaller(draft.turn.settings), data, decided: others, ...(branches && { branches }) };',
         to: 'draft.changes = { ...draft.changes, data, decided: others };',
       },
     ],

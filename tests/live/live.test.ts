@@ -47,8 +47,8 @@ const vendors: readonly (readonly [string, ProfileName, string])[] = [
   ['openai-compatible', 'mistral', 'mistral-large-latest'],
 ];
 
-describe('M-27 npm run test:live', () => {
-  it.each(vendors)('plays every scenario of %s against its strict server', async (vendor, strict, model) => {
+describe('npm run test:live', () => {
+  it.each(vendors)('M-27 plays every scenario of %s against its strict server', async (vendor, strict, model) => {
     const { baseUrl } = await start({ strict, model });
     const { code, text } = await live(`${vendor}:${model}`, '--base-url', baseUrl, '--record', folder);
     const lines = scenarios.map(({ name }) => expect.stringMatching(new RegExp(`^ {2}holds {2}${name} `)));
@@ -61,7 +61,7 @@ describe('M-27 npm run test:live', () => {
     for (const file of files) expect(readFileSync(join(folder, file), 'utf8')).not.toContain(key);
   });
 
-  it('leaves a secret out of what it shows and writes, also one that the vendor repeats', async () => {
+  it('M-27 leaves a secret out of what it shows and writes, also one that the vendor repeats', async () => {
     const refusal = { status: 401, body: { error: { message: `Incorrect API key provided: ${key}` } } };
     const { baseUrl } = await start({ script: [refusal] });
     const args = ['openai-chat', '--base-url', baseUrl, '--record', folder, '--only', 'usage'];
@@ -78,13 +78,13 @@ describe('M-27 npm run test:live', () => {
     expect(recorded).not.toContain(key);
   });
 
-  it('says which variable it looks for', async () => {
+  it('M-27 says which variable it looks for', async () => {
     const { code, text } = await live('mistral');
     expect(text).toBe('mistral is not played: no key, set MISTRAL_API_KEY.\n');
     expect(code).toBe(2);
   });
 
-  it('says how it is called', async () => {
+  it('M-27 says how it is called', async () => {
     expect(await live()).toMatchObject({
       code: 2,
       text: expect.stringContaining('Usage: npm run test:live -- VENDOR'),

@@ -36,9 +36,12 @@ it('S2-19 shows the text that precedes calls before the first of them starts', a
 describe('the events of calls', () => {
   it('S2-22 begin with one tool-start each, their ids the iteration and the index', async () => {
     const names = ['look', 'listen', 'look'];
-    const loop = bench.loop([{ toolCalls: names.map((name) => ({ name, id: 'same' })) }, { text: 'Green.' }], {
-      toolProviders: [localTools({ look: () => 'a tree', listen: () => 'a bird' })],
-    });
+    const loop = bench.loop(
+      [{ toolCalls: names.map((name, at) => ({ name, id: 'same', arguments: { at } })) }, { text: 'Green.' }],
+      {
+        toolProviders: [localTools({ look: () => 'a tree', listen: () => 'a bird' })],
+      },
+    );
     const watcher = watch(loop.startTurn(question));
     await watcher.ended;
     const starts = watcher.of('internal:tool-start').map(({ callId, toolName }) => [callId, toolName]);

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { AgentEvent, LLMChunk, LLMProvider } from 'millrace';
 import { AgentLoop, eventKinds } from 'millrace/internals';
 import { gate } from 'millrace/testing';
-import { Observable } from 'rxjs';
+import { EMPTY, Observable } from 'rxjs';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { outlineOf, textOfParts, textsOf, watch } from '../core/watch-events.ts';
@@ -251,8 +251,16 @@ it('S0-47 carries task, context and time in every kind of event', async () => {
   const first = watch(turn);
   await first.ended;
   const voided = streaming([text('I'), { type: 'attempt', state: 'void' }, text('Green.'), done('Green.')]);
+  const noting: LLMProvider = {
+    ...voided,
+    stream(params) {
+      params.note?.({ kind: 'warning', message: 'The text may be cut.' });
+      params.note?.({ kind: 'request-fitted', changes: [{ kind: 'name', at: 'messages[0]', what: 'renamed' }] });
+      return voided.stream?.(params) ?? EMPTY;
+    },
+  };
   bench.clock.advance(90_061_001);
-  const second = watch(AgentLoop.resume('t', bench.config(voided, options)));
+  const second = watch(AgentLoop.resume('t', bench.config(noting, options)));
   await second.ended;
   const events = [...first.events, ...second.events];
   expect(new Set(events.map(({ kind }) => kind))).toEqual(new Set(Object.keys(kinds)));

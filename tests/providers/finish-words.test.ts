@@ -69,7 +69,7 @@ const words: Readonly<Record<string, readonly string[]>> = {
   other: ['OTHER', 'FINISH_REASON_UNSPECIFIED', 'unknown'],
 };
 
-describe('M-06 finish words', () => {
+describe('finish words', () => {
   it.each(Object.entries(words).flatMap(([meaning, all]) => all.map((word) => [word, meaning] as const)))(
     '%s is %s',
     (word, meaning) => {
@@ -78,7 +78,7 @@ describe('M-06 finish words', () => {
     },
   );
 
-  it.each(['', 'sunset', 'eom_id'])('%j is not known', (word) => {
+  it.each(['', 'sunset', 'eom_id'])('M-06 %j is not known', (word) => {
     expect(finishMeaning(word)).toBeUndefined();
   });
 
@@ -104,7 +104,7 @@ describe('M-06 finish words', () => {
     ['policy_stop', text, { reason: 'content_filter' }],
     [undefined, calls, { reason: 'tool_calls' }],
     [undefined, text, { reason: 'stop' }],
-  ] as const)('%s with %j is %j', (word, content, end) => {
+  ] as const)('M-06 %s with %j is %j', (word, content, end) => {
     expect(answerEnd(word, content)).toEqual(end);
   });
 });

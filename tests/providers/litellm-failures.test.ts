@@ -264,7 +264,7 @@ describe('an error inside an answer', () => {
   });
 });
 
-describe('M-05 a failure in a stream, whatever its form and its place', () => {
+describe('a failure in a stream, whatever its form and its place', () => {
   const failures: readonly (readonly [form: string, text: string])[] = [
     ['a field of the stream', 'error: {"code":500,"message":"it broke"}\n\n'],
     ['a field with a plain text', 'error: it broke\n\n'],
@@ -298,7 +298,7 @@ describe('M-05 a failure in a stream, whatever its form and its place', () => {
     });
   });
 
-  it('is none in members that say success, and in fields that are new', async () => {
+  it('M-05 is none in members that say success, and in fields that are new', async () => {
     const text =
       'model: x\nnote: all is well\n' +
       event({ choices: [{ delta: { content: 'fine' } }], error: null, base_resp: { status_code: 0, status_msg: '' } }) +
@@ -312,7 +312,7 @@ describe('M-05 a failure in a stream, whatever its form and its place', () => {
     });
   });
 
-  it('hides secrets in nested words', async () => {
+  it('M-05 hides secrets in nested words', async () => {
     const raw = JSON.stringify({ error: { message: `The key ${apiKey} was refused.` } });
     const body = { error: { message: 'Provider returned error', metadata: { raw } } };
     const error = await bench.failure((exchange) => sendJson(exchange, body, 400));
@@ -320,7 +320,7 @@ describe('M-05 a failure in a stream, whatever its form and its place', () => {
   });
 });
 
-describe('M-06 an answer', () => {
+describe('an answer', () => {
   const chunk = (choice: object) => event({ choices: [{ index: 0, delta: {}, ...choice }] });
 
   it.each([
@@ -332,26 +332,26 @@ describe('M-06 an answer', () => {
       chunk({ finish_reason: 'stop' }) + event({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 90 } }),
       '90 tokens',
     ],
-  ])('%s fails, to be asked for again a few times', async (_, text, words) => {
+  ])('M-06 %s fails, to be asked for again a few times', async (_, text, words) => {
     const error = await bench.failure((exchange) => sendStream(exchange, text + done));
     expect(error).toMatchObject({ code: 'PROVIDER_SERVER', retryable: true, reason: 'unusable_answer' });
     expect(error.message).toContain(words);
   });
 
-  it('with nothing but members that are not read fails for good, and names them', async () => {
+  it('M-06 with nothing but members that are not read fails for good, and names them', async () => {
     const text = delta({ content: '', hologram: [{ url: 'x' }] }, 'stop');
     const error = await bench.failure((exchange) => sendStream(exchange, text + done));
     expect(error).toMatchObject({ code: 'PROVIDER_PROTOCOL', retryable: false });
     expect(error.message).toContain('"hologram"');
   });
 
-  it('whose context window is full before a text is an overflow', async () => {
+  it('M-06 whose context window is full before a text is an overflow', async () => {
     const text = chunk({ finish_reason: 'model_context_window_exceeded' });
     const error = await bench.failure((exchange) => sendStream(exchange, text + done));
     expect(error).toMatchObject({ code: 'CONTEXT_OVERFLOW', retryable: false });
   });
 
-  it('whose word is not known is complete with a text, for the reason other', async () => {
+  it('M-06 whose word is not known is complete with a text, for the reason other', async () => {
     bench.server.answer((exchange) => sendStream(exchange, delta({ content: 'fine' }, 'sunset') + done));
     expect(await lastValueFrom(bench.provider().stream(params))).toMatchObject({
       response: { message: { content: 'fine' }, finishReason: 'other' },

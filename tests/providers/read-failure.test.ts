@@ -1020,7 +1020,7 @@ describe('M-15 the pause that a server asks for', () => {
   });
 });
 
-describe('M-05 a failure in a body with a good status', () => {
+describe('a failure in a body with a good status', () => {
   const failures: readonly (readonly [body: unknown, words: string])[] = [
     [{ error: 'just a text' }, 'just a text'],
     [{ x_groq: { error: 'over capacity' } }, 'over capacity'],
@@ -1106,7 +1106,7 @@ describe('M-05 a failure in a body with a good status', () => {
     [{ error: { message: 'Invalid request at tools[0]: no type' } }, 'Invalid request at tools[0]: no type'],
   ];
 
-  it.each(failures)('%j', (body, words) => {
+  it.each(failures)('M-05 %j', (body, words) => {
     expect(readFailure({ body: failureIn(body), now }).words).toContain(words);
   });
 
@@ -1177,7 +1177,7 @@ describe('M-05 a failure in a body with a good status', () => {
     { choices: [{ delta: { provider_specific_fields: { error: 'x' } } }] },
   ];
 
-  it.each(answers)('is none in %j', (answer) => {
+  it.each(answers)('M-05 is none in %j', (answer) => {
     expect(failureIn(answer)).toBeUndefined();
   });
 });

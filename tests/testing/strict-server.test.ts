@@ -206,8 +206,8 @@ const refused: readonly (readonly [ProfileName, string, Json])[] = [
   ],
 ];
 
-describe('M-24 a strict server', () => {
-  it.each(refused)('of %s refuses by the rule %s', async (strict, rule, body) => {
+describe('a strict server', () => {
+  it.each(refused)('M-24 of %s refuses by the rule %s', async (strict, rule, body) => {
     const server = await start({ strict, script: [] });
     const answer = await post(server, strict, body);
     expect(answer.status).toBe(400);
@@ -215,7 +215,7 @@ describe('M-24 a strict server', () => {
     server.assertDone();
   });
 
-  it('refuses in the form of its vendor', async () => {
+  it('M-24 refuses in the form of its vendor', async () => {
     const form = async (strict: ProfileName, body: Json): Promise<Json> =>
       (await post(await start({ strict }), strict, body)).body;
     expect(await form('anthropic', { model: 'claude-opus-4-8', messages: [user] })).toMatchObject({
@@ -231,14 +231,14 @@ describe('M-24 a strict server', () => {
     });
   });
 
-  it('knows its own model only, and the wire of its vendor only', async () => {
+  it('M-24 knows its own model only, and the wire of its vendor only', async () => {
     const server = await start({ strict: 'anthropic', model: 'claude-opus-4-8' });
     const other = await post(server, 'anthropic', { model: 'claude-opus-9', max_tokens: 9, messages: [user] });
     expect(other).toMatchObject({ status: 404, body: { type: 'error', error: { type: 'not_found_error' } } });
     expect((await post(server, 'groq', { model: 'claude-opus-4-8', messages: [user] })).status).toBe(404);
   });
 
-  it('is of a profile that exists', async () => {
+  it('M-24 is of a profile that exists', async () => {
     const strict = 'nobody' as ProfileName;
     await expect(modelServer({ strict })).rejects.toThrow(/strict must be one of unknown, openai-responses/);
   });
@@ -374,24 +374,27 @@ async function secondRequest(
   return make(servers[1].baseUrl).doGenerate({ prompt: withResult(change(first.content)), ...rest });
 }
 
-describe('M-24 what a strict server gave for itself', () => {
-  it.each(['openai-responses', 'anthropic', 'google'])('comes back to %s, and to no other server', async (name) => {
-    const strict = name as ProfileName;
-    const [one, two] = [await start({ strict }), await start({ strict })];
-    await expect(secondRequest(name, (same) => same, [one, one])).resolves.toBeDefined();
-    await expect(secondRequest(name, (same) => same, [one, two])).rejects.toThrow(`(rule state of ${name})`);
-  });
+describe('what a strict server gave for itself', () => {
+  it.each(['openai-responses', 'anthropic', 'google'])(
+    'M-24 comes back to %s, and to no other server',
+    async (name) => {
+      const strict = name as ProfileName;
+      const [one, two] = [await start({ strict }), await start({ strict })];
+      await expect(secondRequest(name, (same) => same, [one, one])).resolves.toBeDefined();
+      await expect(secondRequest(name, (same) => same, [one, two])).rejects.toThrow(`(rule state of ${name})`);
+    },
+  );
 
   it.each([
     ['openai-responses', 'reasoning item'],
     ['anthropic', 'expected `thinking`'],
-  ])('is missed by %s', async (name, words) => {
+  ])('M-24 is missed by %s', async (name, words) => {
     const server = await start({ strict: name as ProfileName });
     const without = (content: Answer): Answer => content.filter(({ type }) => type !== 'reasoning');
     await expect(secondRequest(name, without, [server, server])).rejects.toThrow(words);
   });
 
-  it('is missed by DeepSeek beside the calls, in the same turn', async () => {
+  it('M-24 is missed by DeepSeek beside the calls, in the same turn', async () => {
     const server = await start({ strict: 'deepseek' });
     const client = new OpenAI({ baseURL: server.baseUrl, apiKey: 'k', maxRetries: 0 });
     const asked = { model: 'deepseek-v4', messages: [{ role: 'user' as const, content: 'What is 12 * 7?' }] };

@@ -105,4 +105,20 @@ describe('the messages of a chat', () => {
     const shown = message.parts.filter(({ type }) => type !== 'data-question');
     expect(messages).toMatchObject([{ id: 'm1' }, { id: message.id, role: 'assistant', parts: shown }]);
   });
+
+  it('gives calls the ids that they had live, also after a repeated call that was left out', async () => {
+    const twice = { name: 'asks', id: 'a', arguments: {} };
+    const toolCalls = [twice, twice, { name: 'refund', id: 'b' }];
+    const { client, store } = made([{ toolCalls }, { text: 'Going.' }]);
+    const message = await folded(await client.post('c', said('m1', 'Book.')));
+    const question = message.parts.find(({ type }) => type === 'data-question')?.toolCallId ?? '';
+    message.continue();
+    await folded(await client.post('c', approval(idOf(message), true), { answers: { [question]: 'Oslo' } }), message);
+    store.delete(message.id ?? '');
+    const [, { parts }] = await (await client.ask('GET', '/c/messages')).json();
+    const idsIn = (all: readonly { readonly type: string; readonly toolCallId?: string }[]) =>
+      all.flatMap(({ type, toolCallId }) => (type === 'dynamic-tool' ? [toolCallId] : []));
+    expect(idsIn(parts)).toEqual([`${message.id}/1:0`, `${message.id}/1:2`]);
+    expect(idsIn(message.parts)).toEqual(idsIn(parts));
+  });
 });

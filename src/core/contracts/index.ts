@@ -1,5 +1,6 @@
 // The interfaces between core and edges: providers, tools, stores, extensions, messages, events, errors, the clock, the configuration. Exports for code outside of `core`.
 export type { AnswerSource, VendorCall } from './answer-notes.ts';
+export { callIdsOf, listCallIds } from './call-ids.ts';
 export type { AgentLoopConfig, AgentLoopContext, AgentSetup, OnLength, OnLimit, StartOptions } from './config.ts';
 export type {
   AppendedChunk,

@@ -1,7 +1,14 @@
 import { type Context, ROOT_CONTEXT } from '@opentelemetry/api';
 import type { LLMChunk, LLMResponse } from '../contracts/index.ts';
 import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
-import { CommitDraft, type LlmDone, type LoopState, maxIterationsOf, type Signal } from '../journal/index.ts';
+import {
+  CommitDraft,
+  type LlmDone,
+  type LoopState,
+  maxIterationsOf,
+  type Signal,
+  type StreamChunk,
+} from '../journal/index.ts';
 import { leftReason } from '../ownership/child-turns.ts';
 import { steeringRecords } from '../ownership/inbox.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
@@ -96,7 +103,7 @@ function addFirstWave(deps: ModelCallDeps, draft: CommitDraft, traceContext: Con
 
 /**
  * Measures one model call: records its metrics on the span and in the log when it is done, and ends the span on complete, error and unsubscribe,
- * before it notifies downstream. Deltas are passed on with whole characters. Notes of the provider are on the span only.
+ * before it notifies downstream. Deltas are passed on with whole characters, without calls that repeat an earlier one. Notes of the provider are on the span only.
  */
 export function tapLLMResponse(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
   return staged((to) => new ResponseTap(call, to));
@@ -113,8 +120,11 @@ class ResponseTap extends Stage<LLMChunk> {
 
   protected override take(chunk: LLMChunk): void {
     if (chunk.type === 'done') return this.to.next(this.#call.answered(chunk));
-    const whole = this.#call.saw(chunk);
-    if (whole) this.to.next(whole);
+    this.#call.saw(chunk, this);
+  }
+
+  pass(delta: StreamChunk): void {
+    this.to.next(delta);
   }
 
   protected override failed(error: unknown): void {

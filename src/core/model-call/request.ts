@@ -28,6 +28,7 @@ import { silentLogger } from '../options/index.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
 import { withSizes } from './failed-call.ts';
+import { HeldCalls } from './held-calls.ts';
 import type { ModelCallDeps } from './usage.ts';
 import { messagesWith, viewOf } from './view.ts';
 import { WholeCharacters } from './whole-characters.ts';
@@ -37,6 +38,11 @@ interface ShownCall {
   readonly params: CallParams;
   readonly scope: AbortScope;
   readonly changed: ChangedCall;
+}
+
+/** Receives the deltas to emit. */
+interface DeltaOwner {
+  pass(delta: StreamChunk): void;
 }
 
 interface CallOptions {
@@ -66,6 +72,7 @@ export class PreparedCall {
   readonly #deps: ModelCallDeps;
   /** Milliseconds since 1970. */
   readonly #startedAt: number;
+  #calls: HeldCalls | undefined;
   #characters: WholeCharacters | undefined;
   #firstChunkAt: number | undefined;
   #ended = false;
@@ -96,17 +103,28 @@ export class PreparedCall {
     pass?.({ type: 'model-note', note });
   }
 
-  /** A delta has arrived. Returns the delta to emit, with whole characters, if any. */
-  saw(delta: StreamChunk): StreamChunk | undefined {
+  /** A delta has arrived. Passes on what is to be emitted by now: with whole characters, and without calls that repeat an earlier one. */
+  saw(delta: StreamChunk, to: DeltaOwner): void {
     this.#deps.openCall.saw(delta);
     if (this.#firstChunkAt === undefined && this.span.isRecording()) this.#firstChunkAt = this.#deps.now();
+    if (delta.type === 'attempt') this.#calls?.clear();
+    if (delta.type !== 'tool-call') return this.#emit(delta, to);
+    this.#calls ??= new HeldCalls();
+    const released = this.#calls.released(delta);
+    if (released) this.#emit(released, to);
+    if (this.#calls.shows(delta)) this.#emit(delta, to);
+  }
+
+  #emit(delta: StreamChunk, to: DeltaOwner): void {
     // Written out: this is the hot path, and nearly every delta ends with a whole character.
     let piece: string | undefined;
     if (delta.type === 'tool-call') piece = delta.arguments;
     else if (delta.type !== 'attempt') piece = delta.text;
-    if (!this.#characters && !(piece && (piece.charCodeAt(piece.length - 1) & 0xfc00) === 0xd800)) return delta;
+    if (!this.#characters && !(piece && (piece.charCodeAt(piece.length - 1) & 0xfc00) === 0xd800))
+      return to.pass(delta);
     this.#characters ??= new WholeCharacters();
-    return this.#characters.take(delta);
+    const whole = this.#characters.take(delta);
+    if (whole) to.pass(whole);
   }
 
   /** The answer has arrived. Returns the chunk to emit, with the reported usage of failed requests. Ends the span. */

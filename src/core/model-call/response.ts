@@ -6,6 +6,7 @@ import {
   type ErrorCode,
   type FinishReason,
   type LLMResponse,
+  listCallIds,
   type ToolCall,
   textOf,
 } from '../contracts/index.ts';
@@ -31,7 +32,7 @@ export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDo
     type: 'llm.done',
     iteration: state.iteration,
     attempt: state.attempt,
-    message: assistantMessage(response, calls),
+    message: assistantMessage(response, calls, state.iteration),
     calls,
     finishReason,
     ...(response.finishWord === undefined ? {} : { finishWord: response.finishWord }),
@@ -110,9 +111,15 @@ function isCutShort(reason: FinishReason): boolean {
 }
 
 /** The model's message, with the calls as recorded. */
-function assistantMessage({ message }: LLMResponse, calls: readonly RecordedCall[]): AssistantMessage {
+function assistantMessage(
+  { message }: LLMResponse,
+  calls: readonly RecordedCall[],
+  iteration: number,
+): AssistantMessage {
   const reasoning = message.role === 'assistant' ? message.reasoning : undefined;
-  const { id, createdAt, metadata } = message;
+  const { id, createdAt } = message;
+  const callIds = calls.map(({ callId }) => callId);
+  const metadata = listCallIds(message.metadata, callIds, iteration);
   return {
     role: 'assistant',
     content: message.content ?? null,

@@ -108,7 +108,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     if (!this.#over) this.#close(false);
   }
 
-  /** A signal of the batch. */
+  /** A signal of the model call or the batch. */
   pass(signal: Signal): void {
     if (this.#over) return;
     if (signal.type === 'commit' && signal.cause) failSpan(this.#span, signal.cause);
@@ -145,8 +145,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     if (this.#answered) return;
     try {
       if (chunk.type === 'done') return this.#answer(chunk);
-      const whole = this.#call?.saw(chunk);
-      if (whole) this.#owner.pass(whole);
+      this.#call?.saw(chunk, this);
     } catch (error) {
       this.fail(error);
     }

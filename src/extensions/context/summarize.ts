@@ -144,7 +144,7 @@ function noText({ finishReason = 'stop' }: LLMResponse): AgentLoopError {
   return new AgentLoopError('PROVIDER_PROTOCOL', message);
 }
 
-/** Joins the first entries to a text of at most so many tokens: at least one, truncated if it alone has more. */
+/** Joins the first entries into a string of at most so many tokens: at least one, truncated if it alone has more. */
 function firstPart(entries: readonly string[], maxTokens: number, countTokens: TokenCounter) {
   const part: string[] = [];
   let tokens = 0;

@@ -33,7 +33,7 @@ function withoutThinking(text: string): string {
 /** What follows an opening bracket of JSON. */
 const looksLikeJson = /\{\s*["}]|\[\s*(?:["{[\]\d-]|true\b|false\b|null\b)/y;
 
-/** How often more than its length a text is read, whatever brackets it has. */
+/** How often more than its length the input is read, whatever brackets it has. */
 const maxReadings = 20;
 
 function valuesIn(text: string): readonly unknown[] {

@@ -219,7 +219,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
     return maxIterations - iterationsBefore(state) === 1 && !this.#options.forceFinish;
   }
 
-  /** Takes the only value in the text that fits. `problem`: what the model is told if there is none. */
+  /** Takes the only value in the text that fits. `problem`: the message to the model if there is none. */
   #takeText(finish: TurnFinish, problem: string | undefined): FinishChange | Promise<FinishChange> {
     const values = jsonValues(finish.text);
     return then(this.#checks(values), (checks): FinishChange => {

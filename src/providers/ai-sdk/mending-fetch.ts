@@ -15,7 +15,7 @@ interface WireMendings {
   readonly rows: readonly Mending[];
   /** Events in place of one, where what they say depends on others. Made for each answer. */
   readonly events?: () => (event: JsonObject) => readonly JsonObject[];
-  /** A member without which a whole body is no answer. */
+  /** The member that a whole body must have. */
   readonly body: string;
 }
 
@@ -147,7 +147,7 @@ class Mender {
     const failure = failureIn(value);
     if (failure !== undefined) throw this.#failed(failure);
     if (this.#wire !== undefined && !(isJsonObject(value) && Array.isArray(value[this.#wire.body]))) {
-      throw protocolError(this.#server, `answered with JSON that is no answer, ${this.#server.quote(text)}`);
+      throw protocolError(this.#server, `answered with JSON of another API, ${this.#server.quote(text)}`);
     }
     const mended = this.#mended(value);
     return mended === value ? text : JSON.stringify(mended);

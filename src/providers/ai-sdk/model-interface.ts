@@ -51,8 +51,8 @@ export function asV3(model: AISDKModel): SdkModel {
 }
 
 /**
- * The base address of a model. The interface does not have it; the classes of the vendors keep it in `config`, as a text or as a function. It tells one server
- * from another, so a model that hides it is told apart by its package and its name alone.
+ * The base address of a model. The interface does not have it; the classes of the vendors keep it in `config`, as a string or a function. It tells one server
+ * from another, so a model that hides it is identified by its package and its name.
  */
 function addressOf(model: object): string | undefined {
   const config = 'config' in model && isJsonObject(model.config) ? model.config : {};

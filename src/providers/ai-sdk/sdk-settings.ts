@@ -6,7 +6,7 @@ type Effort = 'minimal' | 'low' | 'medium' | 'high';
 type Reasoning = NonNullable<LLMCallParams['reasoning']>;
 type Members = VendorData[string];
 
-/** How the package of one vendor is told of each setting, for a model. An empty object: the model has no such setting. */
+/** How the package of one vendor receives each setting, for a model. An empty object: the model has no such setting. */
 interface SettingNames {
   /** The name of its options. */
   readonly options: string;
@@ -95,7 +95,7 @@ function thinkingConfig(config: Members, reasoning: Reasoning): Members {
 
 /** `none` is of gpt-5.1 and later, `minimal` of gpt-5 alone. The package leaves out what a model of gpt-6 does not have. */
 function openaiReasoning(reasoning: Reasoning, model: string): Members {
-  // Behind the way to the model: `openai/gpt-5.6`, `ft:o4-mini:acme`.
+  // After the path to the model: `openai/gpt-5.6`, `ft:o4-mini:acme`.
   const name = model.split(/[/:]/).find((part) => /^(?:gpt-\d|o\d)/.test(part)) ?? model;
   const isFirst = /^gpt-5(?!\.)/.test(name);
   const isLater = /^gpt-(?:5\.|[6-9]|\d\d)/.test(name);

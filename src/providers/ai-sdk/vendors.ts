@@ -284,7 +284,7 @@ export function vendorOf(name: VendorName): Vendor {
 
 /**
  * Nothing is stored at OpenAI: its package then asks for the encrypted reasoning and sends it back. The package knows the models that reason by
- * the beginning of their name, so it needs to be told where a gateway or a fine-tuning puts something before the name. What kinds of files there are, OpenAI
+ * the beginning of their name, so `forceReasoning` is set where a gateway or a fine-tuning has a prefix. What kinds of files there are, OpenAI
  * decides.
  */
 function responsesOptions(model: string): VendorData {
@@ -359,7 +359,7 @@ export const optionNames: ReadonlySet<string> = new Set([
   'googleVertex',
 ]);
 
-/** A summary of the conversation that a vendor wrote for itself, and wants back, is no part of the answer: by its options, the type of such a text. */
+/** A summary of the conversation that a vendor wrote for itself, and needs back, is not part of the answer: by the name of its options, the type of such a block. */
 export const ownTexts: Readonly<Record<string, string>> = { anthropic: 'compaction' };
 
 /** Of what a vendor says for itself: summaries of the conversation, and a change of model, which both vendors read from the history. */

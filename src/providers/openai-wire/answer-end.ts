@@ -9,7 +9,7 @@ export function failedFinish(server: ModelServer, word: string): AgentLoopError 
   return meaning === 'failed' || meaning === 'unusable' ? flawOf(server, meaning, word) : undefined;
 }
 
-/** Why the model stopped. Throws a coded error where its word, or what came with it, says that there is no answer. */
+/** Why the model stopped. Throws a coded error where its word, or what came with it, says that the answer failed. */
 export function finishReasonOf(server: ModelServer, word: string | undefined, content: AnswerContent): FinishReason {
   const end = answerEnd(word, content);
   if ('reason' in end) return end.reason;
@@ -55,7 +55,7 @@ interface EndedAnswer extends AnswerContent {
   readonly hasReasoning: boolean;
   readonly finishReason: FinishReason;
   readonly usage: Usage | undefined;
-  /** Members of the message that nobody reads. */
+  /** Unknown members of the message. */
   readonly unread: ReadonlySet<string>;
 }
 

@@ -70,7 +70,7 @@ function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
     // The answer looks for failures in its own events.
     const failure = ended || typeof value !== 'object' ? failureIn(value) : undefined;
     if (failure) throw vendorError(server, failure);
-    if (failedName.test(name)) throw vendorError(server, value ?? data);
+    if (name !== '' && failedName.test(name)) throw vendorError(server, value ?? data);
     if (ended) return;
     if (value === undefined || typeof value === 'string')
       throw unreadable(server, String(value ?? data), 'an event that is not JSON');
@@ -99,7 +99,7 @@ function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
 /** Names of events and of fields that bring a failure. */
 const failedName = /^(.*[._-])?(error|exception|failed|failure)$/i;
 
-/** A text that is not JSON: a failure in words, a page of a gateway, or another protocol. */
+/** Input that is not JSON: a failure in words, a page of a gateway, or another protocol. */
 function unreadable(server: ModelServer, text: string, what: string): Error {
   return soundsFailed(text) ? vendorError(server, text) : protocolError(server, `sent ${what}, ${server.quote(text)}`);
 }

@@ -48,9 +48,7 @@ export class CallAssembly {
 
   /** Whether every call has a name, and arguments that are JSON or none. */
   get areComplete(): boolean {
-    return this.#calls.every(
-      (call) => call.name !== '' && (call.arguments.text.trim() === '' || call.arguments.isJson()),
-    );
+    return this.#calls.every((call) => call.name !== '' && (call.arguments.isBlank || call.arguments.isJson()));
   }
 
   /** A fragment of a stream. Returns the position of its call. */
@@ -71,7 +69,7 @@ export class CallAssembly {
       this.#extend(call, parts);
       return call.index;
     }
-    if (known.arguments.text.trim() === '') this.#extend(known, { id: '', name: '', arguments: parts.arguments });
+    if (known.arguments.isBlank) this.#extend(known, { id: '', name: '', arguments: parts.arguments });
     return known.index;
   }
 
@@ -129,7 +127,7 @@ export class CallAssembly {
     if (call.holdsPlaceholder) {
       call.holdsPlaceholder = false;
       if (piece.trim() === '{}') return this.#hold(call);
-    } else if (call.arguments.text.trim() === '') {
+    } else if (call.arguments.isBlank) {
       if (piece.trim() === '{}') return this.#hold(call);
     } else if (repeats(call, piece)) {
       call.repeated = (call.repeated + piece.length) % call.arguments.text.length;
@@ -174,7 +172,7 @@ function repeats(call: OpenCall, piece: string): boolean {
   return whole.startsWith('{') && whole.endsWith('}') && isEqual(call, piece);
 }
 
-/** Whether a text says the same as the arguments of a call, which are parsed once. */
+/** Whether a JSON string equals the arguments of a call, which are parsed once. */
 function isEqual(call: OpenCall, text: string): boolean {
   call.canonical ??= canonicalText(call.holdsPlaceholder ? '{}' : call.arguments.text);
   return call.canonical !== undefined && call.canonical === canonicalText(text);
@@ -182,10 +180,9 @@ function isEqual(call: OpenCall, text: string): boolean {
 
 function startsAnother(call: OpenCall, parts: Parts): boolean {
   if (parts.name === '' || call.name === '') return false;
-  const known = call.arguments.text.trim();
   const isComplete = call.arguments.isJson() || call.holdsPlaceholder;
   const isOther = parts.id !== '' && call.id !== '' && parts.id !== call.id;
-  if (isOther) return known === '' || isComplete || parts.name !== call.name;
+  if (isOther) return call.arguments.isBlank || isComplete || parts.name !== call.name;
   if (parts.id === '') return parts.name !== call.name || (isComplete && parts.arguments.trim() !== '');
   return parts.arguments.trim() !== '' && call.arguments.isJson() && !repeats(call, parts.arguments);
 }
@@ -193,7 +190,7 @@ function startsAnother(call: OpenCall, parts: Parts): boolean {
 /** Whether a whole call is one that is known: by its id, or, where one of them has none, by what it says. */
 function isSame(call: OpenCall, parts: Parts): boolean {
   if (call.name !== '' && parts.name !== '' && call.name !== parts.name) return false;
-  const isKnown = call.arguments.text.trim() !== '';
+  const isKnown = !call.arguments.isBlank;
   if (parts.id !== '' && call.id !== '') return parts.id === call.id && (!isKnown || isEqual(call, parts.arguments));
   return isEqual(call, parts.arguments);
 }

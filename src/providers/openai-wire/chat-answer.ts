@@ -1,5 +1,6 @@
 import type { AnswerSource, ContentPart, LLMChunk, LLMResponse, ToolCall } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
+import { isUsualChunk } from '../find-failure.ts';
 import { originMetadata } from '../model-origin.ts';
 import { failureIn } from '../read-failure.ts';
 import { UsageReader, withCost } from '../read-usage.ts';
@@ -17,9 +18,6 @@ interface ChatAnswerOptions {
   /** The tag in which the model puts its reasoning into the content. */
   readonly reasoningTag?: string | undefined;
 }
-
-/** Where the reasoning of a message stands. */
-const reasoningMembers = ['reasoning_content', 'reasoning'] as const;
 
 /**
  * One answer of a model, put together from what the wire brings: the chunks of a stream, or the one body of an answer that
@@ -77,10 +75,13 @@ export class ChatAnswer {
 
   /** A chunk (`chat.completion.chunk`) or a whole completion. Throws a coded error where it is an error or of another shape. */
   add(wire: unknown): void {
-    const failure = failureIn(wire);
+    const isUsual = isJsonObject(wire) && isUsualChunk(wire);
+    const failure = isUsual ? undefined : failureIn(wire);
     if (failure) throw vendorError(this.#server, failure);
     if (!isJsonObject(wire)) throw this.#wrongShape('an answer that is not a JSON object');
     this.#addHead(wire);
+    // The counts of a usual chunk stand in one place.
+    if (!isUsual || wire['usage']) this.#usage.add(wire);
     const choices = wire['choices'];
     if (choices === undefined || choices === null) return;
     if (!Array.isArray(choices)) throw this.#wrongShape('choices that are not an array');
@@ -141,7 +142,6 @@ export class ChatAnswer {
     if (this.#model === undefined && isText(wire['model'])) this.#model = wire['model'];
     const pages = wire['citations'];
     if (Array.isArray(pages)) for (const url of pages) this.#addSource(url);
-    this.#usage.add(wire);
   }
 
   #addChoice(choice: unknown): void {
@@ -166,6 +166,7 @@ export class ChatAnswer {
 
   #addDelta(delta: JsonObject): void {
     this.#hasPieces = true;
+    if (isPlainDelta(delta)) return this.#addContent(delta['content']);
     this.#addTexts(delta);
     for (const call of this.#callsIn(delta)) this.#state.addCall(this.#calls.addFragment(call), call);
     this.#state.addMessage(withoutMark(delta));
@@ -204,7 +205,7 @@ export class ChatAnswer {
   }
 
   #addTexts(message: JsonObject): void {
-    const member = reasoningMembers.find((name) => isText(message[name]));
+    const member = reasoningMemberOf(message);
     if (member !== undefined) this.#reasoningMember ??= member;
     const reasoning = member === undefined ? textOfDetails(message['reasoning_details']) : message[member];
     if (isText(reasoning)) this.#addReasoning(reasoning);
@@ -300,7 +301,21 @@ export class ChatAnswer {
   }
 }
 
+/** Most pieces of most answers: text, and members without a value. */
+function isPlainDelta(delta: JsonObject): boolean {
+  for (const name of Object.keys(delta)) {
+    if (name !== 'content' && name !== 'role' && delta[name] !== null) return false;
+  }
+  return true;
+}
+
 const noReasoning = { reasoning: null, reasoning_content: null, reasoning_details: null };
+
+/** Where the reasoning of a message stands. */
+function reasoningMemberOf(message: JsonObject): WireState['reasoning'] {
+  if (isText(message['reasoning_content'])) return 'reasoning_content';
+  return isText(message['reasoning']) ? 'reasoning' : undefined;
+}
 
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';

@@ -138,7 +138,7 @@ function wireToolChoice(choice: ToolChoice): unknown {
   return typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.name } };
 }
 
-/** Whether a message is of the turn that is running: behind the last message of the user. */
+/** Whether a message belongs to the running turn: it comes after the last user message. */
 function isCurrent({ messages }: LLMCallParams, index: number): boolean {
   return messages.slice(index).every(({ role }) => role !== 'user');
 }

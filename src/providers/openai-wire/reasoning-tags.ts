@@ -1,12 +1,12 @@
-/** Receives the pieces of a text, without the tags. */
+/** Receives the answer in pieces, without the tags. */
 export interface TagSink {
   text(piece: string): void;
   reasoning(piece: string): void;
 }
 
 /**
- * Takes the reasoning out of a text that begins with it in a tag, such as `<think>…</think>`. The tag counts at the beginning only, behind
- * blanks: an answer may talk of tags. It may be cut anywhere; one that is never closed is reasoning to the end. Holds at most a tag's length.
+ * Splits the reasoning from an answer that starts with it in a tag, such as `<think>…</think>`. The tag counts at the start only, after
+ * whitespace: an answer may contain tags. It may be cut anywhere; one that is never closed is reasoning to the end. Buffers at most a tag's length.
  */
 export class ReasoningTags {
   readonly #tag: string;

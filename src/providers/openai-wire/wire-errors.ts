@@ -121,7 +121,7 @@ interface VendorFailure {
   readonly now?: number;
 }
 
-/** An error object, or a text, inside an answer that began well. */
+/** An error object or string in an answer that started well. */
 export function vendorError(
   server: ModelServer,
   error: unknown,

@@ -106,7 +106,7 @@ export function described(node: JSONSchema, note: string): JSONSchema {
   return { ...node, description: before === '' ? short : `${before.trimEnd()} (${short})` };
 }
 
-/** A text of at most so many characters, cut after a word. */
+/** A string of at most so many characters, truncated after a word. */
 export function shortened(text: string, max: number): string {
   if (text.length <= max) return text;
   const cut = text.slice(0, Math.max(0, max - 1)).replace(/[\uD800-\uDBFF]$/, '');

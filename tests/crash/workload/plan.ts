@@ -52,6 +52,22 @@ export function isAgentCall(call: PlannedCall | AgentCall): call is AgentCall {
   return 'agent' in call;
 }
 
+/** The id that the model gives a call of its answer: vendors repeat ids between answers, and some within one. */
+export function callIdAt(index: number): string {
+  return `call-${index % 3}`;
+}
+
+/** Whether a call repeats an earlier one of its answer: the same id, tool and arguments. It is left out then. */
+export function isRepeated(calls: Plan[number], index: number): boolean {
+  const call = calls[index];
+  return calls
+    .slice(0, index)
+    .some(
+      (earlier, at) =>
+        callIdAt(at) === callIdAt(index) && earlier.tool === call?.tool && earlier.arguments === call.arguments,
+    );
+}
+
 const names: readonly [ToolName, ...ToolName[]] = ['pay', 'wire', 'put', 'look', 'book', 'guess', 'breaks'];
 
 /** The turn that a seed stands for. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from 'millrace';
 import { Observable } from 'rxjs';
 import type { Life } from './life.ts';
-import { finalText, type Plan, planOf, seedIn, since, toldIn } from './plan.ts';
+import { callIdAt, finalText, type Plan, planOf, seedIn, since, toldIn } from './plan.ts';
 
 /** Quick and slow by turns: while it is at it, a process can die before the record of the call's start is durable, and behind it. */
 function thinkingMs(params: LLMCallParams): number {
@@ -42,8 +42,7 @@ function answerOf({ messages }: LLMCallParams, planFor: (seed: number) => Plan, 
   if (calls === undefined || calls.length === 0)
     return { message: { role: 'assistant', content: finalText(messages) }, usage };
   const toolCalls = calls.map((call, index) => ({
-    // Vendors repeat ids between responses, and some within one.
-    id: `call-${index % 3}`,
+    id: callIdAt(index),
     type: 'function' as const,
     function: { name: call.tool, arguments: call.arguments },
   }));

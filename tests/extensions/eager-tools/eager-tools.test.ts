@@ -81,6 +81,28 @@ describe('eagerTools', () => {
     await turn.result();
   });
 
+  it('M-03 starts no call early that repeats an earlier one, and gives each other call its own result', async () => {
+    const { provider, chunks } = byHand();
+    const look = looking();
+    const { turn, watcher } = eagerly(provider, look);
+    await watcher.until('internal:llm-call');
+    const calls = ['{"at":"home"}', '{ "at": "home" }', '{"at":"work"}'].map(
+      (text): ToolCall => ({ id: 'same', type: 'function', function: { name: 'look', arguments: text } }),
+    );
+    for (const [index, { id, function: called }] of calls.entries())
+      chunks.next({ type: 'tool-call', index, id, ...called });
+    await look.running;
+    chunks.next({ type: 'done', response: { message: { role: 'assistant', content: null, toolCalls: calls } } });
+    chunks.complete();
+    await turn.result();
+    expect(look.runs.map(({ callId, arguments: args }) => [callId, args])).toEqual([
+      ['1:0', { at: 'home' }],
+      ['1:2', { at: 'work' }],
+    ]);
+    expect(watcher.of('internal:tool-call-delta').map(({ callId }) => callId)).toEqual(['1:0']);
+    expect(watcher.of('internal:tool-complete').map(({ callId }) => callId)).toEqual(['1:0', '1:2']);
+  });
+
   it('counts what the model calls of a tool that was started early took', async () => {
     const { provider, fragment, done } = byHand();
     const look = looking();

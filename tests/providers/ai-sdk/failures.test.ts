@@ -250,11 +250,11 @@ describe('errors inside a stream', () => {
   });
 });
 
-describe.each(wires)('M-05 %s: a failure in a member that its package does not read', (_, wire) => {
+describe.each(wires)('%s: a failure in a member that its package does not read', (_, wire) => {
   it.each([
     ['before a text', ''],
     ['after a text', wire.opening('Hel')],
-  ])('%s', async (__, before) => {
+  ])('M-05 %s', async (__, before) => {
     const failure = event({ choices: [], x_gateway: { upstream_error: { message: `It broke, ${key}.`, code: 503 } } });
     const { error } = await streamed(wire, (exchange) => sendStream(exchange, before + failure));
     expect(error).toMatchObject({ code: 'PROVIDER_SERVER', retryable: true, status: 503 });

@@ -91,8 +91,8 @@ async function chunksOf(blocks: readonly ClaudeEvent[]) {
   };
 }
 
-describe('M-22 text and reasoning', () => {
-  it('that come again, whole, behind their pieces are not doubled', async () => {
+describe('text and reasoning', () => {
+  it('M-22 that come again, whole, behind their pieces are not doubled', async () => {
     const pieces = [...thinking(0, 'H', 'm.'), ...text(1, 'Hel', 'lo.')];
     const both = ['Hm.', 'Hello.'];
     expect(await chunksOf([...pieces, ...thinking(2, 'Hm.'), ...text(3, 'Hello.')])).toEqual({
@@ -109,7 +109,7 @@ describe('M-22 text and reasoning', () => {
     ['longer', 'Hello. And more.', 'Hello.Hello. And more.'],
     ['shorter', 'Hel', 'Hello.Hel'],
     ['another', 'Bye.', 'Hello.Bye.'],
-  ])('that is %s is more text', async (_, more, whole) => {
+  ])('M-22 that is %s is more text', async (_, more, whole) => {
     const { shown, kept } = await chunksOf([...text(0, 'Hel', 'lo.'), ...text(1, ...more)]);
     expect([shown[1], kept[1]]).toEqual([whole, whole]);
   });

@@ -256,4 +256,29 @@ describe('chatRequest', () => {
       { role: 'user', content: [{ type: 'text', text: '[from the result of f]' }, picture] },
     ]);
   });
+
+  it('M-26 marks the instructions and the ends of the last two requests, where the server takes marks', () => {
+    const messages: Message[] = [
+      { role: 'system', content: 'Be brief.' },
+      question,
+      { role: 'assistant', content: 'Hello' },
+      { role: 'user', content: 'More' },
+    ];
+    const bodyAt = (name: 'openrouter' | 'openai-chat') => {
+      const at = profileOf({ name, model: 'anthropic/claude-opus-4-8' });
+      const fitted = fitRequest(
+        { messages, cache: true },
+        { profile: at, origin: 'here', tools: true, toolChoice: true },
+      );
+      return wireRequest(fitted, { ...dialect, rules: at.rules }, false);
+    };
+    const marked = (text: string) => [{ type: 'text', text, cache_control: { type: 'ephemeral' } }];
+    expect(bodyAt('openrouter').messages.map(({ content }) => content)).toEqual([
+      marked('Be brief.'),
+      marked('Hi'),
+      'Hello',
+      marked('More'),
+    ]);
+    expect(JSON.stringify(bodyAt('openai-chat'))).not.toContain('cache_control');
+  });
 });
