@@ -18,6 +18,7 @@ import {
   openQuestions,
   outputId,
   type Question,
+  shownRecords,
   type TurnAnswered,
   taskState,
 } from '../core/journal/index.ts';
@@ -46,7 +47,7 @@ export function taskOf({ records, state }: TurnView, options: SnapshotOptions = 
     id: taskId,
     contextId: shownContext(contextId),
     status: statusOf({ records, state }),
-    artifacts: artifacts ? artifactsOf(records) : [],
+    artifacts: artifacts ? artifactsOf(shownRecords(records, state.changes)) : [],
     history:
       historyLength === 0 ? [] : historyOf({ records, state }).slice(-(historyLength ?? Number.POSITIVE_INFINITY)),
     metadata: turnMetadata({ cursor: cursorAfterRecords(records), ...reasonsOf(state) }),
@@ -130,7 +131,8 @@ export function artifact(id: string, parts: Part[]): Artifact {
   return { artifactId: id, name: '', description: '', parts, metadata: undefined, extensions: [] };
 }
 
-function historyOf({ records, state }: TurnView): Message[] {
+function historyOf({ records: all, state }: TurnView): Message[] {
+  const records = shownRecords(all, state.changes);
   const { turn } = state;
   const history: Message[] = [];
   const answering = answeringMessages(records);

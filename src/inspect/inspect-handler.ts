@@ -118,7 +118,7 @@ class Inspector {
     this.#options = options;
     this.#base = basePath.endsWith('/') ? basePath : `${basePath}/`;
     this.#shown = new ShownValues(raw);
-    this.#journals = new Journals(store);
+    this.#journals = new Journals(store, { raw });
     this.#prices = prices;
     this.#list = new TaskList({ store, prices, shown: this.#shown });
   }

@@ -1,5 +1,5 @@
 import type { TaskStateStore, TaskSummary } from '../core/contracts/index.ts';
-import type { JournalRecord } from '../core/journal/index.ts';
+import { foldRecords, type JournalRecord, shownRecords } from '../core/journal/index.ts';
 
 /** How many records are kept together; the journal that was read last is kept in any case. */
 const mostRecords = 60_000;
@@ -12,14 +12,17 @@ interface KeptJournal {
 /** The journals that were read last, so that a page that looks at one turn reads each record once. Memory: 60,000 records, or one journal. */
 export class Journals {
   readonly #store: TaskStateStore;
+  readonly #raw: boolean;
   /** The one that was read last stands last. */
   readonly #kept = new Map<string, KeptJournal>();
 
-  constructor(store: TaskStateStore) {
+  /** `raw`: also answers of the model that were replaced at the end of the turn. */
+  constructor(store: TaskStateStore, { raw }: { readonly raw: boolean }) {
     this.#store = store;
+    this.#raw = raw;
   }
 
-  /** All records until now, and the summary. Errors: those of `read`. */
+  /** All records until now, as they are shown, and the summary. Errors: those of `read`. */
   async read(taskId: string): Promise<{ readonly records: readonly JournalRecord[]; readonly summary: TaskSummary }> {
     const summary = await this.#store.describe(taskId);
     const kept = this.#kept.get(taskId);
@@ -32,7 +35,7 @@ export class Journals {
     const found = summary ?? (await this.#store.describe(taskId));
     if (found === null) throw new TypeError('a task with records has no summary');
     this.#keep(taskId, { createdAt: found.createdAt, records });
-    return { records, summary: found };
+    return { records: this.#raw ? records : withReplacements(records), summary: found };
   }
 
   #keep(taskId: string, journal: KeptJournal): void {
@@ -45,4 +48,11 @@ export class Journals {
       sum -= records.length;
     }
   }
+}
+
+/** An answer is replaced in the append that ends the turn. */
+function withReplacements(records: readonly JournalRecord[]): readonly JournalRecord[] {
+  const [replacing, last] = records.slice(-2);
+  const isReplaced = last?.type === 'turn.done' && replacing && 'hook' in replacing && replacing.hook === 'afterTurn';
+  return isReplaced ? shownRecords(records, foldRecords(records).changes) : records;
 }

@@ -6,7 +6,8 @@ import { type Commit, replayOf, type Signal, type Step, type StreamChunk } from 
 import { artifactId, isoTime, Projection, type ProjectionOptions } from './projection.ts';
 import { kindOf } from './record-table.ts';
 import { isTerminal, type JournalRecord } from './records.ts';
-import type { LoopState } from './state.ts';
+import { shownRecord } from './replaced-text.ts';
+import type { Changes, LoopState } from './state.ts';
 
 /** Options of `projectEvents`: inputs of events that are in no record. */
 export interface EventProjectorOptions {
@@ -47,10 +48,11 @@ export class EventProjector {
     const { steps, replayed = false, continues = false } = signal;
     const [only] = steps;
     if (only && steps.length === 1) return this.#step(only, true);
+    const shown = replayed && signal.after.isComplete ? signal.after.changes.replaced : undefined;
     const events: AgentEvent[] = [];
     for (let index = 0; index < steps.length; index++) {
       const last = !continues && (!replayed || index === steps.length - 1);
-      events.push(...this.#step(steps[index] as Step, last));
+      events.push(...this.#step(steps[index] as Step, last, shown));
     }
     return events;
   }
@@ -136,7 +138,9 @@ export class EventProjector {
     return this.#shown.isEmpty ? undefined : this.#textEvent(this.#shown.toString(), false);
   }
 
-  #step({ before, record }: Step, last: boolean): readonly AgentEvent[] {
+  #step(step: Step, last: boolean, replaced?: Changes['replaced']): readonly AgentEvent[] {
+    const { before } = step;
+    const record = shownRecord(step.record, replaced);
     if (record.type === 'turn.started') {
       this.#taskId = record.taskId;
       this.#contextId = record.contextId;
@@ -152,7 +156,8 @@ export class EventProjector {
     }
     const shown = record.type === 'llm.done' ? this.#shown.toString() : '';
     if (record.type === 'llm.done' || isTerminal(record)) this.#shown.clear();
-    return eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last, to: this.#projection });
+    const { checkpoints } = this.#options;
+    return eventsOf(before, record, { checkpoints, shown, last, replaced, to: this.#projection });
   }
 
   #artifactChunk({ artifactId, name, text, append, lastChunk }: ArtifactChunk): AgentEvent {

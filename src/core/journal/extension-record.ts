@@ -38,6 +38,8 @@ export interface Finish {
 export interface Effects {
   /** Appended to the history; after the last response they continue the turn. */
   readonly messages?: readonly Message[];
+  /** `messages` arrived after the last answer of the turn, which ends without answering them. */
+  readonly late?: true;
   /** Replaces the caller's messages. Only before the first iteration. */
   readonly given?: readonly Message[];
   /** How many of `given`, from the first on, belong to earlier turns of the context. Default: unchanged. */

@@ -2,11 +2,13 @@ import { AgentLoopError } from '../contracts/errors.ts';
 import { waitingState } from '../contracts/events.ts';
 import {
   type AgentUsage,
+  type AssistantMessage,
   addUsed,
   lessUsage,
   type Message,
   noUsage,
   addUsage as sumOfUsage,
+  textOf,
   type Usage,
   usageOf,
 } from '../contracts/messages.ts';
@@ -17,6 +19,7 @@ import {
   type DecisionPoint,
   type Effects,
   type ExtensionRecord,
+  type Finish,
   isLeftCall,
 } from './extension-record.ts';
 import { History, PersistentArray } from './history.ts';
@@ -38,6 +41,7 @@ import type {
   TurnResumed,
   TurnSuspended,
 } from './records.ts';
+import { withoutReplaced } from './replaced-text.ts';
 import {
   activeAt,
   type Changes,
@@ -226,6 +230,7 @@ const decisionPoints: Readonly<Record<DecisionPoint, true>> = {
 };
 
 export function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
+  if (record.hook === 'afterTurn' && record.effects?.finish) replaceAnswer(draft, record.effects.finish);
   if (record.effects) applyEffects(draft, record.effects);
   if (record.hook && record.hook in decisionPoints)
     draft.changes = { ...draft.changes, decided: { ...draft.changes.decided, [record.hook]: draft.iteration } };
@@ -261,7 +266,51 @@ export function suspend(draft: Draft, record: Stamped<TurnSuspended>): void {
   for (const command of commands) noteCommand(draft, command);
 }
 
-export function complete(draft: Draft, record: TurnDone): void {
+/** What `afterTurn` replaces is in no message that the turn leaves to others. */
+function replaceAnswer(draft: Draft, { text: to }: Finish): void {
+  const from = draft.changes.finish?.text ?? textOf(draft.lastResponse?.message.content);
+  if (to === undefined || to === from || from === '') return;
+  const replaced = [...(draft.changes.replaced ?? []), { from, to }];
+  draft.changes = { ...draft.changes, replaced };
+  const replacements = new Map<number, Message>();
+  for (let index = draft.turn.given; index < draft.history.length; index++) {
+    const message = draft.history.at(index);
+    const shown = message && withoutReplaced(message, replaced);
+    if (shown && shown !== message) replacements.set(index, shown);
+  }
+  if (replacements.size > 0) draft.history = draft.history.with(replacements);
+}
+
+/** The final text is the last message of the assistant: the response itself, or a message of its own if another text ends the turn. */
+function addAnswer(draft: Draft, { text, at }: Stamped<TurnDone>): void {
+  if (text === '') return;
+  const { history, turn, lastResponse, changes } = draft;
+  const said = lastAnswer(draft);
+  if (said !== undefined && textOf(said.content) === text) return;
+  const answer = { role: 'assistant' as const, content: text };
+  const end = history.length - (changes.late ?? 0);
+  const last = end > turn.given ? history.at(end - 1) : undefined;
+  const isAnswer = last?.role === 'assistant' && !last.toolCalls?.length && !draft.summary;
+  draft.history = isAnswer ? history.with(new Map([[end - 1, answer]])) : history.insert(end, answer, at);
+  if (isAnswer && lastResponse?.message === last) draft.lastResponse = { ...lastResponse, message: answer };
+}
+
+/** The last message of the assistant in this turn. */
+function lastAnswer({ history, turn }: Draft): AssistantMessage | undefined {
+  for (let index = history.length - 1; index >= turn.given; index--) {
+    const message = history.at(index);
+    if (message?.role === 'assistant') return message;
+  }
+  return undefined;
+}
+
+export function complete(draft: Draft, record: Stamped<TurnDone>): void {
+  const { replaced } = draft.changes;
+  if (replaced && draft.lastResponse) {
+    const { lastResponse } = draft;
+    draft.lastResponse = { ...lastResponse, message: withoutReplaced(lastResponse.message, replaced) };
+  }
+  addAnswer(draft, record);
   draft.finalMessage = record.text;
   draft.value = record.value;
   end(draft, record, { state: 'completed', reason: record.reason, error: undefined, questions: [] });
@@ -312,13 +361,26 @@ export function poison(
 
 /** Folds the effects of an extension: its only ways to change the course of a turn. */
 function applyEffects(draft: Draft, effects: Effects): void {
-  const { messages = [], given, earlier, waitedMs = 0, results, settings, tools, repeat, finish, agent } = effects;
+  const {
+    messages = [],
+    given,
+    earlier,
+    waitedMs = 0,
+    results,
+    settings,
+    tools,
+    repeat,
+    finish,
+    agent,
+    late,
+  } = effects;
   if (given) replaceGiven(draft, given, earlier);
   draft.suspendedMs = Math.max(draft.suspendedMs, waitedMs);
   if (results) replaceResults(draft, results);
   if (settings) draft.changes = { ...draft.changes, settings: { ...draft.changes.settings, ...settings } };
   if (tools) draft.changes = { ...draft.changes, tools: toolsBehind(draft.changes.tools, tools) };
   if (messages.length > 0) addMessages(draft, messages);
+  if (late) draft.changes = { ...draft.changes, late: (draft.changes.late ?? 0) + messages.length };
   if (repeat) draft.changes = { ...draft.changes, repeated: draft.iteration };
   if (finish) draft.changes = { ...draft.changes, finish };
   if (agent && !draft.changes.agent) draft.changes = { ...draft.changes, agent };

@@ -46,6 +46,15 @@ export class History implements Iterable<Message> {
     return History.#of(log, this.#index.times.slice(0, this.length));
   }
 
+  /** A version with a message inserted at a position: O(n). */
+  insert(place: number, message: Message, at = 0): History {
+    const log = this.toArray();
+    return History.#of(
+      log.toSpliced(place, 0, message),
+      this.#index.times.slice(0, log.length).toSpliced(place, 0, at),
+    );
+  }
+
   /** Whether a message contains a tool call with that id. Each message is scanned once for all versions. */
   hasCall(id: string): boolean {
     this.#index.calls ??= new CallIndex(this.#log);

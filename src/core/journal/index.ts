@@ -89,6 +89,7 @@ export {
   type TurnStarted,
   type TurnSuspended,
 } from './records.ts';
+export { shownRecords } from './replaced-text.ts';
 export {
   type Changes,
   type GivenAnswer,

@@ -29,7 +29,8 @@ import type {
   TurnStarted,
   TurnSuspended,
 } from './records.ts';
-import { activeAt, durationAt, type LoopState, openCallOf } from './state.ts';
+import { replacedInside, withoutReplaced } from './replaced-text.ts';
+import { activeAt, type Changes, durationAt, type LoopState, openCallOf } from './state.ts';
 
 /** Inputs for the events of a record besides the preceding records. */
 export interface ProjectionOptions {
@@ -39,6 +40,8 @@ export interface ProjectionOptions {
   readonly shown: string;
   /** False for a suspension that is not the last record: the turn continued after it. */
   readonly last: boolean;
+  /** Answers that were replaced later, in the end of a turn that is replayed: its events have what replaced them. */
+  readonly replaced?: Changes['replaced'];
   /**
    * The projection that writes the events, if one is shared by all records of a turn.
    * @internal
@@ -48,8 +51,16 @@ export interface ProjectionOptions {
 
 type Reason = Pick<StatusUpdateEvent, 'reason' | 'error' | 'questions' | 'usage' | 'durationMs'>;
 
-function responseOf({ message, finishReason, usage, model }: LlmDone): IterationCompleteEvent['response'] {
-  return { message, finishReason, ...(usage && { usage }), ...(model !== undefined && { model }) };
+function responseOf(
+  { message, finishReason, usage, model }: LlmDone,
+  replaced: Changes['replaced'],
+): IterationCompleteEvent['response'] {
+  return {
+    message: withoutReplaced(message, replaced),
+    finishReason,
+    ...(usage && { usage }),
+    ...(model !== undefined && { model }),
+  };
 }
 
 type SharedMembers = 'taskId' | 'contextId' | 'agentId' | 'timestamp' | 'cursor';
@@ -168,7 +179,7 @@ export class Projection {
       iteration: before.iteration,
       callId: record.callId,
       toolName: pending.call.function.name,
-      arguments: pending.intent ? pending.intent.arguments : record.arguments,
+      arguments: replacedInside((pending.intent ?? record).arguments, this.#options.replaced ?? []),
       content: record.content,
       success: record.success,
       durationMs: record.durationMs,
@@ -190,7 +201,7 @@ export class Projection {
     this.#add({
       kind: 'internal:iteration-complete',
       iteration,
-      response: responseOf(lastResponse),
+      response: responseOf(lastResponse, before.changes.replaced ?? this.#options.replaced),
       durationMs: Math.max(0, now - (call?.began ?? now)),
     });
   }

@@ -312,6 +312,7 @@ const extensions: RecordKind<ExtensionRecord> = {
     effects: {
       members: {
         messages: 'list?',
+        late: 'flag?',
         given: 'list?',
         earlier: 'number?',
         waitedMs: 'number?',

@@ -25,6 +25,7 @@ import type {
   TraceLink,
   TurnSettings,
 } from './records.ts';
+import type { ReplacedText } from './replaced-text.ts';
 
 /** The immutable part of a turn, from its first record. */
 export interface TurnIdentity {
@@ -104,6 +105,10 @@ export interface Changes {
   readonly agent: AgentChoice | undefined;
   /** The iteration of the last decision of each hook. */
   readonly decided: Readonly<Partial<Record<DecisionPoint, number>>>;
+  /** Answers of the model that extensions replaced at the end of the turn, in order. Absent if none. */
+  readonly replaced?: readonly ReplacedText[];
+  /** How many messages at the end of the history arrived after the turn's last answer: they are for the next turn. Absent if none. */
+  readonly late?: number;
   /** The last iteration whose failed model call an extension repeated. Absent if none. */
   readonly repeated?: number;
   /** The latest `data` of extensions, by name. */
@@ -177,7 +182,7 @@ export interface LoopFields {
    * or none has started.
    */
   readonly phase: 'closed' | 'llm' | 'tools' | 'answered';
-  /** The current call is the closing one of `onLimit: 'summarize'`; its message does not enter the history. */
+  /** The current call is the closing one of `onLimit: 'summarize'`; its text enters the history with the end of the turn. */
   readonly summary: boolean;
   /** The caller's messages and those of the turn. */
   readonly history: History;

@@ -196,11 +196,11 @@ export function takeReply(deps: Questioned, state: LoopState): TurnAnswered | un
   return undefined;
 }
 
-/** Returns the records that add the received steering messages to the history. */
-export function steeringRecords({ inbox }: { readonly inbox: Inbox }): readonly TurnRecord[] {
+/** Returns the records that add the received steering messages to the history. `late`: the turn ends without answering them. */
+export function steeringRecords({ inbox }: { readonly inbox: Inbox }, late = false): readonly TurnRecord[] {
   return inbox.takeSteering().map(({ message, command }) => ({
     type: 'x.steer',
-    effects: { messages: [message] },
+    effects: { messages: [message], ...(late && { late }) },
     ...(command === undefined ? {} : { command }),
   }));
 }

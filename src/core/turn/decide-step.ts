@@ -136,7 +136,7 @@ class Decision {
 
   #afterTurn(): void | Promise<void> {
     this.#deps.inbox.close(this.#draft.after);
-    for (const record of steeringRecords(this.#deps)) this.#draft.add(record);
+    for (const record of steeringRecords(this.#deps, true)) this.#draft.add(record);
     const asked = askHooks(this.#deps, {
       hook: 'afterTurn',
       place: this.#place,

@@ -132,7 +132,7 @@ function end(deps: ModelCallDeps, state: LoopState, last: TurnDone): NextStep {
 
 /** Steering messages that arrived too late for an answer still enter the history. */
 function writeEnd(deps: ModelCallDeps, last: TurnRecord): NextStep {
-  return { do: 'write', records: [...steeringRecords(deps), last] };
+  return { do: 'write', records: [...steeringRecords(deps, true), last] };
 }
 
 /** Whether the turn ends at its limit: steering messages no longer make it continue. */

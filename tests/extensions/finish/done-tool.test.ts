@@ -39,6 +39,7 @@ describe('doneTool', () => {
     expect(result.messages).toMatchObject([
       { role: 'assistant', content: 'All is counted.', toolCalls: [{ function: { name: 'done' } }] },
       { role: 'tool', content: 'There are two.' },
+      { role: 'assistant', content: 'There are two.' },
     ]);
     expect(result.messages[1]).not.toHaveProperty('status');
   });
