@@ -1,6 +1,5 @@
 import { type AssistantMessage, type Message, type ToolCall, textOf } from '../contracts/messages.ts';
 import type { JournalRecord } from './records.ts';
-import type { Changes } from './state.ts';
 
 /** An answer of the model that an extension replaced at the end of the turn. */
 export interface ReplacedText {
@@ -8,9 +7,12 @@ export interface ReplacedText {
   readonly to: string;
 }
 
+/** What the extensions replaced in a turn; absent: nothing. */
+type Replaced = readonly ReplacedText[] | undefined;
+
 /** The message with every replaced answer in it replaced. A changed message has no reasoning and no metadata: both may repeat the answer. */
-export function withoutReplaced<M extends Message>(message: M, replaced: Changes['replaced']): M;
-export function withoutReplaced(message: Message, replaced: Changes['replaced']): Message {
+export function withoutReplaced<M extends Message>(message: M, replaced: Replaced): M;
+export function withoutReplaced(message: Message, replaced: Replaced): Message {
   if (!replaced) return message;
   if (message.role === 'tool') {
     const content = replacedIn(textOf(message.content), replaced);
@@ -34,12 +36,12 @@ export function withoutReplaced(message: Message, replaced: Changes['replaced'])
 /** The records as they are shown: with what replaced the answer. The journal itself keeps what the model said. */
 export function shownRecords(
   records: readonly JournalRecord[],
-  { replaced }: Pick<Changes, 'replaced'>,
+  { replaced }: { readonly replaced?: Replaced },
 ): readonly JournalRecord[] {
   return replaced ? records.map((record) => shownRecord(record, replaced)) : records;
 }
 
-export function shownRecord(record: JournalRecord, replaced: Changes['replaced']): JournalRecord {
+export function shownRecord(record: JournalRecord, replaced: Replaced): JournalRecord {
   if (!replaced) return record;
   switch (record.type) {
     case 'llm.done': {
