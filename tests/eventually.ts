@@ -4,7 +4,9 @@ export const patienceMs = 120_000;
 /** Waits until it is so, looking every few milliseconds. */
 export async function eventually(isSo: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = performance.now() + patienceMs;
-  while (!(await isSo())) {
+  for (;;) {
+    const so = isSo();
+    if (so === true || (so !== false && (await so))) return;
     if (performance.now() > deadline) throw new Error(`still not so: ${String(isSo)}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

@@ -65,7 +65,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/core/tool-call/doubt.ts',
-        from: `return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);`,
+        from: `return onInDoubt === 'retry' && repeatable ? 'run' : unknownOutcome(pending);`,
         to: `return 'run';`,
       },
     ],

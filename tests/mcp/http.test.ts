@@ -165,7 +165,9 @@ describe('an MCP server over HTTP', () => {
     connect({ required: true, connectTimeoutMs: 300 });
     server.odd(({ method }) => method === 'notifications/initialized');
     const error = await thrownBy(() => tools.connect());
-    expect(error.message).toBe('the MCP server "far" cannot be used: it did not answer in time');
+    expect(error.message).toBe(
+      'the MCP server "far" cannot be used: it did not answer within 300 ms (connectTimeoutMs)',
+    );
   });
 
   it('that answers with a page is no MCP server', async () => {

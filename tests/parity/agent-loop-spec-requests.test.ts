@@ -96,7 +96,7 @@ describe("onLimit 'summarize'", () => {
     expect(model.calls[199]?.messages.at(-1)).toMatchObject({ role: 'tool' });
   });
 
-  it('S2-46 leaves the history as it was; the summary is in the events and the result', async () => {
+  it('S2-46 R-01 leaves the history as it was, but for the summary, which ends it; it is in the events and the result', async () => {
     const { loop } = loopOf([look, look, { text: 'A tree.' }], { ...options, maxIterations: 2 });
     const turn = loop.startTurn(question, { taskId: 't' });
     const watcher = watch(turn);
@@ -104,13 +104,15 @@ describe("onLimit 'summarize'", () => {
     const records = bench.store.read('t');
     const before = records.findIndex((record) => record.type === 'llm.start' && record.summary === true);
     expect(before).toBeGreaterThan(0);
-    expect(foldRecords(records).messages).toEqual(foldRecords(records.slice(0, before)).messages);
+    const summary = { role: 'assistant', content: 'A tree.' };
+    expect(foldRecords(records).messages).toEqual([...foldRecords(records.slice(0, before)).messages, summary]);
     expect(foldRecords(records).messages.map(({ role }) => role)).toEqual([
       'user',
       'assistant',
       'tool',
       'assistant',
       'tool',
+      'assistant',
     ]);
     expect(textsOf(watcher.events)).toEqual({ 'answer-3': 'A tree.' });
     expect(watcher.events.at(-1)).toMatchObject({ status: { message: { parts: [{ text: 'A tree.' }] } } });

@@ -140,7 +140,7 @@ export class EventProjector {
 
   #step(step: Step, last: boolean, replaced?: Changes['replaced']): readonly AgentEvent[] {
     const { before } = step;
-    const record = shownRecord(step.record, replaced);
+    const record = replaced ? shownRecord(step.record, replaced) : step.record;
     if (record.type === 'turn.started') {
       this.#taskId = record.taskId;
       this.#contextId = record.contextId;
