@@ -15,6 +15,8 @@ interface WireMendings {
   readonly rows: readonly Mending[];
   /** Events in place of one, where what they say depends on others. Made for each answer. */
   readonly events?: () => (event: JsonObject) => readonly JsonObject[];
+  /** What an answer of another API has, and what to do then. */
+  readonly other?: { readonly object: RegExp; readonly what: string };
   /** The member that a whole body must have. */
   readonly body: string;
 }
@@ -42,6 +44,10 @@ const mendings: Readonly<Record<string, WireMendings>> = {
   },
   openai: {
     body: 'output',
+    other: {
+      object: /^chat\.completion/,
+      what: 'answered with a chat completion to a request of the Responses API; name the model openai-chat:MODEL',
+    },
     rows: [
       { when: { type: 'response.created' }, fill: { response: { id: '', created_at: 0, model: '' } } },
       { when: { type: 'response.completed' }, fill: { response: { usage: noTokens } } },
@@ -146,6 +152,7 @@ class Mender {
     if (value === undefined) return text;
     const failure = failureIn(value);
     if (failure !== undefined) throw this.#failed(failure);
+    this.#assertOwn(value);
     if (this.#wire !== undefined && !(isJsonObject(value) && Array.isArray(value[this.#wire.body]))) {
       throw protocolError(this.#server, `answered with JSON of another API, ${this.#server.quote(text)}`);
     }
@@ -161,10 +168,17 @@ class Mender {
     const failure = failureIn(value);
     if (failure !== undefined || isFailureName(fields.event)) throw this.#failed(failure ?? value ?? fields.data);
     if (fields.hasData && fields.data.trim() === '') return '';
+    this.#assertOwn(value);
     const mended = this.#mended(value);
     const events = isJsonObject(mended) && replaced !== undefined ? replaced(mended) : [mended];
     if (events.length === 1 && events[0] === value) return text;
     return events.map((event) => `${nameOf(fields, event)}data: ${JSON.stringify(event)}\n\n`).join('');
+  }
+
+  #assertOwn(value: unknown): void {
+    const other = this.#wire?.other;
+    if (other === undefined || !isJsonObject(value) || typeof value['object'] !== 'string') return;
+    if (other.object.test(value['object'])) throw protocolError(this.#server, other.what);
   }
 
   #failed(said: unknown): Error {

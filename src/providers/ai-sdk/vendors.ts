@@ -109,7 +109,7 @@ function chatServer(
   return { wire: 'chat', telemetryName, keyVariables, baseUrl: () => address, options: { profile } };
 }
 
-export const vendors = {
+export const vendors: Readonly<Record<VendorName, Vendor>> = {
   anthropic: {
     wire: 'sdk',
     provider: 'anthropic',
@@ -275,7 +275,7 @@ export const vendors = {
     keyVariables: [],
     baseUrl: () => undefined,
   },
-} satisfies Readonly<Record<VendorName, Vendor>>;
+};
 
 /** By name, of which the compiler knows no more than that it is a vendor. */
 export function vendorOf(name: VendorName): Vendor {

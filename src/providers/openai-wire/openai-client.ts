@@ -53,7 +53,20 @@ async function textOf(response: Response, watch: RequestWatch): Promise<string> 
 
 type OpenAIPackage = { readonly OpenAI: typeof OpenAI };
 
-let load: () => Promise<OpenAIPackage> = () => import('openai');
+/** Bundlers refuse the import of a package that is not installed, unless it stands in a `try`. */
+async function installedPackage(): Promise<OpenAIPackage> {
+  try {
+    return await import('openai');
+  } catch (cause) {
+    return rethrow(cause);
+  }
+}
+
+function rethrow(cause: unknown): never {
+  throw cause;
+}
+
+let load: () => Promise<OpenAIPackage> = installedPackage;
 
 /** Loads the class of the client. Errors: `MISSING_PACKAGE`. */
 export async function loadOpenAI(): Promise<typeof OpenAI> {

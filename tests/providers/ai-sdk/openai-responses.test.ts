@@ -131,6 +131,14 @@ it('the options of the user win: what is stored is referred to', async () => {
   expect(body['store']).toBe(true);
 });
 
+it('M-01 a server that answers with chat completions: the cure names openai-chat:', async () => {
+  server.answer((exchange) => sendStream(exchange, chatText('Hi')));
+  const provider = await createProvider('openai:m', { apiKey: 'k-123456', baseUrl: server.baseUrl });
+  const error = await codedError(provider.call({ messages: [{ role: 'user', content: 'Hi' }] }));
+  expect(error.code).toBe('PROVIDER_PROTOCOL');
+  expect(error.message).toContain('name the model openai-chat:MODEL');
+});
+
 it.each([404, 405])('HTTP %i of a server without /responses: the cure names openai-chat:', async (status) => {
   server.answer((exchange) => sendJson(exchange, { error: { message: 'Unknown path.' } }, status));
   const provider = await createProvider('openai:m', { apiKey: 'k', baseUrl: server.baseUrl });
