@@ -27,7 +27,20 @@ const documents = [
 /** What the operators get from `operatorTurn` and from one another, which programs only pass on; and steps of computing a type. */
 const opaque = [
   ...['AbortScope', 'CallParams', 'FusibleOperator', 'HookDeps', 'Hooks', 'Inbox', 'LeaseHold', 'OpenCall'],
-  ...['PreparedView', 'ResolvedConfig', 'RunDeps', 'ShownCall', 'ToolSet', 'TurnNode', 'TurnTracing', 'UnstartedCalls'],
+  ...[
+    'DeltaOwner',
+    'ModelNoted',
+    'PreparedView',
+    'ReplacedText',
+    'ResolvedConfig',
+    'RunDeps',
+    'ShownCall',
+    'ToolSet',
+    'TurnNode',
+    'TurnTracing',
+    'UnstartedCalls',
+    'servers',
+  ],
   ...['EventsOf', 'FromType', 'NameOf', 'NotData', 'ResultsOf', 'src/agent/team-events.ts:ToolMessage'],
 ];
 

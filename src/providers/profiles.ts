@@ -275,7 +275,7 @@ export const servers = {
   lmstudio: { rules: { schema: 'llama-cpp', outputSchema: 'llama-cpp' } },
 } as const satisfies Readonly<Record<string, ServerRow>>;
 
-/** The name of a row of {@link servers}. */
+/** The name of a server in the table of profiles. */
 export type ProfileName = keyof typeof servers;
 
 export const profileNames = Object.keys(servers) as readonly ProfileName[];

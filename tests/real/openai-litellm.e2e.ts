@@ -77,7 +77,7 @@ describeReal(['litellm'], 'the LiteLLM proxy in front of agents', () => {
     const error = await once.chat.completions
       .create({ model, messages: messages('fail') })
       .catch((reason: unknown) => reason);
-    expect(error).toMatchObject({ status: 500 });
+    expect(error).toMatchObject({ status: 400 });
     expect(`${error}${JSON.stringify(error)}`).not.toContain('SECRET');
     expect(await states()).toEqual(['failed']);
   });
