@@ -132,7 +132,7 @@ it('the options of the user win: what is stored is referred to', async () => {
 });
 
 it('M-01 a server that answers with chat completions: the cure names openai-chat:', async () => {
-  server.answer((exchange) => sendStream(exchange, chatText('Hi')));
+  server.answer((exchange) => sendJson(exchange, { object: 'chat.completion', choices: [] }, 200));
   const provider = await createProvider('openai:m', { apiKey: 'k-123456', baseUrl: server.baseUrl });
   const error = await codedError(provider.call({ messages: [{ role: 'user', content: 'Hi' }] }));
   expect(error.code).toBe('PROVIDER_PROTOCOL');
