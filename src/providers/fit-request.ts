@@ -69,12 +69,6 @@ const nothing = { user: '(empty message)', tool: '(no output)' } as const;
 
 type Media = Exclude<ContentPart, { type: 'text' }>;
 
-/** A message with its place in the request as it was given. */
-interface Placed {
-  readonly message: Message;
-  readonly at: string;
-}
-
 class Fitting {
   readonly #params: LLMCallParams;
   readonly #options: FitOptions;
@@ -90,8 +84,9 @@ class Fitting {
   readonly #called = new Map<string, string>();
   /** Media of results and of the assistant that the next user message has to carry. */
   #waiting: ContentPart[] = [];
-  /** The messages from this index on were given with the latest question of the user: none of their parts is left out. */
-  #currentFrom = 0;
+  /** The latest question of the user; from it on, none of the user's parts is left out. */
+  #question: Message | undefined;
+  #isCurrent = false;
 
   constructor(params: LLMCallParams, options: FitOptions) {
     this.#params = params;
@@ -141,8 +136,8 @@ class Fitting {
     const asText = this.#sendsAsText(paired);
     const history = asText ? callsAsText(paired) : paired;
     if (asText) this.#changed('tools', 'messages', 'calls and results were sent as text');
-    this.#currentFrom = history.findLastIndex(({ role }) => role === 'user');
-    for (const [index, message] of history.entries()) this.#add({ message, at: `messages[${index}]` }, index);
+    this.#question = paired.findLast(({ role }) => role === 'user');
+    for (const [index, message] of history.entries()) this.#add(message, `messages[${index}]`);
     this.#flushMedia();
     this.#close();
     this.#addInstructions();
@@ -154,16 +149,16 @@ class Fitting {
     return this.#tools.length === 0 && this.#rules.callsWithoutTools === 'as-text';
   }
 
-  #add(placed: Placed, index: number): void {
-    const { message, at } = placed;
+  #add(message: Message, at: string): void {
+    if (message === this.#question) this.#isCurrent = true;
     switch (message.role) {
       case 'system':
       case 'developer':
         return this.#addInstruction(message, at);
       case 'user':
-        return this.#addUser(this.#fitUser(message, at, index >= this.#currentFrom), at);
+        return this.#addUser(this.#fitUser(message, at), at);
       case 'assistant':
-        return this.#addAssistant(message, at, index);
+        return this.#addAssistant(message, at);
       case 'tool':
         return this.#addResult(message, at);
     }
@@ -191,8 +186,8 @@ class Fitting {
     this.#messages.unshift({ role: 'system', content, ...(metadata && { metadata }) });
   }
 
-  #fitUser(message: UserMessage, at: string, isCurrent: boolean): UserMessage {
-    const content = this.#fitContent(message.content, { at, isCurrent, empty: nothing.user });
+  #fitUser(message: UserMessage, at: string): UserMessage {
+    const content = this.#fitContent(message.content, { at, isCurrent: this.#isCurrent, empty: nothing.user });
     return content === message.content ? message : { ...message, content };
   }
 
@@ -225,10 +220,10 @@ class Fitting {
     this.#messages.push({ role: 'assistant', content: bridge.assistant });
   }
 
-  #addAssistant(message: AssistantMessage, at: string, index: number): void {
+  #addAssistant(message: AssistantMessage, at: string): void {
     this.#flushMedia();
     const isOwn = originIn(message) === this.#options.origin;
-    const { media, text } = this.#fitAnswer(message, at, index);
+    const { media, text } = this.#fitAnswer(message, at);
     const calls = this.#fitCalls(message.toolCalls ?? [], { at, isOwn });
     if (calls.length === 0 && text === '' && media.length === 0) {
       if (!this.#rules.takesBlank || textOf(message.content) === '') {
@@ -263,14 +258,8 @@ class Fitting {
     return text;
   }
 
-  #fitAnswer(
-    message: AssistantMessage,
-    at: string,
-    index: number,
-  ): { readonly text: string; readonly media: readonly Media[] } {
-    const parts = partsOf(message.content ?? '').filter(
-      (part) => !this.#leavesOut(part, at, index < this.#currentFrom),
-    );
+  #fitAnswer(message: AssistantMessage, at: string): { readonly text: string; readonly media: readonly Media[] } {
+    const parts = partsOf(message.content ?? '').filter((part) => !this.#leavesOut(part, at, !this.#isCurrent));
     const text = this.#wellFormed(textOf(parts), at);
     return {
       text: text.trim() === '' && !(this.#rules.takesBlank && text !== '') ? '' : text,
@@ -430,7 +419,7 @@ class Fitting {
     });
     if (taken.length > maxTools)
       this.#changed('tools', 'tools', `${taken.length - maxTools} tools beyond ${maxTools} were left out`);
-    return taken.slice(0, maxTools).map((tool) => {
+    return withForced(taken, this.#params.toolChoice, maxTools).map((tool) => {
       const { name, parameters, description } = tool.function;
       const fitted = fitToolSchema(parameters, schemaDialects[schema]);
       for (const change of fitted.changes) this.#changed('schema', `tools.${name}`, change);
@@ -548,6 +537,18 @@ class Fitting {
     this.#changed('setting', 'reasoning', `the model takes ${efforts.join(', ')}: "${nearest}" was sent`);
     return isEffort(nearest) ? nearest : undefined;
   }
+}
+
+/** The first tools, with the one that is forced. */
+function withForced(
+  tools: readonly ToolDefinition[],
+  choice: ToolChoice | undefined,
+  most: number,
+): readonly ToolDefinition[] {
+  if (tools.length <= most) return tools;
+  const forced = typeof choice === 'object' ? tools.find(({ function: { name } }) => name === choice.name) : undefined;
+  const first = tools.slice(0, most);
+  return forced === undefined || first.includes(forced) ? first : [...first.slice(0, -1), forced];
 }
 
 function isEffort(value: unknown): value is Extract<CallSettings['reasoning'], string> {

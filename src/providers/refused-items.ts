@@ -83,7 +83,10 @@ const refusals: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['PROVIDER_BAD_REQUE
  * or where something else went wrong.
  */
 export function itemsNamedBy(error: unknown, params: LLMCallParams, known: RefusedItems): RefusedItems | undefined {
-  return AgentLoopError.isInstance(error) && refusals.has(error.code) ? known.with(error.message, params) : undefined;
+  if (!AgentLoopError.isInstance(error) || !refusals.has(error.code)) return undefined;
+  // The server's own words are in quotes: the sentence around them names the model, such as one for images.
+  const [, words] = /"([\s\S]*)"/.exec(error.message) ?? [];
+  return words === undefined ? undefined : known.with(words, params);
 }
 
 interface Refusal {

@@ -194,6 +194,15 @@ describe('the settings of a fitted request', () => {
     expect(fitted(params).params).toMatchObject({ toolChoice: { name: 'look' }, tools: [other, look] });
   });
 
+  it('offer the forced tool, also where the server takes fewer tools than there are', () => {
+    const tools = Array.from({ length: 130 }, (_, n) => ({ ...look, function: { ...look.function, name: `t${n}` } }));
+    const { params, changes } = fitted({ messages: [question], tools, toolChoice: { name: 't129' } });
+    expect(params.tools).toHaveLength(128);
+    expect(params.toolChoice).toEqual({ name: 't129' });
+    expect(params.tools?.at(-1)?.function.name).toBe('t129');
+    expect(changes).toEqual([expect.objectContaining({ kind: 'tools' })]);
+  });
+
   it('M-01 ask without reasoning where the endpoint takes tools with that alone', () => {
     const profile = profileOf({ model: 'gpt-6-sol', address: 'https://api.openai.com/v1' });
     const { params, changes } = fitted({ messages: [question], tools: [look], reasoning: 'high' }, profile);

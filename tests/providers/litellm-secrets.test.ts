@@ -50,6 +50,16 @@ describe('the key', () => {
     }
   });
 
+  it('of the vendor behind a proxy, which nobody here was given, is not in an error that quotes it', async () => {
+    const upstream = 'sk-ant-api03-0123456789abcdef';
+    bench.server.answer((exchange) =>
+      sendJson(exchange, { error: { message: `Incorrect API key provided: ${upstream}` } }, 401),
+    );
+    const error = await codedError(bench.provider().call(params));
+    expect(error.message).toContain('Incorrect API key provided');
+    expect(inspect(error, { depth: 20, showHidden: true })).not.toContain('0123456789abcdef');
+  });
+
   it('is not in the error of a fetch that shows it', async () => {
     const own: typeof fetch = async (_, init) => {
       throw new Error(`No way with ${new Headers(init?.headers).get('x-gateway-token')} ${apiKey}`);

@@ -96,6 +96,15 @@ describe('fragments of one call that all have its name', () => {
     expect(parsed).toBeLessThan(sent.length + 2 * 500 * 41);
   });
 
+  it('are parsed once where only the first has the name', async () => {
+    const more = callDelta(0, { args: piece }).repeat(2_000);
+    const sent = `${named(1, '["')}${more}${callDelta(0, { args: '"]' })}${stop}`;
+    const parsed = await charactersParsed(async () => {
+      expect((await replayText(sent)).response.toolCalls).toHaveLength(1);
+    });
+    expect(parsed).toBeLessThan(sent.length + 3 * 2_000 * piece.length);
+  });
+
   it('of a call that is complete begin others, which do not parse it again', async () => {
     const [id, args] = ['i', `["${piece.repeat(1_000)}"]`];
     const more = Array.from({ length: 300 }, (_, n) => callDelta(undefined, { id, name: 'look', args: `[${n}]` })).join(

@@ -16,13 +16,13 @@ function search(parameters: ToolDefinition['function']['parameters']): ToolDefin
 }
 
 /** A provider of a server that answers 400 with the words of `refusal`, where it gives any. */
-async function providerOf(refusal: (body: ChatBody) => string | undefined): Promise<LiteLLMProvider> {
+async function providerOf(refusal: (body: ChatBody) => string | undefined, model = 'm'): Promise<LiteLLMProvider> {
   const step = (body: ChatBody) => {
     const message = refusal(body);
     return message === undefined ? { text: 'Hello' } : { status: 400, body: { error: { message } } };
   };
   server = await modelServer({ script: Array.from({ length: 9 }, () => step) });
-  return new LiteLLMProvider({ baseUrl: server.baseUrl, model: 'm' });
+  return new LiteLLMProvider({ baseUrl: server.baseUrl, model });
 }
 
 describe('what a server refused before', () => {
@@ -72,5 +72,13 @@ describe('what a server refused before', () => {
     expect(server?.requests.at(-1)).toMatchObject({ seed: 1 });
     expect(server?.requests.at(-1)).not.toHaveProperty('temperature');
     expect(server?.received).toBe(5);
+  });
+
+  it('M-10 is what the server names, not what the name of its model says', async () => {
+    const provider = await providerOf(() => 'Something is wrong.', 'seed-thinking-vision');
+    await expect(provider.call({ messages, reasoning: 'low', seed: 1 })).rejects.toMatchObject({
+      code: 'PROVIDER_BAD_REQUEST',
+    });
+    expect(server?.requests).toHaveLength(1);
   });
 });

@@ -1,4 +1,5 @@
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, systemClock } from '../../core/contracts/index.ts';
+import { withoutForms } from '../../secret-forms.ts';
 import { retryableCodes } from '../http-status.ts';
 import { jsonIn } from '../json-object.ts';
 import { type Failure, readFailure } from '../read-failure.ts';
@@ -31,18 +32,21 @@ interface ModelServerOptions {
 /** Shorter ones are no secrets, and hiding them would garble every text. */
 const shortestSecret = 4;
 const longestQuote = 300;
+/** What is searched for secrets before it is shortened. */
+const longestRead = 16_384;
 
 export function modelServer({ address, model, cures = {}, secrets }: ModelServerOptions): ModelServer {
   const hidden = spellingsOf(secrets);
+  // A proxy may quote the key of the vendor upstream, which nobody here knows.
   const redact = (text: string): string =>
-    hidden.reduce((shown, secret) => shown.replaceAll(secret, '[redacted]'), text);
+    withoutForms(hidden.reduce((shown, secret) => shown.replaceAll(secret, '[redacted]'), text));
   return {
     address,
     model,
     cures,
     redact,
     quote(text) {
-      const line = redact(text).replace(/\s+/g, ' ').trim();
+      const line = redact(text.slice(0, longestRead)).replace(/\s+/g, ' ').trim();
       return `"${line.length > longestQuote ? `${line.slice(0, longestQuote)}…` : line}"`;
     },
   };
