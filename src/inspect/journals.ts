@@ -50,9 +50,9 @@ export class Journals {
   }
 }
 
-/** An answer is replaced in the append that ends the turn. */
+/** An answer is replaced in the append that ends the turn, or withheld by the failure of it. */
 function withReplacements(records: readonly JournalRecord[]): readonly JournalRecord[] {
   const [replacing, last] = records.slice(-2);
   const isReplaced = last?.type === 'turn.done' && replacing && 'hook' in replacing && replacing.hook === 'afterTurn';
-  return isReplaced ? shownRecords(records, foldRecords(records).changes) : records;
+  return isReplaced || last?.type === 'turn.failed' ? shownRecords(records, foldRecords(records).changes) : records;
 }

@@ -36,7 +36,7 @@ describe('what an agent sends', () => {
     expect(messageStore.load('c').messages).toEqual([...remembered, user(long.repeat(2)), says('Yes.')]);
   });
 
-  it('leaves out input that a guardrail refused, but not that of a turn whose answer it refused', async () => {
+  it('leaves out input that a guardrail refused, and an answer that it refused, but not the input of that one', async () => {
     const messageStore = on.messages();
     const rude = (text: string) => (text.includes('damn') ? { block: 'be polite' } : undefined);
     const input = { name: 'input', check: (messages: readonly Message[]) => rude(JSON.stringify(messages.at(-1))) };
@@ -47,7 +47,7 @@ describe('what an agent sends', () => {
     expect(messageStore.load('c').messages).toEqual([]);
     await expect(ada.run('How many?')).rejects.toMatchObject({ code: 'GUARDRAIL' });
     await ada.run('Please?');
-    const asked = [user('How many?'), says('No, damn it.')];
+    const asked = [user('How many?'), says('This answer was withheld.')];
     expect(messageStore.load('c').messages).toEqual([...asked, user('Please?'), says('Two.')]);
   });
 

@@ -7,6 +7,7 @@ import {
   InMemoryMessageStore,
   InMemoryStateStore,
   TaskComplete,
+  TurnError,
   tool,
 } from 'millrace';
 import { inspectHandler } from 'millrace/inspect';
@@ -97,7 +98,8 @@ const pin = guardrails({
   output: [{ name: 'pin', check: (text) => (text.includes('PIN') ? { replace: 'I cannot say that.' } : undefined) }],
 });
 
-const leaks: Readonly<Record<string, End>> = {
+/** Every way in which a turn can answer with the secret, checked by this guardrail. */
+const leaks = (pin: Extension): Readonly<Record<string, End>> => ({
   'an answer of the model': { steps: [{ text: secret }], options: { extensions: [pin] } },
   'a text beside calls': {
     steps: [{ ...calls, text: secret }],
@@ -106,28 +108,61 @@ const leaks: Readonly<Record<string, End>> = {
   doneTool: { steps: [done(secret)], options: { extensions: [doneTool(), pin] } },
   TaskComplete: { steps: [calls], options: { tools: runs(completes(secret)), extensions: [pin] } },
   'a summary at the limit': { steps: [calls, { text: secret }], options: { ...summarize, extensions: [pin] } },
-};
+});
+
+/** What others than the owner of the journal can read of the turn, and of the next one. */
+async function readable({ model, messageStore, store, asked }: ReturnType<typeof chat>, taskId: string) {
+  const replay = await lastValueFrom(asked.observe(taskId).pipe(toArray()));
+  expect(replay.at(-1)).toMatchObject({ final: true });
+  const shown = async (raw: boolean, route: string) => {
+    const handler = inspectHandler({ store, raw, authorize: () => true });
+    const answer = await handler(new Request(`http://localhost/api/tasks/${encodeURIComponent(taskId)}/${route}`));
+    expect(answer.status).toBe(200);
+    return answer.text();
+  };
+  expect(await shown(true, 'export')).toContain('4711');
+  const pages = await Promise.all(['', 'rows', 'messages', 'export'].map((route) => shown(false, route)));
+  const stored = await messageStore.load('c');
+  await asked.run('and now?').catch(() => undefined);
+  return JSON.stringify([replay, pages, stored, model.calls.at(-1)?.messages]);
+}
 
 describe('an answer that a guardrail replaces', () => {
-  it.each(Object.entries(leaks))('R-02 is gone everywhere but in the journal: %s', async (_, end) => {
-    const { model, messageStore, store, asked } = chat(end);
-    const result = await asked.run('What is the PIN?');
+  it.each(Object.entries(leaks(pin)))('R-02 is gone everywhere but in the journal: %s', async (_, end) => {
+    const chatted = chat(end);
+    const result = await chatted.asked.run('What is the PIN?');
     expect(result.text).toBe('I cannot say that.');
     expect(JSON.stringify(result)).not.toContain('4711');
-    expect(JSON.stringify(await messageStore.load('c'))).not.toContain('4711');
-    const { taskId } = result;
-    const replay = await lastValueFrom(asked.observe(taskId).pipe(toArray()));
-    expect(replay.at(-1)).toMatchObject({ final: true });
-    expect(JSON.stringify(replay)).not.toContain('4711');
-    const shown = async (raw: boolean, route: string) => {
-      const handler = inspectHandler({ store, raw, authorize: () => true });
-      const answer = await handler(new Request(`http://localhost/api/tasks/${encodeURIComponent(taskId)}/${route}`));
-      expect(answer.status).toBe(200);
-      return answer.text();
-    };
-    expect(await shown(true, 'export')).toContain('4711');
-    for (const route of ['', 'rows', 'messages', 'export']) expect(await shown(false, route)).not.toContain('4711');
-    await asked.run('and now?');
-    expect(JSON.stringify(model.calls.at(-1)?.messages)).not.toContain('4711');
+    expect(await readable(chatted, result.taskId)).not.toContain('4711');
+  });
+});
+
+const refused = (check: () => { readonly block: string }) => guardrails({ output: [{ name: 'pin', check }] });
+const refusals: Readonly<Record<string, readonly [Extension, code: string]>> = {
+  'a guardrail blocks': [refused(() => ({ block: 'no pins' })), 'GUARDRAIL'],
+  'a guardrail cannot check': [
+    refused(() => {
+      throw new Error('the classifier is away');
+    }),
+    'EXTENSION_FAILED',
+  ],
+  'an extension rejects': [
+    { name: 'r', afterTurn: () => ({ fail: { code: 'REJECTED', message: 'not here' } }) },
+    'REJECTED',
+  ],
+};
+const refusedEnds = Object.entries(refusals).flatMap(([how, [extension, code]]) =>
+  Object.entries(leaks(extension)).map(([what, end]) => [`${what}, ${how}`, end, code] as const),
+);
+
+describe('an answer that is refused', () => {
+  it.each(refusedEnds)('R-02 is gone everywhere but in the journal: %s', async (_, end, code) => {
+    const chatted = chat(end);
+    const error = await chatted.asked.run('What is the PIN?').catch((thrown: unknown) => thrown);
+    if (!(error instanceof TurnError)) throw error;
+    const { result } = error;
+    expect(error.code).toBe(code);
+    expect(JSON.stringify(result)).not.toContain('4711');
+    expect(await readable(chatted, result.taskId)).not.toContain('4711');
   });
 });

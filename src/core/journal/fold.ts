@@ -2,13 +2,11 @@ import { AgentLoopError } from '../contracts/errors.ts';
 import { waitingState } from '../contracts/events.ts';
 import {
   type AgentUsage,
-  type AssistantMessage,
   addUsed,
   lessUsage,
   type Message,
   noUsage,
   addUsage as sumOfUsage,
-  textOf,
   type Usage,
   usageOf,
 } from '../contracts/messages.ts';
@@ -19,9 +17,9 @@ import {
   type DecisionPoint,
   type Effects,
   type ExtensionRecord,
-  type Finish,
   isLeftCall,
 } from './extension-record.ts';
+import { addAnswer, refusals, replaceAnswer, showReplaced, withholdAnswer } from './final-answer.ts';
 import { History, PersistentArray } from './history.ts';
 import { asOpen, openQuestions, withChild } from './questions.ts';
 import type {
@@ -41,7 +39,6 @@ import type {
   TurnResumed,
   TurnSuspended,
 } from './records.ts';
-import { withoutReplaced } from './replaced-text.ts';
 import {
   activeAt,
   type Changes,
@@ -266,50 +263,8 @@ export function suspend(draft: Draft, record: Stamped<TurnSuspended>): void {
   for (const command of commands) noteCommand(draft, command);
 }
 
-/** What `afterTurn` replaces is in no message that the turn leaves to others. */
-function replaceAnswer(draft: Draft, { text: to }: Finish): void {
-  const from = draft.changes.finish?.text ?? textOf(draft.lastResponse?.message.content);
-  if (to === undefined || to === from || from === '') return;
-  const replaced = [...(draft.changes.replaced ?? []), { from, to }];
-  draft.changes = { ...draft.changes, replaced };
-  const replacements = new Map<number, Message>();
-  for (let index = draft.turn.given; index < draft.history.length; index++) {
-    const message = draft.history.at(index);
-    const shown = message && withoutReplaced(message, replaced);
-    if (shown && shown !== message) replacements.set(index, shown);
-  }
-  if (replacements.size > 0) draft.history = draft.history.with(replacements);
-}
-
-/** The final text is the last message of the assistant: the response itself, or a message of its own if another text ends the turn. */
-function addAnswer(draft: Draft, { text, at }: Stamped<TurnDone>): void {
-  if (text === '') return;
-  const { history, turn, lastResponse, changes } = draft;
-  const said = lastAnswer(draft);
-  if (said !== undefined && textOf(said.content) === text) return;
-  const answer = { role: 'assistant' as const, content: text };
-  const end = history.length - (changes.late ?? 0);
-  const last = end > turn.given ? history.at(end - 1) : undefined;
-  const isAnswer = last?.role === 'assistant' && !last.toolCalls?.length && !draft.summary;
-  draft.history = isAnswer ? history.with(new Map([[end - 1, answer]])) : history.insert(end, answer, at);
-  if (isAnswer && lastResponse?.message === last) draft.lastResponse = { ...lastResponse, message: answer };
-}
-
-/** The last message of the assistant in this turn. */
-function lastAnswer({ history, turn }: Draft): AssistantMessage | undefined {
-  for (let index = history.length - 1; index >= turn.given; index--) {
-    const message = history.at(index);
-    if (message?.role === 'assistant') return message;
-  }
-  return undefined;
-}
-
 export function complete(draft: Draft, record: Stamped<TurnDone>): void {
-  const { replaced } = draft.changes;
-  if (replaced && draft.lastResponse) {
-    const { lastResponse } = draft;
-    draft.lastResponse = { ...lastResponse, message: withoutReplaced(lastResponse.message, replaced) };
-  }
+  if (draft.changes.replaced) showReplaced(draft, draft.changes.replaced);
   addAnswer(draft, record);
   draft.finalMessage = record.text;
   draft.value = record.value;
@@ -319,6 +274,7 @@ export function complete(draft: Draft, record: Stamped<TurnDone>): void {
 export function fail(draft: Draft, record: TurnFailed): void {
   const { code, message, reason, details } = record;
   const error = { code, message, ...(details && { details }) };
+  if (refusals.has(code)) withholdAnswer(draft);
   end(draft, record, { state: 'failed', reason, error, questions: [] });
 }
 
