@@ -39,8 +39,8 @@ export type { ChatBody } from './model-server.ts';
 export {
   type ModelServer,
   type ModelServerOptions,
+  modelServer,
   startModelServer,
-  startModelServer as modelServer,
 } from './model-server.ts';
 export type { LLMStep, LLMStepCall, ScriptedLLMStep } from './scripted-llm.ts';
 export { type ScriptedLLM, type ScriptedLLMOptions, scriptedLLM } from './scripted-llm.ts';

@@ -139,6 +139,9 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
   };
 }
 
+/** {@link startModelServer} under a shorter name. */
+export const modelServer = startModelServer;
+
 function checkedProfile(strict: ProfileName): ProfileName {
   if (profileNames.includes(strict)) return strict;
   const message = `startModelServer: strict must be one of ${profileNames.join(', ')}, not ${shownValue(strict)}.`;

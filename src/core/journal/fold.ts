@@ -265,7 +265,8 @@ export function suspend(draft: Draft, record: Stamped<TurnSuspended>): void {
 
 export function complete(draft: Draft, record: Stamped<TurnDone>): void {
   if (draft.changes.replaced) showReplaced(draft, draft.changes.replaced);
-  addAnswer(draft, record);
+  const isAnswer = draft.phase === 'answered' && !draft.summary && draft.lastResponse?.message.content === record.text;
+  if (!isAnswer) addAnswer(draft, record);
   draft.finalMessage = record.text;
   draft.value = record.value;
   end(draft, record, { state: 'completed', reason: record.reason, error: undefined, questions: [] });

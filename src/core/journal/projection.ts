@@ -56,7 +56,7 @@ function responseOf(
   replaced: Changes['replaced'],
 ): IterationCompleteEvent['response'] {
   return {
-    message: withoutReplaced(message, replaced),
+    message: replaced ? withoutReplaced(message, replaced) : message,
     finishReason,
     ...(usage && { usage }),
     ...(model !== undefined && { model }),
@@ -174,12 +174,14 @@ export class Projection {
   toolDone(before: LoopState, record: ToolResultRecord): readonly AgentEvent[] {
     const pending = openCallOf(before, record.callId);
     if (!pending) return [];
+    const { arguments: given } = pending.intent ?? record;
+    const { replaced } = this.#options;
     this.#add({
       kind: 'internal:tool-complete',
       iteration: before.iteration,
       callId: record.callId,
       toolName: pending.call.function.name,
-      arguments: replacedInside((pending.intent ?? record).arguments, this.#options.replaced ?? []),
+      arguments: replaced ? replacedInside(given, replaced) : given,
       content: record.content,
       success: record.success,
       durationMs: record.durationMs,

@@ -112,14 +112,14 @@ function isCutShort(reason: FinishReason): boolean {
 
 /** The model's message, with the calls as recorded. */
 function assistantMessage(
-  { message }: LLMResponse,
+  { message, toolCalls = [] }: LLMResponse,
   calls: readonly RecordedCall[],
   iteration: number,
 ): AssistantMessage {
   const reasoning = message.role === 'assistant' ? message.reasoning : undefined;
   const { id, createdAt } = message;
-  const callIds = calls.map(({ callId }) => callId);
-  const metadata = listCallIds(message.metadata, callIds, iteration);
+  const isWhole = calls.length === toolCalls.length;
+  const metadata = isWhole ? message.metadata : listCallIds(message.metadata, calls.map(idOf), iteration);
   return {
     role: 'assistant',
     content: message.content ?? null,
@@ -129,6 +129,10 @@ function assistantMessage(
     ...(createdAt === undefined ? {} : { createdAt }),
     ...(metadata === undefined ? {} : { metadata }),
   };
+}
+
+function idOf({ callId }: RecordedCall): string {
+  return callId;
 }
 
 const noCalls: readonly RecordedCall[] = [];
