@@ -100,7 +100,7 @@ async function findConformance() {
 
 async function findAiSdk7() {
   // The one that was added last: an installation from before has to be completed.
-  await besides('tests/ai-sdk-7', '@ai-sdk/xai');
+  await besides('tests/ai-sdk-7', '@ai-sdk/openai');
   const { version } = await forNode22('tests/ai-sdk-7', '@ai-sdk/provider');
   return { version };
 }
@@ -121,7 +121,7 @@ async function findFrontEnds() {
 async function findVendors() {
   await besides('tests/vendors', 'typescript-5.9');
   const { version } = await besides('tests/vendors', '@ai-sdk/mistral');
-  return { version: `groq ${version}` };
+  return { version: `mistral ${version}` };
 }
 
 /** A package that is none of ours, as it declares a newer Node.js, or is large: `folder` has a package.json for it. */

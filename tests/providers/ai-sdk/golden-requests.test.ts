@@ -134,7 +134,7 @@ describe('results of tools', () => {
     expect(body['input']).toEqual([
       { role: 'developer', content: 'Be brief.' },
       { role: 'user', content: [{ type: 'input_text', text: 'How is Oslo?' }] },
-      { role: 'assistant', content: [{ type: 'output_text', text: 'I look.' }] },
+      { role: 'assistant', content: isV4 ? 'I look.' : [{ type: 'output_text', text: 'I look.' }] },
       { type: 'function_call', call_id: 'a', name: 'weather', arguments: '{"city":"Oslo"}' },
       { type: 'function_call', call_id: 'b', name: 'camera', arguments: '{}' },
       { type: 'function_call', call_id: 'c', name: 'radar', arguments: '{"km":5}' },
@@ -144,7 +144,7 @@ describe('results of tools', () => {
         call_id: 'b',
         output: 'Two views:\nboth cloudy\n[its 2 files follow in the next user message]',
       },
-      { type: 'function_call_output', call_id: 'c', output: 'out of order' },
+      { type: 'function_call_output', call_id: 'c', output: isV4 ? '{"error":"out of order"}' : 'out of order' },
       {
         role: 'user',
         content: [
