@@ -9,17 +9,22 @@ export default function Page() {
   useEffect(() => {
     const id = localStorage.getItem('chat') ?? crypto.randomUUID();
     localStorage.setItem('chat', id);
-    void fetch(`/api/chat/${id}/messages`)
-      .then((response) => response.json())
-      .then((messages) => setChat({ id, messages }));
+    void load(id).then((messages) => setChat({ id, messages }));
   }, []);
   return chat ? <Chat {...chat} /> : <p>Loading…</p>;
 }
 
+async function load(id: string): Promise<UIMessage[]> {
+  const response = await fetch(`/api/chat/${id}/messages`);
+  return response.json();
+}
+
 function Chat(chat: { readonly id: string; readonly messages: UIMessage[] }) {
-  const { messages, sendMessage, addToolApprovalResponse, error } = useChat({
+  const { messages, sendMessage, setMessages, addToolApprovalResponse, error } = useChat({
     ...chat,
     resume: true,
+    // A refused message is not in the conversation.
+    onError: () => void load(chat.id).then(setMessages),
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   });
   const [text, setText] = useState('Refund order A-2, please');
