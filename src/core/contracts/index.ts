@@ -36,6 +36,7 @@ export {
   type ErrorData,
   errorCodes,
   invalidConfig,
+  isMissingPart,
   messageOf,
   missingPackage,
   nameOf,
