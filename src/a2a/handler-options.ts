@@ -70,7 +70,7 @@ export interface A2ARequestHandlerOptions {
 export interface MessageLimits {
   /** Default 100. */
   readonly maxParts?: number | undefined;
-  /** Of all texts, data, files and metadata together; default 10 MiB. */
+  /** Of all texts, data, files and metadata together; default 10 MiB, in `a2aServer` its `maxBodyBytes` where that is less. */
   readonly maxMessageBytes?: number | undefined;
   /** Messages that a task may have in its history, with those that wait for its turn to read them, before it takes no more; default 10,000. */
   readonly maxHistory?: number | undefined;
@@ -89,6 +89,9 @@ export const defaultLimits: ResolvedLimits = {
   maxHistory: 10_000,
   maxKeptBytes: 2 ** 30,
 };
+
+/** Of a body of a request to a server. */
+export const defaultBodyBytes = 4 * 2 ** 20;
 
 /** Fills in the defaults. Errors: `INVALID_CONFIG` for an unknown limit, and for a value that is not a positive number. */
 export function resolveLimits(limits: MessageLimits = {}): ResolvedLimits {

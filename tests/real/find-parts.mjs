@@ -36,6 +36,7 @@ const parts = {
   'mcp-python': findPythonMcp,
   'ai-sdk-7': findAiSdk7,
   'front-ends': findFrontEnds,
+  'openai-clients': findOpenAIClients,
   vendors: findVendors,
   bun: () => findRuntime('bun'),
   deno: () => findRuntime('deno'),
@@ -115,6 +116,12 @@ async function forNode22(folder, name) {
 /** Clients of front ends, which run on this Node.js too, and are large. */
 async function findFrontEnds() {
   const { version } = await besides('tests/front-ends', 'ai');
+  return { version };
+}
+
+/** The package by whose types the answers of `millrace/openai` are checked. */
+async function findOpenAIClients() {
+  const { version } = await besides('tests/openai-clients', 'openai');
   return { version };
 }
 

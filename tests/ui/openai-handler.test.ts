@@ -192,6 +192,48 @@ describe('chat completions', () => {
     expect(await textOf(stream)).toMatchObject({ text: 'So far', finish });
   });
 
+  it('R-37 usage is null in all chunks but the last where it was asked for, and absent where it was not', async () => {
+    const client = clientOf(serve([scripted([{ text: ['a', 'b'] }, { text: 'a' }], new InMemoryStateStore())]));
+    const usages = async (include_usage: boolean) => {
+      const stream_options = { include_usage };
+      const all: unknown[] = [];
+      const stream = await client.chat.completions.create({ model, messages: ask('x'), stream: true, stream_options });
+      for await (const { usage } of stream) all.push(usage);
+      return all;
+    };
+    const asked = await usages(true);
+    expect(asked.length).toBeGreaterThan(3);
+    expect(new Set(asked.slice(0, -1))).toEqual(new Set([null]));
+    expect(asked.at(-1)).toMatchObject({ total_tokens: expect.any(Number) });
+    expect(new Set(await usages(false))).toEqual(new Set([undefined]));
+  });
+
+  it.each([
+    ['stream_options', { include_usage: true }],
+    ['temperature', 3],
+    ['top_p', '1'],
+    ['max_tokens', 0],
+    ['max_completion_tokens', 1.5],
+    ['frequency_penalty', -3],
+    ['seed', 'x'],
+    ['user', 7],
+    ['metadata', { a: 1 }],
+    ['metadata', Object.fromEntries(Array.from({ length: 17 }, (_, index) => [`k${index}`, '']))],
+    ['parallel_tool_calls', 'yes'],
+  ])('R-37 a completion refuses %s of %j as OpenAI does, and nothing starts', async (param, value) => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)]));
+    const body = { model, messages: ask('Hi'), [param]: value };
+    await expect(client.chat.completions.create(body as never)).rejects.toMatchObject({ status: 400, param });
+    expect(await store.list({ limit: 1 })).toEqual([]);
+  });
+
+  it('R-37 a completion has the metadata of its request', async () => {
+    const client = clientOf(serve([scripted([{ text: 'Yes.' }], new InMemoryStateStore())]));
+    const metadata = { order: '7' };
+    expect(await client.chat.completions.create({ model, messages: ask('Hi'), metadata })).toMatchObject({ metadata });
+  });
+
   it('takes as many messages as limits.maxMessages, and refuses one more by name', async () => {
     const store = new InMemoryStateStore();
     const client = clientOf(serve([scripted([{ text: 'Yes.' }], store)], { limits: { maxMessages: 2 } }));
@@ -328,6 +370,74 @@ describe('responses', () => {
     const client = clientOf(serve([assistant(store)]));
     const asked = client.responses.create({ model, input: 'Hi', [param]: value } as never);
     await expect(asked).rejects.toMatchObject({ status: 400, param: expect.stringContaining(param) });
+    expect(await store.list({ limit: 1 })).toEqual([]);
+  });
+
+  it('R-37 a call that failed has an error of the type that OpenAI declares', async () => {
+    const broken = tool({
+      name: 'broken',
+      description: 'Breaks.',
+      parameters: { type: 'object' },
+      execute: () => Promise.reject(new Error('SECRET')),
+    });
+    const steps = [{ toolCalls: [{ name: 'broken' }] }, { text: 'Sorry.' }];
+    const one = scripted([...steps, ...steps], new InMemoryStateStore(), { tools: [broken] });
+    const client = clientOf(serve([one]));
+    const error = {
+      type: 'mcp_tool_execution_error',
+      content: [{ type: 'text', text: expect.stringMatching(/^[A-Z].*\.$/) }],
+    };
+    const whole = await client.responses.create({ model, input: 'x' });
+    const streamed = await client.responses.stream({ model, input: 'x' }).finalResponse();
+    for (const { output } of [whole, streamed]) {
+      const [call] = output.filter(({ type }) => type === 'mcp_call');
+      expect(call).toMatchObject({ status: 'failed', output: null, error });
+      expect(JSON.stringify(output)).not.toContain('SECRET');
+    }
+  });
+
+  it('R-37 a response repeats what its request says of it', async () => {
+    const client = clientOf(serve([scripted([{ text: 'Yes.' }, { text: 'Yes.' }], new InMemoryStateStore())]));
+    const given = {
+      instructions: 'Be brief.',
+      max_output_tokens: 100,
+      metadata: { order: '7' },
+      parallel_tool_calls: false,
+      prompt_cache_key: 'k',
+      safety_identifier: 's',
+      store: false,
+      temperature: 0.5,
+      tool_choice: 'none',
+      top_p: 0.9,
+      truncation: 'auto',
+      user: 'ann',
+      tools: [{ type: 'mcp', server_label: model, server_url: 'http://localhost' }],
+    } as const;
+    const request = { model, input: 'x', ...given, tools: [...given.tools] };
+    expect(await client.responses.create(request)).toMatchObject(given);
+    const types: string[] = [];
+    for await (const event of await client.responses.create({ ...request, stream: true })) {
+      if (!('response' in event)) continue;
+      types.push(event.type);
+      expect(event.response).toMatchObject(given);
+    }
+    expect(types).toEqual(['response.created', 'response.in_progress', 'response.completed']);
+  });
+
+  it.each([
+    ['stream_options', { include_obfuscation: false }],
+    ['temperature', -1],
+    ['max_output_tokens', 1],
+    ['max_tool_calls', 1],
+    ['metadata', { name: 'x'.repeat(513) }],
+    ['truncation', 'never'],
+    ['store', 'yes'],
+    ['safety_identifier', 1],
+  ])('R-37 a response refuses %s of %j, and nothing starts', async (param, value) => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)]));
+    const asked = client.responses.create({ model, input: 'Hi', [param]: value } as never);
+    await expect(asked).rejects.toMatchObject({ status: 400, param });
     expect(await store.list({ limit: 1 })).toEqual([]);
   });
 

@@ -19,7 +19,7 @@ import {
   type OptionRules,
   wholeNumber,
 } from '../../core/options/index.ts';
-import type { A2ARequestHandlerOptions } from '../handler-options.ts';
+import { type A2ARequestHandlerOptions, defaultBodyBytes, resolveLimits } from '../handler-options.ts';
 import type { RateLimit } from './admission.ts';
 import type { CardOptions } from './agent-card.ts';
 import type { Authentication } from './authentication.ts';
@@ -127,7 +127,7 @@ export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, Handler
   readonly grpc?: GrpcOptions | undefined;
   /** Whether clients of A2A 0.3 are served too. Without, they are answered `VersionNotSupported`, as requests without a version are. Default true. */
   readonly legacy?: boolean | undefined;
-  /** The largest body of a request. Bytes; default 4 MiB. */
+  /** The largest body of a request. Bytes; default 4 MiB. `limits.maxMessageBytes` must not be above it. */
   readonly maxBodyBytes?: number | undefined;
   /** How long a request may take to arrive, on a port of `listen`; its connection is closed then. Milliseconds; default 60,000. */
   readonly requestTimeoutMs?: number | undefined;
@@ -242,10 +242,21 @@ export function assertServerOptions(options: A2AServerOptions): void {
   if (publicUrl !== undefined && !/^https?:$/.test(URL.canParse(publicUrl) ? new URL(publicUrl).protocol : '')) {
     throw invalidConfig('publicUrl is not an http or https address', 'give the one that clients use');
   }
+  assertReachable(options);
   if (rateLimit) checkOptions(rateLimit, { requests: wholeNumber(1), perMs: wholeNumber(1) }, 'rateLimit');
   if (!push) return;
   assertOptions('push of a2aServer', push, pushRules);
   assertGiven('push of a2aServer', 'store', push.store, 'give a PushStore, e.g. new InMemoryPushStore()');
+}
+
+/** No message is larger than the body that it comes in. */
+function assertReachable({ limits, maxBodyBytes = defaultBodyBytes }: A2AServerOptions): void {
+  const { maxMessageBytes } = resolveLimits(limits);
+  if (limits?.maxMessageBytes === undefined || maxMessageBytes <= maxBodyBytes || maxMessageBytes === Infinity) return;
+  throw invalidConfig(
+    `limits.maxMessageBytes of ${maxMessageBytes} cannot be reached: maxBodyBytes is ${maxBodyBytes}`,
+    'raise maxBodyBytes, by a third more for files, or lower limits.maxMessageBytes',
+  );
 }
 
 /** Of any copy of this package. */

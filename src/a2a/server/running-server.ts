@@ -14,7 +14,7 @@ import {
   type TaskStateStore,
 } from '../../core/contracts/index.ts';
 import { isLoopbackHost } from '../../loopback.ts';
-import { resolveHandlerOptions } from '../handler-options.ts';
+import { defaultBodyBytes, resolveHandlerOptions, resolveLimits } from '../handler-options.ts';
 import { codeOf } from '../protocol-errors.ts';
 import { type A2AHandler, requestHandler } from '../request-handler.ts';
 import type { A2AAddress, A2AServer, A2AServerOptions, ListenOptions } from './a2a-server.ts';
@@ -215,7 +215,7 @@ class RunningServer implements A2AServer {
   }
 
   async #listenGrpc(host: string): Promise<string | undefined> {
-    const { grpc, maxBodyBytes = mostBytes, heartbeatMs = silentMs, legacy = true } = this.#options;
+    const { grpc, maxBodyBytes = defaultBodyBytes, heartbeatMs = silentMs, legacy = true } = this.#options;
     const { maxStreams = 100, maxTurns = 100 } = this.#options;
     if (!grpc) return undefined;
     const [handler, admission] = [this.#handler, this.#admission];
@@ -241,7 +241,7 @@ class RunningServer implements A2AServer {
   }
 
   #newApp(): Express {
-    const { push, maxBodyBytes = mostBytes, trustedProxies = 0, legacy = true } = this.#options;
+    const { push, maxBodyBytes = defaultBodyBytes, trustedProxies = 0, legacy = true } = this.#options;
     return httpApp({
       handler: this.#handler,
       cards: this.#cards,
@@ -272,11 +272,13 @@ function handlerOptions(options: A2AServerOptions) {
     maxInlineArtifactBytes,
     cancelDeadlineMs,
     callbackTimeoutMs,
+    maxBodyBytes = defaultBodyBytes,
   } = options;
+  const { maxMessageBytes } = resolveLimits(limits);
   return {
     ...(queue && { queue }),
     ...(contextOf && { contextOf }),
-    ...(limits && { limits }),
+    limits: { ...limits, maxMessageBytes: Math.min(maxMessageBytes, maxBodyBytes) },
     ...(toolEvents !== undefined && { toolEvents }),
     ...(extensionEvents && { extensionEvents }),
     ...(artifactUrl && { artifactUrl }),
@@ -286,7 +288,6 @@ function handlerOptions(options: A2AServerOptions) {
   };
 }
 
-const mostBytes = 4 * 1024 * 1024;
 const silentMs = 15_000;
 /** Calls of one connection of gRPC that are neither streams nor turns. */
 const shortCalls = 100;

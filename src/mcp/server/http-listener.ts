@@ -74,7 +74,12 @@ const maxBodyBytes = 1_048_576;
 /** Throws `INVALID_CONFIG`. */
 export function checkListening(options: ListenOptions): void {
   assertOptions('listen', options, rules);
-  const { host = '127.0.0.1', apiKeys, auth } = options;
+  const { host = '127.0.0.1', apiKeys, auth, maxSessions = 100, maxSessionsPerCaller = 1 } = options;
+  if (maxSessionsPerCaller > maxSessions)
+    throw invalidConfig(
+      `listen: maxSessionsPerCaller of ${maxSessionsPerCaller} cannot be reached: maxSessions is ${maxSessions}`,
+      'raise maxSessions, or lower maxSessionsPerCaller',
+    );
   if (auth !== undefined) new TokenAuth(auth);
   if (auth !== undefined && apiKeys !== undefined)
     throw invalidConfig('listen: apiKeys and auth are both set', 'set one of them');

@@ -14,8 +14,10 @@ export interface CompletionOptions extends StreamOptions {
   readonly created: number;
   /** Whether the chunks are sent one by one: what was sent cannot be taken back then. */
   readonly isStreamed: boolean;
-  /** Whether usage follows in a chunk of its own. Default false. */
+  /** Whether usage follows in a chunk of its own; it is null in all others then. Default false. */
   readonly includeUsage?: boolean | undefined;
+  /** What the completion repeats of its request. Default: none. */
+  readonly metadata?: unknown;
 }
 
 export type ChunkOfCompletion = Readonly<Record<string, unknown>>;
@@ -62,7 +64,9 @@ export class CompletionEncoder implements Encoder<ChunkOfCompletion> {
       ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
     };
     const choices = [{ index: 0, message, logprobs: null, finish_reason: finish }];
-    return { completion: { ...this.#head('chat.completion'), choices, usage: chatUsage(usage) } };
+    const { metadata } = this.#options;
+    const head = { ...this.#head('chat.completion'), ...(metadata === undefined ? {} : { metadata }) };
+    return { completion: { ...head, choices, usage: chatUsage(usage) } };
   }
 
   #chunks(step: ShownStep): readonly ChunkOfCompletion[] {
@@ -133,7 +137,8 @@ export class CompletionEncoder implements Encoder<ChunkOfCompletion> {
 
   #delta(delta: object, finish: string | null = null): ChunkOfCompletion {
     const choices = [{ index: 0, delta, logprobs: null, finish_reason: finish }];
-    return { ...this.#head('chat.completion.chunk'), choices };
+    const usage = this.#options.includeUsage ? { usage: null } : {};
+    return { ...this.#head('chat.completion.chunk'), choices, ...usage };
   }
 
   #head(object: string) {

@@ -21,7 +21,7 @@ import {
 } from '../handler-options.ts';
 import { digestOf, jsonBody, notFound, Refusal, refusalOf } from '../requests.ts';
 import { CompletionEncoder } from './chat-completions.ts';
-import { chatRequest, ParameterRefusal, responseRequest } from './requests.ts';
+import { chatRequest, ParameterRefusal, type ResponseRequest, responseRequest } from './requests.ts';
 import { itemTypes, ofItem, ResponseEncoder, type ResponseItem } from './responses.ts';
 import { failed, noRetry, refusedAs } from './wire.ts';
 
@@ -159,14 +159,14 @@ class Model {
   }
 
   async complete(request: Request, body: Readonly<Record<string, unknown>>): Promise<Response> {
-    const { messages, stream, includeUsage } = chatRequest(body, this.#limits);
+    const { messages, stream, includeUsage, metadata } = chatRequest(body, this.#limits);
     const key = await keyOf(request);
     // Contexts of their own kinds: a turn whose process died is not continued by itself.
     const kind = request.headers.has('idempotency-key') ? 'keyed' : 'completion';
     const chat = await Chat.of(this.handler, request, key, { kind, isStreamed: stream });
     const followed = await chat.start(key, messages, false);
     const id = `chatcmpl-${await chat.taskOf(key)}`;
-    const encoder = new CompletionEncoder({ ...this.#common(id), includeUsage, isStreamed: stream });
+    const encoder = new CompletionEncoder({ ...this.#common(id), includeUsage, metadata, isStreamed: stream });
     const answered = this.#untilAsked(followed, () => true);
     if (stream) return this.#stream(answered, encoder, (chunk) => `data: ${JSON.stringify(chunk)}\n\n`);
     await readAll(answered, encoder, request.signal);
@@ -176,7 +176,7 @@ class Model {
 
   async respond(request: Request, body: Readonly<Record<string, unknown>>): Promise<Response> {
     const resolve = this.#itemsOf(request);
-    const { messages, stream, previous, approvals, answeredBefore, store } = await responseRequest(
+    const { messages, stream, previous, approvals, answeredBefore, echo } = await responseRequest(
       body,
       this.#limits,
       resolve,
@@ -190,7 +190,7 @@ class Model {
         status: 404,
         code: 'NOT_FOUND',
       });
-    if (approvals.size > 0) return this.#approve(before, { approvals, messages, stream, store, request });
+    if (approvals.size > 0) return this.#approve(before, { approvals, messages, stream, echo, request });
     for (const id of answeredBefore) {
       const found = await this.find(request, ofItem(id)?.response ?? '');
       if (found && isSuspended(found.state))
@@ -207,7 +207,7 @@ class Model {
     const chat = before?.chat ?? (await Chat.of(this.handler, request, conversation, { isStreamed: stream }));
     const followed = await chat.start(key, messages);
     const id = `resp_${conversation}${await chat.taskOf(key)}`;
-    return this.#responded(followed, { id, previous: previous ?? null, stream, store, request });
+    return this.#responded(followed, { id, previous: previous ?? null, stream, echo, request });
   }
 
   /** `messages`: what the client sent before its approvals. */
@@ -217,13 +217,13 @@ class Model {
       approvals,
       messages,
       stream,
-      store,
+      echo,
       request,
     }: {
       readonly approvals: ReadonlyMap<string, unknown>;
       readonly messages: readonly Message[];
       readonly stream: boolean;
-      readonly store: boolean;
+      readonly echo: ResponseRequest['echo'];
       readonly request: Request;
     },
   ): Promise<Response> {
@@ -235,7 +235,7 @@ class Model {
     const followed = await before.chat.answer(taskId, answers);
     const [base, count = '0'] = before.id.split('.');
     const id = `${base}.${Number(count) + 1}`;
-    return this.#responded(followed, { id, previous: before.id, stream, store, request });
+    return this.#responded(followed, { id, previous: before.id, stream, echo, request });
   }
 
   /** Clients that keep the history send it before an approval. What the turn does not have is a new message, which would be lost. */
@@ -336,18 +336,18 @@ class Model {
       id,
       previous,
       stream,
-      store,
+      echo,
       request,
     }: {
       readonly id: string;
       readonly previous: string | null;
       readonly stream: boolean;
-      readonly store?: boolean;
+      readonly echo?: ResponseRequest['echo'];
       readonly request: Request;
     },
   ): Promise<Response> {
     const { from, answered } = followed;
-    const encoder = new ResponseEncoder({ ...this.#common(id), previous, from, answered, store, isStreamed: stream });
+    const encoder = new ResponseEncoder({ ...this.#common(id), previous, from, answered, echo, isStreamed: stream });
     const shown = this.#untilAsked(followed, isUnanswerable);
     const frame = (event: Readonly<Record<string, unknown>>) =>
       `event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`;

@@ -29,6 +29,7 @@ const refusedOfChat: Readonly<Record<string, (value: unknown, body: Body) => boo
   audio: never,
   prediction: never,
   web_search_options: never,
+  moderation: never,
 };
 
 const refusedOfResponses: typeof refusedOfChat = {
@@ -39,7 +40,77 @@ const refusedOfResponses: typeof refusedOfChat = {
   background: (value) => value === false,
   conversation: never,
   prompt: never,
+  max_tool_calls: never,
+  context_management: isEmptyList,
+  moderation: never,
 };
+
+interface Form {
+  readonly fits: (value: unknown) => boolean;
+  readonly must: string;
+}
+
+const aString: Form = { fits: (value) => typeof value === 'string', must: 'be a string' };
+const aBoolean: Form = { fits: (value) => typeof value === 'boolean', must: 'be a boolean' };
+const metadata: Form = {
+  fits: isMetadata,
+  must: 'be an object of at most 16 strings, with names of at most 64 and values of at most 512 characters',
+};
+
+/** What changes nothing, and has to have the form that OpenAI's API asks for. */
+const formsOfBoth: Readonly<Record<string, Form>> = {
+  temperature: between(0, 2),
+  top_p: between(0, 1),
+  metadata,
+  parallel_tool_calls: aBoolean,
+  user: aString,
+  safety_identifier: aString,
+  prompt_cache_key: aString,
+  service_tier: aString,
+  store: aBoolean,
+  stream: aBoolean,
+};
+
+const formsOfChat: typeof formsOfBoth = {
+  ...formsOfBoth,
+  frequency_penalty: between(-2, 2),
+  presence_penalty: between(-2, 2),
+  max_tokens: wholeFrom(1),
+  max_completion_tokens: wholeFrom(1),
+  seed: { fits: Number.isSafeInteger, must: 'be an integer' },
+};
+
+const formsOfResponses: typeof formsOfBoth = {
+  ...formsOfBoth,
+  instructions: aString,
+  previous_response_id: aString,
+  max_output_tokens: wholeFrom(16),
+  truncation: { fits: (value) => value === 'auto' || value === 'disabled', must: 'be "auto" or "disabled"' },
+};
+
+/** What a response repeats of its request, as OpenAI's does. */
+const echoed = [
+  ...['instructions', 'max_output_tokens', 'metadata', 'parallel_tool_calls', 'prompt_cache_key', 'reasoning'],
+  ...['safety_identifier', 'store', 'temperature', 'tool_choice', 'tools', 'top_p', 'truncation', 'user'],
+];
+
+function between(least: number, most: number): Form {
+  const fits = (value: unknown) => typeof value === 'number' && value >= least && value <= most;
+  return { fits, must: `be a number from ${least} to ${most}` };
+}
+
+function wholeFrom(least: number): Form {
+  const fits = (value: unknown) => Number.isSafeInteger(value) && Number(value) >= least;
+  return { fits, must: `be an integer of at least ${least}` };
+}
+
+function isMetadata(value: unknown): boolean {
+  if (!isObject(value) || Array.isArray(value)) return false;
+  const entries = Object.entries(value);
+  const isEntry = ([name, text]: [string, unknown]) =>
+    name.length <= 64 && typeof text === 'string' && text.length <= 512;
+  return entries.length <= 16 && entries.every(isEntry);
+}
 
 function never(): boolean {
   return false;
@@ -63,7 +134,15 @@ function isTextFormat(value: unknown): boolean {
   return isObject(value) && value['type'] === 'text';
 }
 
-function checkParameters(body: Body, refused: typeof refusedOfChat): void {
+function checkParameters(body: Body, refused: typeof refusedOfChat, forms: typeof formsOfBoth): void {
+  for (const [param, { fits, must }] of Object.entries(forms)) {
+    const value = body[param];
+    if (value !== undefined && value !== null && !fits(value))
+      throw new ParameterRefusal(param, `${param} must ${must}.`);
+  }
+  const { stream_options: options } = body;
+  if (options !== undefined && options !== null && (!isObject(options) || body['stream'] !== true))
+    throw new ParameterRefusal('stream_options', 'stream_options must be an object, and needs stream: true.');
   for (const [param, changesNothing] of Object.entries(refused)) {
     const value = body[param];
     if (value === undefined || value === null || changesNothing(value, body)) continue;
@@ -71,17 +150,11 @@ function checkParameters(body: Body, refused: typeof refusedOfChat): void {
   }
 }
 
-/** Whether a stream is asked for. */
-function streams({ stream }: Body): boolean {
-  if (stream === undefined || stream === null) return false;
-  if (typeof stream !== 'boolean') throw new ParameterRefusal('stream', 'stream must be a boolean.');
-  return stream;
-}
-
 export interface ChatRequest {
   readonly messages: readonly Message[];
   readonly stream: boolean;
   readonly includeUsage: boolean;
+  readonly metadata: unknown;
 }
 
 interface Limits {
@@ -92,10 +165,15 @@ interface Limits {
 
 /** Errors: `ParameterRefusal`. */
 export function chatRequest(body: Body, limits: Limits): ChatRequest {
-  checkParameters(body, refusedOfChat);
-  const { messages, stream_options: options } = body;
+  checkParameters(body, refusedOfChat, formsOfChat);
+  const { messages, stream, stream_options: options, metadata: given } = body;
   const includeUsage = isObject(options) && options['include_usage'] === true;
-  return { messages: conversation('messages', messages, limits), stream: streams(body), includeUsage };
+  return {
+    messages: conversation('messages', messages, limits),
+    stream: stream === true,
+    includeUsage,
+    metadata: given ?? undefined,
+  };
 }
 
 export interface ResponseRequest {
@@ -106,8 +184,8 @@ export interface ResponseRequest {
   readonly approvals: ReadonlyMap<string, { readonly approved: boolean; readonly reason?: string }>;
   /** The ids of approval requests that are answered before a message of the input. */
   readonly answeredBefore: readonly string[];
-  /** Whether the response says that it is stored. */
-  readonly store: boolean;
+  /** What the response repeats of the request. */
+  readonly echo: Body;
 }
 
 /** Gives the item that an `item_reference` stands for; `undefined` where there is none of the caller. */
@@ -115,14 +193,8 @@ type Resolve = (id: string) => Promise<unknown>;
 
 /** Errors: `ParameterRefusal`. */
 export async function responseRequest(body: Body, limits: Limits, resolve: Resolve): Promise<ResponseRequest> {
-  checkParameters(body, refusedOfResponses);
-  const { input, instructions, previous_response_id: previous, store } = body;
-  if (store !== undefined && store !== null && typeof store !== 'boolean')
-    throw new ParameterRefusal('store', 'store must be a boolean.');
-  if (previous !== undefined && previous !== null && typeof previous !== 'string')
-    throw new ParameterRefusal('previous_response_id', 'previous_response_id must be a string.');
-  if (instructions !== undefined && instructions !== null && typeof instructions !== 'string')
-    throw new ParameterRefusal('instructions', 'instructions must be a string.');
+  checkParameters(body, refusedOfResponses, formsOfResponses);
+  const { input, instructions, previous_response_id: previous, stream } = body;
   const given = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
   if (!Array.isArray(given)) throw new ParameterRefusal('input', 'input must be a string or an array of items.');
   if (given.length > limits.maxMessages)
@@ -141,11 +213,11 @@ export async function responseRequest(body: Body, limits: Limits, resolve: Resol
     .map((item) => approvalIn(item)[0]);
   return {
     messages,
-    stream: streams(body),
-    previous: previous ?? undefined,
+    stream: stream === true,
+    previous: typeof previous === 'string' ? previous : undefined,
     approvals,
     answeredBefore,
-    store: store !== false,
+    echo: Object.fromEntries(echoed.flatMap((name) => ((body[name] ?? null) === null ? [] : [[name, body[name]]]))),
   };
 }
 

@@ -15,8 +15,8 @@ export interface ResponseOptions extends StreamOptions {
   readonly previous: string | null;
   /** Whether the events are sent one by one: what was sent cannot be taken back then. */
   readonly isStreamed: boolean;
-  /** What the response says of itself. Default true. */
-  readonly store?: boolean | undefined;
+  /** What the response repeats of its request. Default: nothing. */
+  readonly echo?: Members | undefined;
 }
 
 type Members = Readonly<Record<string, unknown>>;
@@ -102,6 +102,7 @@ export class ResponseEncoder implements Encoder<Members> {
     return {
       id,
       object: 'response',
+      access_programs: null,
       created_at: created,
       status: 'in_progress',
       error: null,
@@ -113,14 +114,14 @@ export class ResponseEncoder implements Encoder<Members> {
       output: this.items,
       parallel_tool_calls: true,
       previous_response_id: previous,
-      store: this.#options.store ?? true,
+      store: true,
       temperature: null,
       text: { format: { type: 'text' } },
       tool_choice: 'auto',
       tools: [],
       top_p: null,
       truncation: 'disabled',
-      usage: null,
+      ...this.#options.echo,
       ...this.#end,
     };
   }
@@ -265,7 +266,7 @@ export class ResponseEncoder implements Encoder<Members> {
     if (!call?.item.isOpen) return added;
     const isText = output === undefined || typeof output === 'string';
     const result = code === undefined ? { output: isText ? (output ?? null) : JSON.stringify(output) } : {};
-    const error = code === undefined ? {} : { error: this.#shown.errorText({ code }) };
+    const error = code === undefined ? {} : { error: executionError(this.#shown.errorText({ code })) };
     return [...added, ...this.#ended(id, { ...result, ...error })];
   }
 
@@ -284,14 +285,16 @@ export class ResponseEncoder implements Encoder<Members> {
     if (kind !== 'approval') return [];
     // Empty where tools are hidden: "{}" would say that there are none.
     const given = data === undefined ? '' : JSON.stringify(data);
-    const ended = this.#ended(callId, { error: 'The call waits for an approval.' });
+    const ended = this.#ended(callId, { error: executionError('The call waits for an approval.') });
     const value = { type: 'mcp_approval_request', server_label: this.#options.model, name: toolName };
     const [item, added] = this.#add({ id: this.#idOf('mcpr', id), ...value, arguments: given });
     return [...ended, added, this.#done(item, {})];
   }
 
   #void(texts: readonly string[], calls: readonly string[], standing: readonly ShownStep[]): readonly Members[] {
-    const ended = calls.flatMap((id) => this.#ended(id, { error: 'The model did not make this call.' }));
+    const ended = calls.flatMap((id) =>
+      this.#ended(id, { error: executionError('The model did not make this call.') }),
+    );
     for (const id of calls) this.#calls.delete(id);
     if (texts.length === 0) return ended;
     this.#text.restart();
@@ -326,6 +329,11 @@ export class ResponseEncoder implements Encoder<Members> {
 
 function openText(isStreamed: boolean): OpenText {
   return Object.assign(new SentText(isStreamed), { item: undefined });
+}
+
+/** Why a call gave nothing, as results of MCP say it. */
+function executionError(text: string) {
+  return { type: 'mcp_tool_execution_error', content: [{ type: 'text', text }] };
 }
 
 function inside({ value, index }: Item) {

@@ -52,10 +52,17 @@ export function chatUsage(usage = noUsage) {
 }
 
 export function responseUsage(usage = noUsage) {
-  const { promptTokens, completionTokens, totalTokens, cachedTokens = 0, reasoningTokens = 0 } = usage;
+  const {
+    promptTokens,
+    completionTokens,
+    totalTokens,
+    cachedTokens = 0,
+    cacheWriteTokens = 0,
+    reasoningTokens = 0,
+  } = usage;
   return {
     input_tokens: promptTokens,
-    input_tokens_details: { cached_tokens: cachedTokens },
+    input_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
     output_tokens: completionTokens,
     output_tokens_details: { reasoning_tokens: reasoningTokens },
     total_tokens: totalTokens,

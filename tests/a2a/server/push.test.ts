@@ -203,6 +203,18 @@ describe('push notifications', () => {
     expect((await answerOf(rpc(url, 'ListTasks', {}))).result.tasks).toEqual([]);
   });
 
+  it.each([
+    [{}, 'authentication.scheme of a push notification is required'],
+    [{ scheme: 'Bearer' }, 'authentication.credentials of a push notification is required'],
+    [{ credentials: 'x' }, 'authentication.scheme of a push notification is required'],
+    [{ scheme: 'a b', credentials: 'x' }, 'authentication.scheme of a push notification cannot be sent'],
+    [{ scheme: 'Bearer', credentials: 'é' }, 'authentication.credentials of a push notification cannot be sent'],
+  ])('R-40 are refused with the reason: authentication %j', async (authentication, why) => {
+    const { url } = await on.serve({ agent: on.echo([]), push: push() });
+    const refused = await answerOf(rpc(url, 'SendMessage', withHook('https://example.com', { authentication })));
+    expect(refused.error).toMatchObject({ code: -32602, message: expect.stringContaining(why) });
+  });
+
   it('are said not to be there where the server has no store for them', async () => {
     const { url } = await on.serve({ agent: on.echo([]) });
     const refused = await answerOf(rpc(url, 'SendMessage', withHook('https://example.com')));

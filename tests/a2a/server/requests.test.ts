@@ -176,6 +176,26 @@ describe('versions', () => {
   });
 });
 
+describe('limits', () => {
+  it.each([
+    ['the default body', {}, 10 * 2 ** 20, 'maxBodyBytes is 4194304'],
+    ['its body', { maxBodyBytes: 1_000 }, 1_001, 'maxBodyBytes is 1000'],
+  ])('R-40 of a message above that of %s are refused at the call', async (_, options, maxMessageBytes, sentence) => {
+    const served = on.serve({ agent: on.echo([]), ...options, limits: { maxMessageBytes } });
+    await expect(served).rejects.toMatchObject({ code: 'INVALID_CONFIG', message: expect.stringContaining(sentence) });
+  });
+
+  it.each([
+    [{ maxBodyBytes: 1_000, limits: { maxMessageBytes: 1_000 } }],
+    [{ maxBodyBytes: 1_000, limits: { maxParts: 3 } }],
+    [{ limits: { maxMessageBytes: Number.POSITIVE_INFINITY } }],
+    [{ maxBodyBytes: 20 * 2 ** 20, limits: { maxMessageBytes: 15 * 2 ** 20 } }],
+  ])('R-40 of a message that a body can hold are taken: %j', async (options) => {
+    const { url } = await on.serve({ agent: on.echo([]), ...options });
+    expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  });
+});
+
 describe('bodies', () => {
   const big = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: wireMessage('x'.repeat(2_000)) });
 

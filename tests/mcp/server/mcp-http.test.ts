@@ -183,6 +183,7 @@ describe('an MCP server over HTTP', () => {
     [{ apiKeys: ['short'] }, /apiKeys must be an array of keys of at least 16 characters/],
     [{ port: 70_000 }, /port must .*, not 70000/],
     [{ maxSessionsPerCaller: 0 }, /maxSessionsPerCaller must .*, not 0/],
+    [{ maxSessions: 2, maxSessionsPerCaller: 3 }, /maxSessionsPerCaller of 3 cannot be reached: maxSessions is 2/],
     [{ stray: 1 }, /no option "stray"/],
   ])('refuses to listen with %j', async (options, message) => {
     const server = mcpServer({ agent: clerk([]) });

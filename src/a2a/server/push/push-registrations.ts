@@ -73,8 +73,15 @@ function isGiven(value: unknown): boolean {
 }
 
 function checkAuthentication({ scheme, credentials }: AuthenticationInfo): void {
-  if (schemeText.test(scheme) && headerText.test(credentials)) return;
-  throw malformed('The authentication of a push notification cannot be sent in a header.');
+  const members = [
+    ['scheme', scheme, schemeText],
+    ['credentials', credentials, headerText],
+  ] as const;
+  for (const [name, value, form] of members) {
+    if (!isGiven(value))
+      throw malformed(`authentication.${name} of a push notification is required; leave authentication out for none.`);
+    if (!form.test(value)) throw malformed(`authentication.${name} of a push notification cannot be sent in a header.`);
+  }
 }
 
 /** The id is the server's; one that the client names is that of the registration that it replaces. */
