@@ -1,7 +1,10 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { AgentLoopError } from '../../core/contracts/index.ts';
+import type { FetchLike, OAuthDiscoveryState } from '@modelcontextprotocol/client';
+import { AgentLoopError, isObject } from '../../core/contracts/index.ts';
+import { boundedResponse } from '../../core/model-call/index.ts';
 import { isPublicAddress } from '../../public-address.ts';
+import { bodyLimitsOf, type McpHttpOptions } from '../mcp-options.ts';
 
 interface SignInFetchOptions {
   /** The MCP server. */
@@ -62,6 +65,48 @@ export function signInFetch({ server, trustedOrigins = [], issuer }: SignInFetch
       target = new URL(location, target);
     }
   };
+}
+
+/**
+ * Sends the requests of sign-ins to a server, without its headers, each within `connectTimeoutMs`. `discovered` returns what an earlier process found for
+ * the sign-in that is being finished.
+ */
+export function signInRequests(
+  server: McpHttpOptions,
+  discovered: () => OAuthDiscoveryState | undefined | Promise<unknown>,
+): FetchLike {
+  const { connectTimeoutMs: ms = 30_000, auth } = server;
+  const send = signInFetch({
+    server: new URL(server.url),
+    trustedOrigins: auth?.trustedOrigins,
+    issuer: () => issuerIn(discovered()),
+  });
+  return async (url, init) => {
+    const late = AbortSignal.timeout(ms);
+    const signal = init?.signal ? AbortSignal.any([init.signal, late]) : late;
+    return discreet(await send(new URL(url), { ...init, signal }), server);
+  };
+}
+
+/** One that has given metadata: without, nothing says that it is an authorization server. */
+function issuerIn(discovery: unknown): string | undefined {
+  if (!isObject(discovery) || !isObject(discovery['authorizationServerMetadata'])) return undefined;
+  const url = String(discovery['authorizationServerUrl']);
+  return URL.canParse(url) ? new URL(url).origin : undefined;
+}
+
+const busy: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
+
+/** Of an error only its code is read: the SDK shows the texts of others in errors. */
+async function discreet(response: Response, server: McpHttpOptions): Promise<Response> {
+  const tooLarge = (what: string) => new AgentLoopError('TOOL_TOO_LARGE', what);
+  const bounded = boundedResponse(response, bodyLimitsOf(server), tooLarge);
+  const { status, headers, ok } = bounded;
+  if (ok || status === 404) return bounded;
+  const body = await bounded.text();
+  const said = /^\s*\{[\s\S]*"error"\s*:\s*"([a-z_]{1,40})"/.exec(body)?.[1];
+  const error = busy.has(status) ? 'temporarily_unavailable' : (said ?? 'server_error');
+  return Response.json({ error }, { status, headers: { 'www-authenticate': headers.get('www-authenticate') ?? '' } });
 }
 
 /** A name that leads to no address is sent nothing in any case. */
