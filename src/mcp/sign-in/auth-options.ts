@@ -13,7 +13,7 @@ export type McpAuth = McpProviderOptions | McpOAuthOptions;
 export interface McpProviderOptions {
   /** Redirects and finishes the sign-in itself; until then calls fail. */
   readonly provider: OAuthClientProvider;
-  /** Origins of authorization servers that may be on private addresses or use plain http. Default: only on the host of the MCP server itself. */
+  /** Origins of authorization servers that may be on private addresses or use plain http. Default: only on the host of the MCP server itself, with an issuer that has no path. */
   readonly trustedOrigins?: readonly string[] | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface McpOAuthOptions {
   readonly scopes?: readonly string[] | undefined;
   /** Where the authorization server sends the user back to. */
   readonly redirectUrl: string;
-  /** Origins of authorization servers that may be on private addresses or use plain http. Default: only on the host of the MCP server itself. */
+  /** Origins of authorization servers that may be on private addresses or use plain http. Default: only on the host of the MCP server itself, with an issuer that has no path. */
   readonly trustedOrigins?: readonly string[] | undefined;
   /** Keeps tokens and what a sign-in needs until it is finished. All processes that may finish it need the same. */
   readonly store: McpAuthStore;

@@ -19,12 +19,14 @@ type Fetch = (url: URL, init: RequestInit) => Promise<Response>;
 
 /** Of metadata (RFC 8414, OpenID Connect Discovery). */
 const metadataPath = /^\/(?:.*\/)?\.well-known\/(?:oauth-authorization-server|openid-configuration)(?:\/|$)/;
+/** Of an authorization server that has its origin to itself: the MCP server chooses no more than that. */
+const rootMetadataPath = /^\/\.well-known\/(?:oauth-authorization-server|openid-configuration)$/;
 const maxRedirects = 3;
 
 /**
  * Sends the requests of a sign-in, whose addresses come from the MCP server and from its authorization server: to the MCP server's own origin, to
  * trusted ones, and over https to public addresses. On a private or loopback host only where the MCP server is on the same host: there
- * metadata is read, and all else goes to the origin that gave it. A redirect is followed to read, after the same check, and never with a body.
+ * metadata is read at the root of an origin, and all else goes to the origin that gave it. A redirect is followed to read, after the same check, and never with a body.
  * Errors: `UNAVAILABLE`, before anything is sent.
  */
 export function signInFetch({ server, trustedOrigins = [], issuer }: SignInFetchOptions): Fetch {
@@ -40,7 +42,7 @@ export function signInFetch({ server, trustedOrigins = [], issuer }: SignInFetch
       return;
     }
     const isKnown = described.has(url.origin) || issuer() === url.origin;
-    const isMetadata = isRead && metadataPath.test(url.pathname);
+    const isMetadata = isRead && url.search === '' && rootMetadataPath.test(url.pathname);
     if (url.hostname === server.hostname && (isMetadata || isKnown)) return;
     throw refused(
       url,
