@@ -32,6 +32,9 @@ function addTools(server) {
     for (let step = 1; step <= 3; step++) await progress(step);
     return text('all steps');
   });
+  const { OLD_QUESTION } = process.env;
+  if (OLD_QUESTION !== undefined)
+    server.registerTool('ask_old_way', {}, () => ({ ...text(OLD_QUESTION), isError: true }));
   server.registerTool('wait', {}, async (...args) => {
     const ctx = args.at(-1);
     await progressOf(ctx)(1);
