@@ -158,6 +158,7 @@ export { SessionEvents } from '../src/mcp/server/session-events.ts';
 export { exposedName } from '../src/mcp/server-tool.ts';
 export { policyOfTool } from '../src/mcp/server-tools.ts';
 export { signInFetch } from '../src/mcp/sign-in/sign-in-fetch.ts';
+export { withLock } from '../src/mcp/sign-in/store-lock.ts';
 export { httpTransport } from '../src/mcp/transports.ts';
 export { attribute } from '../src/observability/attributes.ts';
 export { defaultOtlpEndpoint, otlpTracesUrl, shownUrl } from '../src/observability/otel-environment.ts';

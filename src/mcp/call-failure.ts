@@ -11,6 +11,8 @@ type FailureKind =
   | 'session-lost'
   /** The way to it is gone. */
   | 'lost'
+  /** The request did not reach what it is for; nothing was done. */
+  | 'unsent'
   /** It did not answer in time. */
   | 'silent'
   /** It sent more than it may. */
@@ -101,10 +103,11 @@ export function toolError(server: string, { kind, what }: Failure, began: boolea
   return new AgentLoopError(codes[kind] ?? 'TOOL_FAILED', message, { retryable: !isFinal });
 }
 
-/** What an `OpenCall` was cancelled with. */
+/** What an `OpenCall` was cancelled with, and what the way to the server has failed with. */
 function ownFailure({ code, message }: AgentLoopError): Failure {
   if (code === 'TOOL_TOO_LARGE') return { kind: 'too-large', what: message };
   if (code === 'CANCELED') return { kind: 'canceled', what: message };
+  if (code === 'UNAVAILABLE') return { kind: 'unsent', what: message };
   return { kind: code === 'TOOL_TIMEOUT' ? 'silent' : 'lost', what: message };
 }
 

@@ -36,6 +36,10 @@ async function importClient() {
   const { Client, StreamableHTTPClientTransport, ProtocolError, SdkError, SdkHttpError } = client;
   const { InsufficientScopeError, OAuthError, ReadBuffer, serializeMessage, specTypeSchemas, UnauthorizedError } =
     client;
+  const { auth, checkResourceAllowed, computeScopeUnion, isStrictScopeSuperset, resourceUrlFromServerUrl } = client;
+  const { discoverOAuthServerInfo, exchangeAuthorization, extractWWWAuthenticateParams, refreshAuthorization } = client;
+  const { registerClient, resolveClientMetadata, startAuthorization } = client;
+  const { validateAuthorizationResponseIssuer, withDpopFromProvider } = client;
   return {
     Client,
     StreamableHTTPClientTransport,
@@ -45,6 +49,20 @@ async function importClient() {
     InsufficientScopeError,
     OAuthError,
     UnauthorizedError,
+    auth,
+    checkResourceAllowed,
+    computeScopeUnion,
+    discoverOAuthServerInfo,
+    exchangeAuthorization,
+    extractWWWAuthenticateParams,
+    isStrictScopeSuperset,
+    refreshAuthorization,
+    registerClient,
+    resolveClientMetadata,
+    resourceUrlFromServerUrl,
+    startAuthorization,
+    validateAuthorizationResponseIssuer,
+    withDpopFromProvider,
     ReadBuffer,
     serializeMessage,
     specTypeSchemas,

@@ -6,6 +6,7 @@ import type {
   ClientCapabilities,
   ElicitRequest,
   ElicitResult,
+  FetchLike,
   JSONRPCMessage,
   McpSubscription,
   PriorDiscovery,
@@ -16,11 +17,14 @@ import type {
 import { AgentLoopError } from '../core/contracts/index.ts';
 import type { SecretWords } from './call-failure.ts';
 import type { ClientSdk } from './load-sdk.ts';
-import { defaultProtocol, isHttp, type McpServerOptions } from './mcp-options.ts';
+import { defaultProtocol, isHttp, type McpHttpOptions, type McpServerOptions } from './mcp-options.ts';
 import type { CallResult, OpenCall } from './open-call.ts';
 import { rootsOf } from './question-rounds.ts';
 import { answerSampling, invalidRequest } from './sampling.ts';
 import { isOAuth } from './sign-in/auth-options.ts';
+import type { HttpAuth } from './sign-in/http-auth.ts';
+import { ProviderSignIn } from './sign-in/provider-sign-in.ts';
+import { signInRequests } from './sign-in/sign-in-fetch.ts';
 import { StoredSignIn } from './sign-in/stored-sign-in.ts';
 import { callAsTask } from './task-call.ts';
 import { type ListedTools, listTools } from './tool-list.ts';
@@ -54,13 +58,12 @@ const noTimeout = 2_147_483_647;
 export class McpConnection {
   readonly client: Client;
   readonly transport: Transport;
-  /** The sign-in of this connection, where this package does it. */
-  readonly signIn: StoredSignIn | undefined;
   /** Whether a call was answered. */
   proven = false;
   /** Whether the server speaks 2026-07-28 and said so after it was spoken to as one that does not: it may refuse all that follows. */
   isSlow = false;
   readonly #options: ConnectionOptions;
+  readonly #auth: HttpAuth | undefined;
   readonly #calls = new Set<OpenCall>();
   /** The call on whose stream a message of the server came: over HTTP each call has its own. */
   readonly #origin = new AsyncLocalStorage<OpenCall>();
@@ -83,14 +86,13 @@ export class McpConnection {
       // A question would keep the call open, and be lost with this process.
       inputRequired: { autoFulfill: false },
     });
-    this.signIn = signInOf(options);
-    const authProvider =
-      this.signIn ?? (isHttp(server) && server.auth && !isOAuth(server.auth) ? server.auth.provider : undefined);
+    this.#auth = isHttp(server) ? authOf(server, options) : undefined;
     this.transport = isHttp(server)
       ? httpTransport({
           sdk,
           server,
-          authProvider,
+          auth: this.#auth,
+          fetch: fetchOf(server, sdk),
           onHeaders: (headers) => options.secrets.addHeaders(headers),
           onStreamEnd: (resumable) => this.#brokenOff(resumable),
           onTooLarge: ({ message }) => this.#leaveFor(message),
@@ -129,6 +131,11 @@ export class McpConnection {
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** The sign-in of this connection, where this package does it. */
+  get signIn(): StoredSignIn | undefined {
+    return this.#auth instanceof StoredSignIn ? this.#auth : undefined;
   }
 
   get isClosed(): boolean {
@@ -291,6 +298,8 @@ export class McpConnection {
       clearTimeout(timer);
     }
     await this.transport.close().catch(() => {});
+    // A refresh token that was sent is used up: the one in its place must get into the store.
+    await this.#auth?.settled();
   }
 
   #handleRequests(): void {
@@ -358,9 +367,19 @@ export class McpConnection {
   }
 }
 
-function signInOf({ server, secrets }: ConnectionOptions): StoredSignIn | undefined {
-  if (!isHttp(server) || !isOAuth(server.auth)) return undefined;
-  return new StoredSignIn(server.url, server.auth, (token) => secrets.addToken(token));
+function authOf(server: McpHttpOptions, { sdk, secrets }: ConnectionOptions): HttpAuth | undefined {
+  const { auth } = server;
+  if (auth === undefined) return undefined;
+  if (isOAuth(auth)) return new StoredSignIn({ sdk, server, auth, onToken: (token) => secrets.addToken(token) });
+  const { provider } = auth;
+  const send = signInRequests(server, () => provider.discoveryState?.());
+  return new ProviderSignIn({ sdk, server: new URL(server.url), provider, send });
+}
+
+/** With the proofs of a provider that binds tokens to a key (RFC 9449). */
+function fetchOf({ auth }: McpHttpOptions, sdk: ClientSdk): FetchLike | undefined {
+  if (auth === undefined || isOAuth(auth) || !auth.provider.dpop) return undefined;
+  return sdk.withDpopFromProvider(auth.provider)(fetch);
 }
 
 const clientInfo = { name: 'millrace', version: '1' };

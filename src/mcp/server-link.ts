@@ -6,8 +6,8 @@ import { type Failure, failureOf, SecretWords } from './call-failure.ts';
 import { type ClientSdk, loadClientSdk } from './load-sdk.ts';
 import { McpConnection } from './mcp-connection.ts';
 import { defaultProtocol, isHttp, type McpReconnectOptions, type McpServerOptions } from './mcp-options.ts';
-import { finishSignIn } from './sign-in/finish-sign-in.ts';
-import { SignInNeeded } from './sign-in/stored-sign-in.ts';
+import { isOAuth } from './sign-in/auth-options.ts';
+import { SignInNeeded, StoredSignIn } from './sign-in/stored-sign-in.ts';
 
 export interface ServerLinkOptions {
   readonly name: string;
@@ -92,8 +92,9 @@ export class ServerLink {
   /** Finishes a sign-in with what the user came back with. Returns why that failed, as the rest of a sentence. */
   async finishSignIn(callback: string): Promise<string | undefined> {
     const { server, secrets } = this;
-    if (!isHttp(server)) return 'this server has no sign-in';
-    return finishSignIn(callback, { sdk: await this.sdk(), server, secrets });
+    if (!isHttp(server) || !isOAuth(server.auth)) return 'this server has no sign-in';
+    const onToken = (token: string) => secrets.addToken(token);
+    return new StoredSignIn({ sdk: await this.sdk(), server, auth: server.auth, onToken }).finish(callback);
   }
 
   /** Tells what went wrong with a request. */

@@ -146,15 +146,14 @@ export class ToolCalls {
       const connection = await call.outside(() => this.#link.connected());
       noteRequest(context.traceContext, { method: 'tools/call', link: this.#link, connection });
       try {
-        return await connection.callTool(connection.isModern ? { ...params, ...answers } : params, {
-          call,
-          signal,
-          tool,
-        });
+        const sent = connection.isModern ? { ...params, ...answers } : params;
+        const result = await connection.callTool(sent, { call, signal, tool });
+        return connection.isModern ? withCure(result) : result;
       } catch (thrown) {
         const signIn = this.#link.signInFor(thrown, connection);
         if (signIn) throw signIn;
-        const failure = call.left ?? this.#link.failureOf(thrown);
+        const found = call.left ?? this.#link.failureOf(thrown);
+        const failure = connection.isModern ? { ...found, what: cured(found.what) } : found;
         this.#link.attendTo(failure, connection);
         // Nothing was done: the server does not know the session. One that we have not used before is not worth another try.
         if (failure.kind !== 'session-lost' || again || !connection.proven) throw this.#errorOf(failure, answers);
@@ -216,6 +215,20 @@ export class ToolCalls {
     if (flaw === undefined) return { toolCallId: call.id, content, success: true };
     throw new AgentLoopError('TOOL_FAILED', `the MCP server "${this.#link.name}" ${flaw}`);
   }
+}
+
+/** What the Python SDK says where a tool asks with `ctx.elicit`, by a request of its own, which revisions since 2026-07-28 do not have. */
+const noWayToAsk = /no back-channel for server-initiated requests/;
+
+function cured(text: string): string {
+  if (!noWayToAsk.test(text)) return text;
+  return `${text} The tool asks as revisions before 2026-07-28 do: set protocol: 'legacy' for this server in mcpTools.`;
+}
+
+function withCure(result: CallResult): CallResult {
+  if (isInputRequired(result) || result.isError !== true) return result;
+  const content = result.content.map((part) => (part.type === 'text' ? { ...part, text: cured(part.text) } : part));
+  return { ...result, content };
 }
 
 function argumentsOf(given: unknown): Record<string, unknown> {

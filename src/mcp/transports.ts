@@ -1,22 +1,24 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type {
+  AuthProvider,
   FetchLike,
   JSONRPCMessage,
-  OAuthClientProvider,
   ReadBuffer,
   StreamableHTTPClientTransport,
   Transport,
 } from '@modelcontextprotocol/client';
 import { AgentLoopError, inTime, systemClock } from '../core/contracts/index.ts';
-import { type BodyLimits, boundedResponse } from '../core/model-call/index.ts';
+import { boundedResponse } from '../core/model-call/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import { bodyLimitsOf, type McpHeaders, type McpHttpOptions, type McpProcessOptions } from './mcp-options.ts';
-import { signInFetch } from './sign-in/sign-in-fetch.ts';
+import { authorized, type HttpAuth } from './sign-in/http-auth.ts';
 
 interface HttpTransportOptions {
   readonly sdk: ClientSdk;
   readonly server: McpHttpOptions;
-  readonly authProvider?: OAuthClientProvider | undefined;
+  readonly auth?: HttpAuth | undefined;
+  /** Sends requests in place of `fetch`. */
+  readonly fetch?: FetchLike | undefined;
   /** Told of headers before they are sent. */
   readonly onHeaders: (headers: McpHeaders) => void;
   /**
@@ -38,7 +40,7 @@ const reconnectionOptions = {
 
 /** Streamable HTTP with the server's headers on each request, and an eye on answers that break off: the SDK's own waits for them for ever. */
 export function httpTransport(options: HttpTransportOptions): StreamableHTTPClientTransport {
-  const { sdk, server, authProvider } = options;
+  const { sdk, server, auth, fetch: base = fetch } = options;
   const address = new URL(server.url);
   const limits = bodyLimitsOf(server);
   // A stream that the server keeps open for what it has to say brings many messages.
@@ -48,24 +50,25 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
     options.onTooLarge(error);
     return error;
   };
-  const fetchSignIn = signInFetch({
-    server: address,
-    trustedOrigins: server.auth?.trustedOrigins,
-    issuer: () => issuerOf(authProvider),
-  });
   const send: FetchLike = async (url, init) => {
-    if (new URL(url).href !== address.href)
-      return discreet(await fetchSignIn(new URL(url), inTimeFor(server, init)), limits, tooLarge);
-    const headers = new Headers(init?.headers);
     const own = await headersOf(server);
-    if (own) {
-      options.onHeaders(own);
-      for (const [name, value] of Object.entries(own)) headers.set(name, value);
-    }
+    if (own) options.onHeaders(own);
     const asked = requestIn(init?.body);
-    const request = () => fetch(url, { ...init, headers });
+    const sendWith = async (token: string | undefined) => {
+      const headers = new Headers(init?.headers);
+      if (token !== undefined) headers.set('Authorization', `Bearer ${token}`);
+      for (const [name, value] of Object.entries(own ?? {})) headers.set(name, value);
+      const request = () => base(url, { ...init, headers });
+      return request().catch((error: unknown) => {
+        if (repeatable.has(asked?.method) && isBrokenSocket(error) && !init?.signal?.aborted) return request();
+        throw error;
+      });
+    };
+    // A server that is told goodbye is not worth a sign-in.
+    const signsIn = auth && init?.method !== 'DELETE';
+    const request = async () =>
+      signsIn ? authorized({ sdk, auth, send: sendWith, signal: init?.signal }) : sendWith(await auth?.token());
     const response = await request().catch((error: unknown) => {
-      if (repeatable.has(asked?.method) && isBrokenSocket(error) && !init?.signal?.aborted) return request();
       // By any other failure the SDK would take up the stream again and again, also behind its own end.
       if (init?.method === 'GET' && init.signal?.aborted) return new Response(null, { status: 405 });
       throw error;
@@ -74,18 +77,18 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
     const bounded = boundedResponse(response, isOpenEnded ? eventLimits : limits, tooLarge);
     return asked?.isToolCall ? watched(bounded, options.onStreamEnd) : bounded;
   };
+  const unauthorized: AuthProvider = {
+    // `send` adds the token: it gets another one and sends the request again by itself.
+    token: async () => undefined,
+    onUnauthorized: async () => {
+      throw new sdk.UnauthorizedError();
+    },
+  };
   return new sdk.StreamableHTTPClientTransport(address, {
     fetch: send,
     reconnectionOptions,
-    ...(authProvider && { authProvider }),
+    ...(auth && { authProvider: unauthorized }),
   });
-}
-
-/** Of the authorization server that an earlier process discovered. */
-function issuerOf(provider: OAuthClientProvider | undefined): string | undefined {
-  const discovery = provider?.discoveryState?.();
-  const url = isRecord(discovery) ? discovery['authorizationServerUrl'] : undefined;
-  return url !== undefined && URL.canParse(String(url)) ? new URL(String(url)).origin : undefined;
 }
 
 /**
@@ -101,22 +104,6 @@ function isBrokenSocket(thrown: unknown): boolean {
   const cause = isRecord(thrown) ? thrown['cause'] : undefined;
   const code = isRecord(cause) ? cause['code'] : undefined;
   return code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET';
-}
-
-/** A request of a sign-in. It goes to an authorization server, or to metadata: the headers for the MCP server are not for them. */
-function inTimeFor({ connectTimeoutMs: ms = 30_000 }: McpHttpOptions, init: RequestInit | undefined): RequestInit {
-  const late = AbortSignal.timeout(ms);
-  return { ...init, signal: init?.signal ? AbortSignal.any([init.signal, late]) : late };
-}
-
-/** The answer to a request of a sign-in. Of an error only its code is read: the SDK shows the texts of others in errors and warnings. */
-async function discreet(response: Response, limits: BodyLimits, tooLarge: (what: string) => Error): Promise<Response> {
-  const bounded = boundedResponse(response, limits, tooLarge);
-  const { status, headers, ok } = bounded;
-  if (ok || status === 404) return bounded;
-  const body = await bounded.text();
-  const error = /^\s*\{[\s\S]*"error"\s*:\s*"([a-z_]{1,40})"/.exec(body)?.[1] ?? 'server_error';
-  return Response.json({ error }, { status, headers: { 'www-authenticate': headers.get('www-authenticate') ?? '' } });
 }
 
 /** A function that gives them has as long as the server has to start. */

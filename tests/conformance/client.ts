@@ -19,15 +19,30 @@ interface Given {
 
 const given: Given = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}');
 const { client_id: clientId, client_secret: clientSecret } = given;
+/** The authorization servers that the suite has just started, on this machine: an application knows its own. */
+async function trustedOrigins(): Promise<readonly string[]> {
+  const refusal = await fetch(url, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } });
+  const [, at] = /resource_metadata="([^"]+)"/.exec(refusal.headers.get('www-authenticate') ?? '') ?? [];
+  const wellKnown = '/.well-known/oauth-protected-resource';
+  let metadata: unknown;
+  for (const path of at === undefined ? [wellKnown + new URL(url).pathname, wellKnown] : [at]) {
+    const answer = await fetch(new URL(path, url));
+    if (answer.ok) metadata ??= await answer.json();
+  }
+  const named: unknown = Reflect.get(Object(metadata), 'authorization_servers');
+  return Array.isArray(named) ? named.map((each) => new URL(String(each)).origin) : [];
+}
+
+// Other scenarios want no sign-in.
+const isAuth = process.env['MCP_CONFORMANCE_SCENARIO']?.startsWith('auth/') ?? false;
 const auth = {
   redirectUrl: 'http://localhost:3000/callback',
   store: memoryAuthStore(),
+  ...(isAuth && { trustedOrigins: await trustedOrigins() }),
   ...(clientId === undefined
     ? { clientMetadataUrl: 'https://conformance-test.local/client-metadata.json' }
     : { clientId, clientSecret }),
 };
-// Other scenarios want no sign-in.
-const isAuth = process.env['MCP_CONFORMANCE_SCENARIO']?.startsWith('auth/') ?? false;
 const server = { url, required: true, prefix: '', roots: ['/tmp'], ...(isAuth && { auth }) };
 const tools = mcpTools({ servers: { it: server } });
 const context = { taskId: 't', agentId: 'a', contextId: 'c', metadata: {}, authContext: undefined };

@@ -26,6 +26,16 @@ export interface AuthorizationServer {
   readonly tokenHeaders: readonly IncomingMessage['headers'][];
   /** Resources that tokens were asked for. */
   readonly resources: readonly string[];
+  /** How often a refresh token came that was used up: all tokens of its sign-in are void then (RFC 9700, section 4.14.2). */
+  readonly reused: number;
+  /** Requests to the MCP server without a valid token. */
+  readonly refused: number;
+  /** Answers to requests for tokens wait until the returned function is called. */
+  holdTokens(): () => void;
+  /** Requests for tokens are answered with this status from now on; undefined: as usual. */
+  failTokens(status: number | undefined): void;
+  /** Registrations so far are void. */
+  forgetClients(): void;
   /** Goes through the pages as a user does, and returns the address that the browser ends at. */
   visit(url: string): Promise<string>;
   /** Access tokens so far are not accepted any more; with `refresh`, nor are refresh tokens. */
@@ -49,6 +59,13 @@ export async function authorizationServer(
   const codes = new Map<string, Grant>();
   const refreshTokens = new Map<string, Grant>();
   const accessTokens = new Map<string, Grant>();
+  const usedUp = new Map<string, Grant>();
+  const clients = new Set<string>();
+  let registrations = 0;
+  let reused = 0;
+  let refused = 0;
+  let held: Promise<void> | undefined;
+  let failing: number | undefined;
   let needed: string | undefined;
   let tokensAt: string | undefined;
   let origin = '';
@@ -75,16 +92,29 @@ export async function authorizationServer(
     tokenHeaders.push(request.headers);
     resources.push(given.get('resource') ?? '');
     const of = (name: string) => given.get(name) ?? '';
+    await held;
+    if (failing !== undefined) return json(response, {}, failing);
+    if (!clients.has(of('client_id'))) return refuse(response, 'invalid_client');
     if (of('grant_type') === 'refresh_token') {
-      const grant = refreshTokens.get(of('refresh_token'));
-      refreshTokens.delete(of('refresh_token'));
-      return grant ? issue(response, grant) : refuse(response, 'invalid_grant');
+      const sent = of('refresh_token');
+      const grant = refreshTokens.get(sent);
+      refreshTokens.delete(sent);
+      if (grant?.clientId === of('client_id')) {
+        usedUp.set(sent, grant);
+        return issue(response, grant);
+      }
+      const family = usedUp.get(sent);
+      if (family) reused++;
+      for (const all of [accessTokens, refreshTokens])
+        for (const [each, of] of all) if (of === family) all.delete(each);
+      return refuse(response, 'invalid_grant');
     }
     secrets.push(of('code_verifier'));
     const grant = codes.get(of('code'));
     codes.delete(of('code'));
     const challenge = createHash('sha256').update(of('code_verifier')).digest('base64url');
-    const isRight = grant?.challenge === challenge && grant.resource === of('resource');
+    const isRight =
+      grant?.challenge === challenge && grant.resource === of('resource') && grant.clientId === of('client_id');
     return grant && isRight ? issue(response, grant) : refuse(response, 'invalid_grant');
   };
   const authorize = (url: URL, response: ServerResponse) => {
@@ -108,6 +138,7 @@ export async function authorizationServer(
     const metadata = `resource_metadata="${origin}/.well-known/oauth-protected-resource/mcp"`;
     const grant = accessTokens.get(request.headers.authorization?.replace('Bearer ', '') ?? '');
     const about = `error_description="${secretDescription}"`;
+    if (!grant) refused++;
     if (!grant) return response.writeHead(401, { 'www-authenticate': `Bearer ${metadata}, ${about}` }).end();
     if (needed && request.headers['mcp-method'] === 'tools/call' && !grant.scope.split(' ').includes(needed)) {
       const challenge = `Bearer error="insufficient_scope", scope="${needed}", ${metadata}, ${about}`;
@@ -145,9 +176,11 @@ export async function authorizationServer(
         authorization_response_iss_parameter_supported: true,
       });
     if (url.pathname === '/register')
-      return void text(request).then((body) =>
-        json(response, { ...JSON.parse(body), client_id: 'client-1', token_endpoint_auth_method: 'none' }, 201),
-      );
+      return void text(request).then((body) => {
+        const id = `client-${++registrations}`;
+        clients.add(id);
+        json(response, { ...JSON.parse(body), client_id: id, token_endpoint_auth_method: 'none' }, 201);
+      });
     if (url.pathname === '/authorize') return authorize(url, response);
     if (url.pathname === '/token' && tokensAt) return void response.writeHead(307, { location: tokensAt }).end();
     if (url.pathname === '/token') return void token(request, response);
@@ -163,6 +196,23 @@ export async function authorizationServer(
     secrets,
     tokenHeaders,
     resources,
+    get reused() {
+      return reused;
+    },
+    get refused() {
+      return refused;
+    },
+    holdTokens: () => {
+      let release = () => {};
+      held = new Promise((resolve) => {
+        release = resolve;
+      });
+      return release;
+    },
+    failTokens: (status) => {
+      failing = status;
+    },
+    forgetClients: () => clients.clear(),
     visit: async (url) => (await fetch(url, { redirect: 'manual' })).headers.get('location') ?? '',
     expire: (what = 'access') => {
       accessTokens.clear();

@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { signInFetch } from 'millrace/internals';
+import { mcpTools, memoryAuthStore } from 'millrace/mcp';
 
 const open: ReturnType<typeof createServer>[] = [];
 afterEach(() => {
@@ -11,11 +12,17 @@ afterEach(() => {
   }
 });
 
-async function listening(redirectTo?: string) {
+async function listening({
+  redirectTo,
+  status = 200,
+}: {
+  readonly redirectTo?: string;
+  readonly status?: number;
+} = {}) {
   const asked: string[] = [];
   const server = createServer((request, response) => {
     asked.push(`${request.method} ${request.url}`);
-    if (redirectTo === undefined) response.end('{}');
+    if (redirectTo === undefined) response.writeHead(status).end('{}');
     else response.writeHead(307, { location: redirectTo }).end();
   });
   open.push(server);
@@ -52,9 +59,40 @@ describe('R-16 the addresses of a sign-in', () => {
     expect(other.asked).toEqual([]);
   });
 
+  it.each([
+    '/.well-known/oauth-authorization-server/latest/meta-data',
+    '/latest/meta-data/.well-known/openid-configuration',
+    '/.well-known/oauth-authorization-server?all=1',
+  ])('are on a private host only the well-known ones of an origin, and not %s', async (path) => {
+    const other = await listening();
+    const send = signInFetch({ server: new URL('http://127.0.0.1:9/mcp'), issuer });
+    await expect(send(new URL(other.origin + path), {})).rejects.toThrow(/trustedOrigins/);
+    const named = signInFetch({ server: new URL('http://127.0.0.1:9/mcp'), issuer, trustedOrigins: [other.origin] });
+    expect((await named(new URL(other.origin + path), {})).ok).toBe(true);
+    expect(other.asked).toEqual([`GET ${path}`]);
+  });
+
+  it('get no registration where they have given no metadata', async () => {
+    const other = await listening({ status: 404 });
+    const mcp = createServer((request, response) => {
+      const { host } = request.headers;
+      if (request.url?.startsWith('/.well-known/oauth-protected-resource'))
+        return response.end(JSON.stringify({ resource: `http://${host}/mcp`, authorization_servers: [other.origin] }));
+      return response.writeHead(401, { 'www-authenticate': 'Bearer' }).end();
+    });
+    open.push(mcp);
+    await new Promise<void>((done) => mcp.listen(0, '127.0.0.1', done));
+    const url = `http://127.0.0.1:${(mcp.address() as AddressInfo).port}/mcp`;
+    const auth = { redirectUrl: 'http://127.0.0.1:9/callback', store: memoryAuthStore() };
+    const tools = mcpTools({ servers: { it: { url, auth, required: true } } });
+    await expect(tools.connect()).rejects.toThrow(/trustedOrigins/);
+    await tools.close();
+    expect(other.asked.filter((each) => !each.startsWith('GET /.well-known/'))).toEqual([]);
+  });
+
   it('are checked again after a redirect, which takes no body along', async () => {
     const thief = await listening();
-    const server = await listening(`${thief.origin}/t`);
+    const server = await listening({ redirectTo: `${thief.origin}/t` });
     const send = signInFetch({ server: new URL(`${server.origin}/mcp`), issuer });
     await expect(send(new URL(`${server.origin}/token`), { method: 'POST', body: 'code' })).rejects.toThrow(
       /redirects/,

@@ -1,52 +1,15 @@
 import { afterEach, expect, it } from '@jest/globals';
-import {
-  type OAuthClientInformationMixed,
-  type OAuthClientProvider,
-  type OAuthDiscoveryState,
-  type OAuthTokens,
-  StreamableHTTPClientTransport,
-} from '@modelcontextprotocol/client';
 import { agent, InMemoryStateStore } from 'millrace';
 import { mcpTools } from 'millrace/mcp';
 import { scriptedLLM } from 'millrace/testing';
 import { authorizationServer } from './authorization-server.ts';
+import { OwnProvider } from './own-provider.ts';
 import { sdkServer } from './sdk-server.ts';
 
 const open: { close(): Promise<unknown> }[] = [];
 afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each.close();
 });
-
-/** A provider of the user's own, which keeps all in memory, and shows where the user has to go. */
-class OwnProvider implements OAuthClientProvider {
-  readonly redirectUrl = 'http://127.0.0.1:9/callback';
-  readonly clientMetadata = { client_name: 'own', redirect_uris: [this.redirectUrl] };
-  address: URL | undefined;
-  #client: OAuthClientInformationMixed | undefined;
-  #tokens: OAuthTokens | undefined;
-  #verifier = '';
-  #discovery: OAuthDiscoveryState | undefined;
-
-  clientInformation = () => this.#client;
-  saveClientInformation = (client: OAuthClientInformationMixed) => {
-    this.#client = client;
-  };
-  tokens = () => this.#tokens;
-  saveTokens = (tokens: OAuthTokens) => {
-    this.#tokens = tokens;
-  };
-  saveCodeVerifier = (verifier: string) => {
-    this.#verifier = verifier;
-  };
-  codeVerifier = () => this.#verifier;
-  saveDiscoveryState = (discovery: OAuthDiscoveryState) => {
-    this.#discovery = discovery;
-  };
-  discoveryState = () => this.#discovery;
-  redirectToAuthorization = (address: URL) => {
-    this.address = address;
-  };
-}
 
 it('P-08 a provider of the SDK signs in by itself: no question, and its tokens are used and refreshed', async () => {
   const sdk = await sdkServer({ version: 'v2', way: 'http' });
@@ -73,10 +36,7 @@ it('P-08 a provider of the SDK signs in by itself: no question, and its tokens a
   expect(llm.calls[0]?.tools ?? []).toEqual([]);
   expect(provider.address?.searchParams.get('code_challenge_method')).toBe('S256');
 
-  const callback = new URL(await server.visit(String(provider.address)));
-  await new StreamableHTTPClientTransport(new URL(server.url), { authProvider: provider }).finishAuth(
-    callback.searchParams,
-  );
+  await provider.finish(server.url, await server.visit(String(provider.address)));
   expect(await helper.run('Add.')).toMatchObject({ status: 'completed', text: 'Three.' });
   server.expire();
   expect(await helper.run('Add.')).toMatchObject({ status: 'completed', text: 'Four.', questions: [] });

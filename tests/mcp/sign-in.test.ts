@@ -171,7 +171,7 @@ it('P-08 asks in the middle of a call whose tokens are void, and another process
   const provider = scriptedLLM(adding);
   const warnings = capturedConsole('warn');
   const first = await asked(server, { tools, taskStateStore, provider });
-  expect(warnings).toEqual([expect.stringContaining('"invalid_grant"')]);
+  expect(warnings).toEqual([]);
   expect(first).toMatchObject({ status: 'auth-required', questions: [{ kind: 'auth', toolName: 'it__add' }] });
   const other = helper({ tools: process(server.url, store), taskStateStore, provider });
   const done = await other.resume(first.turn.taskId, { answers: { '1:0': first.callback } }).result();
@@ -236,7 +236,7 @@ it.each([
   const failure = tools.finishSignIn('it', changed.href);
   await expect(failure).rejects.toMatchObject({ code: 'TOOL_FAILED', message: expect.stringContaining(why) });
   await expect(failure).rejects.not.toMatchObject({ message: expect.stringContaining(secretDescription) });
-  expect(warnings).toEqual(why.endsWith('invalid_grant') ? [expect.stringContaining('"invalid_grant"')] : []);
+  expect(warnings).toEqual([]);
 });
 
 it('P-08 takes an answer once', async () => {

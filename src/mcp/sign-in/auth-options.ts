@@ -13,7 +13,7 @@ export type McpAuth = McpProviderOptions | McpOAuthOptions;
 export interface McpProviderOptions {
   /** Redirects and finishes the sign-in itself; until then calls fail. */
   readonly provider: OAuthClientProvider;
-  /** Origins of authorization servers that may be on private addresses or use plain http. Default: only on the host of the MCP server itself. */
+  /** Origins of authorization servers that may be on private addresses or use plain http. Default: only on the host of the MCP server itself, with an issuer that has no path. */
   readonly trustedOrigins?: readonly string[] | undefined;
 }
 
@@ -29,13 +29,16 @@ export interface McpOAuthOptions {
   readonly scopes?: readonly string[] | undefined;
   /** Where the authorization server sends the user back to. */
   readonly redirectUrl: string;
-  /** Origins of authorization servers that may be on private addresses or use plain http. Default: only on the host of the MCP server itself. */
+  /** Origins of authorization servers that may be on private addresses or use plain http. Default: only on the host of the MCP server itself, with an issuer that has no path. */
   readonly trustedOrigins?: readonly string[] | undefined;
   /** Keeps tokens and what a sign-in needs until it is finished. All processes that may finish it need the same. */
   readonly store: McpAuthStore;
 }
 
-/** Keeps JSON values by key. A reader of the store can act as the user. */
+/**
+ * Keeps JSON values by key. A reader of the store can act as the user. A `load` that begins after a `save` has resolved must return what was saved, in
+ * all processes: with that alone they refresh a token once, by a record under a key that begins with `lock`.
+ */
 export interface McpAuthStore {
   /** Resolves with `undefined` where there is none. */
   load(key: string): Promise<unknown>;
@@ -112,7 +115,7 @@ function isDocument(text: string): boolean {
 /** Keeps tokens in this process, until it ends. A sign-in has to be finished in the process that began it. */
 export function memoryAuthStore(): McpAuthStore {
   const values = new Map<string, string>();
-  return {
+  const store: McpAuthStore = {
     load: async (key) => {
       const text = values.get(key);
       return text === undefined ? undefined : JSON.parse(text);
@@ -120,11 +123,20 @@ export function memoryAuthStore(): McpAuthStore {
     save: async (key, value) => void values.set(key, JSON.stringify(value)),
     delete: async (key) => void values.delete(key),
   };
+  ofOneProcess.add(store);
+  return store;
+}
+
+const ofOneProcess = new WeakSet<McpAuthStore>();
+
+/** Whether no other process can have the store. */
+export function sharesNothing(store: McpAuthStore): boolean {
+  return ofOneProcess.has(store);
 }
 
 /**
- * Keeps tokens in a folder, a file for each key, which only its owner can read. Processes can share it: a value is replaced as a whole, and
- * the last writer wins. The values are not encrypted.
+ * Keeps tokens in a folder, a file for each key, which only its owner can read. Processes can share it: a value is replaced as a whole, and a
+ * token is refreshed by one of them. The values are not encrypted.
  */
 export function fileAuthStore(folder: string): McpAuthStore {
   const fileOf = (key: string) => join(folder, `${createHash('sha256').update(key).digest('hex')}.json`);

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { AgentLoopError } from '../../core/contracts/index.ts';
 import { ServerLink } from '../server-link.ts';
 import { type McpAuthStore, type McpOAuthOptions, memoryAuthStore } from './auth-options.ts';
-import { authKey, isSame, SignInNeeded } from './stored-sign-in.ts';
+import { isSame, SignInNeeded, StoredSignIn } from './stored-sign-in.ts';
 
 interface BrowserSignIn {
   readonly url: string;
@@ -43,13 +43,13 @@ export async function signInByBrowser({ url, store, options, onAddress, signal }
     onAddress(needed.signIn.authorizationUrl ?? '');
     await callbackOf(listener, {
       redirectUrl,
-      state: needed.signIn.state(),
+      state: needed.signIn.state,
       signal,
       finish: (back) => link.finishSignIn(back),
     });
     await link.connected();
-    for (const what of ['client', 'tokens'] as const)
-      await store.save(authKey(url, what), await draft.load(authKey(url, what)));
+    const kept = { ...server, auth: { ...server.auth, store } };
+    await new StoredSignIn({ sdk: await link.sdk(), server: kept, auth: kept.auth, onToken: () => {} }).adopt(draft);
     return true;
   } finally {
     listener.closeAllConnections();

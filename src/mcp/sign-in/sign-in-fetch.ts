@@ -1,7 +1,10 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { AgentLoopError } from '../../core/contracts/index.ts';
+import type { FetchLike, OAuthDiscoveryState } from '@modelcontextprotocol/client';
+import { AgentLoopError, isObject } from '../../core/contracts/index.ts';
+import { boundedResponse } from '../../core/model-call/index.ts';
 import { isPublicAddress } from '../../public-address.ts';
+import { bodyLimitsOf, type McpHttpOptions } from '../mcp-options.ts';
 
 interface SignInFetchOptions {
   /** The MCP server. */
@@ -16,12 +19,14 @@ type Fetch = (url: URL, init: RequestInit) => Promise<Response>;
 
 /** Of metadata (RFC 8414, OpenID Connect Discovery). */
 const metadataPath = /^\/(?:.*\/)?\.well-known\/(?:oauth-authorization-server|openid-configuration)(?:\/|$)/;
+/** Of an authorization server that has its origin to itself: the MCP server chooses no more than that. */
+const rootMetadataPath = /^\/\.well-known\/(?:oauth-authorization-server|openid-configuration)$/;
 const maxRedirects = 3;
 
 /**
  * Sends the requests of a sign-in, whose addresses come from the MCP server and from its authorization server: to the MCP server's own origin, to
  * trusted ones, and over https to public addresses. On a private or loopback host only where the MCP server is on the same host: there
- * metadata is read, and all else goes to the origin that gave it. A redirect is followed to read, after the same check, and never with a body.
+ * metadata is read at the root of an origin, and all else goes to the origin that gave it. A redirect is followed to read, after the same check, and never with a body.
  * Errors: `UNAVAILABLE`, before anything is sent.
  */
 export function signInFetch({ server, trustedOrigins = [], issuer }: SignInFetchOptions): Fetch {
@@ -37,7 +42,7 @@ export function signInFetch({ server, trustedOrigins = [], issuer }: SignInFetch
       return;
     }
     const isKnown = described.has(url.origin) || issuer() === url.origin;
-    const isMetadata = isRead && metadataPath.test(url.pathname);
+    const isMetadata = isRead && url.search === '' && rootMetadataPath.test(url.pathname);
     if (url.hostname === server.hostname && (isMetadata || isKnown)) return;
     throw refused(
       url,
@@ -62,6 +67,48 @@ export function signInFetch({ server, trustedOrigins = [], issuer }: SignInFetch
       target = new URL(location, target);
     }
   };
+}
+
+/**
+ * Sends the requests of sign-ins to a server, without its headers, each within `connectTimeoutMs`. `discovered` returns what an earlier process found for
+ * the sign-in that is being finished.
+ */
+export function signInRequests(
+  server: McpHttpOptions,
+  discovered: () => OAuthDiscoveryState | undefined | Promise<unknown>,
+): FetchLike {
+  const { connectTimeoutMs: ms = 30_000, auth } = server;
+  const send = signInFetch({
+    server: new URL(server.url),
+    trustedOrigins: auth?.trustedOrigins,
+    issuer: () => issuerIn(discovered()),
+  });
+  return async (url, init) => {
+    const late = AbortSignal.timeout(ms);
+    const signal = init?.signal ? AbortSignal.any([init.signal, late]) : late;
+    return discreet(await send(new URL(url), { ...init, signal }), server);
+  };
+}
+
+/** One that has given metadata: without, nothing says that it is an authorization server. */
+function issuerIn(discovery: unknown): string | undefined {
+  if (!isObject(discovery) || !isObject(discovery['authorizationServerMetadata'])) return undefined;
+  const url = String(discovery['authorizationServerUrl']);
+  return URL.canParse(url) ? new URL(url).origin : undefined;
+}
+
+const busy: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
+
+/** Of an error only its code is read: the SDK shows the texts of others in errors. */
+async function discreet(response: Response, server: McpHttpOptions): Promise<Response> {
+  const tooLarge = (what: string) => new AgentLoopError('TOOL_TOO_LARGE', what);
+  const bounded = boundedResponse(response, bodyLimitsOf(server), tooLarge);
+  const { status, headers, ok } = bounded;
+  if (ok || status === 404) return bounded;
+  const body = await bounded.text();
+  const said = /^\s*\{[\s\S]*"error"\s*:\s*"([a-z_]{1,40})"/.exec(body)?.[1];
+  const error = busy.has(status) ? 'temporarily_unavailable' : (said ?? 'server_error');
+  return Response.json({ error }, { status, headers: { 'www-authenticate': headers.get('www-authenticate') ?? '' } });
 }
 
 /** A name that leads to no address is sent nothing in any case. */

@@ -1,12 +1,18 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type {
+  FetchLike,
   OAuthClientMetadata,
-  OAuthClientProvider,
   OAuthDiscoveryState,
   StoredOAuthClientInformation,
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client';
+import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
+import type { ClientSdk } from '../load-sdk.ts';
+import type { McpHttpOptions } from '../mcp-options.ts';
 import type { McpOAuthOptions } from './auth-options.ts';
+import type { HttpAuth, Refusal } from './http-auth.ts';
+import { signInRequests } from './sign-in-fetch.ts';
+import { withLock } from './store-lock.ts';
 
 /** A server wants the user to sign in, or to grant more, before it does anything. */
 export class SignInNeeded extends Error {
@@ -23,40 +29,294 @@ interface Pending {
   readonly state: string;
   readonly verifier: string;
   readonly discovery: OAuthDiscoveryState;
+  /** The one that the user was sent away with: another process may have registered another one since. */
+  readonly client?: StoredOAuthClientInformation | undefined;
+}
+
+/** What the server and its authorization server say of themselves. */
+interface Discovered {
+  readonly discovery: OAuthDiscoveryState;
+  readonly issuer: string;
+  readonly resource: string | undefined;
+}
+
+interface StoredSignInOptions {
+  readonly sdk: ClientSdk;
+  readonly server: McpHttpOptions;
+  readonly auth: McpOAuthOptions;
+  /** Receives each secret before it is sent. */
+  readonly onToken: (token: string) => void;
 }
 
 /** Of one server. The oldest is given up then. */
 const maxPending = 20;
 
 /**
- * The sign-in of one connection, as the SDK asks for it. Tokens and the registration are in the store; the state, the verifier and what was
- * discovered get there with `begin`, so that a sign-in that nobody is asked for leaves nothing.
+ * The sign-in of one connection. Tokens, the registration and sign-ins that wait for the user are in the store, and change under its lock only: who
+ * was refused reads the store again under the lock, and uses what another has put there. Nothing is kept of a sign-in before `begin`, so that one
+ * that nobody is asked for leaves nothing.
  */
-export class StoredSignIn implements OAuthClientProvider {
+export class StoredSignIn implements HttpAuth {
   /** Where the user has to go. Undefined as long as no sign-in is needed. */
   authorizationUrl: string | undefined;
-  readonly clientMetadataUrl?: string;
-  readonly #options: McpOAuthOptions;
+  readonly #sdk: ClientSdk;
   readonly #server: string;
+  readonly #auth: McpOAuthOptions;
   readonly #onToken: (token: string) => void;
-  readonly #state = randomBytes(32).toString('base64url');
-  #verifier = '';
-  #discovery: OAuthDiscoveryState | undefined;
+  readonly #send: FetchLike;
+  readonly #running = new Set<Promise<unknown>>();
+  #pending: Pending | undefined;
+  #begun: Promise<void> | undefined;
+  /** Of the sign-in that is being finished. */
+  #finishing: OAuthDiscoveryState | undefined;
+  #scope: string | undefined;
 
-  /** `onToken` receives each secret before it is sent. */
-  constructor(server: string | URL, options: McpOAuthOptions, onToken: (token: string) => void) {
-    this.#server = String(server);
-    this.#options = options;
+  constructor({ sdk, server, auth, onToken }: StoredSignInOptions) {
+    this.#sdk = sdk;
+    this.#server = String(server.url);
+    this.#auth = auth;
     this.#onToken = onToken;
-    if (options.clientMetadataUrl !== undefined) this.clientMetadataUrl = options.clientMetadataUrl;
+    this.#send = signInRequests(server, () => this.#finishing);
   }
 
-  get redirectUrl(): string {
-    return this.#options.redirectUrl;
+  /** Of the sign-in that the user is asked for. */
+  get state(): string {
+    return this.#pending?.state ?? '';
   }
 
-  get clientMetadata(): OAuthClientMetadata {
-    const { redirectUrl, scopes } = this.#options;
+  async token(): Promise<string | undefined> {
+    return (await this.#tokens())?.access_token;
+  }
+
+  async renew(refusal: Refusal): Promise<boolean> {
+    const replaced = async (): Promise<true | undefined> => {
+      const tokens = await this.#tokens();
+      return tokens !== undefined && tokens.access_token !== refusal.token ? true : undefined;
+    };
+    return this.#locked<boolean>(async () => {
+      if (await replaced()) return true;
+      const tokens = await this.#tokens();
+      if (this.authorizationUrl !== undefined) return false;
+      const discovered = await this.#discover(refusal.resourceMetadataUrl);
+      const scope = this.#scopeFor(refusal, tokens);
+      const isMore = refusal.needsMoreRights && this.#sdk.isStrictScopeSuperset(scope, tokens?.scope);
+      if (tokens && !isMore && (await this.#refresh(tokens, discovered))) return true;
+      await this.#authorize(discovered, scope);
+      return false;
+    }, replaced);
+  }
+
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#running);
+  }
+
+  /** Stores what `finish` needs, before the user is asked. */
+  async begin(): Promise<void> {
+    const pending = this.#pending;
+    if (!pending) return;
+    this.#begun ??= this.#locked(async () => {
+      await this.#savePending([...(await this.#allPending()), pending].slice(-maxPending));
+    });
+    await this.#begun;
+  }
+
+  /**
+   * Exchanges what the authorization server sent the user back with, an address or its query, for tokens, which are in the store then. An answer is
+   * taken once. Returns why that failed, as the rest of a sentence; never what the authorization server says of it beside its code. Rejects as
+   * the store does.
+   */
+  async finish(callback: string): Promise<string | undefined> {
+    const text = callback.trim();
+    const params = new URLSearchParams(URL.canParse(text) ? new URL(text).search : text);
+    const code = params.get('code');
+    if (code !== null) this.#onToken(code);
+    return this.#locked(async () => {
+      const all = await this.#allPending();
+      // Each is compared, in a time that says nothing of the state.
+      const [found] = all.filter((each) => isSame(each.state, params.get('state') ?? ''));
+      if (!found) return 'the answer belongs to no sign-in that waits for one; it may have been used before';
+      await this.#savePending(all.filter((each) => each !== found));
+      const exchanged = await this.#exchange(found, params).catch(async (thrown: unknown) => {
+        if (!isTransient(thrown, this.#sdk)) return this.#whyNot(thrown);
+        await this.#savePending(all);
+        return 'the authorization server cannot be reached';
+      });
+      if (typeof exchanged === 'string') return exchanged;
+      await this.#saveClient(exchanged.client);
+      await this.#saveTokens(exchanged.tokens);
+      return undefined;
+    });
+  }
+
+  /** Saves the tokens of a sign-in that was done with another store. */
+  async adopt(from: McpOAuthOptions['store']): Promise<void> {
+    await this.#locked(async () => {
+      for (const what of ['client', 'tokens'] as const) await this.#save(what, await from.load(this.#key(what)));
+    });
+  }
+
+  async #exchange(
+    { discovery, verifier, client }: Pending,
+    params: URLSearchParams,
+  ): Promise<{ readonly client: StoredOAuthClientInformation; readonly tokens: StoredOAuthTokens } | string> {
+    const sdk = this.#sdk;
+    const { authorizationServerUrl, authorizationServerMetadata: metadata } = discovery;
+    const { issuer, resource } = this.#described(discovery);
+    const [code, iss, error] = ['code', 'iss', 'error'].map((name) => params.get(name) ?? undefined);
+    this.#onToken(verifier);
+    if (code === undefined) {
+      if (error === undefined || !metadata) return cannotExchange;
+      const issParameterSupported = metadata.authorization_response_iss_parameter_supported === true;
+      sdk.validateAuthorizationResponseIssuer({ iss, expectedIssuer: metadata.issuer, issParameterSupported });
+      return answeredWith(error);
+    }
+    const used = client ?? (await this.#knownClient(issuer));
+    if (!used) return cannotExchange;
+    this.#finishing = discovery;
+    try {
+      const tokens = await sdk.exchangeAuthorization(authorizationServerUrl, {
+        clientInformation: this.#noted(used),
+        authorizationCode: code,
+        codeVerifier: verifier,
+        redirectUri: this.#auth.redirectUrl,
+        fetchFn: this.#send,
+        ...(metadata && { metadata }),
+        ...(iss !== undefined && { iss }),
+        ...(resource !== undefined && { resource }),
+      });
+      return { client: used, tokens: { ...tokens, issuer } };
+    } catch (thrown) {
+      if (isOfClient(thrown, sdk)) await this.#forgetClient(used);
+      throw thrown;
+    } finally {
+      this.#finishing = undefined;
+    }
+  }
+
+  #whyNot(thrown: unknown): string {
+    return thrown instanceof this.#sdk.OAuthError ? answeredWith(thrown.code) : cannotExchange;
+  }
+
+  /** Returns whether there is another token. Rejects with `UNAVAILABLE` where that cannot be known: the refresh token may still be good. */
+  async #refresh(tokens: StoredOAuthTokens, { discovery, issuer, resource }: Discovered): Promise<boolean> {
+    const sdk = this.#sdk;
+    const { refresh_token: refreshToken } = tokens;
+    const { authorizationServerUrl, authorizationServerMetadata: metadata } = discovery;
+    if (refreshToken === undefined || !isIssuer(tokens.issuer ?? issuer, issuer)) return false;
+    const client = await this.#knownClient(issuer);
+    if (!client) return false;
+    try {
+      const renewed = await sdk.refreshAuthorization(authorizationServerUrl, {
+        clientInformation: client,
+        refreshToken,
+        fetchFn: this.#send,
+        ...(metadata && { metadata }),
+        ...(resource !== undefined && { resource }),
+      });
+      await this.#saveTokens({ ...(tokens.scope !== undefined && { scope: tokens.scope }), ...renewed, issuer });
+      return true;
+    } catch (thrown) {
+      if (isOfClient(thrown, sdk)) await this.#forgetClient(client);
+      return this.#afterFailedRefresh(thrown, tokens);
+    }
+  }
+
+  async #afterFailedRefresh(thrown: unknown, { access_token, refresh_token, ...rest }: StoredOAuthTokens) {
+    if (thrown instanceof this.#sdk.OAuthError && !isTransient(thrown, this.#sdk)) {
+      const now = await this.#tokens();
+      if (now && now.access_token !== access_token) return true;
+      // It is not sent again. What is left names the token that others were refused with.
+      if (thrown.code === 'invalid_grant' && now?.refresh_token === refresh_token)
+        await this.#save('tokens', { ...rest, access_token });
+      return false;
+    }
+    if (isUnreadable(thrown)) return false;
+    const why = `its authorization server cannot be used (${messageOf(thrown)})`;
+    throw new AgentLoopError('UNAVAILABLE', `has no valid access token: ${why}`, { retryable: true, cause: thrown });
+  }
+
+  /** Makes the address that the user has to open, with a client that is registered if there is none. */
+  async #authorize({ discovery, issuer, resource }: Discovered, wanted: string | undefined): Promise<void> {
+    const { authorizationServerUrl, authorizationServerMetadata: metadata, resourceMetadata } = discovery;
+    const asked = wanted || resourceMetadata?.scopes_supported?.join(' ') || this.#clientMetadata.scope;
+    const isOffline = metadata?.scopes_supported?.includes('offline_access') ?? false;
+    const scope = asked && isOffline ? this.#sdk.computeScopeUnion(asked, 'offline_access') : asked;
+    const client = (await this.#knownClient(issuer)) ?? (await this.#newClient({ discovery, issuer, resource }, scope));
+    const state = randomBytes(32).toString('base64url');
+    const { authorizationUrl, codeVerifier } = await this.#sdk.startAuthorization(authorizationServerUrl, {
+      clientInformation: client,
+      state,
+      redirectUrl: this.#auth.redirectUrl,
+      ...(metadata && { metadata }),
+      ...(scope !== undefined && { scope }),
+      ...(resource !== undefined && { resource }),
+    });
+    if (!/^https?:$/.test(authorizationUrl.protocol)) throw new Error('the address to sign in at is not http or https');
+    this.#onToken(codeVerifier);
+    this.#pending = { state, verifier: codeVerifier, discovery, client };
+    this.authorizationUrl = authorizationUrl.href;
+  }
+
+  /** A new sign-in discovers anew: the server may have moved to another issuer. */
+  async #discover(resourceMetadataUrl: URL | undefined): Promise<Discovered> {
+    const found = await this.#sdk.discoverOAuthServerInfo(this.#server, {
+      fetchFn: this.#send,
+      ...(resourceMetadataUrl && { resourceMetadataUrl }),
+    });
+    return this.#described(found);
+  }
+
+  #described(discovery: OAuthDiscoveryState): Discovered {
+    const { authorizationServerUrl, authorizationServerMetadata, resourceMetadata } = discovery;
+    const issuer = authorizationServerMetadata?.issuer ?? String(authorizationServerUrl);
+    const resource = resourceMetadata?.resource;
+    const requestedResource = this.#sdk.resourceUrlFromServerUrl(this.#server);
+    if (resource !== undefined && !this.#sdk.checkResourceAllowed({ requestedResource, configuredResource: resource }))
+      throw new Error(`its metadata is that of another resource, ${new URL(resource).origin}`);
+    return { discovery, issuer, resource };
+  }
+
+  /** A server that wants more rights gets those that the token has as well. */
+  #scopeFor({ needsMoreRights, scope }: Refusal, tokens: StoredOAuthTokens | undefined): string | undefined {
+    this.#scope = this.#sdk.computeScopeUnion(this.#scope, scope);
+    return needsMoreRights ? this.#sdk.computeScopeUnion(tokens?.scope, this.#scope) : scope;
+  }
+
+  /** The registered client, of this authorization server only. */
+  async #knownClient(issuer: string): Promise<StoredOAuthClientInformation | undefined> {
+    const { clientId, clientSecret } = this.#auth;
+    const kept = await this.#load('client');
+    if (isClient(kept) && (clientId === undefined || kept.given === clientId))
+      return isIssuer(kept.client.issuer ?? issuer, issuer) ? this.#noted(kept.client) : undefined;
+    if (clientId === undefined) return undefined;
+    // From its first use on, it belongs to this authorization server.
+    return this.#saveClient({
+      client_id: clientId,
+      ...(clientSecret !== undefined && { client_secret: clientSecret }),
+      issuer,
+    });
+  }
+
+  async #newClient(
+    { discovery, issuer }: Discovered,
+    scope: string | undefined,
+  ): Promise<StoredOAuthClientInformation> {
+    const { clientMetadataUrl } = this.#auth;
+    const { authorizationServerUrl, authorizationServerMetadata: metadata } = discovery;
+    if (clientMetadataUrl !== undefined && metadata?.client_id_metadata_document_supported === true)
+      return this.#saveClient({ client_id: clientMetadataUrl, issuer });
+    const { redirectUrl } = this.#auth;
+    const registered = await this.#sdk.registerClient(authorizationServerUrl, {
+      clientMetadata: this.#sdk.resolveClientMetadata({ clientMetadata: this.#clientMetadata, redirectUrl }),
+      fetchFn: this.#send,
+      ...(metadata && { metadata }),
+      ...(scope !== undefined && { scope }),
+    });
+    return this.#saveClient({ ...registered, issuer });
+  }
+
+  get #clientMetadata(): OAuthClientMetadata {
+    const { redirectUrl, scopes } = this.#auth;
     return {
       client_name: 'millrace',
       redirect_uris: [redirectUrl],
@@ -66,111 +326,69 @@ export class StoredSignIn implements OAuthClientProvider {
     };
   }
 
-  state(): string {
-    return this.#state;
+  async #saveClient(client: StoredOAuthClientInformation): Promise<StoredOAuthClientInformation> {
+    await this.#save('client', { client, given: this.#auth.clientId ?? null });
+    return this.#noted(client);
   }
 
-  async clientInformation(): Promise<StoredOAuthClientInformation | undefined> {
-    const { clientId, clientSecret, store } = this.#options;
-    const kept = await store.load(this.#key('client'));
-    // The stored one names the authorization server that the client belongs to.
-    if (isClient(kept) && (clientId === undefined || kept.given === clientId)) return this.#noted(kept.client);
-    if (clientId === undefined) return undefined;
-    return this.#noted({ client_id: clientId, ...(clientSecret !== undefined && { client_secret: clientSecret }) });
+  /** The authorization server does not know it any more. Another one that was registered meanwhile stays. */
+  async #forgetClient({ client_id }: StoredOAuthClientInformation): Promise<void> {
+    const kept = await this.#load('client');
+    if (isClient(kept) && kept.client.client_id === client_id) await this.#auth.store.delete(this.#key('client'));
   }
 
-  async saveClientInformation(client: StoredOAuthClientInformation): Promise<void> {
-    const { clientId, store } = this.#options;
-    await store.save(this.#key('client'), { client: this.#noted(client), given: clientId ?? null });
+  async #tokens(): Promise<StoredOAuthTokens | undefined> {
+    const kept = await this.#load('tokens');
+    return isTokens(kept) ? this.#notedTokens(kept) : undefined;
   }
 
-  async tokens(): Promise<StoredOAuthTokens | undefined> {
-    const kept = await this.#options.store.load(this.#key('tokens'));
-    if (!isTokens(kept)) return undefined;
-    this.#onToken(kept.access_token);
-    if (kept.refresh_token !== undefined) this.#onToken(kept.refresh_token);
-    return kept;
+  async #saveTokens(tokens: StoredOAuthTokens): Promise<void> {
+    await this.#save('tokens', this.#notedTokens(tokens));
   }
 
-  async saveTokens(tokens: StoredOAuthTokens): Promise<void> {
-    this.#onToken(tokens.access_token);
-    if (tokens.refresh_token !== undefined) this.#onToken(tokens.refresh_token);
-    await this.#options.store.save(this.#key('tokens'), tokens);
-  }
-
-  saveCodeVerifier(verifier: string): void {
-    this.#verifier = verifier;
-    this.#onToken(verifier);
-  }
-
-  codeVerifier(): string {
-    return this.#verifier;
-  }
-
-  saveDiscoveryState(discovery: OAuthDiscoveryState): void {
-    this.#discovery = discovery;
-  }
-
-  /** What was discovered for the sign-in that is being finished. A new one discovers anew: the server may have moved to another issuer. */
-  discoveryState(): OAuthDiscoveryState | undefined {
-    return this.authorizationUrl === undefined ? this.#discovery : undefined;
-  }
-
-  redirectToAuthorization(url: URL): void {
-    if (!/^https?:$/.test(url.protocol)) throw new Error('the address to sign in at is not http or https');
-    this.authorizationUrl = url.href;
-  }
-
-  async invalidateCredentials(what: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery'): Promise<void> {
-    const { store } = this.#options;
-    if (what === 'all' || what === 'client') await store.delete(this.#key('client'));
-    if (what === 'all' || what === 'tokens') await store.delete(this.#key('tokens'));
-    if (what === 'all' || what === 'verifier') this.#verifier = '';
-    if (what === 'all' || what === 'discovery') this.#discovery = undefined;
-  }
-
-  /** Stores what `resume` needs, before the user is asked. */
-  async begin(): Promise<void> {
-    if (this.#discovery === undefined) return;
-    const pending = { state: this.#state, verifier: this.#verifier, discovery: this.#discovery };
-    await this.#savePending([...(await this.#pending()), pending].slice(-maxPending));
-  }
-
-  /** Takes up the sign-in that a callback belongs to, and removes it: it can be finished once. Returns whether there is one. */
-  async resume(state: string): Promise<boolean> {
-    const all = await this.#pending();
-    // Each is compared, in a time that says nothing of the state.
-    const [found] = all.filter((each) => isSame(each.state, state));
-    if (!found) return false;
-    await this.#savePending(all.filter((each) => each !== found));
-    this.#verifier = found.verifier;
-    this.#discovery = found.discovery;
-    this.#onToken(found.verifier);
-    return true;
-  }
-
-  async #pending(): Promise<readonly Pending[]> {
-    const kept = await this.#options.store.load(this.#key('pending'));
+  async #allPending(): Promise<readonly Pending[]> {
+    const kept = await this.#load('pending');
     return Array.isArray(kept) ? kept.filter(isPending) : [];
   }
 
   async #savePending(pending: readonly Pending[]): Promise<void> {
-    const key = this.#key('pending');
-    if (pending.length === 0) await this.#options.store.delete(key);
-    else await this.#options.store.save(key, pending);
+    if (pending.length === 0) await this.#auth.store.delete(this.#key('pending'));
+    else await this.#save('pending', pending);
+  }
+
+  #load(what: AuthKey): Promise<unknown> {
+    return this.#auth.store.load(this.#key(what));
+  }
+
+  #save(what: AuthKey, value: unknown): Promise<void> {
+    return this.#auth.store.save(this.#key(what), value);
   }
 
   #key(what: AuthKey): string {
     return authKey(this.#server, what);
   }
 
+  #locked<T>(run: () => Promise<T>, early?: () => Promise<T | undefined>): Promise<T> {
+    const running = withLock({ store: this.#auth.store, key: this.#key('lock'), early }, run).finally(() =>
+      this.#running.delete(running),
+    );
+    this.#running.add(running);
+    return running;
+  }
+
   #noted(client: StoredOAuthClientInformation): StoredOAuthClientInformation {
     if (client.client_secret !== undefined) this.#onToken(client.client_secret);
     return client;
   }
+
+  #notedTokens(tokens: StoredOAuthTokens): StoredOAuthTokens {
+    this.#onToken(tokens.access_token);
+    if (tokens.refresh_token !== undefined) this.#onToken(tokens.refresh_token);
+    return tokens;
+  }
 }
 
-type AuthKey = 'client' | 'tokens' | 'pending' | 'tools';
+type AuthKey = 'client' | 'tokens' | 'pending' | 'tools' | 'lock';
 
 /** Under which a store keeps something of a server. */
 export function authKey(server: string | URL, what: AuthKey): string {
@@ -181,6 +399,33 @@ export function authKey(server: string | URL, what: AuthKey): string {
 export function isSame(given: string, wanted: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(given), digest(wanted));
+}
+
+const cannotExchange = 'the answer cannot be exchanged for a token';
+
+function answeredWith(code: string): string {
+  return `the authorization server answered with ${/^[a-z_]{1,40}$/.test(code) ? code : 'an error'}`;
+}
+
+/** RFC 8414, section 3.3, with and without the slash at its end that `URL` adds. */
+function isIssuer(a: string, b: string): boolean {
+  return a.replace(/\/$/, '') === b.replace(/\/$/, '');
+}
+
+/** The authorization server was not asked, or has not decided. */
+function isTransient(thrown: unknown, { OAuthError }: ClientSdk): boolean {
+  if (thrown instanceof OAuthError) return thrown.code === 'temporarily_unavailable';
+  return thrown instanceof Error && (thrown.name === 'TypeError' || thrown.name === 'TimeoutError');
+}
+
+/** The registration is void. */
+function isOfClient(thrown: unknown, { OAuthError }: ClientSdk): boolean {
+  return thrown instanceof OAuthError && (thrown.code === 'invalid_client' || thrown.code === 'unauthorized_client');
+}
+
+/** An answer that holds no tokens. */
+function isUnreadable(thrown: unknown): boolean {
+  return thrown instanceof Error && /^(?:SyntaxError|\$?ZodError)$/.test(thrown.name);
 }
 
 function isTokens(kept: unknown): kept is StoredOAuthTokens {

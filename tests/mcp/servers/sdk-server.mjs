@@ -32,6 +32,10 @@ function addTools(server) {
     for (let step = 1; step <= 3; step++) await progress(step);
     return text('all steps');
   });
+  // In the words of the Python SDK, where a tool calls `ctx.elicit`.
+  const oldWay =
+    "Cannot send 'elicitation/create': this transport context has no back-channel for server-initiated requests.";
+  if (process.env.OLD_WAY) server.registerTool('ask_old_way', {}, () => ({ ...text(oldWay), isError: true }));
   server.registerTool('wait', {}, async (...args) => {
     const ctx = args.at(-1);
     await progressOf(ctx)(1);
