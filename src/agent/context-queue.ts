@@ -8,7 +8,7 @@ import {
 } from '../core/contracts/index.ts';
 import { type Deadline, type Signal, whenReady } from '../core/journal/index.ts';
 import { releaseUnused } from '../core/ownership/index.ts';
-import { operate, switchOnce } from '../core/streams/index.ts';
+import { onAbort, operate, switchOnce } from '../core/streams/index.ts';
 import type { Admission, Admitted, OpenedTurn, SubmittedTask } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
 import {
@@ -314,11 +314,11 @@ export class ContextQueue {
       const done = () => {
         watching.unsubscribe();
         stopTimer();
-        signal.removeEventListener('abort', done);
+        leave();
         resolve();
       };
       const stopTimer = deadline.clock.schedule(leaseMs, done);
-      signal.addEventListener('abort', done);
+      const leave = onAbort(signal, done);
       const watching = store.follow(taskId, { from: seq + 1 }).subscribe({
         next(seen) {
           if (seen.type === 'record' && seen.record.type === 'turn.suspended') queueMicrotask(done);

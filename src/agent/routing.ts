@@ -10,6 +10,7 @@ import {
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
 import { childResult, hookParentOf, TurnLost, withParent } from '../core/ownership/index.ts';
+import { onAbort } from '../core/streams/index.ts';
 import { givenByCaller, type Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 
@@ -335,10 +336,10 @@ export async function limited<T>(
     const aborted = () => end(signal?.reason);
     const late = () =>
       end(new AgentLoopError('EXTENSION_FAILED', `${who} did not answer within ${ms} ms (routingTimeoutMs).`));
-    signal?.addEventListener('abort', aborted, { once: true });
+    const leave = signal && onAbort(signal, aborted);
     const stopTimer = ms > 0 ? clock.schedule(ms, late) : () => {};
     stop = () => {
-      signal?.removeEventListener('abort', aborted);
+      leave?.();
       stopTimer();
     };
   });

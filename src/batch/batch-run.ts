@@ -1,8 +1,8 @@
-import { setMaxListeners } from 'node:events';
 import { resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { Observable, type Subscriber } from 'rxjs';
 import { AgentLoopError, type Clock, invalidConfig, lessUsage, systemClock } from '../core/contracts/index.ts';
+import { onAbort } from '../core/streams/index.ts';
 import { ItemCheck, type PlacedItem, taskIdOf } from './batch-item.ts';
 import {
   type BatchItem,
@@ -98,8 +98,6 @@ export class BatchRun<T, C> {
     this.#subscriber = subscriber;
     this.#clock = clock;
     const runner: BatchRunner<T> = 'open' in agent ? agent : agentRunner(agent, turn);
-    // Each turn that waits listens to it.
-    setMaxListeners(0, this.#stop.signal);
     this.#limits = resolveLimits(options, runner.concurrency);
     this.#turns = runner.open(this.#stop.signal);
   }
@@ -107,9 +105,8 @@ export class BatchRun<T, C> {
   /** Resolves once nothing of it runs any more. Never rejects. */
   async run(source: BatchSource): Promise<void> {
     const { signal, out } = this.#options;
-    const stop = () => this.stop();
-    signal?.addEventListener('abort', stop);
-    if (signal?.aborted) stop();
+    const leave = signal && onAbort(signal, () => this.stop());
+    if (signal?.aborted) this.stop();
     try {
       this.#results = await ResultsFile.open(out);
       this.#countEarlier(this.#results.known);
@@ -123,7 +120,7 @@ export class BatchRun<T, C> {
     } catch (error) {
       this.#fail(error);
     } finally {
-      signal?.removeEventListener('abort', stop);
+      leave?.();
     }
     await this.#results?.close().catch((error: unknown) => this.#fail(error));
     if (this.#ending?.state === 'failed') return this.#subscriber.error(this.#ending.cause);

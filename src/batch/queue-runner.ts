@@ -7,6 +7,7 @@ import {
   type TaskStateStore,
 } from '../core/contracts/index.ts';
 import { type LoopState, observeTask, resultOf, TurnError, type TurnResult } from '../core/journal/index.ts';
+import { onAbort, pause } from '../core/streams/index.ts';
 import type { BatchRunner } from './batch-runner.ts';
 
 const fullPauseMs = 500;
@@ -67,20 +68,8 @@ async function startWhereRoom(start: () => Promise<unknown>, stop: AbortSignal):
       const isFull = AgentLoopError.isInstance(error) && error.code === 'FULL';
       if (!isFull || stop.aborted) throw error;
     }
-    await lookAgain(stop);
+    await pause(fullPauseMs, systemClock, stop);
   }
-}
-
-function lookAgain(stop: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      cancel();
-      stop.removeEventListener('abort', done);
-      resolve();
-    };
-    const cancel = systemClock.schedule(fullPauseMs, done);
-    stop.addEventListener('abort', done);
-  });
 }
 
 /** It has ended, or waits for somebody. One that waits for a model that is away continues by itself. */
@@ -101,7 +90,6 @@ function aborted(signal: AbortSignal, taskId: string): Observable<never> {
     const leave = () =>
       subscriber.error(new AgentLoopError('SHUTDOWN', 'The batch stopped while a worker ran the turn.', { taskId }));
     if (signal.aborted) return leave();
-    signal.addEventListener('abort', leave, { once: true });
-    return () => signal.removeEventListener('abort', leave);
+    return onAbort(signal, leave);
   });
 }

@@ -1,4 +1,5 @@
 import { AgentLoopError, type Clock, type ErrorCode } from '../core/contracts/index.ts';
+import { pause } from '../core/streams/index.ts';
 import type { PriceList } from '../providers/models/model-info.ts';
 import { attemptId, type PlacedItem, taskIdOf } from './batch-item.ts';
 import type { ResolvedRetry } from './batch-options.ts';
@@ -47,7 +48,7 @@ export async function runItem<T>(item: PlacedItem, run: ItemRun<T>): Promise<Bat
       const mayPass =
         result?.status === 'failed' && AgentLoopError.isInstance(error) && run.retry.on.includes(error.code);
       if (!mayPass || number >= last) return failedRowOf({ item, taskId, number, spent: before }, error, result);
-      await pause(pauseMs(error, number - past, run.retry), run);
+      await pauseUnlessLeft(pauseMs(error, number - past, run.retry), run);
     }
   }
 }
@@ -82,17 +83,8 @@ function pauseMs({ retryAfterMs }: AgentLoopError, failures: number, { delayMs, 
 }
 
 /** Rejects at once where the batch is left. */
-function pause(ms: number, { clock, stop }: Pick<ItemRun<unknown>, 'clock' | 'stop'>): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const leave = () => {
-      cancel();
-      reject(new AgentLoopError('SHUTDOWN', 'The batch stopped while an item waited for its next attempt.'));
-    };
-    const cancel = clock.schedule(ms, () => {
-      stop.removeEventListener('abort', leave);
-      resolve();
-    });
-    if (stop.aborted) leave();
-    else stop.addEventListener('abort', leave, { once: true });
-  });
+async function pauseUnlessLeft(ms: number, { clock, stop }: Pick<ItemRun<unknown>, 'clock' | 'stop'>): Promise<void> {
+  await pause(ms, clock, stop);
+  if (stop.aborted)
+    throw new AgentLoopError('SHUTDOWN', 'The batch stopped while an item waited for its next attempt.');
 }

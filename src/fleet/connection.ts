@@ -1,7 +1,7 @@
-import { setMaxListeners } from 'node:events';
 import type * as bullmq from 'bullmq';
 import type { Cluster, Redis } from 'ioredis';
 import { AgentLoopError, invalidConfig, shownValue } from '../core/contracts/index.ts';
+import { onAbort } from '../core/streams/index.ts';
 import { installedPackage } from '../stores/load-package.ts';
 import {
   assertRedisTarget,
@@ -67,8 +67,6 @@ export class QueueConnections {
   /** Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
   constructor(connection: QueueConnection, name: string) {
     this.#prefix = `{${name}}`;
-    // Each pending request adds a listener.
-    setMaxListeners(0, this.#closed.signal);
     this.#postgres = postgresOf(connection);
     if (this.#postgres === undefined) {
       assertRedisTarget(connection);
@@ -116,15 +114,16 @@ export class QueueConnections {
 
   /** Calls the queue with a time limit. Errors: `UNAVAILABLE`. */
   async ask<T>(ask: () => Promise<T>): Promise<T> {
+    if (this.#closed.signal.aborted) throw unavailable('The queue was closed; create a new one.');
     let leave = () => {};
     const noAnswer = new Promise<never>((_, reject) => {
       const message = `The queue did not answer within ${answerWithinMs} ms; is its server running?`;
       const timer = setTimeout(() => reject(unavailable(message)), answerWithinMs);
       const closed = () => reject(unavailable('The queue was closed before it answered.'));
-      this.#closed.signal.addEventListener('abort', closed);
+      const stopListening = onAbort(this.#closed.signal, closed);
       leave = () => {
         clearTimeout(timer);
-        this.#closed.signal.removeEventListener('abort', closed);
+        stopListening();
       };
     });
     try {
@@ -152,7 +151,6 @@ export class QueueConnections {
     await Promise.allSettled([...this.#queues.values()].map((queue) => queue.close()));
     this.#queues.clear();
     this.#closed.abort();
-    this.#patient?.disconnect();
     if (!this.#open?.own) return;
     const { client } = this.#open;
     if (client.status === 'ready') await client.quit().catch(() => {});
@@ -206,8 +204,23 @@ function patientClient(client: Redis | Cluster | undefined, closed: AbortSignal)
   const copy = isCluster(client)
     ? client.duplicate([], { redisOptions: patient, clusterRetryStrategy: retryStrategy })
     : client.duplicate({ ...patient, retryStrategy });
-  copy.on('error', () => {});
-  return copy;
+  return closedWith(closed, copy);
+}
+
+/**
+ * Disconnects a client and its duplicates for good: BullMQ keeps a duplicate for each worker, and a worker that is closed while it pauses leaves its
+ * duplicate connected.
+ */
+function closedWith<C extends Redis | Cluster>(closed: AbortSignal, client: C): C {
+  const leave = () => client.disconnect();
+  onAbort(closed, leave);
+  client.on('error', () => {});
+  client.on('connect', () => {
+    if (closed.aborted) leave();
+  });
+  const { duplicate } = client;
+  const owned = (...args: unknown[]) => closedWith(closed, Reflect.apply(duplicate, client, args));
+  return Object.assign(client, { duplicate: owned });
 }
 
 function loadBullmq(): Bullmq {

@@ -5,6 +5,7 @@ import type { Agent } from '../agent/agent.ts';
 import type { AgentResumeOptions } from '../agent/agent-options.ts';
 import { AgentLoopError, invalidConfig, type Logger, messageOf, shownValue } from '../core/contracts/index.ts';
 import type { LoopState } from '../core/journal/index.ts';
+import { onAbort, pause } from '../core/streams/index.ts';
 import { type Admission, type OpenedTurn, withAdmission } from '../core/turn/index.ts';
 import { registeredTracer } from '../observability/spans/tracing-options.ts';
 import { isTurnJob } from './dead-turns.ts';
@@ -121,7 +122,7 @@ export class JobRunner {
     const { clock } = queue;
     const leave = new AbortController();
     const stop = () => leave.abort();
-    draining.addEventListener('abort', stop);
+    const stopListening = onAbort(draining, stop);
     const gate = new Gate(this.#options);
     let until: number | undefined;
     try {
@@ -151,7 +152,7 @@ export class JobRunner {
         return { is: 'later', at: until, first: true };
       return { is: 'lost', error };
     } finally {
-      draining.removeEventListener('abort', stop);
+      stopListening();
       await gate.leave();
     }
   }
@@ -248,15 +249,7 @@ export class JobRunner {
 
   #pause(ms: number): Promise<void> {
     const { draining, queue } = this.#options;
-    return new Promise((resolve) => {
-      const done = () => {
-        cancel();
-        draining.removeEventListener('abort', done);
-        resolve();
-      };
-      const cancel = queue.clock.schedule(ms, done);
-      draining.addEventListener('abort', done);
-    });
+    return pause(ms, queue.clock, draining);
   }
 }
 

@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import { BehaviorSubject, lastValueFrom, type Observable } from 'rxjs';
 import type { Agent } from '../agent/agent.ts';
 import { invalidConfig, type Logger, shownValue } from '../core/contracts/index.ts';
@@ -111,8 +110,6 @@ class FleetWorker implements TurnWorker {
     if (tenantConcurrency && !queue.counts.isThere)
       throw invalidConfig('tenantConcurrency needs a queue on Redis', 'leave it out, or keep the jobs in Redis');
     this.#options = options;
-    // Each running turn adds a listener.
-    setMaxListeners(0, this.#draining.signal);
     this.#queue = queue;
     this.#agents = agents.map((agent) => workingAgent(agent, queue, this.#times));
     this.#sweep = new Sweep({

@@ -1,5 +1,6 @@
 import type { CallToolRequest, CallToolResult, Client, RequestOptions } from '@modelcontextprotocol/client';
 import { AgentLoopError, systemClock } from '../core/contracts/index.ts';
+import { pause } from '../core/streams/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 
 interface TaskCallOptions {
@@ -34,22 +35,7 @@ export async function callAsTask(
     if (task.status === 'cancelled') throw new AgentLoopError('TOOL_FAILED', 'cancelled the task');
     if (task.status !== 'working')
       return client.request({ method: 'tasks/result', params: { taskId } }, Result, options);
-    await pause(task.pollInterval ?? defaultPollMs, signal);
+    // Where the signal is aborted the next request rejects.
+    await pause(task.pollInterval ?? defaultPollMs, systemClock, signal);
   }
-}
-
-/** Resolves at once where the signal is aborted: the next request rejects then. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const cancel = systemClock.schedule(ms, resolve);
-    signal.addEventListener(
-      'abort',
-      () => {
-        cancel();
-        resolve();
-      },
-      { once: true },
-    );
-  });
 }

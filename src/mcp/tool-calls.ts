@@ -7,6 +7,7 @@ import {
   type ToolResult,
   textOf,
 } from '../core/contracts/index.ts';
+import { onAbort } from '../core/streams/index.ts';
 import { carrierFromContext } from '../observability/trace-carrier.ts';
 import { askUser } from './ask-user.ts';
 import { type Failure, toolError } from './call-failure.ts';
@@ -102,13 +103,13 @@ export class ToolCalls {
     if (!held) call.answered = asking.rounds.asked;
     const leave = () => call.leave({ kind: 'canceled', what: 'was left' });
     if (context.signal.aborted) leave();
-    context.signal.addEventListener('abort', leave, { once: true });
+    const stopListening = onAbort(context.signal, leave);
     call.attend(context);
     try {
       return await this.#attended(call, context, asking);
     } finally {
       call.attend(undefined);
-      context.signal.removeEventListener('abort', leave);
+      stopListening();
     }
   }
 

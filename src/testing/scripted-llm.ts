@@ -14,6 +14,7 @@ import {
   type ToolCall,
   type Usage,
 } from '../core/contracts/index.ts';
+import { onAbort } from '../core/streams/index.ts';
 
 /** A tool call that a step of the script asks for. */
 export interface LLMStepCall {
@@ -247,8 +248,7 @@ function responseOf(source: Observable<LLMChunk>, signal: AbortSignal | undefine
       subscription.unsubscribe();
       reject(signal?.reason);
     };
-    signal?.addEventListener('abort', abort, { once: true });
-    subscription.add(() => signal?.removeEventListener('abort', abort));
+    if (signal) subscription.add(onAbort(signal, abort));
   });
 }
 

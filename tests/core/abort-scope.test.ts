@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { AbortScope } from 'millrace/internals';
 
@@ -92,5 +93,19 @@ describe('AbortScope', () => {
     controller.abort('outside');
     late.follow(controller.signal);
     expect([followed.reason, released.aborted, late.reason]).toEqual(['outside', false, 'outside']);
+  });
+
+  it('R-24 gives a signal one listener, however many scopes follow it, and none once they are released', () => {
+    const shared = new AbortController();
+    const scopes = Array.from({ length: 1_000 }, () => new AbortScope());
+    for (const scope of scopes) scope.follow(shared.signal);
+    expect(getEventListeners(shared.signal, 'abort')).toHaveLength(1);
+    for (const scope of scopes.slice(1)) scope.release();
+    expect(getEventListeners(shared.signal, 'abort')).toHaveLength(1);
+    scopes[0]?.release();
+    expect(getEventListeners(shared.signal, 'abort')).toHaveLength(0);
+    scopes[1]?.follow(shared.signal);
+    shared.abort('enough');
+    expect(scopes.slice(0, 3).map(({ aborted }) => aborted)).toEqual([false, true, false]);
   });
 });

@@ -8,6 +8,7 @@ import {
 } from '@a2a-js/sdk/client';
 import type { Clock } from '../../core/contracts/index.ts';
 import { type BodyLimits, boundedResponse } from '../../core/model-call/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import { turnExtension } from '../extensions.ts';
 import { grpcTransports, isGrpcAllowed } from './grpc-client.ts';
 import { httpTransports, knownTransports, type RemoteHeaders, type ResolvedRemote } from './remote-agent.ts';
@@ -129,10 +130,9 @@ export async function before<T>(signal: AbortSignal, given: T | Promise<T>): Pro
   signal.throwIfAborted();
   let leave = () => {};
   const left = new Promise<never>((_, reject) => {
-    leave = () => reject(signal.reason);
-    signal.addEventListener('abort', leave);
+    leave = onAbort(signal, () => reject(signal.reason));
   });
-  return Promise.race([given, left]).finally(() => signal.removeEventListener('abort', leave));
+  return Promise.race([given, left]).finally(() => leave());
 }
 
 function isJson(response: Response): boolean {

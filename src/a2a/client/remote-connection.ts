@@ -12,6 +12,7 @@ import {
 import type { Client, RequestOptions } from '@a2a-js/sdk/client';
 import type { Context } from '@opentelemetry/api';
 import { AgentLoopError, type Clock, type ErrorCode, systemClock } from '../../core/contracts/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
 import type { ResolvedRemote } from './remote-agent.ts';
 import {
@@ -160,12 +161,12 @@ export class RemoteConnection {
     const late = new AbortController();
     const { abortGraceMs = 5_000 } = this.#remote.local;
     let stop = () => {};
-    const onAbort = () => {
+    const aborted = () => {
       const end = () => late.abort(signal.reason);
       if (keepsRemoteTask(signal.reason)) end();
       else stop = this.#clock.schedule(abortGraceMs, end);
     };
-    signal.addEventListener('abort', onAbort, { once: true });
+    const leave = onAbort(signal, aborted);
     try {
       const connected = await this.#connect(signal);
       signal.throwIfAborted();
@@ -174,7 +175,7 @@ export class RemoteConnection {
       if (first.payload?.$case === 'task') this.#checked(first.payload.value);
       return first;
     } finally {
-      signal.removeEventListener('abort', onAbort);
+      leave();
       stop();
     }
   }
@@ -307,8 +308,7 @@ export class RemoteConnection {
       isLate = true;
       open.abort();
     });
-    const leave = () => open.abort(signal.reason);
-    signal.addEventListener('abort', leave, { once: true });
+    const leave = onAbort(signal, () => open.abort(signal.reason));
     try {
       const options = { signal: open.signal, serviceParameters: headersOf(traceContext) };
       return await this.#current(open.signal, (client) => ask(client, options));
@@ -318,7 +318,7 @@ export class RemoteConnection {
       throw remoteError(this.name, error);
     } finally {
       stop();
-      signal.removeEventListener('abort', leave);
+      leave();
     }
   }
 

@@ -14,6 +14,7 @@ import {
   messageOf,
 } from '../../core/contracts/index.ts';
 import { tooLargeIn } from '../../core/model-call/index.ts';
+import { pause } from '../../core/streams/index.ts';
 import { modelServer } from '../../providers/openai-wire/wire-errors.ts';
 import { isAwayCode } from '../protocol-errors.ts';
 import { failure, type RemoteName } from './remote-failure.ts';
@@ -259,21 +260,11 @@ export class Backoff {
   }
 
   /** Rejects with the reason of the signal once that aborts. */
-  pause(clock: Clock, signal: AbortSignal): Promise<void> {
+  async pause(clock: Clock, signal: AbortSignal): Promise<void> {
     const ms = this.#waitMs;
     this.#waitMs = Math.min(ms * 2, longestWaitMs);
-    if (signal.aborted) return Promise.reject(signal.reason);
-    return new Promise((resolve, reject) => {
-      const leave = () => {
-        stop();
-        reject(signal.reason);
-      };
-      const stop = clock.schedule(ms, () => {
-        signal.removeEventListener('abort', leave);
-        resolve();
-      });
-      signal.addEventListener('abort', leave, { once: true });
-    });
+    await pause(ms, clock, signal);
+    signal.throwIfAborted();
   }
 }
 

@@ -43,7 +43,12 @@ export function remoteProvider(options: RemoteProviderOptions): LLMProvider {
     async call(params) {
       const scope = new AbortScope();
       if (params.signal) scope.follow(params.signal);
-      for await (const chunk of answer(options, params, scope.signal)) if (chunk.type === 'done') return chunk.response;
+      try {
+        for await (const chunk of answer(options, params, scope.signal))
+          if (chunk.type === 'done') return chunk.response;
+      } finally {
+        scope.release();
+      }
       throw new AgentLoopError('INTERNAL', 'The answer of a remote agent has no end; please report this.');
     },
     stream: (params) => fromAsyncIterable(({ signal }) => answer(options, params, signal)),
@@ -96,11 +101,12 @@ async function* untilItRests(
   { signal, traceContext }: LLMCallParams & { readonly signal: AbortSignal },
 ): AsyncGenerator<LLMChunk> {
   const { taskId, answered, sentAt = clock.now() } = reference;
-  const life = new AbortController();
+  const life = new AbortScope();
+  life.follow(signal);
   const leftMs = Math.max(0, sentAt + taskTimeoutMs - clock.now());
   const stop = clock.schedule(leftMs, () => life.abort(tooLong(connection.name, taskTimeoutMs)));
   const progress = new ProgressWatch(clock, maxSilenceMs, () => life.abort(unchanged(connection.name, maxSilenceMs)));
-  const scope = { signal: AbortSignal.any([signal, life.signal]), traceContext, clock, silenceMs };
+  const scope = { signal: life.signal, traceContext, clock, silenceMs };
   try {
     const rests = () => isStill(task.state) && !(asks(task) && task.statusKey === answered);
     for await (const { update, from } of followRemoteTask(connection, reference, scope)) {
@@ -118,6 +124,7 @@ async function* untilItRests(
   } finally {
     stop();
     progress.stop();
+    life.release();
   }
 }
 

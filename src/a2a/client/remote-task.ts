@@ -9,6 +9,7 @@ import {
 } from '@a2a-js/sdk';
 import type { Clock, LLMChunk } from '../../core/contracts/index.ts';
 import { outputId } from '../../core/journal/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import { turnExtension } from '../extensions.ts';
 import type { TaskStream } from './remote-client.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
@@ -322,7 +323,7 @@ async function* read(
   { clock, silenceMs, signal }: FollowRemoteOptions,
 ): AsyncGenerator<StreamResponse> {
   let stop = clock.schedule(silenceMs, close);
-  signal.addEventListener('abort', close, { once: true });
+  const leave = onAbort(signal, close);
   try {
     if (signal.aborted) throw signal.reason;
     for await (const update of updates) {
@@ -337,7 +338,7 @@ async function* read(
     if (signal.aborted) throw signal.reason;
   } finally {
     stop();
-    signal.removeEventListener('abort', close);
+    leave();
     close();
   }
 }

@@ -1,5 +1,6 @@
 import type { Request, RequestHandler } from 'express';
 import { type Clock, type Logger, RecentMap } from '../../core/contracts/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import { hostNameIn, isLoopbackHost } from '../../loopback.ts';
 import { isOwnOrigin } from '../../own-origin.ts';
 import { type Authentication, type AuthRequest, authenticate, challengesOf } from './authentication.ts';
@@ -204,7 +205,7 @@ export class StreamCounter {
     if (count >= this.#most) return false;
     this.#counted.add(caller);
     this.#open.set(countedAs, count + 1);
-    connection.closed.addEventListener('abort', () => this.#leave(countedAs), { once: true });
+    onAbort(connection.closed, () => this.#leave(countedAs));
     return true;
   }
 
@@ -235,7 +236,7 @@ export class TurnCounter {
     if (connection.closed.aborted || (this.#holders.get(caller) ?? 0) > 0) return true;
     if ((this.#counts.get(countedAs) ?? 0) >= this.#most) return false;
     this.#hold(caller);
-    connection.closed.addEventListener('abort', () => this.#leave(caller), { once: true });
+    onAbort(connection.closed, () => this.#leave(caller));
     return true;
   }
 

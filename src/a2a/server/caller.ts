@@ -3,6 +3,7 @@ import { Extensions } from '@a2a-js/sdk';
 import { defaultServerCallContextBuilder, type ServerCallContext, type User } from '@a2a-js/sdk/server';
 import type { Request } from 'express';
 import type { AuthContext } from '../../core/contracts/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import type { AuthenticatedUser } from './authentication.ts';
 import type { Refusal } from './refusal.ts';
 
@@ -109,11 +110,11 @@ function drainOf(channel: Channel, closed: AbortSignal): Promise<void> | undefin
   return new Promise((resolve) => {
     const go = () => {
       channel.off('drain', go);
-      closed.removeEventListener('abort', go);
+      leave();
       resolve();
     };
     channel.once('drain', go);
-    closed.addEventListener('abort', go, { once: true });
+    const leave = onAbort(closed, go);
   });
 }
 

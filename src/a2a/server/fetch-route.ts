@@ -1,6 +1,7 @@
 import type { Request as Received, Response as Reply, RequestHandler } from 'express';
 import type { Agent } from '../../agent/agent.ts';
 import { AgentLoopError, type AuthContext, messageOf } from '../../core/contracts/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import type { KeptBytes } from '../kept-bytes.ts';
 import { limitOf } from '../protocol-errors.ts';
 import { ownerOf, Scope } from '../scope.ts';
@@ -150,7 +151,7 @@ async function send({ status, headers, body }: Response, response: Reply, connec
   response.flushHeaders();
   const reader = body?.getReader();
   const leave = () => void reader?.cancel().catch(() => {});
-  connection.closed.addEventListener('abort', leave, { once: true });
+  onAbort(connection.closed, leave);
   if (connection.closed.aborted) leave();
   for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
     response.write(next.value);

@@ -2,6 +2,7 @@ import type { StreamResponse } from '@a2a-js/sdk';
 import { A2AError, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import type { Clock, Logger } from '../../core/contracts/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import { keepConnection } from '../extensions.ts';
 import { clientError, codeOf, limitOf } from '../protocol-errors.ts';
 import { type Admission, type Asked, countAsked } from './admission.ts';
@@ -81,8 +82,8 @@ export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions
 function unlessStopped<T>(answer: Promise<T>, stop: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const end = () => reject(stop.reason);
-    stop.addEventListener('abort', end);
-    answer.then(resolve, reject).finally(() => stop.removeEventListener('abort', end));
+    const leave = onAbort(stop, end);
+    answer.then(resolve, reject).finally(leave);
     if (stop.aborted) end();
   });
 }
@@ -151,11 +152,11 @@ class InterruptibleWait {
   readonly #pace: Pace;
   #settle: (() => void) | undefined;
   #cancelBeat: (() => void) | undefined;
+  readonly #leave: readonly (() => void)[];
 
   constructor(pace: Pace) {
     this.#pace = pace;
-    pace.connection.closed.addEventListener('abort', this.#interrupt);
-    pace.stop.addEventListener('abort', this.#interrupt);
+    this.#leave = [pace.connection.closed, pace.stop].map((signal) => onAbort(signal, () => this.#settle?.()));
     this.#scheduleBeat();
   }
 
@@ -178,13 +179,9 @@ class InterruptibleWait {
   }
 
   end(): void {
-    const { connection, stop } = this.#pace;
-    connection.closed.removeEventListener('abort', this.#interrupt);
-    stop.removeEventListener('abort', this.#interrupt);
+    for (const leave of this.#leave) leave();
     this.#cancelBeat?.();
   }
-
-  readonly #interrupt = (): void => this.#settle?.();
 
   #scheduleBeat(): void {
     const { heartbeatMs, clock, connection } = this.#pace;

@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import { createServer as createHttpServer, type Server } from 'node:http';
 import { A2AError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
@@ -12,6 +11,7 @@ import {
   type Logger,
   systemClock,
   type TaskStateStore,
+  within,
 } from '../../core/contracts/index.ts';
 import { isLoopbackHost } from '../../loopback.ts';
 import { defaultBodyBytes, resolveHandlerOptions, resolveLimits } from '../handler-options.ts';
@@ -67,7 +67,6 @@ class RunningServer implements A2AServer {
 
   constructor(options: A2AServerOptions) {
     // Every stream listens to it.
-    setMaxListeners(0, this.#stop.signal);
     const { agent, store, push, auth = [], maxStreams = 100, maxTurns = 100, heartbeatMs = silentMs } = options;
     const { clock = systemClock, logger = silent, storeDeadlineMs = 30_000 } = agent.options;
     this.#options = options;
@@ -157,17 +156,18 @@ class RunningServer implements A2AServer {
   async #close(): Promise<void> {
     const { closeMs = 10_000 } = this.#options;
     const deadline = this.#clock.now() + closeMs;
-    const rest = () => Math.max(0, deadline - this.#clock.now());
+    const untilThen = (work: Promise<unknown> | undefined) =>
+      within(Math.max(0, deadline - this.#clock.now()), work, this.#clock);
     this.#cancelRecovery?.();
     for (const route of this.#routes.values()) route.close?.();
     this.#drain.abort();
-    await within(this.#opening, { ms: rest(), clock: this.#clock });
+    await untilThen(this.#opening);
     const closed = this.#http && unbind(this.#http);
-    await within(Promise.all([this.#recovering, this.#delivery?.close()]), { ms: rest(), clock: this.#clock });
-    await within(idle(this.#agent), { ms: rest(), clock: this.#clock });
+    await untilThen(Promise.all([this.#recovering, this.#delivery?.close()]));
+    await untilThen(idle(this.#agent));
     this.#stop.abort(new A2AError(shuttingDown));
     this.#http?.closeIdleConnections();
-    await within(Promise.all([closed, this.#grpc?.close()]), { ms: rest(), clock: this.#clock });
+    await untilThen(Promise.all([closed, this.#grpc?.close()]));
     this.#grpc?.breakOff();
     this.#http?.closeAllConnections();
     await closed;
@@ -320,17 +320,4 @@ function idle(agent: Agent): Promise<void> {
       resolve();
     });
   });
-}
-
-/** Waits for a promise, but not longer than that; what becomes of it later is its own business. */
-async function within(
-  promise: Promise<unknown>,
-  { ms, clock }: { readonly ms: number; readonly clock: Clock },
-): Promise<void> {
-  let cancel = () => {};
-  const late = new Promise<void>((resolve) => {
-    cancel = clock.schedule(ms, resolve);
-  });
-  await Promise.race([promise.catch(() => {}), late]);
-  cancel();
 }

@@ -87,6 +87,21 @@ export function inTime<T>(ask: () => T | PromiseLike<T>, { ms, clock, late }: Ti
   });
 }
 
+/**
+ * Resolves once `work` has settled, however that is, and after `ms` at the latest; then `work` is left to itself. The timer keeps the process alive
+ * meanwhile: Node.js ends a process that only awaits what does not, such as an idle connection of a pool that says goodbye.
+ */
+export function within(ms: number, work: Promise<unknown> | undefined, clock: Clock = systemClock): Promise<void> {
+  return new Promise((resolve) => {
+    const cancel = clock.schedule(ms, resolve);
+    const settle = () => {
+      cancel();
+      resolve();
+    };
+    Promise.resolve(work).then(settle, settle);
+  });
+}
+
 /** The engine's log for operators of a service: ids, codes, numbers and errors; no prompts, answers, arguments or results. */
 export interface Logger {
   /** Details for debugging. */

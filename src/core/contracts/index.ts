@@ -122,7 +122,7 @@ export type {
   TurnFinish,
   ValueExtension,
 } from './extension.ts';
-export { type Clock, guardedLogger, inTime, type Logger, logText, systemClock, unsafeInLogs } from './host.ts';
+export { type Clock, guardedLogger, inTime, type Logger, logText, systemClock, unsafeInLogs, within } from './host.ts';
 export { innermostQuestion, kindAbove } from './innermost-question.ts';
 export {
   type AgentUsage,

@@ -1,3 +1,5 @@
+import type { Clock } from '../contracts/index.ts';
+
 /** Listens for an abort without allocating a closure. */
 export interface AbortListener {
   onAbort(): void;
@@ -17,16 +19,20 @@ export class AbortScope {
   #parent: AbortScope | undefined;
   /** Whether this scope is subscribed to its parent. */
   #linked = false;
-  /** Removes the listener from the followed signal. */
+  /** The signal that this scope stands for. */
+  #shared: AbortSignal | undefined;
+  /** Removes the listeners from the followed signals, or from the shared one. */
   #unfollow: (() => void) | undefined;
 
   get aborted(): boolean {
-    for (let scope: AbortScope | undefined = this; scope; scope = scope.#parent) if (scope.#aborted) return true;
+    for (let scope: AbortScope | undefined = this; scope; scope = scope.#parent)
+      if (scope.#aborted || scope.#shared?.aborted) return true;
     return false;
   }
 
   get reason(): unknown {
-    return this.#aborted ? this.#reason : this.#parent?.reason;
+    if (this.#aborted) return this.#reason;
+    return this.#shared ? this.#shared.reason : this.#parent?.reason;
   }
 
   get signal(): AbortSignal {
@@ -43,12 +49,12 @@ export class AbortScope {
     this.#end(this.#parent?.aborted ? this.#parent.reason : reason);
   }
 
-  /** Returns the one scope that follows a signal shared by many turns, so the signal has a single listener. */
+  /** Returns the one scope of a signal, so that the signal has one listener however many turns and calls share it, and none without them. */
   static of(signal: AbortSignal): AbortScope {
     const known = scopes.get(signal);
     if (known) return known;
     const scope = new AbortScope();
-    scope.follow(signal);
+    scope.#shared = signal;
     scopes.set(signal, scope);
     return scope;
   }
@@ -69,7 +75,9 @@ export class AbortScope {
 
   forget(listener: Listener): void {
     const index = this.#listeners?.indexOf(listener) ?? -1;
-    if (index >= 0) this.#listeners?.splice(index, 1);
+    if (index < 0) return;
+    this.#listeners?.splice(index, 1);
+    if (this.#shared && this.#listeners?.length === 0) this.release();
   }
 
   /** Creates a scope that aborts with this one. Call its `release` when its work is over. */
@@ -79,13 +87,20 @@ export class AbortScope {
     return child;
   }
 
-  /** Aborts this scope when `signal` does. */
+  /** Aborts this scope when `signal` does, also beside other signals. */
   follow(signal: AbortSignal): void {
     if (signal.aborted) return this.abort(signal.reason);
-    this.#unfollow = listenTo(signal, () => this.abort(signal.reason));
+    const before = this.#unfollow;
+    const leave = onAbort(signal, () => this.abort(signal.reason));
+    this.#unfollow = before
+      ? () => {
+          before();
+          leave();
+        }
+      : leave;
   }
 
-  /** Unsubscribes from the parent and the followed signal. `abort` still works. */
+  /** Unsubscribes from the parent and the followed signals. `abort` still works. */
   release(): void {
     const parent = this.#parent;
     this.#parent = undefined;
@@ -98,8 +113,15 @@ export class AbortScope {
 
   #listen(listener: Listener): void {
     if (this.#parent && !this.#linked) this.#link();
+    if (this.#shared && !this.#unfollow) this.#hear(this.#shared);
     if (this.#listeners === undefined) this.#listeners = [listener];
     else this.#listeners.push(listener);
+  }
+
+  #hear(signal: AbortSignal): void {
+    const heard = () => this.#end(signal.reason);
+    signal.addEventListener('abort', heard, { once: true });
+    this.#unfollow = () => signal.removeEventListener('abort', heard);
   }
 
   #link(): void {
@@ -116,9 +138,9 @@ export class AbortScope {
     this.release();
     this.#controller?.abort(reason);
     const listeners = this.#listeners;
-    this.#listeners = undefined;
     if (!listeners) return;
-    for (const listener of listeners) {
+    // One listener may remove another.
+    for (let listener = listeners.shift(); listener; listener = listeners.shift()) {
       if (typeof listener === 'function') listener();
       else if (listener instanceof AbortScope) listener.#end(reason);
       else listener.onAbort();
@@ -130,10 +152,26 @@ type Listener = (() => void) | AbortListener | AbortScope;
 
 const scopes = new WeakMap<AbortSignal, AbortScope>();
 
-/** Returns a function that removes the listener. */
-function listenTo(signal: AbortSignal, listener: () => void): () => void {
-  signal.addEventListener('abort', listener, { once: true });
-  return () => signal.removeEventListener('abort', listener);
+/**
+ * Calls `listener` once a signal is aborted; never if it is already. Returns a function that removes the listener: call it when the work is over, since
+ * an application may share one signal among all that it runs. Node.js warns of more than ten listeners, so all of them are one.
+ */
+export function onAbort(signal: AbortSignal, listener: () => void): () => void {
+  return AbortScope.of(signal).onAbort(listener);
+}
+
+/** Resolves after `ms`, and at once where the signal is aborted. */
+export function pause(ms: number, clock: Pick<Clock, 'schedule'>, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const over = () => {
+      stop();
+      leave?.();
+      resolve();
+    };
+    const stop = clock.schedule(ms, over);
+    const leave = signal && onAbort(signal, over);
+  });
 }
 
 function noop(): void {}

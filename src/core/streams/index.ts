@@ -1,5 +1,5 @@
 // Operators, subscribers and the cancellation tree that the other rooms use. Code outside of `core` imports from here only.
-export { type AbortListener, AbortScope } from './abort-scope.ts';
+export { type AbortListener, AbortScope, onAbort, pause } from './abort-scope.ts';
 export {
   DirectSubscriber,
   type FusibleOperator,

@@ -31,6 +31,7 @@ import {
 } from '../journal/index.ts';
 import { checkForkOptions, type ForkEdits, type ForkOptions } from '../options/index.ts';
 import { releaseUnused } from '../ownership/lease.ts';
+import { pause } from '../streams/index.ts';
 import { checkSameTurn, otherContext } from './task-commands.ts';
 
 /** The initial data of a new turn. */
@@ -208,6 +209,7 @@ export async function writeTask(copy: Copy, options: WriteTask): Promise<void> {
     if (!created && !(begun && isSameCopy(started, found))) throw taken(started.taskId);
     if (copy.length === 1 || (await appendMissing(copy, options, created))) return;
     await pause(waitMs, clock, signal);
+    signal?.throwIfAborted();
   }
 }
 
@@ -265,21 +267,6 @@ async function isComplete(copy: Copy, store: TaskStateStore): Promise<boolean> {
     if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return false;
     throw error;
   }
-}
-
-function pause(ms: number, clock: Clock, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const leave = () => {
-      cancel();
-      reject(signal?.reason);
-    };
-    const cancel = clock.schedule(ms, () => {
-      signal?.removeEventListener('abort', leave);
-      resolve();
-    });
-    if (signal?.aborted) leave();
-    else signal?.addEventListener('abort', leave, { once: true });
-  });
 }
 
 /**

@@ -26,6 +26,7 @@ import { type Answers, recordsOfAnswers } from '../options/index.ts';
 import { listedChildren } from '../ownership/child-turns.ts';
 import { releaseUnused } from '../ownership/lease.ts';
 import { restoreEnded } from '../ownership/restore-runs.ts';
+import { onAbort } from '../streams/index.ts';
 import { lostEndOf } from './lost-end.ts';
 
 /** Options of `AgentLoop.answer`. */
@@ -329,10 +330,6 @@ async function nextRecord(
     map(() => undefined),
   );
   const pause$ = new Observable<undefined>((to) => clock.schedule(recheckMs, () => to.next(undefined)));
-  const left$ = new Observable<undefined>((to) => {
-    const leave = () => to.next(undefined);
-    over.addEventListener('abort', leave);
-    return () => over.removeEventListener('abort', leave);
-  });
+  const left$ = new Observable<undefined>((to) => onAbort(over, () => to.next(undefined)));
   await firstValueFrom(merge(records$, pause$, left$), { defaultValue: undefined });
 }

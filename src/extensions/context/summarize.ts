@@ -12,6 +12,7 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { estimatedUsage, ReportedUsage, type TokenCounter, usageWithoutAnswer } from '../../core/model-call/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import { startAttempt } from '../../observability/spans/call-spans.ts';
 import { isSummary, summaryOf } from './compaction.ts';
 import { fittingText } from './shorten-messages.ts';
@@ -204,8 +205,8 @@ export async function tracedCall(provider: LLMProvider, params: LLMCallParams): 
   const attempt = provider.tracesAttempts === true ? undefined : startAttempt(params, { info: provider.info });
   if (!attempt) return provider.call(params);
   const { traceContext } = attempt;
-  const leave = (): void => attempt.cancel(usageWithoutAnswer(params, 0));
-  params.signal?.addEventListener('abort', leave);
+  const cancel = (): void => attempt.cancel(usageWithoutAnswer(params, 0));
+  const leave = params.signal && onAbort(params.signal, cancel);
   try {
     const response = await activeContext.with(traceContext, () => provider.call({ ...params, traceContext }));
     attempt.done(response);
@@ -214,6 +215,6 @@ export async function tracedCall(provider: LLMProvider, params: LLMCallParams): 
     attempt.fail(error, usageWithoutAnswer(params, 0, error));
     throw error;
   } finally {
-    params.signal?.removeEventListener('abort', leave);
+    leave?.();
   }
 }

@@ -17,6 +17,7 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { RepeatedCalls } from '../../core/model-call/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import { jsonSchemaChecks } from '../../tools/schema-checks.ts';
 import { wrapping } from '../../tools/wrapped-tools.ts';
 import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
@@ -150,10 +151,10 @@ class EarlyRuns {
   async #finish(run: EarlyRun, call: ToolCall, context: ToolContext): Promise<ToolResult> {
     const abort = () => run.controller.abort(context.signal.reason);
     if (context.signal.aborted) abort();
-    context.signal.addEventListener('abort', abort, { once: true });
+    const leave = onAbort(context.signal, abort);
     const result = await run.result;
     run.usages.forEach(context.noteUsage);
-    context.signal.removeEventListener('abort', abort);
+    leave();
     if (context.signal.aborted) throw context.signal.reason;
     const same = run.arguments === stableJson(context.arguments);
     if (result?.success && same) return { ...result, toolCallId: call.id };

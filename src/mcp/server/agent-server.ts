@@ -8,6 +8,7 @@ import type {
   StandardSchemaV1Sync,
   Transport,
 } from '@modelcontextprotocol/server';
+import { AbortScope, onAbort } from '../../core/streams/index.ts';
 import { ownerGroup } from '../../owner-group.ts';
 import type { ServerSdk } from '../load-sdk.ts';
 import { answersIn, askClient, type CallingClient, inputRequestsFor } from './ask-client.ts';
@@ -120,8 +121,10 @@ async function answer(
   if (served.turns >= served.maxTurns) return failedCall('Too many turns run; try again later.');
   if (callerTurns?.isFull(caller)) return failedCall('Too many of your turns run; wait until one is over.');
   const endStream = () => endOfStream(call);
-  if (call.streamsCalls) signal.addEventListener('abort', endStream, { once: true });
-  const client = clientOf(call);
+  const stopListening = call.streamsCalls ? onAbort(signal, endStream) : undefined;
+  const over = new AbortScope();
+  for (const end of [signal, calls.closing]) over.follow(end);
+  const client = clientOf(call, over.signal);
   if (waiting) served.waiting.remove(waiting.taskId);
   served.turns++;
   const leave = callerTurns?.enter(caller);
@@ -139,20 +142,21 @@ async function answer(
       }),
     );
   } finally {
-    signal.removeEventListener('abort', endStream);
+    stopListening?.();
+    over.release();
     served.turns--;
     leave?.();
   }
 }
 
-function clientOf({ sdk, era, server, calls, context }: Call): CallingClient {
-  const { envelope = {}, _meta = {}, signal } = context.mcpReq;
+function clientOf({ sdk, era, server, context }: Call, signal: AbortSignal): CallingClient {
+  const { envelope = {}, _meta = {} } = context.mcpReq;
   const declared: unknown = Reflect.get(envelope, sdk.CLIENT_CAPABILITIES_META_KEY);
   const ofCall = parsedAs(sdk.specTypeSchemas.ClientCapabilities, declared);
   return {
     capabilities: (era === 'modern' ? ofCall : server.getClientCapabilities()) ?? {},
     meta: _meta,
-    signal: AbortSignal.any([signal, calls.closing]),
+    signal,
     notify: (notification) => context.mcpReq.notify(notification),
     elicit: (params, options): Promise<ElicitResult> =>
       context.mcpReq.send({ method: 'elicitation/create', params }, options),

@@ -11,6 +11,7 @@ import {
   type OptionRules,
   wholeNumber,
 } from '../../core/options/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts';
 import { loadNodeSdk, loadServerSdk, type ServerSdk } from '../load-sdk.ts';
 import { agentServer, OpenCalls } from './agent-server.ts';
@@ -119,8 +120,12 @@ export function mcpServer(settings: McpServerSettings): McpServer {
         await close();
         throw new AgentLoopError('SHUTDOWN', 'The mcpServer was closed; make another one.');
       }
-      closing.signal.addEventListener('abort', () => void close(), { once: true });
-      return { url: listening.url, close };
+      const stopListening = onAbort(closing.signal, () => void close());
+      const end = () => {
+        stopListening();
+        return close();
+      };
+      return { url: listening.url, close: end };
     },
     async close() {
       closing.abort();
@@ -187,7 +192,7 @@ async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams
   stdin.once('close', leaveUnended);
   stdin.on('error', leave);
   stdout.once('error', leave);
-  closing.addEventListener('abort', leave, { once: true });
+  const stopListening = onAbort(closing, leave);
   if (closing.aborted || stdin.readableEnded || stdin.destroyed) leave();
   await over;
   stdin.unpipe(lines);
@@ -195,7 +200,7 @@ async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams
   stdin.off('close', leaveUnended);
   stdin.off('error', leave);
   stdout.off('error', leave);
-  closing.removeEventListener('abort', leave);
+  stopListening();
   await calls.close();
 }
 

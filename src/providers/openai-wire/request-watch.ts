@@ -1,5 +1,6 @@
 import { AgentLoopError, type Clock } from '../../core/contracts/index.ts';
 import { BodyCounter, type BodyLimits } from '../../core/model-call/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import { type ModelServer, wireError } from './wire-errors.ts';
 
 export interface RequestLimits extends BodyLimits {
@@ -24,7 +25,7 @@ interface RequestWatchOptions {
 export class RequestWatch {
   readonly #options: RequestWatchOptions;
   readonly #controller = new AbortController();
-  readonly #cancel = (): void => this.#takeCancel();
+  readonly #leave: readonly (() => void)[];
   #failure: AgentLoopError | undefined;
   #canceled = false;
   #stopDeadline: (() => void) | undefined;
@@ -38,7 +39,7 @@ export class RequestWatch {
     this.#options = options;
     this.#silenceMs = options.limits.chunkTimeoutMs;
     this.#counter = this.#counterOf(null);
-    for (const signal of options.signals) signal.addEventListener('abort', this.#cancel, { once: true });
+    this.#leave = options.signals.map((signal) => onAbort(signal, () => this.#takeCancel()));
     this.#takeCancel();
     const { timeoutMs } = options.limits;
     if (timeoutMs === 0 || this.#canceled) return;
@@ -97,7 +98,7 @@ export class RequestWatch {
   close(): void {
     this.#stopDeadline?.();
     this.#stopSilence?.();
-    for (const signal of this.#options.signals) signal.removeEventListener('abort', this.#cancel);
+    for (const leave of this.#leave) leave();
     if (!this.#complete) this.#controller.abort(this.#failure);
   }
 

@@ -3,7 +3,7 @@ import { statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Key } from 'lmdb';
-import { AgentLoopError, messageOf, type StoreCheck } from '../../core/contracts/index.ts';
+import { AgentLoopError, messageOf, type StoreCheck, within } from '../../core/contracts/index.ts';
 import { makeFolderSync } from '../../private-files.ts';
 import { atOnce, type Body, found, type Rows, type Table, type TableKey } from '../table/table.ts';
 import {
@@ -170,12 +170,8 @@ export class LmdbDatabase {
 
   async #close(): Promise<void> {
     // lmdb fails transactions that have not started when it closes.
-    const written = Promise.allSettled(this.#writes).then(() => true);
-    const patience = new AbortController();
-    const late = sleep(closeMs, false, { signal: patience.signal }).catch(() => false);
-    const isWritten = await Promise.race([written, late]);
-    patience.abort();
-    if (isWritten) await this.#db.close();
+    await within(closeMs, Promise.allSettled(this.#writes));
+    if (this.#writes.size === 0) await this.#db.close();
   }
 
   #assertOpen(): void {

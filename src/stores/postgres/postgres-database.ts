@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../core/contracts/index.ts';
+import { AgentLoopError, within } from '../../core/contracts/index.ts';
 import { aBoolean, anything, type OptionRules } from '../../core/options/index.ts';
 import {
   assertPostgresTarget,
@@ -32,6 +32,11 @@ export const postgresRules: OptionRules<PostgresOptions> = { postgres: anything,
 /** Runs statements; within a transaction, all on one connection. */
 export type Run = <Row>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>;
 
+/** How long `close` waits for statements in flight, each of which has a limit of its own (`query_timeout`). */
+const closeMs = 15_000;
+/** How long the server has to close a connection after the goodbye. */
+export const goodbyeMs = 2_000;
+
 /** How often an idempotent statement is sent while connections break. */
 const maxSends = 3;
 
@@ -48,6 +53,8 @@ export class PostgresDatabase {
   readonly #migrates: boolean;
   #ready: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
+  /** Statements and transactions in flight. */
+  readonly #sent = new Set<Promise<unknown>>();
 
   /** `owner`: the class, for messages. Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
   constructor(owner: string, { postgres, schema = 'millrace', migrate = false }: PostgresOptions) {
@@ -69,17 +76,13 @@ export class PostgresDatabase {
    * One statement, which is one transaction, after the tables were checked. It must be idempotent: if
    * its connection breaks it is sent on another one, since only the response may be lost. `taskId`: for messages.
    */
-  async query<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
-    this.#ready ??= this.#prepare();
-    await this.#ready;
-    return this.#run(text, values, { taskId, sends: maxSends });
+  query<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
+    return this.#whenReady(() => this.#run(text, values, { taskId, sends: maxSends }));
   }
 
   /** The same for a statement that is not idempotent: `UNAVAILABLE` if its connection breaks. */
-  async queryOnce<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
-    this.#ready ??= this.#prepare();
-    await this.#ready;
-    return this.#run(text, values, { taskId, sends: 1 });
+  queryOnce<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
+    return this.#whenReady(() => this.#run(text, values, { taskId, sends: 1 }));
   }
 
   async #run<Row>(
@@ -102,14 +105,16 @@ export class PostgresDatabase {
    * Several statements on one connection, atomically. `begin` may set the transaction's mode. If the connection breaks before the
    * commit is sent, `body` runs again on another one.
    */
-  async transaction<T>(body: (run: Run) => Promise<T>, begin = 'begin'): Promise<T> {
-    this.#ready ??= this.#prepare();
-    await this.#ready;
-    return this.#transaction(body, begin);
+  transaction<T>(body: (run: Run) => Promise<T>, begin = 'begin'): Promise<T> {
+    return this.#whenReady(() => this.#transaction(body, begin));
   }
 
   /** Migrates the tables. Several processes may do so at once. Errors: `SCHEMA` if they are newer than this version. */
-  async migrate(): Promise<void> {
+  migrate(): Promise<void> {
+    return this.#tracked(this.#migrate());
+  }
+
+  async #migrate(): Promise<void> {
     await this.#transaction(async (run) => {
       await run('select pg_advisory_xact_lock(hashtext($1))', [`millrace ${this.schema}`]);
       const [found] = await run<{ readonly is_there: boolean }>(
@@ -137,14 +142,30 @@ export class PostgresDatabase {
 
   /** Closes the connections once all sent statements are answered. Idempotent. */
   close(): Promise<void> {
-    this.#closing ??= this.#pool.end().catch(() => {});
+    this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  /** A pool that ends drops the statements that wait for one of its connections: they would never settle. */
+  async #close(): Promise<void> {
+    await within(closeMs, Promise.allSettled(this.#sent));
+    await within(goodbyeMs, this.#pool.end());
+  }
+
+  #whenReady<T>(work: () => Promise<T>): Promise<T> {
+    this.#ready ??= this.#prepare();
+    return this.#tracked(this.#ready.then(work));
+  }
+
+  #tracked<T>(work: Promise<T>): Promise<T> {
+    this.#sent.add(work);
+    return work.finally(() => this.#sent.delete(work));
   }
 
   /** A failure is not cached: the next call checks again. */
   async #prepare(): Promise<void> {
     try {
-      if (this.#migrates) return await this.migrate();
+      if (this.#migrates) return await this.#migrate();
       const version = await this.#version((text, values) => this.#run(text, values ?? [], { sends: maxSends }));
       if (version > migrations.length) throw newerTables(this.schema, version, migrations.length);
       if (version < migrations.length) {

@@ -1,4 +1,5 @@
-import type { PostgresDatabase } from './postgres-database.ts';
+import { within } from '../../core/contracts/index.ts';
+import { goodbyeMs, type PostgresDatabase } from './postgres-database.ts';
 import { openConnection, type PgClient, type PostgresTarget } from './postgres-target.ts';
 
 /** What a reader follows: records and deltas of a task, or its commands. */
@@ -199,7 +200,7 @@ export class WakeUps {
     const client = this.#listener;
     this.#listener = undefined;
     this.#isListening = false;
-    await client?.end().catch(() => {});
+    await within(goodbyeMs, client?.end());
   }
 }
 

@@ -119,6 +119,8 @@ interface Connection {
 class BlockingReader {
   readonly #options: BlockingReaderOptions;
   readonly #watches = new Set<StreamWatch>();
+  /** The client of the blocking reads, also while it connects. */
+  #reading: Redis | undefined;
   #connection: Connection | undefined;
   #running = false;
   #closed = false;
@@ -219,14 +221,10 @@ class BlockingReader {
   async #open(): Promise<Connection> {
     const { reading, beside } = await this.#options.connect();
     reading.on('error', () => {});
-    try {
-      if (this.#watches.size === 0) throw new Error('nobody waits any more');
-      await reading.connect();
-      return { reading, beside, clientId: await reading.client('ID') };
-    } catch (error) {
-      reading.disconnect();
-      throw error;
-    }
+    this.#reading = reading;
+    if (this.#watches.size === 0) throw new Error('nobody waits any more');
+    await reading.connect();
+    return { reading, beside, clientId: await reading.client('ID') };
   }
 
   /** Ends a blocking read without the newest watch, as soon as Redis has received it. */
@@ -262,7 +260,8 @@ class BlockingReader {
   }
 
   #drop(): void {
-    this.#connection?.reading.disconnect();
+    this.#reading?.disconnect();
+    this.#reading = undefined;
     this.#connection = undefined;
   }
 }

@@ -10,6 +10,7 @@ import {
   type TaskState,
 } from '../../core/contracts/index.ts';
 import type { Question } from '../../core/journal/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import { Chat, ChatRecovery, type Followed, kindOf, ofOneTask } from '../chats.ts';
 import { type Encoder, type EventSource, responseOf, streamOf } from '../event-stream.ts';
 import {
@@ -409,14 +410,14 @@ const noStore = { 'cache-control': 'no-store' };
 async function readAll(source: EventSource, encoder: Encoder<unknown>, signal?: AbortSignal): Promise<void> {
   const events = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : iterateEvents(source);
   const leave = () => void events.return?.();
-  signal?.addEventListener('abort', leave, { once: true });
+  const stopListening = signal && onAbort(signal, leave);
   if (signal?.aborted) leave();
   try {
     for (let next = await events.next(); !next.done; next = await events.next()) encoder.encode(next.value);
   } catch (error) {
     encoder.lost(error);
   } finally {
-    signal?.removeEventListener('abort', leave);
+    stopListening?.();
   }
 }
 

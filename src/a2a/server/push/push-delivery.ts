@@ -1,9 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { setMaxListeners } from 'node:events';
 import { StreamResponse, type Task } from '@a2a-js/sdk';
 import { V03PushNotificationSerializer } from '@a2a-js/sdk/compat/v0_3/server';
 import { type Clock, type Logger, RecentMap, type TaskStateStore } from '../../../core/contracts/index.ts';
 import { foldRecords, observeTask } from '../../../core/journal/index.ts';
+import { onAbort, pause } from '../../../core/streams/index.ts';
 import type { PushEntry, PushKey, PushProgress } from '../../../stores/push/push-store.ts';
 import { turnExtension } from '../../extensions.ts';
 import { codeOf } from '../../protocol-errors.ts';
@@ -42,7 +42,6 @@ export class PushDelivery {
   #cancelLook: (() => void) | undefined;
 
   constructor(options: DeliveryOptions) {
-    setMaxListeners(0, this.#stop.signal);
     this.#options = options;
   }
 
@@ -170,7 +169,7 @@ class Delivery {
     const end = () => this.#over.abort();
     const leave = () => void updates.return(undefined);
     this.#over.signal.addEventListener('abort', leave);
-    stop.addEventListener('abort', end);
+    const stopListening = onAbort(stop, end);
     const renew = () => {
       cancel = clock.schedule(renewEveryMs, renew);
       this.#report({ type: 'held', leaseMs }).then(
@@ -186,7 +185,7 @@ class Delivery {
       await this.#report({ type: 'over' });
     } finally {
       cancel();
-      stop.removeEventListener('abort', end);
+      stopListening();
       leave();
       if (stop.aborted || this.#isParked) await this.release().catch(() => {});
     }
@@ -272,17 +271,7 @@ class Delivery {
   }
 
   #pause(ms: number): Promise<void> {
-    const { signal } = this.#over;
-    return new Promise((resolve) => {
-      if (signal.aborted) return resolve();
-      const go = () => {
-        cancel();
-        signal.removeEventListener('abort', go);
-        resolve();
-      };
-      const cancel = this.#options.clock.schedule(ms, go);
-      signal.addEventListener('abort', go);
-    });
+    return pause(ms, this.#options.clock, this.#over.signal);
   }
 }
 
