@@ -1,5 +1,3 @@
-import type { Clock } from '../contracts/index.ts';
-
 /** Listens for an abort without allocating a closure. */
 export interface AbortListener {
   onAbort(): void;
@@ -160,8 +158,13 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
   return AbortScope.of(signal).onAbort(listener);
 }
 
+/** The part of a `Clock` that runs `callback` once after `ms` milliseconds, unless what it returns is called first. */
+interface Scheduler {
+  schedule(ms: number, callback: () => void): () => void;
+}
+
 /** Resolves after `ms`, and at once where the signal is aborted. */
-export function pause(ms: number, clock: Pick<Clock, 'schedule'>, signal: AbortSignal | undefined): Promise<void> {
+export function pause(ms: number, clock: Scheduler, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
     const over = () => {
