@@ -92,6 +92,7 @@ function isOfTool({ role, ...rest }: Message): boolean {
  * order and calls stay. If even the shortest form has more, that is the result. Valid messages as JSON.
  */
 export function fittingMessages(messages: readonly Message[], maxLength: number): readonly Message[] {
+  if (sum(messages.map(mostLengthOf)) <= maxLength) return messages;
   const lengths = messages.map((message) => lengthOf(message));
   if (sum(lengths) <= maxLength) return messages;
   for (const isCut of [isOfTool, () => true]) {
@@ -175,6 +176,27 @@ function shortCall({ id, type, function: { name, arguments: given } }: ToolCall,
   const isShort = lengthOf(given) <= Math.max(most, leastContent);
   const args = isShort ? given : JSON.stringify({ note: `[… ${given.length} characters left out …]` });
   return { id, type, function: { name, arguments: args } };
+}
+
+/** JSON writes a character as up to six: \u0000. */
+const longestEscape = 6;
+/** The names of a message's members, its role and its time. */
+const membersLength = 512;
+
+/** No less than the length of the JSON of a message, without a look at its texts. */
+function mostLengthOf(message: Message): number {
+  const { role, id = '', content, metadata } = message;
+  let characters = id.length + (typeof content === 'string' ? content.length : 0);
+  if (role === 'user') characters += message.name?.length ?? 0;
+  if (role === 'tool') characters += message.toolCallId.length;
+  if (role === 'assistant') {
+    const { reasoning = '', toolCalls = [] } = message;
+    characters += reasoning.length;
+    for (const { id: callId, function: called } of toolCalls)
+      characters += membersLength + callId.length + called.name.length + called.arguments.length;
+  }
+  const ofParts = Array.isArray(content) ? lengthOf(content) : 0;
+  return membersLength + characters * longestEscape + ofParts + (metadata ? lengthOf(metadata) : 0);
 }
 
 /** The length of the JSON of a value; of one that has none, infinity. */

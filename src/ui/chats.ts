@@ -95,7 +95,7 @@ export class Chat {
   async #refuseBehindQuestion(taskId: string): Promise<void> {
     const open = await this.open();
     if (!open.some(isAsking) || (await this.#handler.store.describe(taskId)) !== null) return;
-    throw new Refusal(409, 'AGENT_BUSY', 'This chat waits for an answer to its question; answer that first.');
+    throw new Refusal(409, 'AGENT_BUSY', sentenceOf({ code: 'AGENT_BUSY' }));
   }
 
   /** Continues a turn that failed or was cancelled as a new one. The same again attaches to that. */

@@ -56,7 +56,9 @@ describeRedis('the command line on Redis', () => {
     await free();
 
     const listed = await runInProcess(['tasks', '--state', 'resumable', ...where]);
-    expect(listed.stdout).toMatch(/^TASK .*\nt +resumable +\S+ \S+ +Invite them\n$/);
+    expect(listed.stdout).toMatch(
+      /^TASK .*\nt +resumable +\S+ \S+ +Invite them\n +waits: no process runs it; its last one shut down or was lost\n$/,
+    );
     const shown = await runInProcess(['show', 't', ...where]);
     expect(shown.stdout).toMatch(/ ✓ quick +ann@x.org → quick ann@x.org {2}\d+ ms\n/);
     expect(shown.stdout).toContain(

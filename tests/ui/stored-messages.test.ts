@@ -32,9 +32,7 @@ describe('the messages of a chat', () => {
     const first = await folded(await client.post('c', said('m1', 'Refund.')));
     const refused = await client.post('c', said('m2', 'What time is it?'));
     expect(refused.status).toBe(409);
-    expect(await refused.json()).toMatchObject({
-      error: { code: 'AGENT_BUSY', message: 'This chat waits for an answer to its question; answer that first.' },
-    });
+    expect(await refused.json()).toMatchObject({ error: { code: 'AGENT_BUSY' } });
     // The message of another client, which waits for the question.
     const contextId = (await store.describe(`${first.metadata?.['taskId']}`))?.contextId ?? '';
     await bo.submit({ role: 'user', id: 'm3', content: 'And the time?' }, { contextId, taskId: 't3' });

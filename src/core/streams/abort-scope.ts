@@ -89,7 +89,7 @@ export class AbortScope {
   follow(signal: AbortSignal): void {
     if (signal.aborted) return this.abort(signal.reason);
     const before = this.#unfollow;
-    const leave = onAbort(signal, () => this.abort(signal.reason));
+    const leave = AbortScope.of(signal).onAbort(() => this.abort(signal.reason));
     this.#unfollow = before
       ? () => {
           before();

@@ -131,8 +131,11 @@ describe('composePolicies', () => {
     const call = streamOf(many(silent), { ...hi, signal }).subscribe();
     expect(getEventListeners(signal, 'abort')).toHaveLength(1);
     call.unsubscribe();
-    expect((await many(plain).call({ ...hi, signal })).message.content).toBe('plain');
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+    const asked = many(plain).call({ ...hi, signal });
     expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    expect((await asked).message.content).toBe('plain');
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('refuses what is no policy and no provider', () => {
