@@ -111,15 +111,14 @@ export class AbortScope {
 
   #listen(listener: Listener): void {
     if (this.#parent && !this.#linked) this.#link();
-    if (this.#shared && !this.#unfollow) this.#hear(this.#shared);
+    const shared = this.#shared;
+    if (shared && !this.#unfollow) {
+      const heard = () => this.#end(shared.reason);
+      shared.addEventListener('abort', heard, { once: true });
+      this.#unfollow = () => shared.removeEventListener('abort', heard);
+    }
     if (this.#listeners === undefined) this.#listeners = [listener];
     else this.#listeners.push(listener);
-  }
-
-  #hear(signal: AbortSignal): void {
-    const heard = () => this.#end(signal.reason);
-    signal.addEventListener('abort', heard, { once: true });
-    this.#unfollow = () => signal.removeEventListener('abort', heard);
   }
 
   #link(): void {
