@@ -1,5 +1,6 @@
+import { type MonoTypeOperatorFunction, Observable } from 'rxjs';
 import type { TurnInput } from '../agent/agent-options.ts';
-import { AgentLoopError, type TaskSummary } from '../core/contracts/index.ts';
+import { type AgentEvent, AgentLoopError, type TaskSummary } from '../core/contracts/index.ts';
 import type { JournalRecord } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
 import { begun, type EventSource } from './event-stream.ts';
@@ -126,7 +127,9 @@ export class Chat {
   /** Follows a turn, and continues it here where its owner is gone. */
   observe(taskId: string, from?: string): Followed {
     const { agent } = this.#handler;
-    const source = agent.observe(taskId, { recover: this.#given, descendants: true, from });
+    const observed = agent.observe(taskId, { recover: this.#given, descendants: true, from });
+    const { shutdown } = agent.options;
+    const source = shutdown ? observed.pipe(endedBy(shutdown)) : observed;
     return { source, ...(from === undefined ? {} : { from }) };
   }
 
@@ -197,6 +200,19 @@ export class Chat {
   #isOwn({ contextId, agentId, parentTaskId }: TaskSummary): boolean {
     return contextId === this.contextId && agentId === this.#handler.agent.id && parentTaskId === undefined;
   }
+}
+
+/** Another process continues the turn: who follows it here has to ask there. Errors: `SHUTDOWN` once the signal is aborted. */
+function endedBy(shutdown: AbortSignal): MonoTypeOperatorFunction<AgentEvent> {
+  return (source) =>
+    new Observable((to) => {
+      const end = () =>
+        to.error(new AgentLoopError('SHUTDOWN', 'The process is shutting down; observe the turn again.'));
+      shutdown.addEventListener('abort', end);
+      to.add(() => shutdown.removeEventListener('abort', end));
+      to.add(source.subscribe(to));
+      if (shutdown.aborted) end();
+    });
 }
 
 function isEnd(state: TaskSummary['state']): boolean {

@@ -137,6 +137,8 @@ export function handlerOf(
 ): FetchHandler {
   const handle = async (request: Request): Promise<Response> => {
     try {
+      // On a connection that is kept alive requests arrive while the process drains: their streams would keep it from ending.
+      if (agent.options.shutdown?.aborted) throw new Refusal(503, 'SHUTDOWN', 'The server is shutting down.');
       return await answer(request);
     } catch (error) {
       const refusal = refusalOf(error, shown.errorText);

@@ -298,7 +298,8 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
         expect(await first.end(by)).toBe(name === 'next' ? codeOfNext : 0);
         const store = new LmdbStateStore({ path: join(folder, name, '.millrace') });
         const open = (await store.list({})).filter(({ state }) => state === 'working');
-        expect(open.map(({ held }) => held)).toEqual([false]);
+        expect(open.length).toBeGreaterThan(0);
+        expect(open.filter(({ held }) => held)).toEqual([]);
         await store.close();
         await page.getByText(/^Waiting \d+ s for the server$/).waitFor();
         expect(await answer.textContent()).toContain(shown);
@@ -307,7 +308,7 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
         await page.getByText(longQuestion.slice(0, -2)).nth(1).waitFor();
         await page.getByText(/^Waiting/).waitFor({ state: 'detached' });
         await page.close();
-        await second.kill();
+        await second.end(by);
       },
     );
   });

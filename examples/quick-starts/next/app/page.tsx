@@ -16,6 +16,7 @@ export default function Page() {
 
 async function storedMessages(id: string): Promise<UIMessage[]> {
   const response = await fetch(`/api/chat/${id}/messages`);
+  if (!response.ok) throw new Error(`The server answered ${response.status}.`);
   return response.json();
 }
 
