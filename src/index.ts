@@ -60,6 +60,7 @@ export { recordResponses, replayResponses } from './providers/policies/response-
 export { retry } from './providers/policies/retry.ts';
 export { timeout } from './providers/policies/timeout.ts';
 export { replay } from './replay/replay.ts';
+export { stopSignal } from './stop-signal.ts';
 export { folderArtifactStore } from './stores/artifacts/folder-artifact-store.ts';
 export { InMemoryArtifactStore } from './stores/artifacts/in-memory-artifact-store.ts';
 export { InMemoryCacheStore } from './stores/cache/cache-store.ts';
@@ -181,7 +182,6 @@ export type {
   TurnResult,
   TurnStream,
   TypedInput,
-  UnfinishedTurn,
   Usage,
   UsageByModel,
   UsageSummary,

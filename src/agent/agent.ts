@@ -296,6 +296,8 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   async close(): Promise<void> {
     const running = this.#running.all();
     this.#life.close();
+    // Its turns may have later listeners of `shutdown` than the one that calls this: they drain first, and are not cancelled.
+    if (this.options.shutdown?.aborted) await Promise.resolve();
     await Promise.allSettled(running.map((turn) => turn.cancel(closed)));
     await this.#between?.close();
     this.#life.complete();

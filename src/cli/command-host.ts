@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { createRequire } from 'node:module';
-import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { type SignalSource, type StopName, StopRequests, stopExitCodes } from '../stop-signal.ts';
 import type { OutputStream, Terminal } from './terminal.ts';
 
 /** The process, as the commands see it. */
@@ -19,8 +19,7 @@ export interface CommandHost {
   exitCode: number;
 }
 
-type Signal = 'SIGINT' | 'SIGTERM';
-type Controllers = Readonly<Record<Signal, AbortController>>;
+type Controllers = Readonly<Record<StopName, AbortController>>;
 
 /** The error of a command that was interrupted before there was a turn to cancel. It is not printed. */
 export class Interrupted extends Error {
@@ -33,28 +32,22 @@ export class Interrupted extends Error {
   }
 }
 
-/** The part of `process` that is used. */
-interface SignalSource {
-  on(signal: Signal, listener: (signal: Signal) => void): unknown;
-  off(signal: Signal, listener: (signal: Signal) => void): unknown;
-}
-
 /**
- * Turns Ctrl-C and SIGTERM into an aborted signal, so that a turn can stop cleanly; the second one no longer waits.
+ * Turns Ctrl-C and SIGTERM into an aborted signal, so that a turn can stop cleanly; the second one, which is no echo of the first, no longer waits.
  * Listens from its making until `close`.
  */
 export class Interruption {
-  readonly #source: SignalSource;
-  readonly #atOnce: (exitCode: number) => void;
+  readonly #requests: StopRequests;
   #controllers = newControllers();
   #exitCode: number | undefined;
 
-  /** `atOnce` is called on the second signal and has to end the process. */
-  constructor(source: SignalSource, atOnce: (exitCode: number) => void) {
-    this.#source = source;
-    this.#atOnce = atOnce;
-    source.on('SIGINT', this.#onSignal);
-    source.on('SIGTERM', this.#onSignal);
+  /** `atOnce` is called on the second signal and has to end the process. `now`: in milliseconds. */
+  constructor(source: SignalSource, atOnce: (exitCode: number) => void, now?: () => number) {
+    const first = (name: StopName) => {
+      this.#exitCode = stopExitCodes[name];
+      this.#controllers[name].abort('interrupted');
+    };
+    this.#requests = new StopRequests({ source, first, again: atOnce, ...(now && { now }) });
   }
 
   /** Aborted by the first signal, whichever it is. */
@@ -92,22 +85,12 @@ export class Interruption {
   reset(): void {
     this.#controllers = newControllers();
     this.#exitCode = undefined;
+    this.#requests.reset();
   }
 
   close(): void {
-    this.#source.off('SIGINT', this.#onSignal);
-    this.#source.off('SIGTERM', this.#onSignal);
+    this.#requests.close();
   }
-
-  readonly #onSignal = (name: Signal): void => {
-    const exitCode = 128 + constants.signals[name];
-    if (this.#exitCode === undefined) {
-      this.#exitCode = exitCode;
-      this.#controllers[name].abort('interrupted');
-    } else {
-      this.#atOnce(exitCode);
-    }
-  };
 }
 
 /** Listens for Ctrl-C and SIGTERM for the time of an action. */

@@ -88,7 +88,7 @@ export async function begun(source: EventSource): Promise<AsyncIterable<AgentEve
   return { [Symbol.asyncIterator]: () => iterator };
 }
 
-function iteratorOf(source: EventSource): AsyncIterator<AgentEvent> {
+export function iteratorOf(source: EventSource): AsyncIterator<AgentEvent> {
   return Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : iterateEvents(source);
 }
 

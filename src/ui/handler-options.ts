@@ -79,6 +79,8 @@ export interface ResolvedHandler extends HandlerOptions {
   readonly recoverMs: number;
   readonly maxBodyBytes: number;
   readonly maxMessages: number;
+  /** What ends the streams of turns that this process follows, once it shuts down. One listener of the signal for all. */
+  readonly followers: Set<() => void>;
 }
 
 const names = new Set([
@@ -111,8 +113,14 @@ export function resolveHandler(options: HandlerOptions, own: readonly string[] =
       `agent "${agent.id}" needs a taskStateStore, and a messageStore if that one keeps no conversations`,
       'give e.g. new LmdbStateStore({ path })',
     );
+  const followers = new Set<() => void>();
+  const leave = () => {
+    for (const end of followers) end();
+  };
+  agent.options.shutdown?.addEventListener('abort', leave, { once: true });
   const isDetached = (onDisconnect ?? (store.isEphemeral ? 'cancel' : 'continue')) === 'continue';
-  return { ...options, store, messages, shown: shownOf(options), isDetached, recoverMs, maxBodyBytes, maxMessages };
+  const shown = shownOf(options);
+  return { ...options, store, messages, shown, isDetached, recoverMs, maxBodyBytes, maxMessages, followers };
 }
 
 /** The owner of a request. Errors: `Refusal` with 401. */
@@ -137,6 +145,8 @@ export function handlerOf(
 ): FetchHandler {
   const handle = async (request: Request): Promise<Response> => {
     try {
+      // On a connection that is kept alive requests arrive while the process drains: their streams would keep it from ending.
+      if (agent.options.shutdown?.aborted) throw new Refusal(503, 'SHUTDOWN', 'The server is shutting down.');
       return await answer(request);
     } catch (error) {
       const refusal = refusalOf(error, shown.errorText);

@@ -10,10 +10,10 @@ export class ChatServer {
   #child: ChildProcess | undefined;
   url = '';
 
-  async start(accessKey = ''): Promise<void> {
+  async start(accessKey = '', leaseMs = 2_000): Promise<void> {
     const port = this.url === '' ? '0' : new URL(this.url).port;
     const program = 'tests/chat/children/chat-server.mjs';
-    this.#child = fork(program, [join(this.#folder, 'store'), port, accessKey], { execArgv: [] });
+    this.#child = fork(program, [join(this.#folder, 'store'), port, accessKey, String(leaseMs)], { execArgv: [] });
     [this.url] = await once(this.#child, 'message');
   }
 

@@ -5,7 +5,13 @@ import { Interruption } from 'millrace/internals';
 function interrupted() {
   const source = new EventEmitter();
   const exits: number[] = [];
-  return { source, exits, interruption: new Interruption(source, (code) => exits.push(code)) };
+  const clock = { ms: 0 };
+  const interruption = new Interruption(
+    source,
+    (code) => exits.push(code),
+    () => clock.ms,
+  );
+  return { source, exits, clock, interruption };
 }
 
 describe('Interruption', () => {
@@ -13,13 +19,25 @@ describe('Interruption', () => {
     ['SIGINT', 130],
     ['SIGTERM', 143],
   ])('the first %s aborts and the second ends at once, both with %p', (name, exitCode) => {
-    const { source, exits, interruption } = interrupted();
+    const { source, exits, clock, interruption } = interrupted();
     expect([interruption.signal.aborted, interruption.exitCode]).toEqual([false, undefined]);
     source.emit(name, name);
     expect([interruption.signal.aborted, interruption.exitCode]).toEqual([true, exitCode]);
     expect(exits).toEqual([]);
+    clock.ms = 500;
     source.emit(name, name);
     expect(exits).toEqual([exitCode]);
+  });
+
+  it('R-43 an echo of the first signal, as npm forwards it, does not end the process; another signal does', () => {
+    const { source, exits, clock } = interrupted();
+    source.emit('SIGINT', 'SIGINT');
+    source.emit('SIGINT', 'SIGINT');
+    clock.ms = 499;
+    source.emit('SIGINT', 'SIGINT');
+    expect(exits).toEqual([]);
+    source.emit('SIGTERM', 'SIGTERM');
+    expect(exits).toEqual([143]);
   });
 
   it.each([

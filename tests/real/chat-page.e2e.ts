@@ -220,6 +220,30 @@ describeReal(['chromium'], 'the chat page', () => {
     expect(await page.getByText('Reconnecting…').count()).toBe(0);
   });
 
+  it('R-43 keeps its text and says what it waits for, while the server is away and until another process continues', async () => {
+    await server.kill();
+    await server.start('', 10_000);
+    await open();
+    await say('slow please');
+    await wordShown('word3');
+    await server.kill();
+    await page.getByText(/^Waiting \d+ s for the server$/).waitFor();
+    const shown = (await texts()).join('');
+    expect(shown).toContain('word3');
+    const lengths = await page.evaluateHandle(() => {
+      const seen: number[] = [];
+      const look = () => seen.push(document.querySelector('.assistant .markdown')?.textContent?.length ?? 0);
+      new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
+      return seen;
+    });
+    await server.start();
+    await page.getByText(/^Waiting \d+ s for a process that continues the answer$/).waitFor();
+    await wordShown('word29');
+    await ready();
+    expect(Math.min(...(await lengths.jsonValue()))).toBeGreaterThanOrEqual(shown.length);
+    expect(await page.getByText(/^Waiting/).count()).toBe(0);
+  });
+
   it('stops a turn whose server was away as soon as it is there again', async () => {
     await open();
     await say('Now wait');

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { LmdbStateStore } from 'millrace/lmdb';
 import pLimit from 'p-limit';
 import { type Browser, chromium } from 'playwright-core';
 import { pack } from '../packed-package.ts';
@@ -152,8 +153,8 @@ class Server {
     this.api = `http://127.0.0.1:${port}/api/chat`;
   }
 
-  static async start(name: string): Promise<Server> {
-    const server = new Server(name, await freePort());
+  static async start(name: string, port?: number): Promise<Server> {
+    const server = new Server(name, port ?? (await freePort()));
     for (const until = Date.now() + minutes; !(await server.#shows()); ) {
       if (server.#child.exitCode !== null || Date.now() > until) {
         await server.kill();
@@ -170,10 +171,10 @@ class Server {
     return (await response?.text())?.includes('<title>Support</title>') === true;
   }
 
-  /** How it ends within 10 s of SIGTERM. */
-  async terminate(): Promise<string | number | null> {
-    const ended = once(this.#child, 'exit', { signal: AbortSignal.timeout(10_000) });
-    this.#child.kill('SIGTERM');
+  /** How it ends after a signal. */
+  async end(by: 'SIGINT' | 'SIGTERM'): Promise<string | number | null> {
+    const ended = once(this.#child, 'exit');
+    this.#child.kill(by);
     const [code, signal] = await ended;
     return signal ?? code;
   }
@@ -186,8 +187,8 @@ class Server {
 /** What preparing each came to. */
 const prepared = new Map<string, Promise<void>>();
 const running: Server[] = [];
-const started = async (name: string): Promise<Server> => {
-  const server = await Server.start(name);
+const started = async (name: string, port?: number): Promise<Server> => {
+  const server = await Server.start(name, port);
   running.push(server);
   return server;
 };
@@ -249,7 +250,7 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
     it('ends at SIGTERM in the middle of an answer, which the next process completes; the conversation is there', async () => {
       const leave = await begin(server.api, 'interrupted');
       // Next.js ends itself, as the signal would have.
-      expect(await server.terminate()).toBe(name === 'next' ? 143 : 0);
+      expect(await server.end('SIGTERM')).toBe(name === 'next' ? 143 : 0);
       leave();
       server = await started(name);
       const { messages, error } = await clientOf(server.api, 'interrupted', 'resume');
@@ -265,12 +266,58 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
   });
 }
 
-describeReal(['front-ends', 'chromium'], 'the page of the quick start of next', () => {
-  let browser: Browser;
+let browser: Browser;
+const openBrowser = async () => {
+  browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+};
 
+for (const [name, { part }] of Object.entries(quickStarts)) {
+  const parts: readonly PartName[] = ['front-ends', 'chromium', ...(part ? [part] : [])];
+  describeReal(parts, `the page of the quick start of ${name}, while its server restarts`, () => {
+    beforeAll(async () => {
+      await prepared.get(name);
+      await openBrowser();
+    }, 5 * minutes);
+    afterAll(() => browser?.close());
+
+    it.each([
+      ['SIGINT', 130],
+      ['SIGTERM', 143],
+    ] as const)(
+      'R-43 %s releases the lease; the page keeps its text, says what it waits for, and continues',
+      async (by, codeOfNext) => {
+        const first = await started(name);
+        const page = await browser.newPage();
+        await page.goto(new URL('/', first.api).href);
+        await page.getByRole('textbox', { name: 'Message' }).fill(longQuestion);
+        await page.keyboard.press('Enter');
+        const answer = page.locator('p', { hasText: 'For “What is the status of order A-1 that' });
+        await answer.waitFor();
+        const shown = String(await answer.textContent()).trim();
+        // Next.js ends itself, as the signal would have.
+        expect(await first.end(by)).toBe(name === 'next' ? codeOfNext : 0);
+        const store = new LmdbStateStore({ path: join(folder, name, '.millrace') });
+        const open = (await store.list({})).filter(({ state }) => state === 'working');
+        expect(open.length).toBeGreaterThan(0);
+        expect(open.filter(({ held }) => held)).toEqual([]);
+        await store.close();
+        await page.getByText(/^Waiting \d+ s for the server$/).waitFor();
+        expect(await answer.textContent()).toContain(shown);
+        const second = await started(name, Number(new URL(first.api).port));
+        // The question and the whole answer.
+        await page.getByText(longQuestion.slice(0, -2)).nth(1).waitFor();
+        await page.getByText(/^Waiting/).waitFor({ state: 'detached' });
+        await page.close();
+        await second.end(by);
+      },
+    );
+  });
+}
+
+describeReal(['front-ends', 'chromium'], 'the page of the quick start of next', () => {
   beforeAll(async () => {
     await prepared.get('next');
-    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+    await openBrowser();
   }, 5 * minutes);
   afterAll(() => browser?.close());
 

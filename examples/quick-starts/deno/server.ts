@@ -1,12 +1,14 @@
 import process from 'node:process';
+import { stopSignal } from 'millrace';
 import { chatPage } from 'millrace/chat';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { uiMessageHandler } from 'millrace/ui';
 import support from './agent.ts';
 
 const store = new LmdbStateStore({ path: '.millrace' });
-const stopping = new AbortController();
-const agent = support.with({ taskStateStore: store, shutdown: stopping.signal });
+// Aborted by Ctrl-C and SIGTERM. The second time the process ends at once.
+const stopping = stopSignal();
+const agent = support.with({ taskStateStore: store, shutdown: stopping });
 
 // Everybody is one user here: return the id of the user whose session you have verified.
 const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
@@ -21,8 +23,7 @@ Deno.serve({ port, hostname: '127.0.0.1' }, (request) => {
 });
 
 // Tools get time to finish, and the next process resumes the turns.
-Deno.addSignalListener('SIGTERM', async () => {
-  stopping.abort();
+stopping.addEventListener('abort', async () => {
   chat.close();
   await agent.close();
   await store.close();

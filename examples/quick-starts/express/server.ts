@@ -1,13 +1,15 @@
 import { getRequestListener } from '@hono/node-server';
 import express from 'express';
+import { stopSignal } from 'millrace';
 import { chatPage } from 'millrace/chat';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { uiMessageHandler } from 'millrace/ui';
 import support from './agent.ts';
 
 const store = new LmdbStateStore({ path: '.millrace' });
-const stopping = new AbortController();
-const agent = support.with({ taskStateStore: store, shutdown: stopping.signal });
+// Aborted by Ctrl-C and SIGTERM. The second time the process ends at once.
+const stopping = stopSignal();
+const agent = support.with({ taskStateStore: store, shutdown: stopping });
 
 // Everybody is one user here: return the id of the user whose session you have verified.
 const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
@@ -22,8 +24,7 @@ const port = Number(process.env['PORT'] ?? 3000);
 const server = app.listen(port, '127.0.0.1', () => console.log(`Open http://localhost:${port}`));
 
 // Tools get time to finish, and the next process resumes the turns.
-process.once('SIGTERM', async () => {
-  stopping.abort();
+stopping.addEventListener('abort', async () => {
   chat.close();
   server.close();
   await agent.close();

@@ -71,7 +71,8 @@ export class Api {
       throw new UnreachableError('The server cannot be reached.', { cause });
     }
     if (response.ok) return response;
-    if ([429, 502, 503, 504].includes(response.status)) throw new UnreachableError('The server is busy.');
+    if ([429, 502, 503, 504].includes(response.status))
+      throw new UnreachableError('The server is busy.', { isBusy: response.status === 429 });
     const told: { readonly error?: { readonly message?: unknown } } = await response.json().catch(() => ({}));
     const message =
       typeof told.error?.message === 'string' ? told.error.message : `The server answered ${response.status}.`;

@@ -1,13 +1,12 @@
 import { UIMessageFold } from '../../ui/fold-ui-chunks.ts';
 import type { ShownQuestion } from '../../ui/shown-steps.ts';
-import { type Api, chunksOf, type Message, RefusedError } from './api.ts';
+import { type Api, chunksOf, type Message, type Part, RefusedError } from './api.ts';
 import { newId } from './chat-list.ts';
 import { answersOf, questionsIn } from './open-questions.ts';
 import type { Outbox } from './outbox.ts';
 import { UnreachableError } from './server-sent-events.ts';
 
 const firstWaitMs = 250;
-const longestWaitMs = 5_000;
 
 /** What a sub-agent does, as long as its call runs. */
 export interface AgentActivity {
@@ -28,6 +27,15 @@ interface Live {
 export interface Failure {
   readonly text: string;
   readonly canRetry: boolean;
+}
+
+/** What a page waits for, and since when. */
+export interface Wait {
+  readonly awaited: string;
+  /** As `Date.now()` has it. */
+  readonly since: number;
+  /** How long it takes until the page mentions it. Milliseconds. */
+  readonly afterMs: number;
 }
 
 /** How many characters of what a sub-agent says are kept. */
@@ -56,6 +64,10 @@ export class Conversation {
   readonly #left = new AbortController();
   readonly #answers = new Map<string, unknown>();
   #live: Live | undefined;
+  /** The answer as it was shown when the connection broke: it remains until the new stream has caught up with it, or says something else. */
+  #kept: Message | undefined;
+  /** When something arrived last, or the connection broke. */
+  #newsAt = 0;
   /** Whether the stream repeats the turn, with questions that were answered. */
   #isReplay = false;
   /** Whether the turn is to be stopped as soon as the server is reached. */
@@ -144,6 +156,22 @@ export class Conversation {
     return this.#isStopping;
   }
 
+  /** What a turn that runs waits for now. */
+  get wait(): Wait | undefined {
+    if (this.isConnected && this.phase !== 'busy') return undefined;
+    const since = this.#newsAt;
+    if (!this.isConnected) return { awaited: 'the server', since, afterMs: 0 };
+    if (this.#kept) return { awaited: 'a process that continues the answer', since, afterMs: 1_000 };
+    return { awaited: this.#awaited, since, afterMs: 3_000 };
+  }
+
+  get #awaited(): string {
+    const last = this.messages.at(-1);
+    if (last?.role !== 'assistant') return 'the agent';
+    const running = last.parts.filter(({ type, state }) => type === 'dynamic-tool' && state === 'input-available');
+    return running.length === 0 ? 'the model' : running.map(({ toolName }) => String(toolName)).join(', ');
+  }
+
   /** What waits for an answer. */
   get questions(): readonly ShownQuestion[] {
     const asked = questionsIn(this.messages.at(-1)?.parts ?? []);
@@ -177,6 +205,7 @@ export class Conversation {
   async #follow(begin: (() => Promise<Response>) | undefined): Promise<void> {
     this.phase = 'busy';
     this.failure = undefined;
+    this.#newsAt = Date.now();
     this.#onChange();
     let open: (() => Promise<Response | undefined>) | undefined = begin;
     for (;;) {
@@ -190,6 +219,7 @@ export class Conversation {
       open = undefined;
       if (!response) return await this.#settle();
       if (await this.#read(response)) return await this.#end();
+      this.#keep();
       this.#connected(false);
       await this.#pause(firstWaitMs);
     }
@@ -216,6 +246,7 @@ export class Conversation {
     this.phase = this.#waiting.length > 0 && !this.failure ? 'asking' : 'ready';
     if (this.phase === 'ready') this.#answers.clear();
     this.#live = undefined;
+    this.#kept = undefined;
     this.#onChange();
     await this.#giveAnswers();
   }
@@ -226,6 +257,7 @@ export class Conversation {
     try {
       for await (const chunk of chunksOf(response)) {
         this.#connected(true);
+        this.#newsAt = Date.now();
         switch (chunk.type) {
           case 'start':
             this.#begin(chunk.messageId);
@@ -234,11 +266,13 @@ export class Conversation {
             this.#activity(Object(chunk.data));
             break;
           case 'finish':
+            this.#kept = undefined;
             isFinished = true;
             break;
           case 'error': {
             if (this.#live?.fold.metadata['retryable'] === true) return false;
             this.failure = { text: chunk.errorText, canRetry: true };
+            this.#kept = undefined;
             isFinished = true;
           }
         }
@@ -267,12 +301,19 @@ export class Conversation {
   #show(): void {
     if (!this.#live) return;
     const { id, fold } = this.#live;
-    const message: Message = { id, role: 'assistant', parts: fold.parts, metadata: fold.metadata };
+    if (this.#kept?.id !== id || !isBeginning(fold.parts, this.#kept.parts)) this.#kept = undefined;
+    const parts = this.#kept?.parts ?? fold.parts;
+    const message: Message = { id, role: 'assistant', parts, metadata: fold.metadata };
     const before = this.messages.filter((each) => each.id !== id);
     const isRetry = before.at(-1)?.role === 'assistant';
     this.messages = [...(isRetry ? before.slice(0, -1) : before), message];
     this.version += 1;
     this.#onChange();
+  }
+
+  #keep(): void {
+    const last = this.messages.at(-1);
+    this.#kept = last?.role === 'assistant' && last.id === this.#live?.id ? last : undefined;
   }
 
   #activity(data: Partial<AgentActivity>): void {
@@ -294,7 +335,7 @@ export class Conversation {
 
   /** The same request until the server answers it. */
   async #again<T>(request: () => Promise<T>): Promise<T> {
-    for (let waitMs = firstWaitMs; ; waitMs = Math.min(waitMs * 2, longestWaitMs)) {
+    for (let waitMs = firstWaitMs; ; waitMs *= 2) {
       try {
         const result = await request();
         this.#connected(true);
@@ -302,6 +343,7 @@ export class Conversation {
       } catch (error) {
         if (!(error instanceof UnreachableError)) throw error;
         this.#connected(false);
+        waitMs = Math.min(waitMs, error.longestWaitMs);
         await this.#pause(waitMs);
       }
     }
@@ -310,6 +352,7 @@ export class Conversation {
   #connected(isConnected: boolean): void {
     if (this.isConnected === isConnected) return;
     this.isConnected = isConnected;
+    this.#newsAt = Date.now();
     this.#onChange();
   }
 
@@ -339,6 +382,16 @@ export class Conversation {
     // They were not taken: the questions are shown again.
     this.#answers.clear();
     this.#live = undefined;
+    this.#kept = undefined;
     this.#isStopping = false;
   }
+}
+
+/** Whether a message with these parts may still become one that begins with all of the others. */
+function isBeginning(parts: readonly Part[], of: readonly Part[]): boolean {
+  return parts.every((part, index) => {
+    const { type, toolCallId, text } = of[index] ?? {};
+    if (part['type'] !== type || part['toolCallId'] !== toolCallId) return false;
+    return part['text'] === undefined || String(text).startsWith(String(part['text']));
+  });
 }

@@ -4,6 +4,7 @@ import type { Conversation } from './conversation.ts';
 import { Icon } from './icons.tsx';
 import { AssistantMessage, Dots, FailureNote, UserMessage } from './message-view.tsx';
 import type { Answer } from './question-view.tsx';
+import { WaitNote } from './wait-note.tsx';
 
 interface LogProps {
   readonly conversation: Conversation;
@@ -15,7 +16,7 @@ interface LogProps {
 
 /** What was said, kept at its end as long as the reader is there. */
 export function Log({ conversation, name, suggestions, send, answer }: LogProps) {
-  const { messages, phase, failure } = conversation;
+  const { messages, phase, failure, wait } = conversation;
   const { log, onScroll, isAway, toEnd } = useEnd(conversation);
   return (
     <div class="log-frame">
@@ -31,6 +32,7 @@ export function Log({ conversation, name, suggestions, send, answer }: LogProps)
         <div class="column">
           <Messages conversation={conversation} name={name} answer={answer} />
           {phase === 'busy' && messages.at(-1)?.role === 'user' && <Dots />}
+          {wait && <WaitNote {...wait} />}
           {failure && !conversation.isRefused && (
             <FailureNote failure={failure} retry={() => void conversation.retry()} />
           )}

@@ -55,10 +55,10 @@ const deepest = 20;
  * Markdown (GitHub's) as elements of a closed set: HTML in it stays text, a link whose address is not of `http`, `https` or `mailto` is its text, and an image is a
  * link, so that no text can make the page load anything. Pure; never throws.
  */
-export function markdownOf(text: string): readonly MarkNode[] {
+export function markdownOf(text: string, now?: () => number): readonly MarkNode[] {
   if (text.length > longest) return [element('p', [visibleText(text)])];
   try {
-    const tokens = tokensOf(visibleText(text));
+    const tokens = tokensOf(visibleText(text), now);
     return outlined(tokens).flatMap(({ token, level }) =>
       level === undefined ? block(token, 0) : [element(level, inline((token as Tokens.Heading).tokens, 0))],
     );

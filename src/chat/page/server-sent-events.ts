@@ -4,6 +4,13 @@ const longestSilenceMs = 45_000;
 /** Nobody answers, or not any more: to be tried again. */
 export class UnreachableError extends Error {
   override readonly name = 'UnreachableError';
+  /** The longest pause before the next attempt: a server that starts again is noticed within a second, one that is busy is left alone longer. */
+  readonly longestWaitMs: number;
+
+  constructor(message: string, { isBusy = false, ...options }: ErrorOptions & { readonly isBusy?: boolean } = {}) {
+    super(message, options);
+    this.longestWaitMs = isBusy ? 5_000 : 1_000;
+  }
 }
 
 /** The data of each event of a response. Errors: `UnreachableError` where it breaks off, and where nothing comes any more. */

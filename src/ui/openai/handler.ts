@@ -4,7 +4,6 @@ import {
   innermostQuestion,
   invalidConfig,
   isSuspended,
-  iterateEvents,
   type Message,
   systemClock,
   type TaskState,
@@ -12,7 +11,7 @@ import {
 import type { Question } from '../../core/journal/index.ts';
 import { onAbort } from '../../core/streams/index.ts';
 import { Chat, ChatRecovery, type Followed, kindOf, ofOneTask } from '../chats.ts';
-import { type Encoder, type EventSource, responseOf, streamOf } from '../event-stream.ts';
+import { type Encoder, type EventSource, iteratorOf, responseOf, streamOf } from '../event-stream.ts';
 import {
   type FetchHandler,
   type HandlerOptions,
@@ -379,7 +378,7 @@ class Model {
     };
     // A turn that this process loses is left to the next one.
     turn?.settled.then(() => cancelIfAsked(turn.taskId, turn.state?.outcome?.questions)).catch(() => {});
-    const events = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : iterateEvents(source);
+    const events = iteratorOf(source);
     const iterator: AsyncIterator<AgentEvent> = {
       async next() {
         const next = await events.next();
@@ -408,7 +407,7 @@ const noStore = { 'cache-control': 'no-store' };
 
 /** Reads a turn to its end; leaves it where the client does. */
 async function readAll(source: EventSource, encoder: Encoder<unknown>, signal?: AbortSignal): Promise<void> {
-  const events = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : iterateEvents(source);
+  const events = iteratorOf(source);
   const leave = () => void events.return?.();
   const stopListening = signal && onAbort(signal, leave);
   if (signal?.aborted) leave();

@@ -9,7 +9,7 @@ import { LmdbStateStore } from 'millrace/lmdb';
 import { scriptedLLM } from 'millrace/testing';
 import { uiMessageHandler } from 'millrace/ui';
 
-const [path, port = '0', accessKey = ''] = process.argv.slice(2);
+const [path, port = '0', accessKey = '', leaseMs = '2000'] = process.argv.slice(2);
 
 const slowText = Array.from({ length: 30 }, (_, index) => `word${index} `);
 const markdown = `## Three ways to sort
@@ -144,7 +144,7 @@ const assistant = agent({
   tools,
   toolProviders: [agentTools([researcher])],
   taskStateStore,
-  leaseMs: 2_000,
+  leaseMs: Number(leaseMs),
 });
 const api = uiMessageHandler({
   agent: assistant,
