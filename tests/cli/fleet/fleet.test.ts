@@ -178,7 +178,7 @@ describeRedis('millrace serve --queue, millrace worker and millrace fleet', () =
     await until(() => folder.lines(stuck).length === 1);
     next.child.kill('SIGTERM');
     await next.wrote(/(draining)/);
-    expect(await next.end('SIGTERM')).toBe(143);
+    expect(await next.end('SIGINT')).toBe(130);
   });
 
   it('fleet shows turns and workers, and revives a turn that failed', async () => {
