@@ -17,6 +17,7 @@ import type { Turn } from '../core/turn/index.ts';
 import { finishTurnSpanAt, startTurnSpan } from '../observability/spans/run-spans.ts';
 import { failSpan, type TracedSpan, type TurnIds, turnTracing } from '../observability/spans/tracing-options.ts';
 import { type AgentNotice, type AgentState, isKind, type MessageReceivedEvent, type NoticeOf } from './agent-events.ts';
+import { callListener } from './call-listener.ts';
 import type { BetweenTurns } from './conversation.ts';
 import type { RunningTurn, RunningTurns } from './open-turns.ts';
 
@@ -51,20 +52,15 @@ export class Lifecycle {
     return this.#notices.asObservable();
   }
 
-  /** Calls `listener` with each event of that kind, until the returned function is called. Exceptions of the listener are logged. */
+  /** Calls `listener` with each event of that kind, until the returned function is called. What the listener throws is logged; see `callListener`. */
   on<K extends AgentNotice['kind'], X extends Tool>(
     notices$: Observable<AgentNotice<X>>,
     kind: K,
     listener: (event: NoticeOf<K, X>) => void,
   ): () => void {
     const subscription = notices$.subscribe((notice) => {
-      if (!isKind(notice, kind)) return;
-      try {
-        listener(notice);
-      } catch {
-        const { agentId, logger } = this.#options;
-        logger?.error('listener failed', { agentId, kind });
-      }
+      const { agentId, logger } = this.#options;
+      if (isKind(notice, kind)) callListener(listener, notice, { logger, fields: { agentId, kind } });
     });
     return () => subscription.unsubscribe();
   }

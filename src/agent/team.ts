@@ -12,6 +12,7 @@ import type { Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 import { type AgentNotice, checkListener } from './agent-events.ts';
 import type { AgentResumeOptions, AgentTurnOptions, TurnInput } from './agent-options.ts';
+import { callListener } from './call-listener.ts';
 import type { UsageSummary } from './lifecycle.ts';
 import { settleTurnsAhead } from './open-turns.ts';
 import { messagesOf } from './resolve-agent.ts';
@@ -103,7 +104,9 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
   ): () => void {
     checkListener('team', { kind: type, listener, kinds: teamEventTypes });
     const subscription = this.#notices$().subscribe((notice) => {
-      for (const event of teamEventsOf(notice)) if (isTeamEvent(event, type)) this.#tell(() => listener(event), type);
+      const { logger } = this.#coordinator.options;
+      for (const event of teamEventsOf(notice))
+        if (isTeamEvent(event, type)) callListener(listener, event, { logger, fields: { team: this.id, type } });
     });
     return () => subscription.unsubscribe();
   }
@@ -224,14 +227,5 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
       'NOT_FOUND',
       `No journal of the team has a turn "${taskId}"; set the taskStateStore of the team.`,
     );
-  }
-
-  /** Exceptions of a listener are logged. */
-  #tell(listen: () => void, type: TeamEvent['type']): void {
-    try {
-      listen();
-    } catch {
-      this.#coordinator.options.logger?.error('listener failed', { team: this.id, type });
-    }
   }
 }

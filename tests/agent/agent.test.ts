@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { agent, type Extension, InMemoryMessageStore, InMemoryStateStore, team } from 'millrace';
 import { gate } from 'millrace/testing';
 import type { AgentNotice } from 'millrace/types';
@@ -258,7 +258,7 @@ describe('an agent', () => {
     expect(resolved).toEqual([says('Two.'), 1]);
   });
 
-  it('does not fail for a listener that throws, and logs that', async () => {
+  it('R-20 does not fail for a listener that throws, and logs each error', async () => {
     const errors: unknown[] = [];
     const silent = () => {};
     const logger = {
@@ -271,8 +271,33 @@ describe('an agent', () => {
     ada.on('task', () => {
       throw new Error('no');
     });
+    ada.on('task', async () => {
+      throw new Error('not now');
+    });
     await expect(ada.run('Hi')).resolves.toMatchObject({ text: 'Hi.' });
-    expect(errors).toEqual([['listener failed', { agentId: 'ada', kind: 'task' }]]);
+    const fields = { agentId: 'ada', kind: 'task' };
+    expect(errors).toEqual([
+      ['listener failed', { ...fields, error: 'no' }],
+      ['listener failed', { ...fields, error: 'not now' }],
+    ]);
+  });
+
+  it('R-20 warns once of a listener that throws where there is no logger', async () => {
+    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
+    const ada = on.agent([{ text: 'Hi.' }, { text: 'Hi.' }]);
+    ada.on('task', () => {
+      throw new Error('no');
+    });
+    await ada.run('Hi');
+    await ada.run('Hi');
+    const calls = [...warn.mock.calls];
+    warn.mockRestore();
+    expect(calls).toEqual([
+      [
+        'A listener (agentId ada, kind task) failed: no',
+        { code: 'MILLRACE_LISTENER', detail: expect.stringContaining('Error: no') },
+      ],
+    ]);
   });
 
   it('S2-07 adds up what its turns took, unless that is off', async () => {
