@@ -15,6 +15,7 @@ export { Agent } from '../src/agent/agent.ts';
 export { eventKinds } from '../src/agent/agent-events.ts';
 export { agentToolName } from '../src/agent/agent-tools.ts';
 export { conversationName, settleTurnsAhead } from '../src/agent/open-turns.ts';
+export { fittingMessages, storeTurn } from '../src/agent/store-turn.ts';
 export { Team } from '../src/agent/team.ts';
 export { taskIdOf } from '../src/batch/batch-item.ts';
 export { newId, parsedList, titleOf, withChat } from '../src/chat/page/chat-list.ts';

@@ -29,8 +29,8 @@ export interface OwnTask {
  * reaches the client only where it is an error of the protocol.
  */
 export interface PushConfigs {
-  /** Rejects for a configuration that cannot be kept, before a message that brings it starts anything. */
-  check(config: TaskPushNotificationConfig): Promise<void>;
+  /** Rejects for a configuration that cannot be kept, also for want of room at its task, before a message that brings it starts anything. */
+  check(config: TaskPushNotificationConfig, task?: OwnTask): Promise<void>;
   /**
    * Keeps a configuration under an id of the server's making, or that of one that is replaced, for notifications in the version that
    * the client speaks. Gives what was kept.

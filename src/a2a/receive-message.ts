@@ -49,29 +49,27 @@ export async function receiveMessage(receipt: Receipt, params: SendMessageReques
   const { tasks } = receipt;
   const message = checkedMessage(params.message, tasks.options.limits);
   assertReadable(params.configuration?.acceptedOutputModes ?? [], receipt.outputModes);
-  const config = params.configuration?.taskPushNotificationConfig;
-  const push = config && (await receipt.push());
-  if (config) await push?.check(config);
+  const given = params.configuration?.taskPushNotificationConfig;
+  const push = given && (await receipt.push());
+  const config = given && { ...given, id: given.id || tasks.scope.configOf(message.messageId) };
+  if (config) await push?.check(config, message.taskId === '' ? undefined : await tasks.own(message.taskId));
   const bytes = keptSizeOf(message) + (config ? keptSizeOfJson(config) : 0);
   const sent = message.taskId === '' ? await start(receipt, message, bytes) : await tell(receipt, message, bytes);
-  if (config && push) await register(receipt, push, { config, message, sent });
+  if (config && push) await register(receipt, push, { config, sent });
   return sent;
 }
 
 interface Registered {
   readonly config: TaskPushNotificationConfig;
-  readonly message: WireMessage;
   readonly sent: Sent;
 }
 
 /** A configuration that comes again with its message is there already. One that comes with a new message was let in with it. */
-async function register({ tasks, call }: Receipt, push: PushConfigs, given: Registered): Promise<void> {
-  const { config, message, sent } = given;
+async function register({ tasks, call }: Receipt, push: PushConfigs, { config, sent }: Registered): Promise<void> {
   const task = await tasks.own(sent.taskId);
-  const id = config.id || tasks.scope.configOf(message.messageId);
-  const known = await push.get(task, id);
+  const known = await push.get(task, config.id);
   if (known?.url === config.url) return;
-  const create = () => push.create(task, { ...config, id }, call.requestedVersion);
+  const create = () => push.create(task, config, call.requestedVersion);
   await (sent.since === undefined ? tasks.keep({ bytes: keptSizeOfJson(config) }, create) : create());
 }
 

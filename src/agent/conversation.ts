@@ -5,6 +5,7 @@ import {
   type HookContext,
   type LLMProvider,
   type Logger,
+  type MaybePromise,
   type Message,
   type MessageStore,
   messageOf,
@@ -23,10 +24,13 @@ import {
   compactionOfTurn,
   withCompaction,
 } from '../extensions/compact-history.ts';
+import type { Compaction } from '../extensions/context/compaction.ts';
 import type { CompactionOptions } from '../extensions/context/compaction-options.ts';
+import { fittingText } from '../extensions/context/shorten-messages.ts';
 import { ContextQueue, type ContextQueueOptions, isAway, isBusy } from './context-queue.ts';
-import { conversationName, type EndedTurn, endedTurn, historyLength } from './open-turns.ts';
+import { conversationName, endedTurn, historyLength } from './open-turns.ts';
 import type { ResolvedAgent } from './resolve-agent.ts';
+import { type EndedTurn, fittingMessages, isRefusal, type StoredTurn, storeTurn } from './store-turn.ts';
 
 /** The input of routing at the start of a team's turn. */
 export interface OpeningRequest {
@@ -145,13 +149,12 @@ class Conversation {
     const began = historyLength(state) !== undefined;
     if (!began && !journal) return;
     const ended = endedTurn(state);
-    try {
-      await this.#append(contextId, taskId, ended);
-    } catch (error) {
+    const stored = await this.#append(contextId, taskId, ended).catch((error: unknown) => {
       if (!journal) this.#keep(contextId, taskId, ended);
       throw error;
-    }
-    await this.#keepSummary(end);
+    });
+    // A summary names positions in the context.
+    if (stored.hasAllMessages) await this.#keepSummary(end);
   }
 
   /** If a summary cannot be stored, the next turn has to create one. */
@@ -160,7 +163,9 @@ class Conversation {
     const compaction = between ? compactionOfTurn(state) : undefined;
     if (!compaction) return;
     const { metadata, version } = await this.#ask(() => messageStore.load(contextId, { limit: 0 }));
-    await this.#ask(() => messageStore.setMetadata(contextId, withCompaction(metadata, compaction), { version }));
+    await storeSummary(compaction, (short) =>
+      this.#ask(() => messageStore.setMetadata(contextId, withCompaction(metadata, short), { version })),
+    );
   }
 
   async #begin(context: HookContext): Promise<TurnBeginning> {
@@ -172,7 +177,7 @@ class Conversation {
     await this.#options.between?.settled(contextId);
     const { messages, metadata, agentId: current } = await this.#ask(() => messageStore.load(contextId));
     const compaction = this.#options.between ? compactionOf(metadata) : undefined;
-    const history = repairHistory(carryOver(messages, compaction));
+    const history = fittingMessages(repairHistory(carryOver(messages, compaction)), maxHistoryLength);
     const added = context.state.messages;
     const given = [...history, ...added];
     const named = context.state.turn.settings.agentId !== undefined;
@@ -183,8 +188,15 @@ class Conversation {
     return { given, earlier: history.length, ...(waited > 0 && { waitedMs: waited }), data, ...chosen };
   }
 
-  #append(contextId: string, taskId: string, { messages, ...current }: EndedTurn): Promise<unknown> {
-    return this.#ask(() => this.#options.messageStore.append(contextId, taskId, messages, current));
+  async #append(contextId: string, taskId: string, ended: EndedTurn): Promise<StoredTurn> {
+    const { messageStore, logger } = this.#options;
+    const stored = await storeTurn(
+      ({ messages, ...current }) => this.#ask(() => messageStore.append(contextId, taskId, messages, current)),
+      ended,
+    );
+    const { refusal, hasAllMessages } = stored;
+    if (refusal) logger?.warn('messages shortened', { taskId, contextId, hasAllMessages, error: refusal.message });
+    return stored;
   }
 
   #keep(contextId: string, taskId: string, ended: EndedTurn): void {
@@ -200,6 +212,9 @@ class Conversation {
     return firstValueFrom(whenReady(ask, this.#options.deadline));
   }
 }
+
+/** The maximum size of a history in one record of a journal, in characters of its JSON: a string of JavaScript has at most four times as many. */
+const maxHistoryLength = 128 * 1024 * 1024;
 
 interface BetweenTurnsOptions {
   readonly messageStore: MessageStore;
@@ -266,6 +281,29 @@ export class BetweenTurns {
     });
     if (!compacted) return;
     onUsage(compacted.usage);
-    await messageStore.setMetadata(contextId, withCompaction(metadata, compacted.compaction), { version });
+    await storeSummary(compacted.compaction, (short) =>
+      messageStore.setMetadata(contextId, withCompaction(metadata, short), { version }),
+    );
   }
+}
+
+/** The sizes of a stored summary, the preferred first. A model may write any number of characters. */
+const summaryLengths = [256 * 1024, 64 * 1024, 16 * 1024, 4 * 1024];
+
+/** Stores a summary at a size that the store accepts: with none each later turn would pay for another. Rejects with the last refusal. */
+async function storeSummary(
+  compaction: Compaction,
+  set: (compaction: Compaction) => MaybePromise<unknown>,
+): Promise<void> {
+  let refusal: unknown;
+  for (const most of summaryLengths) {
+    try {
+      await set({ ...compaction, summary: fittingText(compaction.summary, most) });
+      return;
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      refusal = error;
+    }
+  }
+  throw refusal;
 }

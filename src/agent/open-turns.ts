@@ -8,6 +8,7 @@ import {
 import { closedMessages, foldRecords, type LoopState } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
+import { type EndedTurn, storeTurn } from './store-turn.ts';
 
 /** The name of the extension that loads a conversation, in its records. */
 export const conversationName = 'conversation';
@@ -23,15 +24,6 @@ export interface OpenTurn {
 interface ContextStores {
   readonly messageStore: MessageStore;
   readonly journal: TaskStateStore;
-}
-
-/** The messages of an ended turn, to be saved. */
-export interface EndedTurn {
-  readonly messages: readonly Message[];
-  /** When they were created. ISO 8601. */
-  readonly createdAt?: readonly string[];
-  /** The agent that answers next, if this turn was handed to it. */
-  readonly agentId?: string;
 }
 
 /** Only a hand-off changes the current agent: an agent that was named, or chosen for one message, does not. */
@@ -114,8 +106,8 @@ export async function settleTurnsAhead(
     // A turn that was refused has no journal.
     if (!state && messageStore.withdraw) await messageStore.withdraw(contextId, ahead);
     else {
-      const { messages, ...current }: EndedTurn = state ? endedTurn(state) : { messages: [] };
-      await messageStore.append(contextId, ahead, messages, current);
+      const ended = state ? endedTurn(state) : { messages: [] };
+      await storeTurn(({ messages, ...current }) => messageStore.append(contextId, ahead, messages, current), ended);
     }
   }
   return undefined;

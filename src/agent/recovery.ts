@@ -14,6 +14,7 @@ import {
   AgentLoopError,
   type Clock,
   type ErrorCode,
+  isMissingPart,
   type Logger,
   messageOf,
   type TaskStateStore,
@@ -141,7 +142,7 @@ export class Recovery {
       return longestPauseMs;
     } catch (error) {
       const code = codeOf(error);
-      if (code === 'MISSING_TOOL' || code === 'MISSING_AGENT') return longestPauseMs;
+      if (isMissingPart(code)) return longestPauseMs;
       if (AgentLoopError.isInstance(error) && error.retryable && code !== 'SHUTDOWN') return retryAfterMs(error);
       if (code !== 'TERMINAL' && code !== 'NOT_FOUND' && code !== 'SHUTDOWN')
         logger?.warn('turn not taken over', { taskId, code });
@@ -152,7 +153,7 @@ export class Recovery {
   #noteUnfit(taskId: string, error: unknown): void {
     const { clock, logger } = this.#options;
     const code = codeOf(error);
-    if (code !== 'MISSING_TOOL' && code !== 'MISSING_AGENT') return;
+    if (!isMissingPart(code)) return;
     logger?.warn('turn not taken over', { taskId, code, error: messageOf(error) });
     const now = clock.now();
     const pauseMs = Math.min(2 * (this.#unfit.get(taskId)?.pauseMs ?? firstUnfitMs / 2), longestUnfitMs);

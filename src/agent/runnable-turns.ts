@@ -8,7 +8,7 @@ import {
   type TaskStateStore,
   type TaskSummary,
 } from '../core/contracts/index.ts';
-import { AgentLoop } from '../core/turn/index.ts';
+import { AgentLoop, endLostChild } from '../core/turn/index.ts';
 import { isRunnable } from '../stores/task-summary.ts';
 
 /** The limit of the first query; it is raised until all turns are found. */
@@ -32,7 +32,10 @@ export async function runnableTurns(
   }
 }
 
-/** Cancels a child turn without an owner, with its own child turns, if its parent turn has ended or was deleted: nothing resumes it. Never rejects. */
+/**
+ * Ends a child turn without an owner that nothing resumes, with its own child turns: as its parent turn has recorded, if the store lost the end of the
+ * child turn; else as cancelled, if the parent turn has ended or was deleted. Never rejects.
+ */
 export async function cancelOrphan(
   { taskId, parentTaskId }: TaskSummary,
   {
@@ -44,7 +47,17 @@ export async function cancelOrphan(
   if (parentTaskId === undefined) return;
   try {
     const parent = await store.describe(parentTaskId);
-    if (parent && !isTerminalState(parent.state)) return;
+    const isOver = !parent || isTerminalState(parent.state);
+    // The owner of a parent turn ends the child turns itself.
+    if (!isOver && parent.held) return;
+    if (await endLostChild(taskId, { store, clock })) {
+      logger?.warn('the store lost the end of a child turn, which its parent turn had recorded', {
+        taskId,
+        parentTaskId,
+      });
+      return;
+    }
+    if (!isOver) return;
     await AgentLoop.cancel(taskId, { store, clock, reason: `its parent turn "${parentTaskId}" has ended` });
   } catch (error) {
     warnUnlessExpected(logger, 'child turn not cancelled', { taskId, error });

@@ -52,7 +52,7 @@ const usualOfChoice: ReadonlySet<string> = new Set(
 
 /** Whether a chunk has the usual members alone, in which no failure can be, and no usage but in `usage`. */
 export function isUsualChunk(chunk: JsonObject): boolean {
-  for (const name of Object.keys(chunk)) {
+  for (const name in chunk) {
     const value = chunk[name];
     if (name === 'choices') {
       if (!Array.isArray(value) || !value.every(isUsualChoice)) return false;
@@ -70,7 +70,7 @@ function isUsualChoice(choice: unknown): boolean {
 
 function hasUsualMembers(value: unknown): boolean {
   if (!isJsonObject(value)) return true;
-  for (const name of Object.keys(value)) if (!usualOfChoice.has(name)) return false;
+  for (const name in value) if (!usualOfChoice.has(name)) return false;
   return true;
 }
 

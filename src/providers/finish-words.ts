@@ -29,14 +29,15 @@ const words: Readonly<Record<FinishMeaning, string>> = {
   other: 'other unknown unspecified finishreasonunspecified',
 };
 
-const meanings: ReadonlyMap<string, FinishMeaning> = new Map(
-  meaningsInOrder().flatMap((meaning) => words[meaning].split(/\s+/).map((word) => [word, meaning] as const)),
-);
-
 /** The worst first: of several parts of a word, the worst counts. */
-function meaningsInOrder(): readonly FinishMeaning[] {
-  return ['unusable', 'failed', 'overflow', 'content_filter', 'length', 'tool_calls', 'stop', 'other'];
-}
+const fromWorst = [
+  ...(['unusable', 'failed', 'overflow', 'content_filter'] as const),
+  ...(['length', 'tool_calls', 'stop', 'other'] as const),
+];
+
+const meanings: ReadonlyMap<string, FinishMeaning> = new Map(
+  fromWorst.flatMap((meaning) => words[meaning].split(/\s+/).map((word) => [word, meaning] as const)),
+);
 
 /** What a word that is not in the table says about how the answer ended; the first row that fits counts. */
 const signs: readonly (readonly [RegExp, FinishMeaning])[] = [
@@ -62,13 +63,15 @@ const signs: readonly (readonly [RegExp, FinishMeaning])[] = [
  * the worst counts. `undefined` for a word that is not known and says nothing of failures, filters and limits.
  */
 export function finishMeaning(word: string): FinishMeaning | undefined {
+  const whole = meanings.get(word.replace('_', '').toLowerCase());
+  if (whole !== undefined) return whole;
   const parts = word
     .split(/[:\s/|,;]+/)
     .map((part) => part.replace(/^finish_?reason[._]?(?=\w)/i, ''))
     .filter((part) => part !== '');
   const known = parts.map((part) => meanings.get(part.toLowerCase().replace(/[^a-z0-9]/g, '')));
   const found = known.map((meaning, at) => meaning ?? signs.find(([sign]) => sign.test(parts[at] ?? ''))?.[1]);
-  return meaningsInOrder().find((meaning) => found.includes(meaning));
+  return fromWorst.find((meaning) => found.includes(meaning));
 }
 
 /** What came of an answer. */

@@ -17,6 +17,7 @@ export type { LiteLLMProviderOptions } from './litellm-options.ts';
 
 import type { FittedRequest } from './fit-request.ts';
 import { FittedExchange } from './fitted-exchange.ts';
+import { keepLatest } from './keep-latest.ts';
 import { type LiteLLMProviderOptions, type LiteLLMSettings, litellmSettings } from './litellm-options.ts';
 import { originOf } from './model-origin.ts';
 import { answerSink } from './openai-wire/answer-sink.ts';
@@ -54,6 +55,10 @@ export class LiteLLMProvider implements LLMProvider {
   readonly #server: ModelServer;
   #client: Promise<OpenAI> | undefined;
   readonly #fitted = new FittedExchange();
+  readonly #knownOf = keepLatest((model) => ({
+    profile: this.#settings.profileOf(model),
+    origin: originOf(this.#server.address, model),
+  }));
 
   constructor(options: LiteLLMProviderOptions) {
     const settings = litellmSettings(options);
@@ -103,8 +108,7 @@ export class LiteLLMProvider implements LLMProvider {
   }
 
   #modelOf({ model = this.#settings.dialect.model }: LLMCallParams) {
-    const { profileOf } = this.#settings;
-    return { profile: profileOf(model), origin: originOf(this.#server.address, model) };
+    return this.#knownOf(model);
   }
 
   /** One request and its answer: the chunks of each piece of the body, then `done`. */

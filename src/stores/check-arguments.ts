@@ -291,8 +291,13 @@ export const artifactStoreArguments: StoreArguments<ArtifactStore> = {
   delete: { of: { artifactId: id } },
 };
 
-/** The maximum size of metadata, in characters of their JSON. */
+/** The maximum size of metadata, in characters of their JSON: of the application's members, and of the engine's. */
 const maxMetadataLength = 1024 * 1024;
+
+/** The members that the engine adds: the summary of a context, and `millrace.…`. They take no room from the application's. */
+function isOfEngine(name: string): boolean {
+  return name === 'compaction' || name.startsWith('millrace.');
+}
 
 /** Metadata as JSON. Errors: `INVALID_INPUT` for anything but an object, values that JSON changes, and too large ones. */
 export function encodeMetadata(metadata: object): string {
@@ -301,9 +306,16 @@ export function encodeMetadata(metadata: object): string {
   }
   const text = encodeJson(metadata, 'metadata');
   if (text.length <= maxMetadataLength) return text;
-  throw invalidInput(
-    `metadata is ${text.length} characters of JSON, more than ${maxMetadataLength}; keep large content in an ArtifactStore.`,
-  );
+  const members = Object.entries(metadata);
+  for (const ofEngine of [false, true]) {
+    const part = Object.fromEntries(members.filter(([name]) => isOfEngine(name) === ofEngine));
+    const { length } = JSON.stringify(part);
+    if (length <= maxMetadataLength) continue;
+    throw invalidInput(
+      `metadata is ${length} characters of JSON, more than ${maxMetadataLength}; keep large content in an ArtifactStore.`,
+    );
+  }
+  return text;
 }
 
 /** A value as JSON. Errors: `INVALID_INPUT`, naming the first member that JSON would lose or change. */

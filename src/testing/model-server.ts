@@ -140,7 +140,9 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
 }
 
 /** {@link startModelServer} under a shorter name. */
-export const modelServer = startModelServer;
+export function modelServer(options?: ModelServerOptions): Promise<ModelServer> {
+  return startModelServer(options);
+}
 
 function checkedProfile(strict: ProfileName): ProfileName {
   if (profileNames.includes(strict)) return strict;

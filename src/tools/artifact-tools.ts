@@ -5,9 +5,11 @@ import {
   type Artifact,
   type ArtifactInfo,
   type ArtifactStore,
+  headOf,
   invalidConfig,
   isObject,
   shownValue,
+  splitsPair,
   type ToolContext,
   type ToolProvider,
 } from '../core/contracts/index.ts';
@@ -130,12 +132,20 @@ function readTool(store: ArtifactStore): Tool {
   return tool({
     name: 'read_artifact',
     description: 'Gives the content of an artifact.',
-    parameters: { type: 'object', properties: { artifactId: id }, required: ['artifactId'] },
+    parameters: {
+      type: 'object',
+      properties: {
+        artifactId: id,
+        from: { type: 'integer', minimum: 0, description: 'The first character of a large content. Default 0.' },
+      },
+      required: ['artifactId'],
+    },
     readOnly: true,
     onInDoubt: 'retry',
-    async execute({ artifactId }, context) {
+    async execute({ artifactId, from = 0 }, context) {
       const { version } = await existing(store, artifactId, context);
-      return textOfArtifact((await store.get(artifactId, { version })) ?? (await missing(store, artifactId, context)));
+      const artifact = (await store.get(artifactId, { version })) ?? (await missing(store, artifactId, context));
+      return partOf(textOfArtifact(artifact), from);
     },
   });
 }
@@ -190,6 +200,17 @@ function textOfArtifact({ content, mediaType, size }: Artifact): string {
   } catch {
     return `The content is not text: ${size} bytes of ${mediaType}.`;
   }
+}
+
+/** The most characters of one result: in UTF-8 fewer bytes than a turn keeps of a result. */
+const longestPart = 2 * 1024 * 1024;
+
+function partOf(text: string, from: number): string {
+  if (from === 0 && text.length <= longestPart) return text;
+  const start = splitsPair(text, from) ? from - 1 : from;
+  const part = headOf(text.slice(start), longestPart);
+  const end = start + part.length;
+  return end >= text.length ? part : `${part}\n[… ${text.length - end} more characters; read them with from: ${end} …]`;
 }
 
 /** Texts, as they come. */

@@ -85,8 +85,18 @@ export class Chat {
     const { agent } = this.#handler;
     const { contextId } = this;
     const taskId = await this.taskOf(messageId);
+    if (agent.options.busy === 'queue') await this.#refuseBehindQuestion(taskId);
     const start = () => agent.startTurn(input, { ...this.#given, taskId, contextId, detached });
     return this.#begun(start, { taskId, input });
+  }
+
+  /**
+   * A client that waits for the answer of its message can send no answer to the question before it. Errors: `Refusal` with 409.
+   */
+  async #refuseBehindQuestion(taskId: string): Promise<void> {
+    const open = await this.open();
+    if (!open.some(isAsking) || (await this.#handler.store.describe(taskId)) !== null) return;
+    throw new Refusal(409, 'AGENT_BUSY', 'This chat waits for an answer to its question; answer that first.');
   }
 
   /** Continues a turn that failed or was cancelled as a new one. The same again attaches to that. */
@@ -133,10 +143,11 @@ export class Chat {
     return { source, ...(from === undefined ? {} : { from }) };
   }
 
-  /** The newest turn that has not ended. */
-  async open(): Promise<TaskSummary | undefined> {
-    for await (const task of this.#openTurns(await this.#newest())) return task;
-    return undefined;
+  /** The turns that have not ended, the oldest first. */
+  async open(): Promise<readonly TaskSummary[]> {
+    const open: TaskSummary[] = [];
+    for await (const task of this.#openTurns(await this.#newest())) open.unshift(task);
+    return open;
   }
 
   /** Cancels the turns that have not ended, the newest first: a turn that waits for another one does not start meanwhile. Errors: `Refusal` with 404 for a chat without turns. */
@@ -213,6 +224,15 @@ function endedBy(shutdown: AbortSignal): MonoTypeOperatorFunction<AgentEvent> {
       to.add(source.subscribe(to));
       if (shutdown.aborted) end();
     });
+}
+
+/** The one that a client follows: the first that waits for an answer, else the newest. */
+export function followedOf(open: readonly TaskSummary[]): TaskSummary | undefined {
+  return open.find(isAsking) ?? open.at(-1);
+}
+
+function isAsking({ state }: TaskSummary): boolean {
+  return state === 'input-required' || state === 'auth-required';
 }
 
 function isEnd(state: TaskSummary['state']): boolean {

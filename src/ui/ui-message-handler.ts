@@ -1,5 +1,5 @@
 import { type ContentPart, isObject, type Message } from '../core/contracts/index.ts';
-import { type Answered, Chat, ChatRecovery, type Followed, ofOneTask } from './chats.ts';
+import { type Answered, Chat, ChatRecovery, type Followed, followedOf, ofOneTask } from './chats.ts';
 import { toUIMessageStreamResponse } from './event-stream.ts';
 import {
   type FetchHandler,
@@ -46,7 +46,7 @@ export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler
       recovery.start();
       return new Response(null, { status: 204 });
     }
-    const open = await chat.open();
+    const open = followedOf(await chat.open());
     return open ? stream(chat.observe(open.taskId)) : new Response(null, { status: 204 });
   };
   return handlerOf(handler, answer, recovery);

@@ -4,6 +4,7 @@ import {
   callIdsOf,
   type Message,
   type StoredMessage,
+  type TaskStateStore,
   type ToolMessage,
   textOf,
 } from '../core/contracts/index.ts';
@@ -26,7 +27,7 @@ interface UIMessage {
 const mostReplayed = 50;
 
 /**
- * The messages of a chat: those of turns that have ended, as their streams gave them, and what the user said in the turn that is open, whose stream gives the rest.
+ * The messages of a chat: those of turns that have ended, as their streams gave them, and what the user said in the turns that are open; a stream gives the rest.
  * The last `maxMessages` ones; none for a chat that is new. Cost: the messages, and the journals of the newest 50 turns.
  */
 export async function storedMessages(handler: ResolvedHandler, chat: Chat): Promise<readonly UIMessage[]> {
@@ -34,23 +35,27 @@ export async function storedMessages(handler: ResolvedHandler, chat: Chat): Prom
   const found = await store.list(chat.contextId, { limit: maxMessages, order: 'newest-first' });
   const stored = found.messages.toReversed();
   const open = await chat.open();
-  const newest = open?.taskId ?? (await chat.newest());
+  const newest = open.length === 0 ? await chat.newest() : undefined;
   // One that was cancelled while no process ran it is in the message store when the next turn has begun.
-  const unsaved = open || stored.every(({ taskId }) => taskId !== newest) ? newest : undefined;
-  const [first] = unsaved === undefined ? [] : await journal.read(unsaved);
-  const waiting = first?.type === 'turn.started' ? first.messages : [];
-  // Another attempt at the last message, which the store has from the first one.
-  const isKnown =
-    !open && waiting.some(({ id }) => stored.some(({ message }) => id !== undefined && message.id === id));
+  const unsaved = stored.some(({ taskId }) => taskId === newest) ? undefined : newest;
   const shown: UIMessage[] = [];
   const turns = turnsOf(stored);
   for (const [index, turn] of turns.entries())
     shown.push(...(await messagesOf(handler, turn, index >= turns.length - mostReplayed)));
-  if (isKnown) return shown;
-  shown.push(...waiting.flatMap((message, index) => userMessage(message, `${unsaved}-${index}`)));
-  if (unsaved !== undefined && !open)
-    shown.push(...(await messagesOf(handler, { taskId: unsaved, messages: [] }, true)));
-  return shown;
+  // The store has the message of another attempt from the first one.
+  const isKnown = ({ id }: UIMessage) => stored.some(({ message }) => message.id === id);
+  for (const { taskId } of open) shown.push(...(await saidIn(journal, taskId)).filter((said) => !isKnown(said)));
+  if (unsaved === undefined) return shown;
+  const said = await saidIn(journal, unsaved);
+  if (said.some(isKnown)) return shown;
+  return [...shown, ...said, ...(await messagesOf(handler, { taskId: unsaved, messages: [] }, true))];
+}
+
+/** What the user said in a turn that is not stored yet. */
+async function saidIn(journal: TaskStateStore, taskId: string): Promise<readonly UIMessage[]> {
+  const [first] = await journal.read(taskId);
+  const said = first?.type === 'turn.started' ? first.messages : [];
+  return said.flatMap((message, index) => userMessage(message, `${taskId}-${index}`));
 }
 
 interface StoredTurn {

@@ -92,6 +92,18 @@ describe('AgentLoop.resume does not go on', () => {
       const options = { maxResumes: 2, toolProviders: what === 'does not answer' ? [away] : [] };
       for (let time = 0; time < 5; time++)
         expect((await lossOf([], options)).loss).toMatchObject({ reason: { code: 'MISSING_TOOL' } });
+      const waits = bench.store.read('t').filter(({ type }) => type === 'turn.resumed' || type === 'turn.suspended');
+      const message = expect.stringContaining(what === 'does not answer' ? 'away' : '"pay"');
+      expect(waits.slice(-2)).toMatchObject([
+        { type: 'turn.resumed' },
+        {
+          type: 'turn.suspended',
+          state: 'working',
+          reason: 'missing_tool',
+          hold: { error: { code: 'MISSING_TOOL', message } },
+        },
+      ]);
+      expect(waits).toHaveLength(2);
       expect(bench.store.list()).toMatchObject([{ state: 'working', held: false }]);
       const { turn } = resume([{ text: 'Paid.' }], { ...options, toolProviders: [plainTools({ pay: () => 'paid' })] });
       expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Paid.' });

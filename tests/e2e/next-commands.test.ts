@@ -112,7 +112,7 @@ describe('the command that resumes a turn', () => {
 });
 
 describe('an answer that is given without the tools', () => {
-  it('is kept, and the message says so; with the tools the turn goes on', async () => {
+  it('R-04 is kept, and messages and tasks say what the turn waits for; with the tools it continues', async () => {
     const server = await modelServer({ script: [asking('approved'), { text: 'Done.' }] });
     const env = settingsOf(server);
     await runInProcess(['run', 'Go', '--task', 't', '--tools', tools, ...where], { env });
@@ -121,6 +121,8 @@ describe('an answer that is given without the tools', () => {
     expect(end.stderr).toContain(
       '(MISSING_TOOL)\nmillrace: the answer to 1:0 is recorded and need not be given again\n',
     );
+    const listed = (await runInProcess(['tasks', ...where])).stdout;
+    expect(listed).toMatch(/^t .*\n {2}waits: The turn has an open call of the tool "approved", /m);
     const command = commandIn(end.stderr);
     expect(command).toEqual(['resume', 't', '--tools', tools, ...where]);
     expect(await runInProcess(command, { env })).toMatchObject({ exitCode: 0, stdout: 'Working.\n\nDone.\n' });

@@ -45,6 +45,25 @@ describe('artifactStore of an AgentLoop', () => {
     expect((await artifactStore.list({})).artifacts).toHaveLength(1);
   });
 
+  it('R-03 lets the model read an artifact that is larger than a result may be, in parts', async () => {
+    const artifactStore = new InMemoryArtifactStore();
+    const content = `${'ä'.repeat(2 * 1024 * 1024 - 1)}🐘${'z'.repeat(2 * 1024 * 1024)}`;
+    artifactStore.create({ artifactId: 'large', name: 'large.txt', contextId: 'c', content });
+    const from = (position: number) => ({
+      toolCalls: [{ name: 'read_artifact', arguments: { artifactId: 'large', from: position } }],
+    });
+    const ends = [2 * 1024 * 1024 - 1, 4 * 1024 * 1024 - 1];
+    const model = bench.model([read('large'), ...ends.map(from), { text: 'Done.' }]);
+    const loop = new AgentLoop(bench.config(model, { artifactStore }));
+    await loop.startTurn(question, { contextId: 'c' }).result();
+    const parts = [1, 2, 3].map((call) => String(lastMessage(model, call)?.content));
+    const notes = ends.map((end) => `\n[… ${content.length - end} more characters; read them with from: ${end} …]`);
+    expect(notes.map((note, index) => parts[index]?.endsWith(note))).toEqual([true, true]);
+    expect(
+      parts.map((part, index) => part.slice(0, part.length - (notes[index]?.length ?? 0))).join('') === content,
+    ).toBe(true);
+  });
+
   it('U-02 brings the tools that keep artifacts, after the others, in a replay too', async () => {
     const artifactStore = new InMemoryArtifactStore();
     const model = bench.model([create, read('t:1:0'), { text: 'Done.' }]);

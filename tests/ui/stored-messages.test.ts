@@ -25,6 +25,38 @@ describe('the messages of a chat', () => {
     ]);
   });
 
+  it('R-10 shows what the user said in every open turn, and resumes the stream of the one that asks', async () => {
+    const { bo, store, client, runs } = made([call('refund'), { text: 'Refunded.' }, { text: 'Noon.' }], {
+      agent: { busy: 'queue' },
+    });
+    const first = await folded(await client.post('c', said('m1', 'Refund.')));
+    const refused = await client.post('c', said('m2', 'What time is it?'));
+    expect(refused.status).toBe(409);
+    expect(await refused.json()).toMatchObject({
+      error: { code: 'AGENT_BUSY', message: 'This chat waits for an answer to its question; answer that first.' },
+    });
+    // The message of another client, which waits for the question.
+    const contextId = (await store.describe(`${first.metadata?.['taskId']}`))?.contextId ?? '';
+    await bo.submit({ role: 'user', id: 'm3', content: 'And the time?' }, { contextId, taskId: 't3' });
+    const messages = await (await client.ask('GET', '/c/messages')).json();
+    expect(messages).toMatchObject([
+      { id: 'm1', role: 'user' },
+      { id: 'm3', role: 'user' },
+    ]);
+    const shown = await folded(await client.ask('GET', '/c/stream'));
+    expect(idOf(shown)).toBe(idOf(first));
+    shown.continue();
+    await folded(await client.post('c', approval(idOf(shown), true)), shown);
+    expect((await bo.resume('t3').result()).text).toBe('Noon.');
+    expect(runs()).toBe(1);
+    expect(await (await client.ask('GET', '/c/messages')).json()).toMatchObject([
+      { id: 'm1', role: 'user' },
+      { role: 'assistant', parts: shown.parts.map(({ type }) => ({ type })) },
+      { id: 'm3', role: 'user' },
+      { role: 'assistant' },
+    ]);
+  });
+
   it('says of a call of a turn that was stopped that it was cancelled, live and from the store', async () => {
     const held = gate();
     const slow = tool({

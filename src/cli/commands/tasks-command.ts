@@ -6,7 +6,7 @@ import {
   taskStates,
   textOf,
 } from '../../core/contracts/index.ts';
-import { foldRecords, taskState } from '../../core/journal/index.ts';
+import { foldRecords, type JournalRecord, taskState } from '../../core/journal/index.ts';
 import { idArgument, wholeNumber } from '../arguments.ts';
 import { cut, pad } from '../columns.ts';
 import { type CommandHost, newId } from '../command-host.ts';
@@ -112,18 +112,35 @@ async function tableOf(store: TaskStateStore, found: readonly TaskSummary[], ter
   const lines = [style.dim(line('TASK', 'STATE', 'LAST RECORD', 'ASKED'))];
   for (const each of placed) {
     const { task } = each;
-    const asked = cut(await promptOf(store, task.taskId), room, style.glyphs.ellipsis);
-    lines.push(line(idOf(each), stateName(task.state, task.held), localTime(task.updatedAt), asked).trimEnd());
+    const { asked, waits } = await noteOf(store, task);
+    const shown = cut(asked, room, style.glyphs.ellipsis);
+    lines.push(line(idOf(each), stateName(task.state, task.held), localTime(task.updatedAt), shown).trimEnd());
+    if (waits !== undefined) lines.push(style.dim(cut(`  waits: ${waits}`, stdout.columns - 1, style.glyphs.ellipsis)));
   }
   return lines.map((each) => `${each}\n`).join('');
 }
 
+/** What was asked, and why a turn that no process runs stays open. */
+interface TaskNote {
+  readonly asked: string;
+  readonly waits?: string | undefined;
+}
+
 /** A task that is deleted meanwhile, or that cannot be read, is listed all the same. */
-async function promptOf(store: TaskStateStore, taskId: string): Promise<string> {
+async function noteOf(store: TaskStateStore, { taskId, state, held }: TaskSummary): Promise<TaskNote> {
   const read = async () => store.read(taskId);
-  const [first] = await read().catch(() => []);
-  if (first?.type !== 'turn.started') return '';
-  return oneLine(textOf(first.messages.findLast(({ role }) => role === 'user')?.content));
+  const records = await read().catch(() => []);
+  const [first] = records;
+  if (first?.type !== 'turn.started') return { asked: '' };
+  const asked = oneLine(textOf(first.messages.findLast(({ role }) => role === 'user')?.content));
+  return state === 'working' && !held ? { asked, waits: waitOf(records) } : { asked };
+}
+
+/** A released turn, or one whose process is gone, waits for the next process. */
+function waitOf(records: readonly JournalRecord[]): string {
+  const last = records.at(-1);
+  const error = last?.type === 'turn.suspended' ? last.hold?.error : undefined;
+  return error ? oneLine(error.message) : 'no process runs it; its last one shut down or was lost';
 }
 
 interface CancelFlags extends TurnFlags {

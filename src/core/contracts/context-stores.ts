@@ -105,6 +105,12 @@ export interface ContextPage {
   readonly next?: string;
 }
 
+/** The maximum size of the messages of one turn in the message stores of this package, in characters of their JSON. */
+export const maxTurnLength = 32 * 1024 * 1024;
+
+/** The maximum length of an agent's id. Characters. */
+export const maxAgentIdLength = 256;
+
 /**
  * Stores the conversations of agents between turns.
  *

@@ -155,3 +155,8 @@ export function missingPackage(name: string, cause: unknown, install = name): Ag
   const message = `The package "${name}" cannot be loaded${why}; run \`npm install ${install}\`.`;
   return new AgentLoopError('MISSING_PACKAGE', message, { cause });
 }
+
+/** Whether a turn waits for a part that this process does not have: a tool, an MCP server, an agent. Another process may have it, or this one later. */
+export function isMissingPart(code: ErrorCode | undefined): boolean {
+  return code === 'MISSING_TOOL' || code === 'MISSING_AGENT';
+}

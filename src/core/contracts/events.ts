@@ -286,16 +286,16 @@ export interface CheckpointEvent extends IterationEventBase {
   /** What the turn does next: an iteration, the calls of a response, or nothing. */
   readonly phase: 'before-iteration' | 'after-llm' | 'end';
 }
-/** The turn is suspended and its process waits: it was paused, or it retries a failed model call later. */
+/** The turn is suspended: it was paused, it retries a failed model call later, or the process that released it lacks a tool or an agent of the turn. */
 export interface PausedEvent extends EventBase {
   readonly kind: 'internal:paused';
-  /** `backoff` for a turn that retries a failed model call later. */
+  /** `backoff` for a turn that retries a failed model call later; `missing_tool` or `missing_agent` for one that no process could run yet. */
   readonly reason: string;
   /** When the turn continues by itself. ISO 8601. */
   readonly until?: string;
   /** How often the model call has failed. */
   readonly attempt?: number;
-  /** Its last error. */
+  /** The last error of the model call, or what is missing. */
   readonly error?: ErrorData;
 }
 /** A suspended turn continues in the same stream. */

@@ -29,6 +29,7 @@ export type {
   UpdateOptions,
   VersionOptions,
 } from './context-stores.ts';
+export { maxAgentIdLength, maxTurnLength } from './context-stores.ts';
 export {
   AgentLoopError,
   type AgentLoopErrorOptions,
@@ -36,6 +37,7 @@ export {
   type ErrorData,
   errorCodes,
   invalidConfig,
+  isMissingPart,
   messageOf,
   missingPackage,
   nameOf,

@@ -1,5 +1,5 @@
 import { AgentLoopError } from './errors.ts';
-import { isObject, shownValue } from './values.ts';
+import { isObject, jsonFlaw, shownValue } from './values.ts';
 
 /** A text part. */
 export interface TextPart {
@@ -227,8 +227,20 @@ function checkMembers(message: Message, at: string): void {
   if (metadata !== undefined && !isObject(metadata)) {
     throw invalid(`${at}.metadata must be an object, not ${shownValue(metadata)}`);
   }
+  if (metadata !== undefined && !hasJson(metadata)) {
+    const flaw = jsonFlaw(metadata, `${at}.metadata`) ?? `${at}.metadata has a toJSON method that throws`;
+    throw invalid(`${flaw}, so it cannot be written as JSON; pass strings, numbers, arrays and objects`);
+  }
   if (message.role === 'tool' && !statuses.has(message.status)) {
     throw invalid(`${at}.status must be ok or error, not ${shownValue(message.status)}`);
+  }
+}
+
+function hasJson(value: object): boolean {
+  try {
+    return JSON.stringify(value) !== undefined;
+  } catch {
+    return false;
   }
 }
 

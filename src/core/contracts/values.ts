@@ -107,7 +107,7 @@ function isNested(value: unknown): value is object {
 
 /** Names the first member that JSON would lose or change; `undefined` members count as absent. `at` names the value itself. */
 export function jsonFlaw(value: unknown, at: string): string | undefined {
-  const flaw = flawOf(value, []);
+  const flaw = flawOrDepth(value);
   return flaw && `${at}${flaw.path} ${flaw.problem}`;
 }
 
@@ -115,6 +115,15 @@ interface Flaw {
   /** Its path in the value: written while unwinding, since most values have no flaw. */
   readonly path: string;
   readonly problem: string;
+}
+
+function flawOrDepth(value: unknown): Flaw | undefined {
+  try {
+    return flawOf(value, []);
+  } catch (error) {
+    if (error instanceof RangeError) return here('nests too deep');
+    throw error;
+  }
 }
 
 /** `within`: the ancestors of the value. */

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../contracts/errors.ts';
+import { AgentLoopError, isMissingPart } from '../contracts/errors.ts';
 import { waitingState } from '../contracts/events.ts';
 import {
   type AgentUsage,
@@ -259,7 +259,8 @@ export function suspend(draft: Draft, record: Stamped<TurnSuspended>): void {
   if (hold?.attempt !== undefined) draft.failedAttempts = hold.attempt;
   if (usage) addOwnUsage(draft, usage);
   draft.suspendedAt = record.at;
-  draft.resumes = 0;
+  // A process that lacks a part of the turn got no further.
+  if (!isMissingPart(hold?.error?.code)) draft.resumes = 0;
   for (const command of commands) noteCommand(draft, command);
 }
 

@@ -249,13 +249,13 @@ export interface TurnAnswered {
   readonly message?: Message;
 }
 
-/** In-process wait (pause or backoff); the owner continues it in the same stream. */
+/** In-process wait (pause or backoff), which the owner continues in the same stream; or the wait of a turn for a missing tool or agent, which the next owner continues. */
 export interface Hold {
-  /** When it ends, in milliseconds since 1970. Absent: at `Turn.resume`. */
+  /** When it ends, in milliseconds since 1970. Absent: at the next resume. */
   readonly until?: number;
   /** How often the retried model call has failed. */
   readonly attempt?: number;
-  /** Its last error. */
+  /** Its last error, or what is missing. */
   readonly error?: ErrorData;
 }
 

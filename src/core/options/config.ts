@@ -6,6 +6,7 @@ import {
   guardedLogger,
   invalidConfig,
   type Logger,
+  maxAgentIdLength,
   type OnLength,
   type OnLimit,
   retryPlanFlaw,
@@ -173,6 +174,9 @@ export function resolveConfig(config: AgentLoopConfig): ResolvedConfig {
 function checkParts(config: ResolvedConfig): void {
   if (typeof config.agentId !== 'string' || config.agentId === '') {
     throw invalidConfig('agentId must be a non-empty string', 'name the agent, e.g. agentId: "assistant"');
+  }
+  if (config.agentId.length > maxAgentIdLength) {
+    throw invalidConfig(`agentId has more than ${maxAgentIdLength} characters`, 'give the agent a shorter name');
   }
   if (typeof config.llmProvider?.call !== 'function') {
     throw invalidConfig(

@@ -8,6 +8,7 @@ import {
   type Clock,
   type Extension,
   isSuspended,
+  isTerminalState,
   type Message,
   type ReachedLimit,
   type RetryPlan,
@@ -332,7 +333,7 @@ const lastPauseMs = 1_000;
 
 /**
  * Resolves with the result of a child turn. A child turn that is lost for a retryable reason is opened again, after 50 ms doubling to 1 s, until the
- * parent's `storeDeadlineMs`; this process then resumes or watches it. Rejects with the `TurnError` of the child's own record, with
+ * parent's `storeDeadlineMs`; this process then resumes or watches it. So is one whose end the store has lost. Rejects with the `TurnError` of the child's own record, with
  * `TurnLost` if the parent is lost with it, and with the error of the first `open`.
  */
 export function childResult<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promise<TurnResult<T>> {
@@ -346,7 +347,7 @@ async function untilOver<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promi
   let waitedMs = 0;
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, lastPauseMs)) {
     try {
-      const result = await shown(parent, turn).result();
+      const result = await keptResult(parent, turn);
       parent.settle(result);
       return result;
     } catch (error) {
@@ -362,6 +363,27 @@ async function untilOver<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promi
       turn = reopened(open);
     }
   }
+}
+
+/** The result of an opened child turn, once the store is known to have kept its end: the parent turn records what follows from it. */
+async function keptResult<T>(parent: ParentTurn, turn: ChildTurn<T>): Promise<TurnResult<T>> {
+  try {
+    const result = await shown(parent, turn).result();
+    await checkKept(parent, result);
+    return result;
+  } catch (error) {
+    if (error instanceof TurnError) await checkKept(parent, error.result);
+    throw error;
+  }
+}
+
+/** Errors: `REWOUND` if the store has lost the end that it acknowledged; those of the store. */
+async function checkKept({ store }: ParentTurn, { taskId, status }: TurnResult): Promise<void> {
+  if (!store || isSuspended(status)) return;
+  const kept = await store.describe(taskId);
+  if (!kept || isTerminalState(kept.state)) return;
+  const message = `The store lost the end of the child turn "${taskId}" after it had acknowledged it; check its durability settings.`;
+  throw new AgentLoopError('REWOUND', message, { taskId, retryable: true });
 }
 
 function shown<T>(parent: ParentTurn, turn: ChildTurn<T>): ChildTurn<T> {

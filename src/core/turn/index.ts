@@ -15,7 +15,7 @@ export { catchIterationError, completeIteration, startIterationSpan } from './mo
 export { retryAfterMs } from './open-turn.ts';
 export { retryTask } from './retry-task.ts';
 export { catchTurnError, tapAfterTurn } from './run-operators.ts';
-export type { AnswerOptions, CancelOptions } from './task-commands.ts';
+export { type AnswerOptions, type CancelOptions, endLostChild } from './task-commands.ts';
 export type { Turn } from './turn.ts';
 export {
   type DiscardedText,

@@ -8,6 +8,7 @@ import {
   type ChildLink,
   type Command,
   checkMessages,
+  isMissingPart,
   type Message,
   messageOf,
   type TaskStateStore,
@@ -56,11 +57,23 @@ class TurnFailure extends Stage<Signal> {
   protected override failed(thrown: unknown): void {
     if (TurnLost.isInstance(thrown)) return this.to.error(thrown.cause);
     const error = turnError(thrown);
-    if (error.code === 'MISSING_TOOL' || error.code === 'MISSING_AGENT') return this.to.error(error);
+    if (isMissingPart(error.code)) return this.#leave(error);
     const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error));
     const commit = { cause: thrown, ...commitOf(this.#deps, this.#state, [end], true) };
     this.take(commit);
     this.to.complete();
+  }
+
+  /** The journal says what the turn waits for, once: a turn that still waits is lost without a record. */
+  #leave(error: AgentLoopError): void {
+    if (!this.#state.hold) {
+      const { code, message, details } = error;
+      const hold = { error: { code, message, ...(details && { details }) } };
+      const reason = code.toLowerCase();
+      const record = { type: 'turn.suspended' as const, state: 'working' as const, reason, questions: [], hold };
+      this.take(commitOf(this.#deps, this.#state, [record], true));
+    }
+    this.to.error(error);
   }
 
   #log({ error }: LoopState): void {

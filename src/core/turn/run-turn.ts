@@ -2,7 +2,7 @@ import type { Context, SpanContext } from '@opentelemetry/api';
 import { concat, defer, from, ignoreElements, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
 import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../../observability/spans/run-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../../observability/spans/tracing-options.ts';
-import type { AuthContext, Lease, Message, TaskStateStore } from '../contracts/index.ts';
+import { type AuthContext, isMissingPart, type Lease, type Message, type TaskStateStore } from '../contracts/index.ts';
 import type { HookDeps } from '../hooks/hook-context.ts';
 import { Hooks } from '../hooks/hook-table.ts';
 import {
@@ -255,12 +255,13 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const deps = runDeps(run, past.after, leased);
   const first = run.resumed ? resumeCommit(deps, past.after, run) : undefined;
   const begunElsewhere = run.resumed !== undefined || run.submitted === true;
-  const loop$ = loopSegments(deps, traced.traceContext, begunElsewhere)(first?.after ?? past.after);
+  const begin = first && stillWaits(past.after, first) ? first : undefined;
+  const loop$ = loopSegments(deps, traced.traceContext, { resumed: begunElsewhere, begin })(first?.after ?? past.after);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
   const { afterTurn, afterEnd } = deps.hooks.lists;
   const operators = fuse(
-    catchTurnError(deps, first?.after ?? past.after),
+    catchTurnError(deps, begin ? past.after : (first?.after ?? past.after)),
     ...(target ? [endChildTurns(deps, first?.after ?? past.after)] : []),
     journal({ journal: target, clock: config.clock, storeDeadlineMs: config.storeDeadlineMs }),
     ...(target ? storeOperators(deps, target, past.after) : []),
@@ -270,7 +271,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
       : []),
     tapAfterTurn(deps, traced.span),
   );
-  const run$ = operators(first ? concat(of(first), loop$) : loop$);
+  const run$ = operators(first && !begin ? concat(of(first), loop$) : loop$);
   const restoring = run.resumed?.children;
   const own$ = restoring ? concat(run$, from(restoring).pipe(ignoreElements())) : run$;
   return new Observable((subscriber) => {
@@ -284,6 +285,13 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
     subscriber.next(run.resumed ? { continues: true, ...past } : past);
     own$.subscribe(subscriber);
   });
+}
+
+/** Whether a turn that waits for a missing tool or agent is only looked at: it resumes once the part is there, and records nothing until then. */
+function stillWaits({ hold }: LoopState, { steps }: Commit): boolean {
+  const [first] = steps;
+  const isLook = steps.length === 1 && first?.record.type === 'turn.resumed' && first.record.lostAt === undefined;
+  return isLook && isMissingPart(hold?.error?.code);
 }
 
 function storeOperators(

@@ -16,7 +16,7 @@ import {
   type ToolProvider,
 } from '../contracts/index.ts';
 import { hookLists } from '../hooks/hook-table.ts';
-import type { LoopState, Signal } from '../journal/index.ts';
+import type { Commit, LoopState, Signal } from '../journal/index.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { type ResolvedConfig, resolveConfig } from '../options/index.ts';
 import { DirectSubscriber, switchOnce } from '../streams/index.ts';
@@ -33,16 +33,22 @@ import type { RunDeps } from './run-operators.ts';
 export function loopSegments(
   deps: RunDeps,
   traceContext: Context,
-  resumed: boolean,
+  run: SegmentRun,
 ): (state: LoopState) => Observable<Signal> {
-  if (!deps.config.agents) return loopSegment(deps, traceContext, resumed);
-  return (state) => new Observable((to) => new SegmentLoop({ deps, traceContext, resumed, state, to }).advance());
+  if (!deps.config.agents) return loopSegment(deps, traceContext, run);
+  return (state) => new Observable((to) => new SegmentLoop({ deps, traceContext, run, state, to }).advance());
+}
+
+interface SegmentRun {
+  readonly resumed: boolean;
+  /** Emitted once the tools of the open calls are there. */
+  readonly begin?: Commit | undefined;
 }
 
 interface SegmentLoopOptions {
   readonly deps: RunDeps;
   readonly traceContext: Context;
-  readonly resumed: boolean;
+  readonly run: SegmentRun;
   readonly state: LoopState;
   readonly to: Subscriber<Signal>;
 }
@@ -53,10 +59,12 @@ class SegmentLoop {
   #state: LoopState;
   #advancing = false;
   #again = false;
+  #begin: Commit | undefined;
 
   constructor(options: SegmentLoopOptions) {
     this.#options = options;
     this.#state = options.state;
+    this.#begin = options.run.begin;
   }
 
   /** A trampoline: synchronous agents do not nest. */
@@ -76,9 +84,11 @@ class SegmentLoop {
   }
 
   #run(): void {
-    const { deps, traceContext, resumed, to } = this.#options;
+    const { deps, traceContext, run, to } = this.#options;
     const { agentId } = this.#state;
     const own = this.#deps();
+    const begin = this.#begin;
+    this.#begin = undefined;
     deps.hooks.begin(own);
     const { span, traceContext: inner } = segmentSpan(own, this.#state, traceContext);
     let ended = false;
@@ -108,7 +118,7 @@ class SegmentLoop {
       cancelSpan(span);
       span.end();
     });
-    loopSegment(own, inner, resumed)(this.#state).subscribe(running);
+    loopSegment(own, inner, { resumed: run.resumed, begin })(this.#state).subscribe(running);
   }
 
   /** A turn that only writes its end may have an unknown agent. */
@@ -127,10 +137,15 @@ class SegmentLoop {
  * Runs the loop of one agent once its tools are listed. A cancel and a drain do not wait for tool providers. Errors
  * with the error of a provider, as `MISSING_TOOL` on a resumed turn; also with `MISSING_TOOL` if an open call's tool is missing.
  */
-function loopSegment(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
+function loopSegment(
+  deps: RunDeps,
+  traceContext: Context,
+  { resumed, begin }: SegmentRun,
+): (state: LoopState) => Observable<Signal> {
   return (state) => {
     const run = (tools: ToolSet, out: Subscriber<Signal>) => {
       if (!onlyWritesEnd(deps, state)) checkToolsOfOpenCalls({ tools }, state);
+      if (begin) out.next(begin);
       runLoop(withTools(deps, tools), { state, traceContext, out });
     };
     return new Observable((out) => {

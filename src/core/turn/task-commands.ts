@@ -17,6 +17,7 @@ import {
   type LoopState,
   type ParentLink,
   ready,
+  type TerminalRecord,
   type TurnRecord,
   type TurnStarted,
   taskState,
@@ -25,6 +26,7 @@ import { type Answers, recordsOfAnswers } from '../options/index.ts';
 import { listedChildren } from '../ownership/child-turns.ts';
 import { releaseUnused } from '../ownership/lease.ts';
 import { restoreEnded } from '../ownership/restore-runs.ts';
+import { lostEndOf } from './lost-end.ts';
 
 /** Options of `AgentLoop.answer`. */
 export interface AnswerOptions {
@@ -149,8 +151,10 @@ export async function cancelTask(taskId: string, options: CancelOptions): Promis
 
 /** As `cancelTask`; resolves with false if the turn was not over by the deadline. */
 async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<boolean> {
-  const { store, reason = 'canceled', deadlineMs = 10_000, clock = systemClock, under } = options;
+  const { store, reason = 'canceled', deadlineMs = 10_000, clock = systemClock } = options;
   const deadline = { ms: deadlineMs, clock, option: 'deadlineMs' };
+  const lost = await ready(async () => lostEndOf(taskId, store), deadline);
+  if (lost) return endTree(taskId, lost, options);
   try {
     await ready(() => store.post(taskId, { id: crypto.randomUUID(), type: 'cancel', reason }), deadline);
   } catch (error) {
@@ -161,8 +165,22 @@ async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<b
     await cancelChildren(children, { ...options, under: undefined });
     return true;
   }
-  const missing = (state: LoopState) =>
-    state.isComplete ? ('done' as const) : [{ type: 'turn.canceled' as const, reason }];
+  return endTree(taskId, { type: 'turn.canceled', reason }, options);
+}
+
+/**
+ * Writes the end of a child turn that its parent turn has recorded, and that the store has lost: see `lostEndOf`. Returns false if nothing is lost,
+ * or the turn was not over by the deadline. Errors: those of the store.
+ */
+export async function endLostChild(taskId: string, options: CancelOptions): Promise<boolean> {
+  const lost = await lostEndOf(taskId, options.store);
+  return lost !== undefined && endTree(taskId, lost, options);
+}
+
+/** Ensures that a turn has ended, below it first; `end` is written if it has no owner. */
+async function endTree(taskId: string, end: TerminalRecord, options: CancelTreeOptions): Promise<boolean> {
+  const { store, deadlineMs = 10_000, clock = systemClock, under } = options;
+  const missing = (state: LoopState) => (state.isComplete ? ('done' as const) : [end]);
   return ensureRecords({
     store,
     taskId,

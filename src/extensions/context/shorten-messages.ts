@@ -81,11 +81,18 @@ function shortForm(message: Message, maxChars: number): Message {
   return short;
 }
 
-function shortContent(content: Content | null, maxChars: number): string {
+/** The beginning and the end of a content's text, at most `maxChars` characters, with a note of what is left out. */
+export function shortContent(content: Content | null, maxChars: number): string {
   const attachments = content === null || typeof content === 'string' ? 0 : content.filter(isAttachment).length;
   const text = textOf(content);
   const more = attachments === 0 ? '' : ` and ${attachments} ${attachments === 1 ? 'attachment' : 'attachments'}`;
   return headAndTail(text, maxChars, (leftOut) => `[… ${leftOut} characters${more} left out …]`);
+}
+
+/** The beginning and the end of a string, at most `maxChars` characters, with a note of what is left out; a string that fits is unchanged. */
+export function fittingText(text: string, maxChars: number): string {
+  if (text.length <= maxChars) return text;
+  return headAndTail(text, maxChars, (leftOut) => `[… ${leftOut} characters left out …]`);
 }
 
 function isAttachment({ type }: ContentPart): boolean {

@@ -14,7 +14,7 @@ import {
 import { estimatedUsage, ReportedUsage, type TokenCounter, usageWithoutAnswer } from '../../core/model-call/index.ts';
 import { startAttempt } from '../../observability/spans/call-spans.ts';
 import { isSummary, summaryOf } from './compaction.ts';
-import { headAndTail } from './trim-tool-outputs.ts';
+import { fittingText } from './shorten-messages.ts';
 import { messageTokens } from './turn-tokens.ts';
 
 export const defaultPrompt = `You take notes for an assistant whose conversation has become too long to be read again. The notes take the place of the messages, so whatever they leave out is lost to it.
@@ -149,7 +149,7 @@ function firstPart(entries: readonly string[], maxTokens: number, countTokens: T
   const part: string[] = [];
   let tokens = 0;
   for (const entry of entries) {
-    const fitting = fitTokens(fitChars(entry, longestEntry), maxTokens, countTokens);
+    const fitting = fitTokens(fittingText(entry, longestEntry), maxTokens, countTokens);
     tokens += countTokens(fitting);
     if (part.length > 0 && tokens > maxTokens) break;
     part.push(fitting);
@@ -160,13 +160,7 @@ function firstPart(entries: readonly string[], maxTokens: number, countTokens: T
 /** Truncates a string to about so many tokens, keeping its beginning and its end. */
 function fitTokens(text: string, maxTokens: number, countTokens: TokenCounter): string {
   const tokens = countTokens(text);
-  return tokens <= maxTokens ? text : fitChars(text, Math.floor((text.length * maxTokens) / tokens));
-}
-
-/** Truncates a string to so many characters, keeping its beginning and its end. */
-function fitChars(text: string, maxChars: number): string {
-  if (text.length <= maxChars) return text;
-  return headAndTail(text, maxChars, (leftOut) => `[… ${leftOut} characters left out …]`);
+  return tokens <= maxTokens ? text : fittingText(text, Math.floor((text.length * maxTokens) / tokens));
 }
 
 /**

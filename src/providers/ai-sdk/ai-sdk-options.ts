@@ -21,6 +21,7 @@ import {
   wholeNumber,
 } from '../../core/options/index.ts';
 import { capabilityWords, serverOf, wrongCapability } from '../connection-options.ts';
+import { keepLatest } from '../keep-latest.ts';
 import type { RequestLimits } from '../openai-wire/request-watch.ts';
 import { isJsonObject } from '../openai-wire/wire-errors.ts';
 import { type Profile, profileOf, withResultMedia } from '../profiles.ts';
@@ -160,7 +161,7 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
       ...(options.address !== undefined && serverOf(new URL(options.address))),
     },
     clock: options.clock ?? systemClock,
-    profileOf: (of) => withResultMedia(profileOf({ name: profile, model: of }), options.toolMedia),
+    profileOf: keepLatest((of) => withResultMedia(profileOf({ name: profile, model: of }), options.toolMedia)),
   };
 }
 

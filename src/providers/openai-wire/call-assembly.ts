@@ -111,14 +111,11 @@ export class CallAssembly {
     if (id !== '') this.#byId.set(id, call);
     call.name ||= name;
     const added = this.#argumentsOf(call, parts.arguments);
-    if (id === '' && name === '' && added === '') return;
-    this.#emit({
-      type: 'tool-call',
-      index: call.index,
-      ...(id === '' ? {} : { id }),
-      ...(name === '' ? {} : { name }),
-      ...(added === '' ? {} : { arguments: added }),
-    });
+    const { index } = call;
+    if (id !== '' || name !== '') {
+      const head = { type: 'tool-call' as const, index, ...(id !== '' && { id }), ...(name !== '' && { name }) };
+      this.#emit(added === '' ? head : { ...head, arguments: added });
+    } else if (added !== '') this.#emit({ type: 'tool-call', index, arguments: added });
   }
 
   /** What a piece adds to the arguments of its call. */

@@ -303,7 +303,7 @@ export class ChatAnswer {
 
 /** Most pieces of most answers: text, and members without a value. */
 function isPlainDelta(delta: JsonObject): boolean {
-  for (const name of Object.keys(delta)) {
+  for (const name in delta) {
     if (name !== 'content' && name !== 'role' && delta[name] !== null) return false;
   }
   return true;

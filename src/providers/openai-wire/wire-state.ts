@@ -115,9 +115,9 @@ class JoinedMembers {
   }
 
   add(piece: JsonObject): void {
-    for (const name of Object.keys(piece)) {
-      const value = piece[name];
-      if (this.#read.has(name) || isNothing(value)) continue;
+    for (const name in piece) {
+      const value = this.#read.has(name) ? undefined : piece[name];
+      if (isNothing(value)) continue;
       this.#members ??= {};
       this.#members[name] = joinedValue(this.#members[name], value);
     }

@@ -9,6 +9,8 @@ import {
   type MessagePage,
   type MessageQuery,
   type MetadataOptions,
+  maxAgentIdLength,
+  maxTurnLength,
   type StoredMessage,
   shownValue,
   type TurnAppendOptions,
@@ -163,10 +165,6 @@ function storedOf(
 function invalid(sentence: string): AgentLoopError {
   return new AgentLoopError('INVALID_INPUT', sentence);
 }
-
-/** The maximum size of the messages of one turn, in characters of their JSON. */
-const maxTurnLength = 32 * 1024 * 1024;
-const maxAgentIdLength = 256;
 
 /** Refuses an invalid context id: `INVALID_INPUT`. */
 export function assertContextId(contextId: string): void {

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { InMemoryStateStore } from 'millrace';
 import { InMemoryPushStore, type PushOptions } from 'millrace/a2a';
-import { gate } from 'millrace/testing';
+import { gate, scriptedLLM } from 'millrace/testing';
 import { answerOf, clientOf, message, rpc, serverBench, wireMessage } from './test-server.ts';
 import { type Received, Webhook } from './webhook.ts';
 
@@ -67,6 +67,24 @@ describe('push notifications', () => {
     expect(store.list(result.task.id)).toHaveLength(1);
     expect(await store.claim({ owner: 'x', leaseMs: 1, limit: 9 })).toEqual([]);
     expect(hook.received).toHaveLength(length);
+  });
+
+  it('R-03 that a task has no room for are refused before the message that brings them is received', async () => {
+    const hook = await webhook();
+    const held = gate();
+    const journal = new InMemoryStateStore();
+    const provider = scriptedLLM([{ gate: held.pass(), text: 'Hello.' }]);
+    const agent = on.echo([], { provider, taskStateStore: journal });
+    const { url } = await on.serve({ agent, push: push({ mostPerTask: 1 }) });
+    const configuration = { returnImmediately: true, taskPushNotificationConfig: { url: hook.url } };
+    const { result } = await answerOf(rpc(url, 'SendMessage', { ...wireMessage('Hi'), configuration }));
+    const taskId: string = result.task.id;
+    const more = { messageId: 'more', role: 'ROLE_USER', taskId, parts: [{ text: 'And more.' }] };
+    const refused = await answerOf(rpc(url, 'SendMessage', { message: more, configuration }));
+    expect(refused.error.message).toContain('at most 1 push notification');
+    held.open();
+    await hook.until(isDone);
+    expect(JSON.stringify(journal.read(taskId))).not.toContain('And more.');
   });
 
   it('are the whole task for who registered in 0.3', async () => {

@@ -22,14 +22,17 @@ export function pushRegistrations(push: PushOptions, delivery: PushDelivery, clo
     last = Math.max(last + 1, clock.now());
     return last;
   };
+  const full = () => malformed(`A task has at most ${mostPerTask} push notification configurations; delete one first.`);
   return {
-    check: (config) => check(config, push),
+    async check(config, task) {
+      await check(config, push);
+      const others = task ? (await store.list(task.taskId)).filter(({ configId }) => configId !== config.id) : [];
+      if (others.length >= mostPerTask) throw full();
+    },
     async create({ taskId }, config, version) {
       await check(config, push);
       const entry = { ...entryOf(taskId, config, version), registeredAt: registeredAt() };
-      if (!(await store.add(entry, mostPerTask))) {
-        throw malformed(`A task has at most ${mostPerTask} push notification configurations; delete one first.`);
-      }
+      if (!(await store.add(entry, mostPerTask))) throw full();
       await delivery.take(taskId);
       return configOf(entry);
     },
