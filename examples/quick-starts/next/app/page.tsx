@@ -20,9 +20,6 @@ async function storedMessages(id: string): Promise<UIMessage[]> {
   return response.json();
 }
 
-/** Whether the server answered with an error before any stream. */
-const isRefusal = (message: string) => message.startsWith('{"error"');
-
 const textOf = ({ parts }: UIMessage) => parts.map((part) => (part.type === 'text' ? part.text : '')).join('\n');
 
 /** Follows a turn again whose connection broke, once the server answers; its text remains until the new stream has as much. */
@@ -66,10 +63,6 @@ function Chat(chat: { readonly id: string; readonly messages: UIMessage[] }) {
   const helpers = useChat({
     ...chat,
     resume: true,
-    onError: ({ message }) => {
-      // A refused message is not in the conversation.
-      if (isRefusal(message)) void storedMessages(chat.id).then(helpers.setMessages);
-    },
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   });
   const { sendMessage, addToolApprovalResponse, error, status } = helpers;
