@@ -93,7 +93,9 @@ describe('a turn whose process is killed', () => {
     const server = await modelServer({ script: [asking('quick', 'again')] });
     await killed(['Invite them', '--task', 't'], settingsOf(server), ['✓ quick', '· again']);
     const listed = await runInProcess(['tasks', '--state', 'resumable', ...where]);
-    expect(listed.stdout).toMatch(/^TASK .*\nt +resumable +\S+ \S+ +Invite them\n +waits: no process runs it; its last one shut down or was lost\n$/);
+    expect(listed.stdout).toMatch(
+      /^TASK .*\nt +resumable +\S+ \S+ +Invite them\n +waits: no process runs it; its last one shut down or was lost\n$/,
+    );
     const shown = await runInProcess(['show', 't', ...where]);
     expect(shown.stdout).toMatch(/^task t · .*\n❯ Invite them\n\niteration 1\n/);
     expect(shown.stdout).toMatch(/ ✓ quick +ann@x.org → quick ann@x.org {2}\d+ ms\n/);
