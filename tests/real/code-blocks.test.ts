@@ -9,7 +9,7 @@ import { installPacked } from '../packed-package.ts';
 
 /** What a fragment takes for granted. */
 const given = `
-import { AgentLoop, AgentLoopError, ClientToolProvider, contentParts, LocalToolProvider, tool, TurnError } from 'millrace';
+import { AgentLoop, AgentLoopError, ClientToolProvider, contentParts, LocalToolProvider, stopSignal, tool, TurnError } from 'millrace';
 import type { Extension, LLMProvider, Message, TaskStateStore, ToolProvider, Turn } from 'millrace';
 import { LiteLLMProvider } from 'millrace/litellm';
 import { recordSpans } from 'millrace/testing';
