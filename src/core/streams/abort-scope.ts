@@ -3,14 +3,16 @@ export interface AbortListener {
   onAbort(): void;
 }
 
+/** In place of a reason, which may be any value. */
+const unaborted = Symbol('unaborted');
+
 /**
  * A node of the cancellation tree: turn → model call, turn → each tool. Aborting a scope aborts its descendants, synchronously.
  * Creating an `AbortSignal` costs microseconds, so `signal` creates it on first access; the engine itself listens with `onAbort`. For
  * the same reason a child subscribes to its parent only when it gets a listener; until then it reads the parent's state.
  */
 export class AbortScope {
-  #aborted = false;
-  #reason: unknown;
+  #reason: unknown = unaborted;
   #controller: AbortController | undefined;
   /** Callbacks, and child scopes that have listeners: a child scope is stored itself, without a closure. */
   #listeners: Listener[] | undefined;
@@ -24,12 +26,12 @@ export class AbortScope {
 
   get aborted(): boolean {
     for (let scope: AbortScope | undefined = this; scope; scope = scope.#parent)
-      if (scope.#aborted || scope.#shared?.aborted) return true;
+      if (scope.#reason !== unaborted || scope.#shared?.aborted) return true;
     return false;
   }
 
   get reason(): unknown {
-    if (this.#aborted) return this.#reason;
+    if (this.#reason !== unaborted) return this.#reason;
     return this.#shared ? this.#shared.reason : this.#parent?.reason;
   }
 
@@ -129,8 +131,7 @@ export class AbortScope {
   }
 
   #end(reason: unknown): void {
-    if (this.#aborted) return;
-    this.#aborted = true;
+    if (this.#reason !== unaborted) return;
     this.#reason = reason;
     this.release();
     this.#controller?.abort(reason);
