@@ -340,11 +340,17 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
 
   /** @internal */
   get recovery(): Recovery {
-    const { taskStateStore: store, clock = systemClock, storeDeadlineMs = 30_000, logger } = this.#configs.config;
+    const {
+      taskStateStore: store,
+      clock = systemClock,
+      storeDeadlineMs = 30_000,
+      logger,
+      shutdown,
+    } = this.#configs.config;
     if (!store) throw invalidConfig(`agent "${this.id}" has no taskStateStore`, 'set one, such as a LmdbStateStore');
     const runsHere = (taskId: string) => this.#running.get(taskId) !== undefined;
     const resume = (taskId: string, options: AgentResumeOptions) => this.#resumed(taskId, options);
-    const stores = { store, clock, storeDeadlineMs, logger };
+    const stores = { store, clock, storeDeadlineMs, logger, shutdown };
     this.#recovery ??= new Recovery({ ...stores, agentId: this.id, runsHere, resume });
     return this.#recovery;
   }

@@ -22,6 +22,7 @@ import {
 } from '../core/contracts/index.ts';
 import { ready, type Signal } from '../core/journal/index.ts';
 import { releaseUnused } from '../core/ownership/index.ts';
+import { onAbort } from '../core/streams/index.ts';
 import { type ObserveOptions, observeEvents, retryAfterMs, type Turn, type TurnStream } from '../core/turn/index.ts';
 import type { AgentResumeOptions } from './agent-options.ts';
 import { cancelOrphan, codeOf, runnableTurns, warnUnlessExpected } from './runnable-turns.ts';
@@ -36,7 +37,8 @@ export type GivenValues<C = unknown> = Pick<
 export interface AgentObserveOptions<C = unknown> extends Pick<ObserveOptions, 'from' | 'descendants'> {
   /**
    * Resumes the turn here with these values if its owner is gone, while it is observed: requests the lease when it should have expired, at
-   * least every 2 s. A resumed turn continues when its observers unsubscribe. Default: never resumed.
+   * least every 2 s. A resumed turn continues when its observers unsubscribe. Once `shutdown` of the agent is aborted, the stream
+   * errors with `SHUTDOWN`: another process continues the turn. Default: never resumed.
    */
   readonly recover?: GivenValues<C> | undefined;
 }
@@ -59,6 +61,7 @@ interface RecoveryOptions {
   readonly clock: Clock;
   readonly storeDeadlineMs: number;
   readonly logger: Logger | undefined;
+  readonly shutdown: AbortSignal | undefined;
   readonly runsHere: (taskId: string) => boolean;
   readonly resume: (taskId: string, options: AgentResumeOptions) => Turn;
 }
@@ -97,11 +100,16 @@ export class Recovery {
 
   /**
    * Resumes a turn here if its owner is gone, while it is subscribed to. Emits the source unchanged. Unsubscribing stops the requests; a turn
-   * that was taken over continues.
+   * that was taken over continues. Errors: those of the source, and `SHUTDOWN` once this process shuts down, since another one continues the turn.
    */
   followed(taskId: string, given: GivenValues): MonoTypeOperatorFunction<Signal> {
     return (source) =>
       new Observable((to) => {
+        const { shutdown } = this.#options;
+        const leave = () =>
+          to.error(new AgentLoopError('SHUTDOWN', 'The process is shutting down; observe the turn again.'));
+        if (shutdown?.aborted) return leave();
+        if (shutdown) to.add(onAbort(shutdown, leave));
         let runs = false;
         let cancelAsk: (() => void) | undefined;
         const ask = async () => {

@@ -1,8 +1,8 @@
 import type { TurnInput } from '../agent/agent-options.ts';
-import { type AgentEvent, AgentLoopError, type TaskSummary } from '../core/contracts/index.ts';
+import { AgentLoopError, type TaskSummary } from '../core/contracts/index.ts';
 import type { JournalRecord } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
-import { begun, type EventSource, iteratorOf } from './event-stream.ts';
+import { begun, type EventSource } from './event-stream.ts';
 import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts';
 import { BeginFailure, digestOf, malformed, notFound, Refusal } from './requests.ts';
 import { sentenceOf } from './stream-options.ts';
@@ -136,8 +136,7 @@ export class Chat {
   /** Follows a turn, and continues it here where its owner is gone. */
   observe(taskId: string, from?: string): Followed {
     const { agent } = this.#handler;
-    const observed = agent.observe(taskId, { recover: this.#given, descendants: true, from });
-    const source = { [Symbol.asyncIterator]: () => untilShutdown(this.#handler, iteratorOf(observed)) };
+    const source = agent.observe(taskId, { recover: this.#given, descendants: true, from });
     return { source, ...(from === undefined ? {} : { from }) };
   }
 
@@ -218,36 +217,6 @@ export function followedOf(open: readonly TaskSummary[]): TaskSummary | undefine
 
 function isAsking({ state }: TaskSummary): boolean {
   return state === 'input-required' || state === 'auth-required';
-}
-
-/** Another process continues the turn: who follows it here has to ask there. Errors: `SHUTDOWN` once this process shuts down. */
-function untilShutdown(
-  { agent, followers }: ResolvedHandler,
-  events: AsyncIterator<AgentEvent>,
-): AsyncIterator<AgentEvent> {
-  const over = () => new AgentLoopError('SHUTDOWN', 'The process is shutting down; observe the turn again.');
-  let fail: ((reason: Error) => void) | undefined;
-  const end = () => {
-    followers.delete(end);
-    fail?.(over());
-    void events.return?.();
-  };
-  followers.add(end);
-  return {
-    next: () =>
-      new Promise((resolve, reject) => {
-        if (agent.options.shutdown?.aborted) return reject(over());
-        fail = reject;
-        events.next().then((next) => {
-          if (next.done) followers.delete(end);
-          resolve(next);
-        }, reject);
-      }),
-    async return() {
-      followers.delete(end);
-      return (await events.return?.()) ?? { done: true, value: undefined };
-    },
-  };
 }
 
 function isEnd(state: TaskSummary['state']): boolean {

@@ -79,8 +79,6 @@ export interface ResolvedHandler extends HandlerOptions {
   readonly recoverMs: number;
   readonly maxBodyBytes: number;
   readonly maxMessages: number;
-  /** What ends the streams of turns that this process follows, once it shuts down. One listener of the signal for all. */
-  readonly followers: Set<() => void>;
 }
 
 const names = new Set([
@@ -113,14 +111,8 @@ export function resolveHandler(options: HandlerOptions, own: readonly string[] =
       `agent "${agent.id}" needs a taskStateStore, and a messageStore if that one keeps no conversations`,
       'give e.g. new LmdbStateStore({ path })',
     );
-  const followers = new Set<() => void>();
-  const leave = () => {
-    for (const end of followers) end();
-  };
-  agent.options.shutdown?.addEventListener('abort', leave, { once: true });
   const isDetached = (onDisconnect ?? (store.isEphemeral ? 'cancel' : 'continue')) === 'continue';
-  const shown = shownOf(options);
-  return { ...options, store, messages, shown, isDetached, recoverMs, maxBodyBytes, maxMessages, followers };
+  return { ...options, store, messages, shown: shownOf(options), isDetached, recoverMs, maxBodyBytes, maxMessages };
 }
 
 /** The owner of a request. Errors: `Refusal` with 401. */

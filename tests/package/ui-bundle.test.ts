@@ -26,7 +26,7 @@ describe('millrace/ui in a bundle', () => {
     expect(inputs.filter((file) => !/^dist\/(ui|chunks)\//.test(file))).toEqual([]);
     const imports = Object.values(metafile.inputs).flatMap((input) => input.imports.map(({ path }) => path));
     expect(imports.filter((path) => /^node:/.test(path))).toEqual([]);
-    expect(bytes).toBeLessThan(52 * 1024);
+    expect(bytes).toBeLessThan(50 * 1024);
   });
 
   it.each(['toUIMessageStreamResponse', 'toAgUIResponse', 'toSSEResponse'])(

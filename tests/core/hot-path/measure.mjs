@@ -120,6 +120,13 @@ async function liveBytes(plan) {
   return held / 4_000;
 }
 
+/** Of three times: what is compiled meanwhile is held too. */
+async function leastLiveBytes(plan) {
+  const samples = [];
+  for (let more = 3; more > 0; more--) samples.push(await liveBytes(plan));
+  return Math.min(...samples);
+}
+
 /** What a turn holds after 20,000 deltas of an open answer, for each byte of their text. */
 async function bytesOfText() {
   let out;
@@ -208,8 +215,8 @@ else if (process.argv[2] === 'live')
   console.log(
     JSON.stringify({
       text: await bytesOfText(),
-      turn: await liveBytes({}),
-      storedTurn: await liveBytes({ stored: true }),
+      turn: await leastLiveBytes({}),
+      storedTurn: await leastLiveBytes({ stored: true }),
     }),
   );
 else {
