@@ -257,25 +257,29 @@ export const turnCallRules: { readonly [Name in keyof TurnCallSettings]-?: Setti
  * The rule of each setting. A new setting is a member of its interface and an entry here: options, changes by extensions, journals and copies go
  * by this table.
  */
-export const callSettingRules: { readonly [Name in keyof CallSettings]-?: SettingRule } = {
-  model: {
-    fits: (value) => typeof value === 'string' && value !== '',
-    must: 'be a name',
-    cure: 'leave it out for the provider’s own',
+export const callSettingRules: { readonly [Name in keyof CallSettings]-?: SettingRule } = /* @__PURE__ */ Object.assign(
+  {
+    model: {
+      fits: (value: unknown) => typeof value === 'string' && value !== '',
+      must: 'be a name',
+      cure: 'leave it out for the provider’s own',
+    },
+    toolChoice: {
+      fits: isToolChoice,
+      must: 'be "auto", "none", "required" or { name }',
+      cure: 'leave it out to let the model decide',
+    },
   },
-  toolChoice: {
-    fits: isToolChoice,
-    must: 'be "auto", "none", "required" or { name }',
-    cure: 'leave it out to let the model decide',
+  turnCallRules,
+  {
+    responseFormat: {
+      fits: isResponseFormat,
+      must: 'be { type: "json_schema", name, schema }',
+      cure: 'or leave it out',
+    },
+    providerOptions: { fits: isObject, must: 'be an object', cure: 'or leave it out' },
   },
-  ...turnCallRules,
-  responseFormat: {
-    fits: isResponseFormat,
-    must: 'be { type: "json_schema", name, schema }',
-    cure: 'or leave it out',
-  },
-  providerOptions: { fits: isObject, must: 'be an object', cure: 'or leave it out' },
-};
+);
 
 function isSetting(name: string): name is keyof CallSettings {
   return Object.hasOwn(callSettingRules, name);
