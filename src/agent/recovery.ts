@@ -7,6 +7,7 @@ import {
   type MonoTypeOperatorFunction,
   mergeMap,
   Observable,
+  pipe,
   reduce,
 } from 'rxjs';
 import {
@@ -87,8 +88,22 @@ export class Recovery {
 
   observe(taskId: string, { recover, ...options }: AgentObserveOptions = {}): TurnStream<AgentEvent> {
     const { store, clock, storeDeadlineMs } = this.#options;
-    const around = recover ? this.followed(taskId, recover) : identity;
+    const around = recover ? pipe(this.followed(taskId, recover), this.#untilShutdown()) : identity;
     return observeEvents(taskId, { ...options, store, clock, storeDeadlineMs }, around);
+  }
+
+  /** Errors with `SHUTDOWN` once this process shuts down: another one continues the turn. */
+  #untilShutdown(): MonoTypeOperatorFunction<Signal> {
+    const { shutdown } = this.#options;
+    if (!shutdown) return identity;
+    return (source) =>
+      new Observable((to) => {
+        const leave = () =>
+          to.error(new AgentLoopError('SHUTDOWN', 'The process is shutting down; observe the turn again.'));
+        if (shutdown.aborted) return leave();
+        to.add(onAbort(shutdown, leave));
+        to.add(source.subscribe(to));
+      });
   }
 
   tasks(contextId: string | undefined, { limit }: TasksOptions = {}): Promise<readonly TaskSummary[]> {
@@ -100,16 +115,11 @@ export class Recovery {
 
   /**
    * Resumes a turn here if its owner is gone, while it is subscribed to. Emits the source unchanged. Unsubscribing stops the requests; a turn
-   * that was taken over continues. Errors: those of the source, and `SHUTDOWN` once this process shuts down, since another one continues the turn.
+   * that was taken over continues.
    */
   followed(taskId: string, given: GivenValues): MonoTypeOperatorFunction<Signal> {
     return (source) =>
       new Observable((to) => {
-        const { shutdown } = this.#options;
-        const leave = () =>
-          to.error(new AgentLoopError('SHUTDOWN', 'The process is shutting down; observe the turn again.'));
-        if (shutdown?.aborted) return leave();
-        if (shutdown) to.add(onAbort(shutdown, leave));
         let runs = false;
         let cancelAsk: (() => void) | undefined;
         const ask = async () => {

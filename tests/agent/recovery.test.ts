@@ -1,5 +1,6 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { type AgentEvent, AgentLoop, agent, InMemoryStateStore, team, tool } from 'millrace';
+import { type AgentEvent, AgentLoop, AgentLoopError, agent, InMemoryStateStore, team, tool } from 'millrace';
 import { fakeClock, gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 
 interface Made {
@@ -129,6 +130,29 @@ describe('agent.observe', () => {
     await reader.return?.();
     held.open();
     expect(lastState(await read(next.observe('t')))).toBe('completed');
+  });
+
+  it('R-43 leaves those who follow a turn of another process to that one once this process shuts down, with one listener', async () => {
+    const store = new InMemoryStateStore();
+    const held = gate();
+    const owner = made({ store, steps: [() => ({ text: ['a', held.pass()] })] });
+    const turn = owner.startTurn('Hi.', { taskId: 't', detached: true });
+    await held.reached;
+    const stopping = new AbortController();
+    const other = made({ store, steps: [], shutdown: stopping.signal });
+    const codes: unknown[] = [];
+    const error = (reason: unknown) => void codes.push(AgentLoopError.isInstance(reason) && reason.code);
+    const follow = () => other.observe('t', { recover: {} }).subscribe({ error });
+    for (let followers = 0; followers < 3; followers++) follow();
+    expect(getEventListeners(stopping.signal, 'abort')).toHaveLength(1);
+    stopping.abort();
+    expect(codes).toEqual(['SHUTDOWN', 'SHUTDOWN', 'SHUTDOWN']);
+    expect(getEventListeners(stopping.signal, 'abort')).toEqual([]);
+    follow();
+    expect(codes).toHaveLength(4);
+    held.open();
+    await turn.settled;
+    expect(lastState(await read(other.observe('t')))).toBe('completed');
   });
 
   it('has one process continue a turn that two of them follow', async () => {
