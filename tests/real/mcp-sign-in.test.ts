@@ -7,8 +7,7 @@ import { afterEach, expect, it } from '@jest/globals';
 import { AgentLoopError, agent } from 'millrace';
 import { fileAuthStore, type McpTools, mcpTools } from 'millrace/mcp';
 import { fleetBench, modelOf, says, until, user } from '../fleet/fleet-bench.ts';
-import { type AuthorizationServer, authorizationServer } from '../mcp/authorization-server.ts';
-import { sdkServer } from '../mcp/sdk-server.ts';
+import { protectedServer } from '../mcp/protected-server.ts';
 import { kill } from '../stores/lmdb/child-programs.ts';
 import { describeReal } from './real-part.ts';
 
@@ -16,14 +15,6 @@ const open: { close(): Promise<unknown> }[] = [];
 afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each.close();
 });
-
-async function protectedServer(): Promise<AuthorizationServer> {
-  const sdk = await sdkServer({ version: 'v2', way: 'http' });
-  const { url } = { url: '', ...sdk.options };
-  const server = await authorizationServer(String(url));
-  open.push(sdk, server);
-  return server;
-}
 
 const temporary = (name: string) => mkdtempSync(join(tmpdir(), name));
 
@@ -50,7 +41,7 @@ function started(program: string, args: readonly string[]): ChildProcess {
 }
 
 it('P-08 a sign-in of a sub-agent outlives the process that asked, kill -9, in a bundle and under a budget', async () => {
-  const server = await protectedServer();
+  const server = await protectedServer(open);
   const args = [server.url, temporary('mcp-turns-'), join(temporary('mcp-auth-'), 'store')];
   const program = bundled();
   const first = started(program, args);
@@ -78,7 +69,7 @@ describeReal(['redis'], 'a sign-in in a fleet', () => {
   const bench = fleetBench();
 
   it('P-08 suspends a turn with a retry plan, and another worker takes the answer', async () => {
-    const server = await protectedServer();
+    const server = await protectedServer(open);
     const store = fileAuthStore(join(temporary('mcp-auth-'), 'store'));
     const toolsOfWorker = (): McpTools => {
       const auth = { redirectUrl: 'http://127.0.0.1:9/callback', store };

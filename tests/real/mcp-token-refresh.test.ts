@@ -9,8 +9,8 @@ import { Redis } from 'ioredis';
 import { agent, InMemoryStateStore } from 'millrace';
 import { fileAuthStore, type McpAuthStore, mcpTools } from 'millrace/mcp';
 import { scriptedLLM } from 'millrace/testing';
-import { type AuthorizationServer, authorizationServer } from '../mcp/authorization-server.ts';
-import { sdkServer } from '../mcp/sdk-server.ts';
+import type { AuthorizationServer } from '../mcp/authorization-server.ts';
+import { protectedServer } from '../mcp/protected-server.ts';
 import { ChildPrograms } from '../stores/lmdb/child-programs.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
 import { RedisBench } from '../stores/redis/redis-bench.ts';
@@ -21,14 +21,6 @@ const open: { close(): Promise<unknown> }[] = [];
 afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each.close();
 });
-
-async function protectedServer(): Promise<AuthorizationServer> {
-  const sdk = await sdkServer({ version: 'v2', way: 'http' });
-  const { url } = { url: '', ...sdk.options };
-  const server = await authorizationServer(String(url));
-  open.push(sdk, server);
-  return server;
-}
 
 async function signIn(server: AuthorizationServer, store: McpAuthStore): Promise<void> {
   const auth = { redirectUrl: 'http://127.0.0.1:9/callback', store };
@@ -64,7 +56,7 @@ async function playRounds(server: AuthorizationServer, where: string): Promise<v
 }
 
 it('R-06 two processes that share a folder refresh a token once, and both use it', async () => {
-  const server = await protectedServer();
+  const server = await protectedServer(open);
   const folder = join(mkdtempSync(join(tmpdir(), 'mcp-auth-')), 'store');
   await signIn(server, fileAuthStore(folder));
   await playRounds(server, folder);
@@ -74,7 +66,7 @@ describeRedis('the tokens of an MCP server in Redis', () => {
   const bench = new RedisBench();
 
   it('R-06 two processes that share a store without a lock of its own refresh a token once, and both use it', async () => {
-    const server = await protectedServer();
+    const server = await protectedServer(open);
     const redis = new Redis(bench.server.url);
     open.push({ close: async () => redis.disconnect() });
     await signIn(server, {

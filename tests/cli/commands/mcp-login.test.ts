@@ -6,8 +6,7 @@ import { afterEach, expect, it } from '@jest/globals';
 import { withLogins } from 'millrace/internals';
 import { mcpTools } from 'millrace/mcp';
 import { eventually } from '../../eventually.ts';
-import { type AuthorizationServer, authorizationServer } from '../../mcp/authorization-server.ts';
-import { sdkServer } from '../../mcp/sdk-server.ts';
+import { protectedServer } from '../../mcp/protected-server.ts';
 import { toolContext } from '../../tools/tool-context.ts';
 import { runInProcess } from '../run-in-process.ts';
 import { fakeScreen } from '../screen.ts';
@@ -16,14 +15,6 @@ const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each.close();
 });
-
-async function protectedServer(): Promise<AuthorizationServer> {
-  const server = await sdkServer({ version: 'v2', way: 'http' });
-  const { url } = { url: '', ...server.options };
-  const made = await authorizationServer(String(url));
-  open.push(server, made);
-  return made;
-}
 
 /** The command, once it has printed the address to open. */
 async function loggingIn(url: string) {
@@ -38,7 +29,7 @@ async function loggingIn(url: string) {
 }
 
 it('P-08 millrace mcp login takes what the browser brings, and --mcp uses the tokens', async () => {
-  const server = await protectedServer();
+  const server = await protectedServer(open);
   const { env, ended, address, folder } = await loggingIn(server.url);
   const callback = await server.visit(address);
   const forged = new URL(callback);
@@ -60,7 +51,7 @@ it('P-08 millrace mcp login takes what the browser brings, and --mcp uses the to
 });
 
 it('P-08 millrace mcp login that is interrupted, or fails, keeps nothing', async () => {
-  const server = await protectedServer();
+  const server = await protectedServer(open);
   const stopped = await loggingIn(server.url);
   stopped.signals.emit('SIGINT', 'SIGINT');
   expect((await stopped.ended).exitCode).toBe(130);
