@@ -60,7 +60,7 @@ function textWithoutSecrets(text: string, redact: (text: string) => string): str
   return redact(withoutForms(text));
 }
 
-/** The object or array in a JSON string; one that nests too deep is searched as a text. */
+/** The object or array in a JSON string; one that nests too deep is searched as text. */
 function structureIn(text: string): object | undefined {
   if (!/^\s*[{[]/.test(text)) return undefined;
   try {

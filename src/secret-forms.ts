@@ -1,7 +1,7 @@
 /** What stands in the place of a secret. */
 export const mark = '[redacted]';
 
-// The one list of names: of members, of variables, headers, options and parameters in a text. Words are in lower case, joined by `_`.
+// The one list of names: of members, of variables, headers, options and parameters in text. Words are in lower case, joined by `_`.
 
 /** A name that ends so names a secret, whatever stands before it: `dbpassword`, `PGPASSWORD`. */
 const anywhere = 'passw(?:or)?ds?|passphrases?|apikeys?|api_keys?|clientsecrets?|authtoken|accesstoken';
@@ -120,7 +120,7 @@ function valueAt(text: string, start: number, { name, between, isJson, isVariabl
   return isSure ? value : undefined;
 }
 
-/** Up to the quote that ends it, or to the end of a text that was cut. */
+/** Up to the quote that ends it, or to the end of a string that was cut. */
 function quotedAt(text: string, start: number, opening: string): Range | undefined {
   const quote = { '“': '”', '‘': '’' }[opening] ?? opening;
   const isEscaped = opening.length > 1;

@@ -64,7 +64,7 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
         throw error;
       });
     };
-    // A server that is told goodbye is not worth a sign-in.
+    // Ending a session is not worth a sign-in.
     const signsIn = auth && init?.method !== 'DELETE';
     const request = async () =>
       signsIn ? authorized({ sdk, auth, send: sendWith, signal: init?.signal }) : sendWith(await auth?.token());

@@ -10,7 +10,7 @@ const nameMembers: ReadonlySet<string> = new Set(
     ' ',
   ),
 );
-/** What is nested in an error: gateways wrap the errors of the vendors behind them. */
+/** What is nested in an error: gateways wrap the errors of vendors. */
 const innerMembers: ReadonlySet<string> = new Set(
   'metadata raw innererror cause response body data upstream baseresp violations fieldviolations errordetails'.split(
     ' ',

@@ -12,7 +12,7 @@ const mostKept = 1_000;
 
 const fence = /^\s*(?:(`{3,})[^`]*|(~{3,}).*)$/;
 const marker = /^\s*(?:[-*+]|\d{1,9}[.)])(?:\s|$)/;
-/** Lines that begin a text of their own: an item, a row of a table, a heading, a quote. */
+/** Lines that begin a block of their own: an item, a row of a table, a heading, a quote. */
 const beginning = /^\s*(?:[-*+|>#]|\d{1,9}[.)])/;
 
 interface Piece {
@@ -20,10 +20,10 @@ interface Piece {
   readonly isShort: boolean;
 }
 
-/** Tokens of pieces by their text: a text that grows is parsed from where it changes, and one that has ended never again. */
+/** Tokens of pieces by their text: Markdown that grows is parsed from where it changes, and one that has ended never again. */
 const kept = new Map<string, readonly Token[]>();
 
-/** The tokens of a text, block by block, in bounded time. A block that is too long, or too late, is a paragraph. */
+/** The tokens of Markdown, block by block, in bounded time. A block that is too long, or too late, is a paragraph. */
 export function tokensOf(text: string, now: () => number = () => performance.now()): readonly Token[] {
   if (text.length <= longestUnit) return lexed(text);
   const definitions = definitionsIn(text);

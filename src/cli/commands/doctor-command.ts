@@ -161,7 +161,7 @@ async function askWithTool(provider: LLMProvider, signal: () => AbortSignal): Pr
   const { message } = first;
   const calls = first.toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
   if (calls.length === 0 || message.role !== 'assistant')
-    throw new Error('the model answered without the tool that it was told to call: use a model that calls tools');
+    throw new Error('the model answered without calling the tool that it had to call: use a model that calls tools');
   const results = calls.map(({ id }) => ({ role: 'tool' as const, toolCallId: id, content: '84' }));
   const history = [...messages, { ...message, toolCalls: calls }, ...results];
   await streamed(provider, { messages: history, tools: [calculate], signal: signal() });

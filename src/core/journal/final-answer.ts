@@ -52,7 +52,7 @@ function lastAnswer({ history, turn }: Draft): AssistantMessage | undefined {
 /** The failures of a turn whose answer an extension refused, or could not check. */
 export const refusals: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['GUARDRAIL', 'REJECTED', 'EXTENSION_FAILED']);
 
-/** A refused answer is in no message that the turn leaves to others: the next turn would send it to the model. In other phases there is no answer. */
+/** A refused answer is in no message that the turn leaves to others: the next turn would send it to the model. In other phases none was given. */
 export function withholdAnswer(draft: Draft): void {
   if (draft.phase !== 'answered' && draft.phase !== 'closed') return;
   replaceAnswer(draft, { text: 'This answer was withheld.' });

@@ -32,7 +32,7 @@ export function imageTokens({ image_url: { url, detail } }: ImagePart): number {
 }
 
 /**
- * Estimates the tokens of a file by its kind: 1,500 for each page of a PDF, 32 for each second of audio and 300 of video, an image by its size, a text by
+ * Estimates the tokens of a file by its kind: 1,500 for each page of a PDF, 32 for each second of audio and 300 of video, an image by its size, text by
  * its text, and anything else a quarter of a token for each byte. Reads at most 768 KiB of it.
  */
 export function fileTokens({ file }: FilePart, countText: (text: string) => number): number {

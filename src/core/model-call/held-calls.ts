@@ -14,7 +14,7 @@ interface StreamedCall {
 
 /**
  * Decides which deltas of tool calls are emitted. Those of a call with the id of an earlier call of the answer are held until the next call begins: then they
- * are dropped if it repeats that call, else emitted as one delta. If neither can be told yet, no further call of the answer is streamed, because
+ * are dropped if it repeats that call, else emitted as one delta. If neither is known yet, no further call of the answer is streamed, because
  * deltas begin in the order of the calls; the response has them all. State of one model call; memory: the calls of the open attempt.
  */
 export class HeldCalls {
