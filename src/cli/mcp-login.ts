@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { isObject } from '../core/contracts/index.ts';
 import { isHttp, type McpServerOptions } from '../mcp/mcp-options.ts';
 import { fileAuthStore, type McpAuthStore } from '../mcp/sign-in/auth-options.ts';
-import { authKey } from '../mcp/sign-in/stored-sign-in.ts';
+import { authKey } from '../mcp/sign-in/sign-in-records.ts';
 import { invalidConfig, isHttpUrl } from './arguments.ts';
 import { type CommandHost, Interrupted, withInterruption } from './command-host.ts';
 import { mcpServers } from './mcp-servers.ts';

@@ -15,7 +15,8 @@ import { ServerLink, type ServerLinkOptions } from './server-link.ts';
 import { exposedName, type ServerTool } from './server-tool.ts';
 import { isOAuth, type McpAuthStore } from './sign-in/auth-options.ts';
 import { signInTool } from './sign-in/sign-in-questions.ts';
-import { authKey, SignInNeeded } from './sign-in/stored-sign-in.ts';
+import { authKey } from './sign-in/sign-in-records.ts';
+import { SignInNeeded } from './sign-in/stored-sign-in.ts';
 import { ToolCalls } from './tool-calls.ts';
 
 interface ServerToolsOptions extends Omit<ServerLinkOptions, 'onToolsChanged'> {

@@ -12,7 +12,7 @@ import type { McpHttpOptions } from '../mcp-options.ts';
 import type { McpOAuthOptions } from './auth-options.ts';
 import type { HttpAuth, Refusal } from './http-auth.ts';
 import { signInRequests } from './sign-in-fetch.ts';
-import { withLock } from './store-lock.ts';
+import { isIssuer, type Pending, SignInRecords } from './sign-in-records.ts';
 
 /** A server wants the user to sign in, or to grant more, before it does anything. */
 export class SignInNeeded extends Error {
@@ -22,15 +22,6 @@ export class SignInNeeded extends Error {
     super('the user has to sign in');
     this.signIn = signIn;
   }
-}
-
-/** A sign-in that the user has not returned from. */
-interface Pending {
-  readonly state: string;
-  readonly verifier: string;
-  readonly discovery: OAuthDiscoveryState;
-  /** The one that the user was sent away with: another process may have registered another one since. */
-  readonly client?: StoredOAuthClientInformation | undefined;
 }
 
 /** What the server and its authorization server say of themselves. */
@@ -64,7 +55,7 @@ export class StoredSignIn implements HttpAuth {
   readonly #auth: McpOAuthOptions;
   readonly #onToken: (token: string) => void;
   readonly #send: FetchLike;
-  readonly #running = new Set<Promise<unknown>>();
+  readonly #records: SignInRecords;
   #pending: Pending | undefined;
   #begun: Promise<void> | undefined;
   /** Of the sign-in that is being finished. */
@@ -76,6 +67,7 @@ export class StoredSignIn implements HttpAuth {
     this.#server = String(server.url);
     this.#auth = auth;
     this.#onToken = onToken;
+    this.#records = new SignInRecords({ server: this.#server, auth, onToken });
     this.#send = signInRequests(server, () => this.#finishing);
   }
 
@@ -85,17 +77,17 @@ export class StoredSignIn implements HttpAuth {
   }
 
   async token(): Promise<string | undefined> {
-    return (await this.#tokens())?.access_token;
+    return (await this.#records.tokens())?.access_token;
   }
 
   async renew(refusal: Refusal): Promise<boolean> {
     const replaced = async (): Promise<true | undefined> => {
-      const tokens = await this.#tokens();
+      const tokens = await this.#records.tokens();
       return tokens !== undefined && tokens.access_token !== refusal.token ? true : undefined;
     };
-    return this.#locked<boolean>(async () => {
+    return this.#records.locked<boolean>(async () => {
       if (await replaced()) return true;
-      const tokens = await this.#tokens();
+      const tokens = await this.#records.tokens();
       if (this.authorizationUrl !== undefined) return false;
       const discovered = await this.#discover(refusal.resourceMetadataUrl);
       const scope = this.#scopeFor(refusal, tokens);
@@ -107,15 +99,15 @@ export class StoredSignIn implements HttpAuth {
   }
 
   async settled(): Promise<void> {
-    await Promise.allSettled(this.#running);
+    await this.#records.settled();
   }
 
   /** Stores what `finish` needs, before the user is asked. */
   async begin(): Promise<void> {
     const pending = this.#pending;
     if (!pending) return;
-    this.#begun ??= this.#locked(async () => {
-      await this.#savePending([...(await this.#allPending()), pending].slice(-maxPending));
+    this.#begun ??= this.#records.locked(async () => {
+      await this.#records.savePending([...(await this.#records.pending()), pending].slice(-maxPending));
     });
     await this.#begun;
   }
@@ -130,29 +122,27 @@ export class StoredSignIn implements HttpAuth {
     const params = new URLSearchParams(URL.canParse(text) ? new URL(text).search : text);
     const code = params.get('code');
     if (code !== null) this.#onToken(code);
-    return this.#locked(async () => {
-      const all = await this.#allPending();
+    return this.#records.locked(async () => {
+      const all = await this.#records.pending();
       // Each is compared, in a time that says nothing of the state.
       const [found] = all.filter((each) => isSame(each.state, params.get('state') ?? ''));
       if (!found) return 'the answer belongs to no sign-in that waits for one; it may have been used before';
-      await this.#savePending(all.filter((each) => each !== found));
+      await this.#records.savePending(all.filter((each) => each !== found));
       const exchanged = await this.#exchange(found, params).catch(async (thrown: unknown) => {
         if (!isTransient(thrown, this.#sdk)) return this.#whyNot(thrown);
-        await this.#savePending(all);
+        await this.#records.savePending(all);
         return 'the authorization server cannot be reached';
       });
       if (typeof exchanged === 'string') return exchanged;
-      await this.#saveClient(exchanged.client);
-      await this.#saveTokens(exchanged.tokens);
+      await this.#records.saveClient(exchanged.client);
+      await this.#records.saveTokens(exchanged.tokens);
       return undefined;
     });
   }
 
   /** Saves the tokens of a sign-in that was done with another store. */
   async adopt(from: McpOAuthOptions['store']): Promise<void> {
-    await this.#locked(async () => {
-      for (const what of ['client', 'tokens'] as const) await this.#save(what, await from.load(this.#key(what)));
-    });
+    await this.#records.locked(() => this.#records.copyFrom(from));
   }
 
   async #exchange(
@@ -170,12 +160,12 @@ export class StoredSignIn implements HttpAuth {
       sdk.validateAuthorizationResponseIssuer({ iss, expectedIssuer: metadata.issuer, issParameterSupported });
       return answeredWith(error);
     }
-    const used = client ?? (await this.#knownClient(issuer));
+    const used = client ?? (await this.#records.client(issuer));
     if (!used) return cannotExchange;
     this.#finishing = discovery;
     try {
       const tokens = await sdk.exchangeAuthorization(authorizationServerUrl, {
-        clientInformation: this.#noted(used),
+        clientInformation: this.#records.noted(used),
         authorizationCode: code,
         codeVerifier: verifier,
         redirectUri: this.#auth.redirectUrl,
@@ -186,7 +176,7 @@ export class StoredSignIn implements HttpAuth {
       });
       return { client: used, tokens: { ...tokens, issuer } };
     } catch (thrown) {
-      if (isOfClient(thrown, sdk)) await this.#forgetClient(used);
+      if (isOfClient(thrown, sdk)) await this.#records.forgetClient(used);
       throw thrown;
     } finally {
       this.#finishing = undefined;
@@ -203,7 +193,7 @@ export class StoredSignIn implements HttpAuth {
     const { refresh_token: refreshToken } = tokens;
     const { authorizationServerUrl, authorizationServerMetadata: metadata } = discovery;
     if (refreshToken === undefined || !isIssuer(tokens.issuer ?? issuer, issuer)) return false;
-    const client = await this.#knownClient(issuer);
+    const client = await this.#records.client(issuer);
     if (!client) return false;
     try {
       const renewed = await sdk.refreshAuthorization(authorizationServerUrl, {
@@ -213,21 +203,25 @@ export class StoredSignIn implements HttpAuth {
         ...(metadata && { metadata }),
         ...(resource !== undefined && { resource }),
       });
-      await this.#saveTokens({ ...(tokens.scope !== undefined && { scope: tokens.scope }), ...renewed, issuer });
+      await this.#records.saveTokens({
+        ...(tokens.scope !== undefined && { scope: tokens.scope }),
+        ...renewed,
+        issuer,
+      });
       return true;
     } catch (thrown) {
-      if (isOfClient(thrown, sdk)) await this.#forgetClient(client);
+      if (isOfClient(thrown, sdk)) await this.#records.forgetClient(client);
       return this.#afterFailedRefresh(thrown, tokens);
     }
   }
 
   async #afterFailedRefresh(thrown: unknown, { access_token, refresh_token, ...rest }: StoredOAuthTokens) {
     if (thrown instanceof this.#sdk.OAuthError && !isTransient(thrown, this.#sdk)) {
-      const now = await this.#tokens();
+      const now = await this.#records.tokens();
       if (now && now.access_token !== access_token) return true;
       // It is not sent again. What is left names the token that others were refused with.
       if (thrown.code === 'invalid_grant' && now?.refresh_token === refresh_token)
-        await this.#save('tokens', { ...rest, access_token });
+        await this.#records.saveTokens({ ...rest, access_token });
       return false;
     }
     if (isUnreadable(thrown)) return false;
@@ -241,7 +235,8 @@ export class StoredSignIn implements HttpAuth {
     const asked = wanted || resourceMetadata?.scopes_supported?.join(' ') || this.#clientMetadata.scope;
     const isOffline = metadata?.scopes_supported?.includes('offline_access') ?? false;
     const scope = asked && isOffline ? this.#sdk.computeScopeUnion(asked, 'offline_access') : asked;
-    const client = (await this.#knownClient(issuer)) ?? (await this.#newClient({ discovery, issuer, resource }, scope));
+    const client =
+      (await this.#records.client(issuer)) ?? (await this.#newClient({ discovery, issuer, resource }, scope));
     const state = randomBytes(32).toString('base64url');
     const { authorizationUrl, codeVerifier } = await this.#sdk.startAuthorization(authorizationServerUrl, {
       clientInformation: client,
@@ -282,21 +277,6 @@ export class StoredSignIn implements HttpAuth {
     return needsMoreRights ? this.#sdk.computeScopeUnion(tokens?.scope, this.#scope) : scope;
   }
 
-  /** The registered client, of this authorization server only. */
-  async #knownClient(issuer: string): Promise<StoredOAuthClientInformation | undefined> {
-    const { clientId, clientSecret } = this.#auth;
-    const kept = await this.#load('client');
-    if (isClient(kept) && (clientId === undefined || kept.given === clientId))
-      return isIssuer(kept.client.issuer ?? issuer, issuer) ? this.#noted(kept.client) : undefined;
-    if (clientId === undefined) return undefined;
-    // From its first use on, it belongs to this authorization server.
-    return this.#saveClient({
-      client_id: clientId,
-      ...(clientSecret !== undefined && { client_secret: clientSecret }),
-      issuer,
-    });
-  }
-
   async #newClient(
     { discovery, issuer }: Discovered,
     scope: string | undefined,
@@ -304,7 +284,7 @@ export class StoredSignIn implements HttpAuth {
     const { clientMetadataUrl } = this.#auth;
     const { authorizationServerUrl, authorizationServerMetadata: metadata } = discovery;
     if (clientMetadataUrl !== undefined && metadata?.client_id_metadata_document_supported === true)
-      return this.#saveClient({ client_id: clientMetadataUrl, issuer });
+      return this.#records.saveClient({ client_id: clientMetadataUrl, issuer });
     const { redirectUrl } = this.#auth;
     const registered = await this.#sdk.registerClient(authorizationServerUrl, {
       clientMetadata: this.#sdk.resolveClientMetadata({ clientMetadata: this.#clientMetadata, redirectUrl }),
@@ -312,7 +292,7 @@ export class StoredSignIn implements HttpAuth {
       ...(metadata && { metadata }),
       ...(scope !== undefined && { scope }),
     });
-    return this.#saveClient({ ...registered, issuer });
+    return this.#records.saveClient({ ...registered, issuer });
   }
 
   get #clientMetadata(): OAuthClientMetadata {
@@ -325,74 +305,6 @@ export class StoredSignIn implements HttpAuth {
       ...(scopes && { scope: scopes.join(' ') }),
     };
   }
-
-  async #saveClient(client: StoredOAuthClientInformation): Promise<StoredOAuthClientInformation> {
-    await this.#save('client', { client, given: this.#auth.clientId ?? null });
-    return this.#noted(client);
-  }
-
-  /** The authorization server does not know it any more. Another one that was registered meanwhile stays. */
-  async #forgetClient({ client_id }: StoredOAuthClientInformation): Promise<void> {
-    const kept = await this.#load('client');
-    if (isClient(kept) && kept.client.client_id === client_id) await this.#auth.store.delete(this.#key('client'));
-  }
-
-  async #tokens(): Promise<StoredOAuthTokens | undefined> {
-    const kept = await this.#load('tokens');
-    return isTokens(kept) ? this.#notedTokens(kept) : undefined;
-  }
-
-  async #saveTokens(tokens: StoredOAuthTokens): Promise<void> {
-    await this.#save('tokens', this.#notedTokens(tokens));
-  }
-
-  async #allPending(): Promise<readonly Pending[]> {
-    const kept = await this.#load('pending');
-    return Array.isArray(kept) ? kept.filter(isPending) : [];
-  }
-
-  async #savePending(pending: readonly Pending[]): Promise<void> {
-    if (pending.length === 0) await this.#auth.store.delete(this.#key('pending'));
-    else await this.#save('pending', pending);
-  }
-
-  #load(what: AuthKey): Promise<unknown> {
-    return this.#auth.store.load(this.#key(what));
-  }
-
-  #save(what: AuthKey, value: unknown): Promise<void> {
-    return this.#auth.store.save(this.#key(what), value);
-  }
-
-  #key(what: AuthKey): string {
-    return authKey(this.#server, what);
-  }
-
-  #locked<T>(run: () => Promise<T>, early?: () => Promise<T | undefined>): Promise<T> {
-    const running = withLock({ store: this.#auth.store, key: this.#key('lock'), early }, run).finally(() =>
-      this.#running.delete(running),
-    );
-    this.#running.add(running);
-    return running;
-  }
-
-  #noted(client: StoredOAuthClientInformation): StoredOAuthClientInformation {
-    if (client.client_secret !== undefined) this.#onToken(client.client_secret);
-    return client;
-  }
-
-  #notedTokens(tokens: StoredOAuthTokens): StoredOAuthTokens {
-    this.#onToken(tokens.access_token);
-    if (tokens.refresh_token !== undefined) this.#onToken(tokens.refresh_token);
-    return tokens;
-  }
-}
-
-type AuthKey = 'client' | 'tokens' | 'pending' | 'tools' | 'lock';
-
-/** Under which a store keeps something of a server. */
-export function authKey(server: string | URL, what: AuthKey): string {
-  return `${what} ${new URL(server).href}`;
 }
 
 /** Compares in a time that says nothing of how much of it is right. */
@@ -405,11 +317,6 @@ const cannotExchange = 'the answer cannot be exchanged for a token';
 
 function answeredWith(code: string): string {
   return `the authorization server answered with ${/^[a-z_]{1,40}$/.test(code) ? code : 'an error'}`;
-}
-
-/** RFC 8414, section 3.3, with and without the slash at its end that `URL` adds. */
-function isIssuer(a: string, b: string): boolean {
-  return a.replace(/\/$/, '') === b.replace(/\/$/, '');
 }
 
 /** The authorization server was not asked, or has not decided. */
@@ -426,27 +333,4 @@ function isOfClient(thrown: unknown, { OAuthError }: ClientSdk): boolean {
 /** An answer that holds no tokens. */
 function isUnreadable(thrown: unknown): boolean {
   return thrown instanceof Error && /^(?:SyntaxError|\$?ZodError)$/.test(thrown.name);
-}
-
-function isTokens(kept: unknown): kept is StoredOAuthTokens {
-  return isRecord(kept) && typeof kept['access_token'] === 'string' && typeof kept['token_type'] === 'string';
-}
-
-function isClient(
-  kept: unknown,
-): kept is { readonly client: StoredOAuthClientInformation; readonly given: string | null } {
-  return isRecord(kept) && isRecord(kept['client']) && typeof kept['client']['client_id'] === 'string';
-}
-
-function isPending(kept: unknown): kept is Pending {
-  return (
-    isRecord(kept) &&
-    typeof kept['state'] === 'string' &&
-    typeof kept['verifier'] === 'string' &&
-    isRecord(kept['discovery'])
-  );
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
 }
