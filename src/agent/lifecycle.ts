@@ -1,5 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import { type Observable, Subject } from 'rxjs';
+import { callListener } from '../call-listener.ts';
 import {
   type AgentEvent,
   type AgentLoopConfig,
@@ -17,7 +18,6 @@ import type { Turn } from '../core/turn/index.ts';
 import { finishTurnSpanAt, startTurnSpan } from '../observability/spans/run-spans.ts';
 import { failSpan, type TracedSpan, type TurnIds, turnTracing } from '../observability/spans/tracing-options.ts';
 import { type AgentNotice, type AgentState, isKind, type MessageReceivedEvent, type NoticeOf } from './agent-events.ts';
-import { callListener } from './call-listener.ts';
 import type { BetweenTurns } from './conversation.ts';
 import type { RunningTurn, RunningTurns } from './open-turns.ts';
 

@@ -1,4 +1,5 @@
 import type { Observable } from 'rxjs';
+import { callListener } from '../call-listener.ts';
 import {
   AgentLoopError,
   type ComparedByMembers,
@@ -12,7 +13,6 @@ import type { Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 import { type AgentNotice, checkListener } from './agent-events.ts';
 import type { AgentResumeOptions, AgentTurnOptions, TurnInput } from './agent-options.ts';
-import { callListener } from './call-listener.ts';
 import type { UsageSummary } from './lifecycle.ts';
 import { settleTurnsAhead } from './open-turns.ts';
 import { messagesOf } from './resolve-agent.ts';

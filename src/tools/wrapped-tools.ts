@@ -1,3 +1,4 @@
+import { callListener } from '../call-listener.ts';
 import type {
   ToolCall,
   ToolContext,
@@ -163,9 +164,8 @@ class CachingTools implements ToolProvider {
 
   /** What the listener throws must not end the call. */
   #report(error: unknown): void {
-    try {
-      this.#options.onError?.(error);
-    } catch {}
+    const { onError } = this.#options;
+    if (onError) callListener(onError, error, { fields: { option: 'onError of cacheTools' } });
   }
 }
 

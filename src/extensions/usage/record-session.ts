@@ -1,3 +1,4 @@
+import { callListener, reportListener } from '../../call-listener.ts';
 import {
   AgentLoopError,
   type CallSettings,
@@ -110,8 +111,12 @@ class CallLog {
   }
 
   #write(entry: () => SessionEntry): void {
+    const { write } = this.#options;
+    const options = { fields: { option: 'write of recordSession' } };
     try {
-      Promise.resolve(this.#options.write(entry())).catch(() => {});
-    } catch {}
+      callListener(write, entry(), options);
+    } catch (error) {
+      reportListener(write, error, options);
+    }
   }
 }

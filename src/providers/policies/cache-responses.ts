@@ -1,4 +1,5 @@
 import { catchError, defer, from, map, mergeMap, type Observable, of, tap } from 'rxjs';
+import { callListener } from '../../call-listener.ts';
 import {
   AgentLoopError,
   type Clock,
@@ -122,9 +123,8 @@ class CachedAnswers {
 
   /** What the listener throws must not end the call. */
   #report(error: unknown): void {
-    try {
-      this.#options.onError?.(error);
-    } catch {}
+    const { onError } = this.#options;
+    if (onError) callListener(onError, error, { fields: { option: 'onError of cacheResponses' } });
   }
 }
 

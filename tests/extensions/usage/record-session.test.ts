@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { recordSession, type SessionEntry } from 'millrace';
 import { question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
@@ -55,7 +55,8 @@ describe('recordSession', () => {
     ]);
   });
 
-  it('writes no secret, and is not in the way where it cannot write', async () => {
+  it('R-20 writes no secret, and warns once where it cannot write', async () => {
+    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const { log, extension } = recorder();
     const full = {
       ...recordSession({ write: () => Promise.reject(new Error('disk full')) }),
@@ -65,5 +66,8 @@ describe('recordSession', () => {
     const result = await loop.startTurn([{ role: 'user', content: 'password=hunter2hunter2' }]).result();
     expect(result.status).toBe('completed');
     expect(JSON.stringify(log)).not.toMatch(/hunter2|abcdefgh/);
+    const warnings = warn.mock.calls.map(([warning]) => warning);
+    warn.mockRestore();
+    expect(warnings).toEqual(['A listener (option write of recordSession) failed: disk full']);
   });
 });

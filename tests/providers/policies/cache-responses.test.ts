@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
 import { cacheResponses, InMemoryCacheStore, type LLMCallParams, LocalToolProvider, limits, tool } from 'millrace';
 import { AgentLoop, keyOf, requestOf } from 'millrace/internals';
@@ -105,6 +105,7 @@ describe('cacheResponses', () => {
 
   it('goes on without a store that fails, throws or gives nonsense, and says so', async () => {
     const broken = new Error('the store is gone');
+    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const told: unknown[] = [];
     const reject = () => Promise.reject(broken);
     const fail = () => {
@@ -126,6 +127,9 @@ describe('cacheResponses', () => {
       await new Promise((resolve) => setImmediate(resolve));
     }
     expect(told).toEqual([broken, broken, broken, broken]);
+    const warnings = warn.mock.calls.map(([warning]) => warning);
+    warn.mockRestore();
+    expect(warnings).toEqual(Array(2).fill(`A listener (option onError of cacheResponses) failed: ${broken.message}`));
   });
 
   it('wants to know which model answers', () => {
