@@ -18,12 +18,23 @@ module.exports = {
     },
     {
       name: 'core-imports-no-implementation',
-      comment: 'The core receives stores, providers and tools; it knows their contracts and the spans only.',
+      comment:
+        'The core receives stores, providers and tools; it knows their contracts and the spans only. What else it needs, it gets as Outside.',
       severity: 'error',
       from: { path: '^src/core/' },
       to: {
         path: '^src/',
         pathNot: ['^src/core/', '^src/observability/(spans/|attributes\\.ts$)'],
+      },
+    },
+    {
+      name: 'tasks-compose-the-core',
+      comment: 'What callers hold of a turn needs no agent, protocol or store of this package, as the core does not.',
+      severity: 'error',
+      from: { path: '^src/(tasks|options)/' },
+      to: {
+        path: '^src/',
+        pathNot: '^src/((core|tasks|options|observability)/|guarded-logger\\.ts$)',
       },
     },
     {
@@ -75,7 +86,7 @@ module.exports = {
     },
     {
       name: 'options-and-ownership-run-nothing',
-      comment: 'They check what callers give and hold the lease; models and tools are called elsewhere.',
+      comment: 'They say what a turn runs with and hold the lease; models and tools are called elsewhere.',
       severity: 'error',
       from: { path: '^src/core/(options|ownership)/' },
       to: { path: '^src/core/(model-call|tool-call)/' },

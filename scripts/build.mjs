@@ -182,22 +182,65 @@ function dropForeignSources() {
 }
 
 /**
- * Those that a program can reach from an entry. Where an optional package is not installed its types are `any`: a compiler that checks
- * declarations would refuse them all.
+ * Those that a program can reach from an entry. A room of the core has a door, `index.d.ts`, which gets the exports that they import, and not all
+ * that other rooms use. Where an optional package is not installed its types are `any`: a compiler that checks declarations would refuse them all.
  */
 function copyDeclarations() {
   const { peerDependenciesMeta } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const optional = Object.keys(peerDependenciesMeta).filter((name) => peerDependenciesMeta[name].optional);
   const ofOptional = new RegExp(`^(?=.*(?:from |import\\()['"](?:${optional.join('|')})(?:/[^'"]*)?['"])`, 'gm');
-  const seen = new Set();
-  const waiting = entries.map((entry) => entry.types.replace('./dist/', ''));
-  for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
-    if (seen.has(file)) continue;
-    seen.add(file);
-    const text = readFileSync(join(types, file), 'utf8');
+  for (const [file, text] of reachableDeclarations()) {
     mkdirSync(dirname(join(dist, file)), { recursive: true });
     writeFileSync(join(dist, file), text.replace(ofOptional, '// @ts-ignore\n'));
-    for (const [, path] of text.matchAll(/(?:from|import\(|import) ?['"](\.{1,2}\/[^'"]+)\.ts['"]/g))
-      waiting.push(join(dirname(file), `${path}.d.ts`));
   }
+}
+
+function reachableDeclarations() {
+  const texts = new Map();
+  /** The names that are imported from each door. */
+  const wanted = new Map();
+  const follow = (file, names) => {
+    const isDoor = /^core\/[\w-]+\/index\.d\.ts$/.test(file);
+    const known = wanted.get(file) ?? new Set();
+    const more = names.filter((name) => !known.has(name));
+    if (texts.has(file) && (!isDoor || more.length === 0)) return;
+    wanted.set(file, known);
+    for (const name of more) known.add(name);
+    const whole = readFileSync(join(types, file), 'utf8');
+    const text = isDoor ? onlyExports(whole, known) : whole;
+    texts.set(file, text);
+    for (const { path, names } of importsIn(text)) follow(join(dirname(file), `${path}.d.ts`), names);
+  };
+  for (const { types: entry } of entries) follow(entry.replace('./dist/', ''), []);
+  return texts;
+}
+
+function onlyExports(text, names) {
+  return text.replaceAll(/^export (?:type )?\{([^}]*)\} from ['"][^'"]+['"];$/gm, (line, list) => {
+    const kept = list.split(',').filter((each) => names.has(exportedName(each)));
+    return kept.length > 0 ? line.replace(list, ` ${kept.map((each) => each.trim()).join(', ')} `) : '';
+  });
+}
+
+/** `type A as B` is exported as `B`, and imported as `A`. */
+function exportedName(specifier) {
+  return specifier.trim().split(/\s+/).at(-1);
+}
+
+function importsIn(text) {
+  const listed = text.matchAll(/(?:import|export) (?:type )?\{([^}]*)\} from ['"](\.{1,2}\/[^'"]+)\.ts['"]/g);
+  const inline = text.matchAll(/import\(['"](\.{1,2}\/[^'"]+)\.ts['"]\)\.(\w+)/g);
+  const plain = text.matchAll(/import ['"](\.{1,2}\/[^'"]+)\.ts['"]/g);
+  return [
+    ...[...listed].map(([, list, path]) => ({ path, names: list.split(',').map(importedName) })),
+    ...[...inline].map(([, path, name]) => ({ path, names: [name] })),
+    ...[...plain].map(([, path]) => ({ path, names: [] })),
+  ];
+}
+
+function importedName(specifier) {
+  return specifier
+    .trim()
+    .replace(/^type /, '')
+    .split(/\s+/)[0];
 }

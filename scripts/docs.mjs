@@ -31,7 +31,7 @@ const opaque = [
     'DeltaOwner',
     'ModelNoted',
     'PreparedView',
-    'ReplacedText',
+    'ReplacedPart',
     'ResolvedConfig',
     'RunDeps',
     'ShownCall',

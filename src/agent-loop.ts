@@ -1,5 +1,6 @@
 import type { AgentLoopConfig, AgentSetup } from './core/contracts/index.ts';
-import { AgentLoop as CoreLoop, type ResumeOptions, type RetryTurnOptions, type Turn } from './core/turn/index.ts';
+import { AgentLoop as CoreLoop, type ResumeOptions, type RetryTurnOptions } from './tasks/agent-loop.ts';
+import type { Turn } from './tasks/turn.ts';
 import { withArtifactTools } from './tools/artifact-tools.ts';
 import { withArgumentChecks } from './tools/schema-checks.ts';
 

@@ -1,4 +1,5 @@
-import { isPromiseLike, type Logger, messageOf } from './core/contracts/index.ts';
+import { isPromiseLike, type Logger, messageOf, withoutForms } from './core/contracts/index.ts';
+import { logText } from './guarded-logger.ts';
 
 interface ListenerOptions {
   readonly logger?: Logger | undefined;
@@ -23,10 +24,12 @@ export function reportListener(listener: object, error: unknown, { logger, field
   if (logger) return logger.error('listener failed', { ...fields, error: messageOf(error) });
   if (warned.has(listener)) return;
   warned.add(listener);
+  // Node.js writes it to the terminal as it is.
+  const clean = (text: string) => logText(withoutForms(text));
   const named = Object.entries(fields).map((field) => field.join(' '));
   const detail = error instanceof Error ? error.stack : undefined;
-  globalThis.process?.emitWarning?.(`A listener (${named.join(', ')}) failed: ${messageOf(error)}`, {
+  globalThis.process?.emitWarning?.(clean(`A listener (${named.join(', ')}) failed: ${messageOf(error)}`), {
     code: 'MILLRACE_LISTENER',
-    ...(detail !== undefined && { detail }),
+    ...(detail !== undefined && { detail: clean(detail) }),
   });
 }

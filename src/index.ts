@@ -14,15 +14,7 @@ export {
   TaskComplete,
   textOf,
 } from './core/contracts/index.ts';
-export {
-  agentText,
-  applyRecord,
-  eventsOf,
-  foldRecords,
-  LoopState,
-  TurnError,
-  toPersisted,
-} from './core/journal/index.ts';
+export { applyRecord, eventsOf, foldRecords, LoopState, TurnError, toPersisted } from './core/journal/index.ts';
 export { estimateTokens } from './core/model-call/index.ts';
 export { branch } from './extensions/branch.ts';
 export {
@@ -68,6 +60,7 @@ export { StoreFactory } from './stores/factory.ts';
 export { InMemoryStateStore } from './stores/memory/in-memory-state-store.ts';
 export { InMemoryMessageStore } from './stores/messages/table-message-store.ts';
 export { snapshotStateStore } from './stores/snapshot/snapshot-state-store.ts';
+export { agentText } from './tasks/turn-stream.ts';
 export { artifactTools, writeArtifact } from './tools/artifact-tools.ts';
 export { ClientToolProvider } from './tools/client-tool-provider.ts';
 export { LocalToolProvider } from './tools/local-tools.ts';

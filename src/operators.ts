@@ -4,13 +4,13 @@ import type { AgentLoopConfig, Message } from './core/contracts/index.ts';
 import { Hooks } from './core/hooks/index.ts';
 import { type Commit, commitOf, journalSchema, type LoopState, replayOf, type Signal } from './core/journal/index.ts';
 import { OpenCall } from './core/model-call/index.ts';
-import { resolveConfig } from './core/options/index.ts';
-import { TurnNode } from './core/ownership/index.ts';
+import { Inbox, TurnNode } from './core/ownership/index.ts';
 import { AbortScope } from './core/streams/index.ts';
 import { collectTools, executeTools as executeWithJournal, ToolSet, UnstartedCalls } from './core/tool-call/index.ts';
-import { Inbox, loopIterations as loopWithJournal, type TurnDeps } from './core/turn/index.ts';
+import { loopIterations as loopWithJournal, startOfCall, type TurnDeps } from './core/turn/index.ts';
 import { startExecuteSpan } from './observability/spans/run-spans.ts';
 import { turnTracing } from './observability/spans/tracing-options.ts';
+import { resolveConfig } from './options/config.ts';
 import { withArtifactTools } from './tools/artifact-tools.ts';
 import { withArgumentChecks } from './tools/schema-checks.ts';
 
@@ -137,7 +137,10 @@ export async function operatorTurn(
   return { deps, started, state, ...startExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext) };
 }
 
-/** The record of a model call that begins, as the signal that comes before its chunks; `after` is what `prepareLLMCall` takes. */
+/**
+ * The record of a model call that begins, with the tools and settings that changed since the last one, as the signal that comes before its chunks;
+ * `after` is what `prepareLLMCall` takes.
+ */
 export function beginLLMCall(deps: TurnDeps, state: LoopState): Commit {
-  return commitOf(deps, state, [{ type: 'llm.start', iteration: state.iteration + 1, attempt: 1 }]);
+  return commitOf(deps, state, [startOfCall(deps, state)]);
 }

@@ -1,6 +1,6 @@
 import type { CryptoKey, JSONWebKeySet, JWTPayload, JWTVerifyOptions, KeyObject } from 'jose';
+import { boundedResponse, type LimitError } from './body-limits.ts';
 import { AgentLoopError, invalidConfig } from './core/contracts/index.ts';
-import { boundedResponse } from './core/model-call/index.ts';
 import { isLoopbackHost } from './loopback.ts';
 
 /** Where the keys of signatures come from: one of the three. */
@@ -105,8 +105,11 @@ export function keySource(owner: string, { jwksUrl, jwks, key }: KeyOptions) {
 const keyLimits = { maxBodyBytes: 1_048_576, maxEventBytes: 1_048_576, bodyOption: 'the limit of jwksUrl' };
 
 async function fetchKeys(url: string, init: RequestInit): Promise<Response> {
-  const fail = (what: string) =>
-    new AgentLoopError('PROVIDER_TOO_LARGE', `The issuer at ${new URL(url).origin} ${what}; check jwksUrl.`);
+  const fail: LimitError = (what, limit) =>
+    new AgentLoopError(
+      limit === 'size' ? 'PROVIDER_TOO_LARGE' : 'PROVIDER_PROTOCOL',
+      `The issuer at ${new URL(url).origin} ${what}; check jwksUrl.`,
+    );
   const response = boundedResponse(await fetch(url, init), keyLimits, fail);
   const { status, headers } = response;
   // Read here: jose hides why a body cannot be read.

@@ -228,7 +228,7 @@ export type {
 export type {
   AgentChanged,
   AgentChoice,
-  AgentText,
+  Answers,
   Approval,
   CallDetails,
   CallHook,
@@ -284,21 +284,6 @@ export type {
   UnfinishedTurn,
 } from './core/journal/index.ts';
 export type { TokenCounter } from './core/model-call/index.ts';
-export type { Answers, ForkEdits, ForkOptions, ResultEdit } from './core/options/index.ts';
-export type {
-  AnswerOptions,
-  CancelOptions,
-  DiscardedText,
-  ForkedTask,
-  ObserveOptions,
-  ResumeOptions,
-  RetryTurnOptions,
-  SubmitOptions,
-  SubmittedTask,
-  TextOptions,
-  Turn,
-  TurnStream,
-} from './core/turn/index.ts';
 export type { BranchBase, BranchOptions, TurnStarter } from './extensions/branch.ts';
 export type { CompactionEvent, ContextTurns } from './extensions/compact-history.ts';
 export type { Compaction } from './extensions/context/compaction.ts';
@@ -313,6 +298,7 @@ export type {
   InputGuardrail,
   OutputContext,
   OutputGuardrail,
+  OutputReplacement,
   Replacement,
   ToolCallGuardrail,
   Verdict,
@@ -338,6 +324,7 @@ export type { ToolOutputCacheOptions } from './extensions/tool-output-cache.ts';
 export type { Budget, BudgetExtensionOptions, BudgetOptions } from './extensions/usage/budget.ts';
 export type { RecordSessionOptions, SessionEntry, SessionEntryOf } from './extensions/usage/record-session.ts';
 export type { ModelUsage, TrackUsageOptions, UsageByModel } from './extensions/usage/track-usage.ts';
+export type { ForkEdits, ForkOptions, ResultEdit } from './options/turn-options.ts';
 export type { IterationScope } from './providers/from-async-iterable.ts';
 export type { ModelAbilities, ModelInfo, ModelPrices, PriceList, TokenPrices } from './providers/models/model-info.ts';
 export type { CacheResponsesOptions } from './providers/policies/cache-responses.ts';
@@ -362,6 +349,12 @@ export type {
 export type { InMemoryStateStoreOptions } from './stores/memory/in-memory-state-store.ts';
 export type { InMemoryMessageStoreOptions } from './stores/messages/table-message-store.ts';
 export type { Snapshot, SnapshotStateStoreOptions, SnapshotStore } from './stores/snapshot/snapshot-state-store.ts';
+export type { ResumeOptions, RetryTurnOptions } from './tasks/agent-loop.ts';
+export type { ForkedTask, SubmitOptions, SubmittedTask } from './tasks/create-task.ts';
+export type { CountsFor, Steered } from './tasks/steered.ts';
+export type { AnswerOptions, CancelOptions } from './tasks/task-commands.ts';
+export type { Turn } from './tasks/turn.ts';
+export type { AgentText, DiscardedText, ObserveOptions, TextOptions, TurnStream } from './tasks/turn-stream.ts';
 export type { TextChunks } from './tools/artifact-tools.ts';
 export type { Tool, ToolFactory } from './tools/tool.ts';
 export type { ContentParts } from './tools/tool-content.ts';

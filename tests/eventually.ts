@@ -1,13 +1,38 @@
-/** Only ends a wait for what never happens: also on a busy machine, nothing that happens takes so long. Below the time limit of a test. */
-export const patienceMs = 120_000;
+import { afterAll, afterEach } from '@jest/globals';
 
-/** Waits until it is so, looking every few milliseconds. */
+/** The time limit of a test, which jest.config.ts sets: for parts that require a deadline of their own. */
+export const testLimitMs = 300_000;
+
+interface Wait {
+  readonly isSo: () => unknown;
+  isOver: boolean;
+}
+
+const waits = new Set<Wait>();
+
+/** Ends the waits that a test left when its time limit ended it, and says what it waited for. */
+function endWaits(): void {
+  const left = [...waits];
+  waits.clear();
+  for (const wait of left) wait.isOver = true;
+  if (left.length > 0) throw new Error(`still not so: ${left.map(({ isSo }) => String(isSo)).join('; ')}`);
+}
+afterEach(endWaits);
+afterAll(endWaits);
+
+/** Waits until it is so, looking every few milliseconds. Only the time limit of the test ends it. */
 export async function eventually(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + patienceMs;
-  for (;;) {
-    const so = isSo();
-    if (so === true || (so !== false && (await so))) return;
-    if (performance.now() > deadline) throw new Error(`still not so: ${String(isSo)}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+  const wait = { isSo, isOver: false };
+  waits.add(wait);
+  try {
+    while (!wait.isOver) {
+      const so = isSo();
+      if (so === true || (so !== false && (await so))) return;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  } finally {
+    waits.delete(wait);
   }
+  // Nobody waits for it any more, and what would come next belongs to a test that is over.
+  await new Promise<never>(() => {});
 }

@@ -18,6 +18,7 @@ export { conversationName, settleTurnsAhead } from '../src/agent/open-turns.ts';
 export { fittingMessages, storeTurn } from '../src/agent/store-turn.ts';
 export { Team } from '../src/agent/team.ts';
 export { taskIdOf } from '../src/batch/batch-item.ts';
+export { BodyCounter } from '../src/body-limits.ts';
 export { newId, parsedList, titleOf, withChat } from '../src/chat/page/chat-list.ts';
 export { type MarkNode, markdownOf, safeAddress } from '../src/chat/page/markdown.ts';
 export { answersOf, questionsIn } from '../src/chat/page/open-questions.ts';
@@ -82,7 +83,6 @@ export { Workspace, type WorkspaceOptions } from '../src/cli/tools/workspace.ts'
 export type { TurnFlags } from '../src/cli/turn-flags.ts';
 export { loadAgent, loadTools } from '../src/cli/user-modules.ts';
 export { messageOf, missingPackage } from '../src/core/contracts/errors.ts';
-export { guardedLogger } from '../src/core/contracts/host.ts';
 export { innermostQuestion } from '../src/core/contracts/innermost-question.ts';
 export {
   addUsage,
@@ -92,18 +92,15 @@ export {
   Pairing,
   pairedMessages,
 } from '../src/core/contracts/messages.ts';
-export { iterateEvents } from '../src/core/contracts/read-events.ts';
 export { taskIdPattern } from '../src/core/contracts/store.ts';
 export type { ArgumentChecks } from '../src/core/contracts/tool.ts';
 export type { MaybePromise } from '../src/core/contracts/values.ts';
-export { type HookSubjects, hookSubjects } from '../src/core/hooks/hook-subjects.ts';
+export { JsonCounter } from '../src/core/contracts/values.ts';
 export { type AskedHookName, Hooks, type HookTable, hookNames, hookTable } from '../src/core/hooks/hook-table.ts';
 export { commitOf, replayOf } from '../src/core/journal/commit.ts';
-export { eventsAfter } from '../src/core/journal/event-operators.ts';
 export { EventProjector, GrowingText } from '../src/core/journal/event-projector.ts';
 export type { RecordedHook } from '../src/core/journal/extension-record.ts';
 export { CommandIds, History, isInstruction, PersistentArray } from '../src/core/journal/history.ts';
-export { earlierRuns, type LostSpan } from '../src/core/journal/lost-runs.ts';
 export { openQuestions } from '../src/core/journal/questions.ts';
 export { isKnownType, kindOf } from '../src/core/journal/record-table.ts';
 export {
@@ -116,10 +113,9 @@ export {
 } from '../src/core/journal/records.ts';
 export { whenReady } from '../src/core/journal/store-answer.ts';
 export { taskState } from '../src/core/journal/turn-result.ts';
-export { BodyCounter, ModelSilence } from '../src/core/model-call/limits.ts';
+export { ModelSilence } from '../src/core/model-call/limits.ts';
 export { summaryFallback } from '../src/core/model-call/response.ts';
 export { estimatedUsage, estimatePromptTokens, OpenCall, tokenCounter } from '../src/core/model-call/usage.ts';
-export { resolveConfig } from '../src/core/options/config.ts';
 export { TurnNode } from '../src/core/ownership/child-turns.ts';
 export { Inbox } from '../src/core/ownership/inbox.ts';
 export { journal } from '../src/core/ownership/journal-line.ts';
@@ -131,13 +127,10 @@ export { type CallBatch, RunningTool, type ToolCallRun, type ToolSignal } from '
 export { executeTools } from '../src/core/tool-call/tool-operators.ts';
 export { refusedCall, UnstartedCalls } from '../src/core/tool-call/tool-results.ts';
 export { collectTools, ToolSet } from '../src/core/tool-call/tool-set.ts';
-export { AgentLoop } from '../src/core/turn/agent-loop.ts';
 export { loopIterations } from '../src/core/turn/loop.ts';
 export { newIteration } from '../src/core/turn/model-step.ts';
 export { followCommands } from '../src/core/turn/run-operators.ts';
 export { type SharedTurn, shareTurn } from '../src/core/turn/share-turn.ts';
-export { answerTask } from '../src/core/turn/task-commands.ts';
-export { Turn } from '../src/core/turn/turn.ts';
 export { summaryMessage } from '../src/extensions/context/compaction.ts';
 export { cutHistory, type HistoryLimits } from '../src/extensions/context/cut-history.ts';
 export { headAndTail, trimToolOutputs } from '../src/extensions/context/trim-tool-outputs.ts';
@@ -149,8 +142,8 @@ export { parseXml } from '../src/extensions/structured-output/xml/parse-xml.ts';
 export { escapeText, toXml, xmlTemplate } from '../src/extensions/structured-output/xml/write-xml.ts';
 export { Sweep } from '../src/fleet/sweep.ts';
 export { FleetQueue } from '../src/fleet/turn-queue.ts';
+export { guardedLogger } from '../src/guarded-logger.ts';
 export { extendTimeline, type Timeline, timelineOf } from '../src/inspect/timeline.ts';
-export { JsonCounter } from '../src/json-body.ts';
 export { loadClientSdk } from '../src/mcp/load-sdk.ts';
 export { askClient, type CallingClient } from '../src/mcp/server/ask-client.ts';
 export { checkListening } from '../src/mcp/server/http-listener.ts';
@@ -161,6 +154,7 @@ export { signInFetch } from '../src/mcp/sign-in/sign-in-fetch.ts';
 export { withLock } from '../src/mcp/sign-in/store-lock.ts';
 export { httpTransport } from '../src/mcp/transports.ts';
 export { attribute } from '../src/observability/attributes.ts';
+export { earlierRuns, type LostSpan } from '../src/observability/lost-runs.ts';
 export { defaultOtlpEndpoint, otlpTracesUrl, shownUrl } from '../src/observability/otel-environment.ts';
 export {
   finishLlmSpan,
@@ -172,6 +166,7 @@ export {
 } from '../src/observability/spans/call-spans.ts';
 export { idBelow } from '../src/observability/spans/chosen-ids.ts';
 export { contentJson, contentText, inputContent, outputContent } from '../src/observability/spans/content.ts';
+export { restoreSpans } from '../src/observability/spans/restore-spans.ts';
 export {
   finishExecuteSpan,
   finishTurnSpan,
@@ -188,6 +183,7 @@ export {
   type TurnTracing,
   turnTracing,
 } from '../src/observability/spans/tracing-options.ts';
+export { resolveConfig } from '../src/options/config.ts';
 export type { SdkModel } from '../src/providers/ai-sdk/sdk-model.ts';
 export { vendors } from '../src/providers/ai-sdk/vendors.ts';
 export { CallIds, CallNames } from '../src/providers/call-names.ts';
@@ -249,6 +245,11 @@ export {
   type TableRange,
 } from '../src/stores/table/table.ts';
 export { groupOf } from '../src/stores/task-summary.ts';
+export { AgentLoop } from '../src/tasks/agent-loop.ts';
+export { iterateEvents } from '../src/tasks/read-events.ts';
+export { answerTask } from '../src/tasks/task-commands.ts';
+export { Turn } from '../src/tasks/turn.ts';
+export { eventsAfter } from '../src/tasks/turn-stream.ts';
 export { randomChunks } from '../src/testing/artifact-store-contract/artifact-cases.ts';
 export {
   failsWith,

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import type { LLMChunk } from 'millrace';
+import { AgentLoop, type LLMChunk } from 'millrace';
 import {
   beginLLMCall,
   type Commit,
@@ -114,6 +114,23 @@ it('U-03 gives the operators of a turn under their names, to be composed by hand
     'iteration[2]',
     'llm.call',
   ]);
+});
+
+it('K-09 records the tools and settings of a call that begins as the loop does', async () => {
+  const { clock, store } = bench;
+  const settings = { temperature: 0.5, toolProviders: [plainTools({ count: () => 2 })], clock };
+  const loop = new AgentLoop({
+    ...{ agentId: 'tester', taskStateStore: store, ...settings },
+    llmProvider: bench.model([{ text: 'Two.' }]),
+  });
+  await loop.startTurn(question, { taskId: 'whole' }).result();
+  const given = { agentId: 'tester', llmProvider: bench.model([]), ...settings };
+  const { deps, state, span } = await operatorTurn(given, question);
+  const [start] = beginLLMCall(deps, state).steps;
+  const { seq: _, epoch: __, at: ___, ...recorded } = store.read('whole')[1] ?? {};
+  expect(recorded).toMatchObject({ tools: [{ name: 'count' }], options: { temperature: 0.5 } });
+  expect(start?.record).toMatchObject(recorded);
+  span.end();
 });
 
 it('U-03 U-18 runs calls that wait for a place, and calls whose check takes its time', async () => {

@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { AgentLoopError } from 'millrace';
-import { patienceMs } from './eventually.ts';
+import { testLimitMs } from './eventually.ts';
 import { decodeTraceRequest, type ReceivedSpan } from './otlp-decode.ts';
 
 export interface OtlpReceiverOptions {
@@ -26,7 +26,7 @@ export interface OtlpReceiver {
   /** All that has arrived, in order; grows until `close`. What a test takes out is forgotten. */
   readonly spans: ReceivedSpan[];
   readonly requests: readonly ReceivedRequest[];
-  /** Resolves as soon as the condition holds. Rejects with `UNAVAILABLE`, naming what is there, after `withinMs`: default two minutes. */
+  /** Resolves as soon as the condition holds. Rejects with `UNAVAILABLE`, naming what is there, after `withinMs`: default the time limit of a test. */
   waitUntil(condition: (receiver: OtlpReceiver) => boolean, withinMs?: number): Promise<void>;
   /** Ends open connections too. */
   close(): Promise<void>;
@@ -61,7 +61,7 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
     url: `http://127.0.0.1:${port}`,
     spans,
     requests,
-    waitUntil: (condition, withinMs = patienceMs) =>
+    waitUntil: (condition, withinMs = testLimitMs) =>
       new Promise((resolve, reject) => {
         const check = () => {
           if (!condition(receiver)) return;

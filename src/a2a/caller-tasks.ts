@@ -14,11 +14,11 @@ import {
   foldRecords,
   type JournalRecord,
   observeTask,
-  observeTaskTree,
   type Signal,
   whenReady,
 } from '../core/journal/index.ts';
-import { givenByCaller } from '../core/turn/index.ts';
+import { givenByCaller } from '../tasks/agent-loop.ts';
+import { observeTaskTree } from '../tasks/observe-tree.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import type { ToKeep } from './kept-bytes.ts';
 import type { OwnTask, PushConfigs } from './kept-in-stores.ts';

@@ -3,6 +3,7 @@ import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { Agent } from '../agent/agent.ts';
 import {
   AgentLoopError,
+  isObject,
   type ToolCall,
   type ToolContext,
   type ToolDefinition,
@@ -67,21 +68,24 @@ function extension(uri: string, description: string): AgentExtension {
   return { uri, description, required: false, params: undefined };
 }
 
-interface TurnMetadata {
+export interface TurnMetadata {
   readonly cursor?: string | undefined;
   readonly reason?: string | undefined;
   readonly code?: string | undefined;
+  /** Messages to the running turn that count for the next one. */
+  readonly unread?: readonly unknown[] | undefined;
 }
 
 /** Words of programs: names, never sentences, which may say what is nobody's business. */
 const name = /^[a-z0-9_-]{1,64}$/;
 
 /** What goes along with a task or an update; `undefined` for nothing. */
-export function turnMetadata({ cursor, reason, code }: TurnMetadata): { [key: string]: unknown } | undefined {
+export function turnMetadata({ cursor, reason, code, unread }: TurnMetadata): { [key: string]: unknown } | undefined {
   const metadata = {
     ...(cursor !== undefined && { cursor }),
     ...(reason !== undefined && name.test(reason) && { reason }),
     ...(code !== undefined && { code }),
+    ...(unread && { unread: unread.length }),
   };
   return Object.keys(metadata).length === 0 ? undefined : { [turnExtension]: metadata };
 }
@@ -121,10 +125,6 @@ export function activated(context: ServerCallContext, uri: string): boolean {
   const asked = context.requestedExtensions?.includes(uri) ?? false;
   if (asked) context.addActivatedExtension(uri);
   return asked;
-}
-
-function isObject(value: unknown): value is Headers {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** How many tools a client may bring, and how long their descriptions may be as JSON. */

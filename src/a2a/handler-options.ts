@@ -15,8 +15,8 @@ import {
   type TaskStateStore,
 } from '../core/contracts/index.ts';
 import { whenReady } from '../core/journal/index.ts';
-import { assertKnownOptions, type OptionNames } from '../core/options/index.ts';
-import type { Turn } from '../core/turn/index.ts';
+import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
+import type { Turn } from '../tasks/turn.ts';
 import { KeptBytes } from './kept-bytes.ts';
 import { KeptInStores, type PushConfigs } from './kept-in-stores.ts';
 import type { ScopeOf, SenderOf } from './scope.ts';

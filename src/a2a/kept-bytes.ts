@@ -1,4 +1,5 @@
-import { type Clock, RecentMap } from '../core/contracts/index.ts';
+import type { Clock } from '../core/contracts/index.ts';
+import { RecentMap } from '../recent-map.ts';
 import type { Owner } from './kept-in-stores.ts';
 import { limitReached } from './protocol-errors.ts';
 

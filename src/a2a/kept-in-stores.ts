@@ -10,10 +10,10 @@ import {
   type ContextSummary,
   type MaybePromise,
   type MessageStore,
-  RecentMap,
   type TaskStateStore,
   type TaskSummary,
 } from '../core/contracts/index.ts';
+import { RecentMap } from '../recent-map.ts';
 import { groupOf } from '../stores/task-summary.ts';
 import { isOfRoute, isScoped } from './scope.ts';
 

@@ -1,7 +1,7 @@
 import { identity, type MonoTypeOperatorFunction } from 'rxjs';
 import type { AuthContext, Message } from '../core/contracts/index.ts';
 import type { Signal } from '../core/journal/index.ts';
-import { incomingMessage } from '../core/turn/index.ts';
+import { incomingMessage } from '../core/ownership/index.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import type { A2ATurnQueue, ExecutionOptions, ExecutionStart, TurnExecution } from './turn-execution.ts';
 

@@ -7,13 +7,22 @@ import {
   type Command,
   type Extension,
   innermostQuestion,
+  isObject,
   isSuspended,
   type Message,
 } from '../core/contracts/index.ts';
-import { type LoopState, openQuestions, type Question, waitsForAnswers } from '../core/journal/index.ts';
-import { type Answers, recordsOfAnswers } from '../core/options/index.ts';
-import { AgentLoop, incomingMessage } from '../core/turn/index.ts';
+import {
+  type Answers,
+  type LoopState,
+  openQuestions,
+  type Question,
+  recordsOfAnswers,
+  waitsForAnswers,
+} from '../core/journal/index.ts';
+import { incomingMessage } from '../core/ownership/index.ts';
+import { markOpening } from '../core/turn/index.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';
+import { AgentLoop } from '../tasks/agent-loop.ts';
 import type { CallerTasks, Sent } from './caller-tasks.ts';
 import { headersOf, metadataForTools } from './extensions.ts';
 import type { PushConfigs } from './kept-in-stores.ts';
@@ -112,9 +121,15 @@ async function tell(receipt: Receipt, message: WireMessage, bytes: number): Prom
   // An answer is kept by itself and in its message.
   const times = Object.keys(received.answers).length > 0 ? 2 : 1;
   const toKeep = { bytes: times * bytes, contextId: state.turn.contextId };
-  await tasks.keep(toKeep, () => follow(receipt, { message, state, received }));
   const steered = received.rest.length > 0 && { command: commandOf(messageId, tasks.scope) };
-  return { ...(await continueTurn(receipt, state)), since: state.seq, ...steered };
+  // Once it is answered, a recovery scan would resume it without the values of this call.
+  const opened = markOpening(tasks.options.store, taskId);
+  try {
+    await tasks.keep(toKeep, () => follow(receipt, { message, state, received }));
+    return { ...(await continueTurn(receipt, state)), since: state.seq, ...steered };
+  } finally {
+    opened();
+  }
 }
 
 /**
@@ -276,10 +291,6 @@ function shape(kind: Question['kind']): string {
     case 'auth':
       return '…';
   }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** How messages become those of a journal. */

@@ -4,12 +4,14 @@ import {
   type ContentPart,
   hasInfiniteNumber,
   hasTooManyValues,
+  isObject,
   maxJsonDepth,
   maxJsonValues,
   nestsTooDeep,
+  parsedJson,
   type UserMessage,
-  unsafeInLogs,
 } from '../core/contracts/index.ts';
+import { unsafeInLogs } from '../guarded-logger.ts';
 import { isWebAddress, webAddressRule } from '../web-address.ts';
 import type { ResolvedLimits } from './handler-options.ts';
 import { contentNotSupported, malformed } from './protocol-errors.ts';
@@ -49,7 +51,8 @@ export function checkedMessage(
   if (!message.parts.every(({ content }) => content && (content.$case === 'data' || isContent(content.value))))
     throw malformed('Each part needs a content: text, data, raw or url.');
   const values = valuesOf(message);
-  if (values.some(nestsTooDeep)) throw malformed(`The message nests deeper than ${maxJsonDepth} levels.`);
+  if (values.some((value) => nestsTooDeep(value, maxValueDepth)))
+    throw malformed(`The message nests deeper than ${maxJsonDepth} levels.`);
   if (hasTooManyValues(values))
     throw malformed(
       `The message has more than ${maxJsonValues} values in metadata and data; send large data as a file.`,
@@ -59,6 +62,9 @@ export function checkedMessage(
     throw malformed(`The message is larger than ${maxMessageBytes} bytes; send large files by reference.`);
   return message;
 }
+
+/** A request in JSON has that many levels around a value, and the journal some: over gRPC, the same values are accepted. */
+const maxValueDepth = maxJsonDepth - 5;
 
 /** The JSON of a message. */
 function valuesOf({ parts, metadata }: WireMessage): readonly unknown[] {
@@ -148,10 +154,6 @@ export function userMessageOf(message: WireMessage, inputModes: readonly string[
 export function receivedMetadataOf({ metadata }: UserMessage): ReceivedMetadata {
   const kept: ReceivedMetadata | undefined = isObject(metadata?.['a2a']) ? metadata['a2a'] : undefined;
   return kept ?? {};
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** What a part was besides its content, so that a client is shown what it sent. */
@@ -279,7 +281,7 @@ function wireContent(content: ContentPart, kind: PartForm['kind'] | undefined): 
 /** `undefined` where an extension has made something else of the JSON. */
 function dataIn(text: string): { readonly $case: 'data'; readonly value: unknown } | undefined {
   try {
-    return { $case: 'data', value: JSON.parse(text) };
+    return { $case: 'data', value: parsedJson(text) };
   } catch {
     return undefined;
   }

@@ -5,13 +5,13 @@ import {
   type AgentEvent,
   type ArtifactUpdateEvent,
   type ExtensionEvent,
-  isAfterCursor,
   isTerminalState,
   partsText,
   type StatusUpdateEvent,
   type SubAgentEvent,
 } from '../core/contracts/index.ts';
 import { type Commit, EventProjector, outputId, type Signal, taskState } from '../core/journal/index.ts';
+import { isAfterCursor } from '../tasks/read-events.ts';
 import { extensionEventsExtension, toolEventsExtension, turnMetadata, wireKind } from './extensions.ts';
 import { dataPart, textPart } from './received-message.ts';
 import { shownContext } from './scope.ts';
@@ -163,7 +163,7 @@ function isSuspension({ questions = [], reason }: StatusUpdateEvent): boolean {
 }
 
 function statusUpdate(event: StatusUpdateEvent, value: unknown): StreamResponse {
-  const { taskId, contextId, status, cursor, reason, error } = event;
+  const { taskId, contextId, status, cursor, reason, error, unread } = event;
   return {
     payload: {
       $case: 'statusUpdate',
@@ -175,7 +175,7 @@ function statusUpdate(event: StatusUpdateEvent, value: unknown): StreamResponse 
           message: messageOf(event, value),
           timestamp: status.timestamp,
         },
-        metadata: turnMetadata({ cursor, reason, code: error?.code }),
+        metadata: turnMetadata({ cursor, reason, code: error?.code, unread }),
       },
     },
   };

@@ -1,5 +1,6 @@
 import type { Artifact, Message, Part, Task, TaskStatus, TaskState as WireState } from '@a2a-js/sdk';
 import {
+  type AssistantMessage,
   type ErrorCode,
   isSuspended,
   isTerminalState,
@@ -11,6 +12,7 @@ import {
 } from '../core/contracts/index.ts';
 import {
   artifactId,
+  finalArtifactId,
   isoTime,
   type JournalRecord,
   kindOf,
@@ -21,8 +23,9 @@ import {
   shownRecords,
   type TurnAnswered,
   taskState,
+  unreadOf,
 } from '../core/journal/index.ts';
-import { turnMetadata } from './extensions.ts';
+import { type TurnMetadata, turnMetadata } from './extensions.ts';
 import { dataPart, messageOfCommand, partsOf, receivedMetadataOf, sourceOf, textPart } from './received-message.ts';
 import { shownContext } from './scope.ts';
 
@@ -88,9 +91,10 @@ function statusMessage(state: LoopState): Message | undefined {
   return questionMessage(turn, openQuestions(state));
 }
 
-function reasonsOf({ outcome }: LoopState): { readonly reason?: string; readonly code?: string } {
+function reasonsOf(state: LoopState): Pick<TurnMetadata, 'reason' | 'code' | 'unread'> {
+  const { outcome } = state;
   if (!outcome) return {};
-  return { reason: outcome.reason, ...(outcome.error && { code: outcome.error.code }) };
+  return { reason: outcome.reason, ...(outcome.error && { code: outcome.error.code }), ...unreadOf(state) };
 }
 
 /**
@@ -110,18 +114,20 @@ function artifactsOf(records: readonly JournalRecord[]): Artifact[] {
   const artifacts = new Map<string, Artifact>();
   const set = (id: string, part: Part) => artifacts.set(id, artifact(id, [part]));
   let iteration = 0;
-  let said = '';
+  let last: AssistantMessage | undefined;
   for (const record of records) {
     if (record.type === 'llm.start') {
       iteration = record.iteration;
-      said = '';
+      last = undefined;
     }
     if (record.type === 'llm.done') {
-      said = textOf(record.message.content);
+      last = record.message;
+      const said = textOf(last.content);
       if (said !== '') set(artifactId(iteration), textPart(said));
     }
     if (record.type !== 'turn.done') continue;
-    if (record.text !== '' && record.text !== said) set(artifactId(iteration), textPart(record.text));
+    if (record.text !== '' && record.text !== textOf(last?.content))
+      set(finalArtifactId(iteration, last, record.text), textPart(record.text));
     if (record.value !== undefined) set(outputId, dataPart(record.value));
   }
   return [...artifacts.values()];
@@ -136,6 +142,7 @@ function historyOf({ records: all, state }: TurnView): Message[] {
   const { turn } = state;
   const history: Message[] = [];
   const answering = answeringMessages(records);
+  let isAnswered = false;
   /** Adds the message that a record is of, once, if it is kept whole. */
   const addWhole = ({ command = '' }: { readonly command?: string }): boolean => {
     const source = sourceOf(command) ?? '';
@@ -155,6 +162,7 @@ function historyOf({ records: all, state }: TurnView): Message[] {
       case 'llm.done': {
         const text = textOf(record.message.content);
         if (text !== '') history.push(agentMessage(turn, `${turn.taskId}:${record.iteration}`, [textPart(text)]));
+        isAnswered = record.calls.length === 0;
         break;
       }
       case 'turn.asked': {
@@ -166,7 +174,7 @@ function historyOf({ records: all, state }: TurnView): Message[] {
         if (!addWhole(record)) addAnswer(history, turn, record);
         break;
       case 'turn.done':
-        endsWith(history, finalMessage(turn, record.text, record.value));
+        endWith(history, finalMessage(turn, record.text, record.value), { isAnswered, late: state.changes.late ?? 0 });
         break;
       default:
         record.type satisfies
@@ -220,12 +228,21 @@ function addAnswer(
   });
 }
 
-/** The final message stands for the last text where it is the same. */
-function endsWith(history: Message[], final: Message | undefined): void {
+interface Ending {
+  /** Whether the last response is an answer: it has no calls. */
+  readonly isAnswered: boolean;
+  /** How many messages arrived too late for it. */
+  readonly late: number;
+}
+
+/** As in the history of the turn, the final message stands for the last text where it is the same or replaces an answer, and before late messages. */
+function endWith(history: Message[], final: Message | undefined, { isAnswered, late }: Ending): void {
   if (!final) return;
-  const last = history.at(-1);
-  const same = last?.role === 2 && textIn(last) === textIn(final);
-  history.splice(same ? history.length - 1 : history.length, 1, final);
+  const end = history.length - late;
+  const last = history[end - 1];
+  const text = textIn(final);
+  const stands = last?.role === 2 && (textIn(last) === text || (isAnswered && text !== undefined));
+  history.splice(stands ? end - 1 : end, stands ? 1 : 0, final);
 }
 
 function textIn({ parts }: Message): string | undefined {

@@ -15,10 +15,10 @@ import {
   type Tool,
   type ValueExtension,
 } from '../core/contracts/index.ts';
-import type { ResumeOptions, RetryTurnOptions } from '../core/turn/index.ts';
 import type { ContextManagementOptions } from '../extensions/context-management.ts';
 import type { OutputSchema, StructuredOutputOptions } from '../extensions/structured-output/output-options.ts';
 import type { RetryOptions } from '../providers/policies/retry.ts';
+import type { ResumeOptions, RetryTurnOptions } from '../tasks/agent-loop.ts';
 import type { FromJsonSchema } from '../tools/tool-options.ts';
 
 /** What happens to a turn that starts while another turn of its context is open. */

@@ -12,9 +12,10 @@ import {
   type UserMessage,
 } from '../core/contracts/index.ts';
 import { TurnError, type TurnResult } from '../core/journal/index.ts';
-import { assertKnownOptions } from '../core/options/index.ts';
-import { childResult, type ParentTurn, parentTurnOf, TurnLost, withParent } from '../core/ownership/index.ts';
-import { AgentLoop, givenByCaller } from '../core/turn/index.ts';
+import { type ParentTurn, TurnLost } from '../core/ownership/index.ts';
+import { assertKnownOptions } from '../options/option-rules.ts';
+import { AgentLoop, givenByCaller } from '../tasks/agent-loop.ts';
+import { childResult, parentTurnOf, withParent } from '../tasks/child-turn.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { Agent } from './agent.ts';

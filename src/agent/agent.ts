@@ -13,20 +13,15 @@ import {
   type Usage,
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
-import { anObject, checkOption } from '../core/options/index.ts';
-import { parentTurnOf } from '../core/ownership/index.ts';
-import {
-  type Admission,
-  AgentLoop,
-  admissionOf,
-  type SubmitOptions,
-  type SubmittedTask,
-  type Turn,
-  type TurnStream,
-  withAdmission,
-} from '../core/turn/index.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
+import { anObject, checkOption } from '../options/option-rules.ts';
 import { assertContextId } from '../stores/messages/stored-messages.ts';
+import { type Admission, AgentLoop, admissionOf, withAdmission } from '../tasks/agent-loop.ts';
+import { parentTurnOf } from '../tasks/child-turn.ts';
+import type { SubmitOptions, SubmittedTask } from '../tasks/create-task.ts';
+import type { Steered } from '../tasks/steered.ts';
+import type { Turn } from '../tasks/turn.ts';
+import type { TurnStream } from '../tasks/turn-stream.ts';
 import { type AgentNotice, type AgentState, checkListener, type NoticeOf } from './agent-events.ts';
 import {
   type AgentChanges,
@@ -169,7 +164,10 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const steered =
       same || isChild ? undefined : this.#running.steerInstead({ contextId, taskId }, messages, this.#resolved.busy);
     if (steered) return steered;
-    const parentContext = this.#spanOf({ taskId, contextId, agentId: options.agentId ?? this.id }, messages, parent);
+    const parentContext = this.#spanOf(
+      { taskId, contextId, agentId: options.agentId ?? this.id },
+      { messages, parent },
+    );
     const loop = isChild ? new AgentLoop(this.#configs.ofChild) : this.#configs.loopWith(dependencies);
     const metadataOfTurn = { ...this.options.metadata, ...metadata };
     const start = { ...rest, taskId, contextId: this.#named(options), parentContext, metadata: metadataOfTurn };
@@ -222,7 +220,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     }
     const { dependencies, parentContext: parent, ...rest } = options;
     const ids = { taskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
-    const parentContext = this.#spanOf(ids, [], parent);
+    const parentContext = this.#spanOf(ids, { parent });
     const isChild = parentTurnOf(options) !== undefined;
     const config = isChild ? this.#configs.ofChild : this.#configs.with(dependencies);
     const resumed = { ...rest, parentContext };
@@ -238,7 +236,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     this.#life.open();
     const { dependencies, parentContext: parent, taskId: newTaskId = this.#newId(), ...rest } = options;
     const ids = { taskId: newTaskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
-    const parentContext = this.#spanOf(ids, [], parent);
+    const parentContext = this.#spanOf(ids, { parent, isNew: true });
     const config = this.#configs.with(dependencies);
     const turn = AgentLoop.retry(taskId, config, { ...rest, taskId: newTaskId, parentContext });
     this.#life.watch(turn, parentContext);
@@ -253,8 +251,11 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.#controls.pause(taskId, reason);
   }
 
-  /** Adds messages to a running turn, here or in another process, before its next model call; a turn that would have ended continues. Errors as `pause`. */
-  async steer(taskId: string, input: TurnInput): Promise<void> {
+  /**
+   * Adds messages to a running turn, here or in another process, before its next model call; a turn that would have ended continues, unless it is
+   * at its limit: they then count for the next turn of the context. The result says which. Errors as `pause`.
+   */
+  async steer(taskId: string, input: TurnInput): Promise<Steered> {
     return this.#controls.steer(taskId, messagesOf(input));
   }
 
@@ -292,13 +293,16 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.recovery.recover(options);
   }
 
-  /** Refuses new turns, cancels those that run here, and resolves once they are over. */
+  /**
+   * Refuses new turns, cancels those that run here, and resolves once they are over. Once `shutdown` is aborted it releases them instead, so
+   * that another process resumes them. Turns that another process runs continue there.
+   */
   async close(): Promise<void> {
     const running = this.#running.all();
     this.#life.close();
-    // Its turns may have later listeners of `shutdown` than the one that calls this: they drain first, and are not cancelled.
-    if (this.options.shutdown?.aborted) await Promise.resolve();
-    await Promise.allSettled(running.map((turn) => turn.cancel(closed)));
+    // Child turns may have later listeners of `shutdown` than the one that calls this.
+    await Promise.resolve();
+    await Promise.all(running.map((turn) => turn.leave(closed)));
     await this.#between?.close();
     this.#life.complete();
   }
@@ -344,13 +348,15 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
       taskStateStore: store,
       clock = systemClock,
       storeDeadlineMs = 30_000,
+      leaseMs = 30_000,
       logger,
       shutdown,
     } = this.#configs.config;
     if (!store) throw invalidConfig(`agent "${this.id}" has no taskStateStore`, 'set one, such as a LmdbStateStore');
     const runsHere = (taskId: string) => this.#running.get(taskId) !== undefined;
     const resume = (taskId: string, options: AgentResumeOptions) => this.#resumed(taskId, options);
-    const stores = { store, clock, storeDeadlineMs, logger, shutdown };
+    const { messageStore } = this.#resolved;
+    const stores = { store, messageStore, clock, storeDeadlineMs, leaseMs, logger, shutdown };
     this.#recovery ??= new Recovery({ ...stores, agentId: this.id, runsHere, resume });
     return this.#recovery;
   }
@@ -394,8 +400,15 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
 
   #spanOf(
     ids: ConstructorParameters<typeof TurnSpanContext>[0]['ids'],
-    messages: readonly Message[],
-    parent: AgentTurnOptions['parentContext'] = activeContext.active(),
+    {
+      messages = [],
+      parent = activeContext.active(),
+      isNew = false,
+    }: {
+      readonly messages?: readonly Message[];
+      readonly parent: AgentTurnOptions['parentContext'];
+      readonly isNew?: boolean;
+    },
   ): TurnSpanContext {
     const { description } = this.options;
     return new TurnSpanContext({
@@ -405,6 +418,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
       description,
       messages,
       parent,
+      isNew,
     });
   }
 

@@ -9,7 +9,9 @@ import {
 import { type Deadline, type Signal, whenReady } from '../core/journal/index.ts';
 import { releaseUnused } from '../core/ownership/index.ts';
 import { onAbort, operate, switchOnce } from '../core/streams/index.ts';
-import type { Admission, Admitted, OpenedTurn, SubmittedTask } from '../core/turn/index.ts';
+import type { Admitted, OpenedTurn } from '../core/turn/index.ts';
+import type { Admission } from '../tasks/agent-loop.ts';
+import type { SubmittedTask } from '../tasks/create-task.ts';
 import type { BusyPolicy } from './agent-options.ts';
 import {
   contextBusy,
@@ -144,7 +146,10 @@ export class ContextQueue {
     if (created || historyLength(state) !== undefined || this.#queued.has(taskId)) return of({ queued: false });
     return whenReady(() => messageStore.begin(contextId, taskId), deadline).pipe(
       switchMap(() => whenReady(() => settleTurnsAhead({ messageStore, journal }, contextId, taskId), deadline)),
-      map((open) => ({ queued: open !== undefined && !this.#refuses(open) })),
+      map((open) => {
+        const queued = open !== undefined && !this.#refuses(open);
+        return { queued, waited: queued && open.status !== 'suspended' };
+      }),
       tap(({ queued }) => queued && this.#queued.add(taskId)),
       catchError(() => of({ queued: false })),
     );
@@ -254,7 +259,7 @@ export class ContextQueue {
     try {
       let waitedMs = 0;
       for (let ahead = await look(); ahead; ahead = await look()) {
-        await limit.within(ahead.over);
+        await limit.within(ahead.over, signal);
         signal.throwIfAborted();
         if (limit.isOver) return tooLong({ contextId, taskId, ahead, ms: this.#options.queueTimeoutMs });
         waitedMs = Math.max(0, clock.now() - state.turn.createdAt);
@@ -345,16 +350,27 @@ class WaitLimit {
     this.#options = options;
   }
 
-  within(wait: Promise<void>): Promise<void> {
+  /** Resolves once the wait is over, the limit is reached, or the waiting turn is aborted. */
+  within(wait: Promise<void>, signal: AbortSignal): Promise<void> {
     const { queueTimeoutMs: ms, deadline } = this.#options;
-    if (ms === 0) return wait;
-    this.#over ??= new Promise((resolve) => {
-      this.stop = deadline.clock.schedule(ms, () => {
-        this.isOver = true;
-        resolve();
+    if (ms !== 0) {
+      this.#over ??= new Promise((resolve) => {
+        this.stop = deadline.clock.schedule(ms, () => {
+          this.isOver = true;
+          resolve();
+        });
       });
+    }
+    return new Promise((resolve) => {
+      if (signal.aborted) return resolve();
+      const done = () => {
+        leave();
+        resolve();
+      };
+      const leave = onAbort(signal, done);
+      void wait.then(done);
+      void this.#over?.then(done);
     });
-    return Promise.race([wait, this.#over]);
   }
 }
 

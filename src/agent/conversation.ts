@@ -9,6 +9,7 @@ import {
   type Message,
   type MessageStore,
   messageOf,
+  reasonOf,
   repairHistory,
   type TurnBeginning,
   type TurnEnd,
@@ -16,7 +17,6 @@ import {
 } from '../core/contracts/index.ts';
 import { whenReady } from '../core/journal/index.ts';
 import { TurnLost } from '../core/ownership/index.ts';
-import type { Admission } from '../core/turn/index.ts';
 import {
   carryOver,
   compactConversation,
@@ -27,6 +27,7 @@ import {
 import type { Compaction } from '../extensions/context/compaction.ts';
 import type { CompactionOptions } from '../extensions/context/compaction-options.ts';
 import { fittingText } from '../extensions/context/shorten-messages.ts';
+import type { Admission } from '../tasks/agent-loop.ts';
 import { ContextQueue, type ContextQueueOptions, isAway, isBusy } from './context-queue.ts';
 import { conversationName, endedTurn, historyLength } from './open-turns.ts';
 import type { ResolvedAgent } from './resolve-agent.ts';
@@ -124,7 +125,7 @@ async function failingAs(begin: () => Promise<TurnBeginning>, resumable = false)
     if (TurnLost.isInstance(error)) throw error;
     if ((resumable && isAway(error)) || isBusy(error)) throw new TurnLost(error);
     const known = AgentLoopError.isInstance(error) ? error : undefined;
-    return { fail: { code: known?.code ?? 'UNAVAILABLE', message: messageOf(error), cause: error } };
+    return { fail: { code: known?.code ?? 'UNAVAILABLE', message: reasonOf(error), cause: error } };
   }
 }
 

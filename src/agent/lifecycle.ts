@@ -14,9 +14,9 @@ import {
 } from '../core/contracts/index.ts';
 import { type LoopState, resultOf } from '../core/journal/index.ts';
 import { DirectSubscriber } from '../core/streams/index.ts';
-import type { Turn } from '../core/turn/index.ts';
 import { finishTurnSpanAt, startTurnSpan } from '../observability/spans/run-spans.ts';
 import { failSpan, type TracedSpan, type TurnIds, turnTracing } from '../observability/spans/tracing-options.ts';
+import type { Turn } from '../tasks/turn.ts';
 import { type AgentNotice, type AgentState, isKind, type MessageReceivedEvent, type NoticeOf } from './agent-events.ts';
 import type { BetweenTurns } from './conversation.ts';
 import type { RunningTurn, RunningTurns } from './open-turns.ts';
@@ -85,7 +85,7 @@ export class Lifecycle {
       next: (event) => {
         if (event.kind === 'task') {
           // It was created before the agent was closed, and starts only now.
-          if (this.#state === 'closed') turn.cancel(closed).catch(() => {});
+          if (this.#state === 'closed') void turn.leave(closed);
           if (!entry) {
             entry = running.add(turn, event.contextId);
             if (entry) this.#active++;
@@ -145,6 +145,8 @@ interface TurnSpanOptions {
   readonly description: string | undefined;
   readonly messages: readonly Message[];
   readonly parent: Context;
+  /** The turn is created by this call: it has a span even if nothing of it runs. */
+  readonly isNew?: boolean;
 }
 
 /**
@@ -173,8 +175,9 @@ export class TurnSpanContext implements Context {
     return this.#context.deleteValue(key);
   }
 
-  /** Records the outcome of the turn, and ends the span. No effect if it never started. */
+  /** Records the outcome of the turn, and ends the span. No effect if it never started, except for a new turn, which may wait from its first record on. */
   end(state: LoopState | undefined, lost?: { readonly cause: unknown }): void {
+    if (state && this.#options.isNew && !this.#traced && !this.#tracing.isSilent) this.#start();
     const span = this.#traced?.span;
     if (!span) return;
     if (state) finishTurnSpanAt(this.#tracing, span, state);
@@ -183,10 +186,16 @@ export class TurnSpanContext implements Context {
   }
 
   get #context(): Context {
-    const { agentName, description, messages, parent } = this.#options;
-    if (this.#tracing.isSilent) return parent;
-    this.#traced ??= startTurnSpan(this.#tracing, { agentName, description, messages }, parent);
-    return this.#traced.traceContext;
+    if (this.#tracing.isSilent) return this.#options.parent;
+    const { traceContext } = this.#traced ?? this.#start();
+    return traceContext;
+  }
+
+  #start(): TracedSpan {
+    const { agentName, description, messages, parent, config } = this.#options;
+    const input = { agentName, description, messages, provider: config.llmProvider.info };
+    this.#traced = startTurnSpan(this.#tracing, input, parent);
+    return this.#traced;
   }
 }
 

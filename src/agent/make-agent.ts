@@ -1,6 +1,6 @@
 import type { Tool, ToolProvider } from '../core/contracts/index.ts';
-import { anObject, checkOption } from '../core/options/index.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
+import { anObject, checkOption } from '../options/option-rules.ts';
 import { Agent } from './agent.ts';
 import type {
   AgentChanges,

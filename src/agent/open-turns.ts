@@ -1,12 +1,13 @@
 import {
   AgentLoopError,
+  addedName,
   isSuspended,
   type Message,
   type MessageStore,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
 import { closedMessages, foldRecords, type LoopState } from '../core/journal/index.ts';
-import type { Turn } from '../core/turn/index.ts';
+import type { Turn } from '../tasks/turn.ts';
 import type { BusyPolicy } from './agent-options.ts';
 import { type EndedTurn, storeTurn } from './store-turn.ts';
 
@@ -30,7 +31,8 @@ interface ContextStores {
 export function endedTurn(state: LoopState): EndedTurn {
   const { agentId, segment } = state;
   const messages = addedMessages(state);
-  return { messages, createdAt: timesOf(messages, state), ...(segment.reason === 'hand_off' && { agentId }) };
+  const marked = state.history.hasAdded ? messages.map((message) => withAuthor(message, state)) : messages;
+  return { messages: marked, createdAt: timesOf(messages, state), ...(segment.reason === 'hand_off' && { agentId }) };
 }
 
 /**
@@ -45,6 +47,12 @@ function addedMessages(state: LoopState): readonly Message[] {
   const saved = dataOf(state)?.taskId === taskId ? undefined : retried?.messages;
   const added = closedMessages(state).slice(saved ?? length);
   return dataOf(state)?.endsOnly === true ? added.filter(isEnd) : added;
+}
+
+/** Marks a message that is not the user's although its role is `user`, for pages that show the conversation. */
+function withAuthor(message: Message, { history }: LoopState): Message {
+  if (message.role !== 'user' || !history.isAdded(message)) return message;
+  return { ...message, metadata: { ...message.metadata, [addedName]: true } };
 }
 
 /** When messages arrived, from their records. Results of calls that were open at the end, and their placeholders, arrived with the end. */
@@ -204,7 +212,7 @@ export class RunningTurns {
     return before(this.#places, contextId, taskId);
   }
 
-  /** Adds the messages of a new turn to the running one, and returns it. Errors: `AGENT_BUSY`, also if that one is about to end. */
+  /** Adds the messages of a new turn to the running one, and returns it; `undefined` if that one reads no more. Errors: `AGENT_BUSY`. */
   steerInstead(
     { contextId, taskId }: { readonly contextId: string; readonly taskId: string },
     messages: readonly Message[],
@@ -213,6 +221,7 @@ export class RunningTurns {
     const ahead = this.ahead(contextId, taskId)?.turn;
     if (!ahead || busy === 'queue') return undefined;
     if (busy === 'reject') throw contextBusy(contextId, ahead.taskId, runsHere);
+    if (!ahead.readsMessages) return undefined;
     try {
       for (const message of messages) ahead.steer(message);
       return ahead;

@@ -17,6 +17,7 @@ import {
   type ErrorCode,
   isMissingPart,
   type Logger,
+  type MessageStore,
   messageOf,
   type TaskStateStore,
   type TaskSummary,
@@ -24,7 +25,10 @@ import {
 import { ready, type Signal } from '../core/journal/index.ts';
 import { releaseUnused } from '../core/ownership/index.ts';
 import { onAbort } from '../core/streams/index.ts';
-import { type ObserveOptions, observeEvents, retryAfterMs, type Turn, type TurnStream } from '../core/turn/index.ts';
+import { isMarked, markOpening, openingMs, retryAfterMs } from '../core/turn/index.ts';
+import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
+import type { Turn } from '../tasks/turn.ts';
+import { type ObserveOptions, observeEvents, type TurnStream } from '../tasks/turn-stream.ts';
 import type { AgentResumeOptions } from './agent-options.ts';
 import { cancelOrphan, codeOf, runnableTurns, warnUnlessExpected } from './runnable-turns.ts';
 
@@ -56,15 +60,26 @@ export interface TasksOptions {
   readonly limit?: number | undefined;
 }
 
+const ofObserve: OptionNames<AgentObserveOptions> = { from: true, descendants: true, recover: true };
+
 interface RecoveryOptions {
   readonly agentId: string;
   readonly store: TaskStateStore;
+  readonly messageStore: MessageStore;
   readonly clock: Clock;
   readonly storeDeadlineMs: number;
+  readonly leaseMs: number;
   readonly logger: Logger | undefined;
   readonly shutdown: AbortSignal | undefined;
   readonly runsHere: (taskId: string) => boolean;
   readonly resume: (taskId: string, options: AgentResumeOptions) => Turn;
+}
+
+/** A turn that has only its first record. */
+interface Created {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly createdAt: number;
 }
 
 /** The duration of the trial lease: it is released again before the agent resumes the turn. */
@@ -86,7 +101,9 @@ export class Recovery {
     this.#options = options;
   }
 
-  observe(taskId: string, { recover, ...options }: AgentObserveOptions = {}): TurnStream<AgentEvent> {
+  observe(taskId: string, given: AgentObserveOptions = {}): TurnStream<AgentEvent> {
+    assertKnownOptions('observe', given, ofObserve);
+    const { recover, ...options } = given;
     const { store, clock, storeDeadlineMs } = this.#options;
     const around = recover ? pipe(this.followed(taskId, recover), this.#untilShutdown()) : identity;
     return observeEvents(taskId, { ...options, store, clock, storeDeadlineMs }, around);
@@ -106,7 +123,9 @@ export class Recovery {
       });
   }
 
-  tasks(contextId: string | undefined, { limit }: TasksOptions = {}): Promise<readonly TaskSummary[]> {
+  async tasks(contextId: string | undefined, options: TasksOptions = {}): Promise<readonly TaskSummary[]> {
+    assertKnownOptions('tasks', options, { limit: true });
+    const { limit } = options;
     const { store, clock, storeDeadlineMs: ms, agentId } = this.#options;
     const where = contextId === undefined ? {} : { contextId };
     const query = { ...where, agentId, roots: true, ...(limit === undefined ? {} : { limit }) };
@@ -121,9 +140,11 @@ export class Recovery {
     return (source) =>
       new Observable((to) => {
         let runs = false;
+        /** Of a turn that has only its first record. */
+        let created: Created | undefined;
         let cancelAsk: (() => void) | undefined;
         const ask = async () => {
-          const pauseMs = runs ? await this.#tryToTake(taskId, given) : undefined;
+          const pauseMs = runs ? await this.#tryToTake(taskId, given, created) : undefined;
           cancelAsk = undefined;
           if (pauseMs !== undefined) askAfter(pauseMs);
         };
@@ -136,7 +157,9 @@ export class Recovery {
         to.add(() => cancelAsk?.());
         const next = (signal: Signal) => {
           if (signal.type === 'commit') {
-            runs = signal.after.outcome === undefined;
+            const { after } = signal;
+            runs = after.outcome === undefined;
+            created = after.seq === 1 ? after.turn : undefined;
             if (runs) askAfter(0);
           }
           to.next(signal);
@@ -145,13 +168,30 @@ export class Recovery {
       });
   }
 
+  /**
+   * How long a turn is left to the call that created it, in milliseconds. A turn is registered in its context under its first lease, or when it is
+   * submitted; what is registered is no longer being created.
+   */
+  async #creationMs({ taskId, contextId, createdAt }: Created): Promise<number> {
+    const ms = openingMs(createdAt, this.#options);
+    if (ms === 0) return 0;
+    const { messageStore, clock, storeDeadlineMs } = this.#options;
+    const { openTurns } = await ready(() => messageStore.load(contextId, { limit: 0 }), { clock, ms: storeDeadlineMs });
+    return openTurns.includes(taskId) ? 0 : ms;
+  }
+
   /** Returns when to request the lease again, in milliseconds; `undefined` if the turn needs no owner, or cannot be resumed by this agent. */
-  async #tryToTake(taskId: string, given: GivenValues): Promise<number | undefined> {
+  async #tryToTake(taskId: string, given: GivenValues, created?: Created): Promise<number | undefined> {
     const { runsHere, resume, store, logger, clock } = this.#options;
     if (runsHere(taskId)) return longestPauseMs;
     const unfit = this.#unfit.get(taskId);
     if (unfit && clock.now() < unfit.until) return unfit.until - clock.now();
+    let opened = () => {};
     try {
+      const creationMs = created ? await this.#creationMs(created) : 0;
+      if (creationMs > 0) return creationMs;
+      if (isMarked(store, taskId)) return longestPauseMs;
+      opened = markOpening(store, taskId);
       await releaseUnused(store, await store.acquire(taskId, `follower-${crypto.randomUUID()}`, tryLeaseMs));
       const turn = resume(taskId, { ...given, detached: true });
       // Its tools are listed after its first event.
@@ -165,6 +205,8 @@ export class Recovery {
       if (code !== 'TERMINAL' && code !== 'NOT_FOUND' && code !== 'SHUTDOWN')
         logger?.warn('turn not taken over', { taskId, code });
       return undefined;
+    } finally {
+      opened();
     }
   }
 
@@ -179,12 +221,14 @@ export class Recovery {
     this.#unfit.set(taskId, { pauseMs, until: now + pauseMs });
   }
 
-  async recover({ accepts = () => true }: RecoverOptions = {}): Promise<number> {
+  async recover(options: RecoverOptions = {}): Promise<number> {
+    assertKnownOptions('recover', options, { accepts: true });
+    const { accepts = () => true } = options;
     const { agentId, store } = this.#options;
     const free = (await runnableTurns(store)).sort((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
     const left = free.filter((task) => task.parentTaskId === undefined && task.agentId === agentId && accepts(task));
     const taken$ = from(conversationsOf(left)).pipe(
-      mergeMap((tasks) => from(tasks).pipe(concatMap(({ taskId }) => this.#takeOver(taskId))), concurrency),
+      mergeMap((tasks) => from(tasks).pipe(concatMap((task) => this.#takeOver(task))), concurrency),
       reduce((sum, taken) => sum + (taken ? 1 : 0), 0),
     );
     const count = await lastValueFrom(taken$);
@@ -192,12 +236,18 @@ export class Recovery {
     return count;
   }
 
-  async #takeOver(taskId: string): Promise<boolean> {
+  async #takeOver(task: TaskSummary): Promise<boolean> {
+    const { taskId, contextId, seq } = task;
+    const { runsHere, store, resume, logger } = this.#options;
     try {
-      await begun(this.#options.resume(taskId, { detached: true }));
+      const created = { taskId, contextId, createdAt: Date.parse(task.createdAt) };
+      if (seq === 1 && (await this.#creationMs(created)) > 0) return false;
+      // Checked last: the turn may have been opened since it was listed.
+      if (runsHere(taskId) || isMarked(store, taskId)) return false;
+      await begun(resume(taskId, { detached: true }));
       return true;
     } catch (error) {
-      warnUnlessExpected(this.#options.logger, 'turn not recovered', { taskId, error });
+      warnUnlessExpected(logger, 'turn not recovered', { taskId, error });
       return false;
     }
   }

@@ -14,6 +14,10 @@ import {
   taskIdPattern,
 } from '../core/contracts/index.ts';
 import type { TurnIdentity } from '../core/journal/index.ts';
+import { contextManagement as manageContext } from '../extensions/context-management.ts';
+import { StructuredOutput } from '../extensions/structured-output/structured-output.ts';
+import { guardedLogger } from '../guarded-logger.ts';
+import { knownOptions } from '../options/config.ts';
 import {
   aBoolean,
   aName,
@@ -24,13 +28,10 @@ import {
   checkOptions,
   checkStore,
   hasMethods,
-  knownOptions,
   milliseconds,
   type OptionRule,
   oneOf,
-} from '../core/options/index.ts';
-import { contextManagement as manageContext } from '../extensions/context-management.ts';
-import { StructuredOutput } from '../extensions/structured-output/structured-output.ts';
+} from '../options/option-rules.ts';
 import { policyNames } from '../providers/policies/policy-order.ts';
 import { retry } from '../providers/policies/retry.ts';
 import { InMemoryMessageStore } from '../stores/messages/table-message-store.ts';
@@ -124,6 +125,7 @@ function copyOf<D extends Dependencies>(options: AgentOptions<D>): AgentSettings
   const { metadata, toolProviders, extensions, tools, dependencies, ...rest } = { dependencies: undefined, ...options };
   return Object.freeze({
     ...rest,
+    ...(rest.logger && { logger: guardedLogger(rest.logger) }),
     ...(metadata && { metadata: { ...metadata } }),
     ...(toolProviders && { toolProviders: [...toolProviders] }),
     ...(extensions && { extensions: [...extensions] }),

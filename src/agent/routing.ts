@@ -5,13 +5,16 @@ import {
   type HookContext,
   invalidConfig,
   type Message,
-  messageOf,
+  reasonOf,
   shownValue,
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
-import { childResult, hookParentOf, TurnLost, withParent } from '../core/ownership/index.ts';
+import { TurnLost } from '../core/ownership/index.ts';
 import { onAbort } from '../core/streams/index.ts';
-import { givenByCaller, type Turn } from '../core/turn/index.ts';
+import { assertKnownOptions } from '../options/option-rules.ts';
+import { givenByCaller } from '../tasks/agent-loop.ts';
+import { childResult, hookParentOf, withParent } from '../tasks/child-turn.ts';
+import type { Turn } from '../tasks/turn.ts';
 import type { Agent } from './agent.ts';
 
 /** The input of a choice. */
@@ -182,6 +185,7 @@ export function inParallel<V = undefined>(
 export function inParallel(agents: readonly AgentRef[], options: ParallelOptions): Parallel;
 export function inParallel(agents: readonly AgentRef[], options: ParallelOptions = {}): Parallel {
   const parallel = idsOf('inParallel', agents);
+  assertKnownOptions('inParallel', options, { join: true, joiner: true });
   const { join = paragraphs, joiner } = options;
   if (typeof join !== 'function') throw invalidConfig('inParallel: join must be a function', 'or leave it out');
   if (joiner === undefined) return { parallel, join };
@@ -212,6 +216,7 @@ export function supervisor<V>(
 ): Supervised<V>;
 export function supervisor(agent: AgentRef, options?: SupervisorOptions): Supervised;
 export function supervisor(agent: AgentRef, options: SupervisorOptions = {}): Supervised {
+  assertKnownOptions('supervisor', options, { maxRounds: true, mayHandOff: true });
   const { maxRounds = 20, mayHandOff = true } = options;
   const agentId = assertId('supervisor', agent);
   if (!Number.isSafeInteger(maxRounds) || maxRounds < 1)
@@ -302,7 +307,7 @@ export async function askRouting(
 ): Promise<string | undefined> {
   const children = new RoutingChildren(context);
   const failed = (cause: unknown) =>
-    new AgentLoopError('EXTENSION_FAILED', `The routing of the team failed: ${messageOf(cause)}`, { cause });
+    new AgentLoopError('EXTENSION_FAILED', `The routing of the team failed: ${reasonOf(cause)}`, { cause });
   try {
     const ask = (signal: AbortSignal) => choose(request, routingContext(context, signal, children));
     const id: unknown = await limited('The routing of the team', ask, { signal: context.signal, limit });

@@ -8,9 +8,13 @@ import {
   type TaskStateStore,
   type TaskSummary,
 } from '../core/contracts/index.ts';
-import { AgentLoop, endLostChild } from '../core/turn/index.ts';
+import { openingMs } from '../core/turn/index.ts';
 import { isRunnable } from '../stores/task-summary.ts';
+import { AgentLoop } from '../tasks/agent-loop.ts';
+import { endLostChild } from '../tasks/task-commands.ts';
 
+/** How long a child turn may be older than its parent turn, which a retry writes last, in milliseconds: as long as the lease of such a writer. */
+const writingMs = 30_000;
 /** The limit of the first query; it is raised until all turns are found. */
 const firstLook = 1_000;
 
@@ -37,7 +41,7 @@ export async function runnableTurns(
  * child turn; else as cancelled, if the parent turn has ended or was deleted. Never rejects.
  */
 export async function cancelOrphan(
-  { taskId, parentTaskId }: TaskSummary,
+  { taskId, parentTaskId, createdAt }: TaskSummary,
   {
     store,
     clock,
@@ -47,6 +51,7 @@ export async function cancelOrphan(
   if (parentTaskId === undefined) return;
   try {
     const parent = await store.describe(parentTaskId);
+    if (!parent && openingMs(Date.parse(createdAt), { clock, leaseMs: writingMs }) > 0) return;
     const isOver = !parent || isTerminalState(parent.state);
     // The owner of a parent turn ends the child turns itself.
     if (!isOver && parent.held) return;

@@ -6,8 +6,8 @@ import {
   type LLMProvider,
   type LLMResponse,
   type Message,
-  messageOf,
   partsText,
+  reasonOf,
   shownValue,
   type ToolCallOutcome,
   type ToolOutcomeChange,
@@ -86,7 +86,7 @@ async function joined(
     throw new TypeError(`it must return a string, not ${shownValue(text)}`);
   } catch (cause) {
     if (AgentLoopError.isInstance(cause)) throw cause;
-    throw new AgentLoopError('EXTENSION_FAILED', `join of inParallel failed: ${messageOf(cause)}`, { cause });
+    throw new AgentLoopError('EXTENSION_FAILED', `join of inParallel failed: ${reasonOf(cause)}`, { cause });
   }
 }
 

@@ -18,7 +18,7 @@ import {
   hasMethods,
   type OptionRule,
   wholeNumber,
-} from '../core/options/index.ts';
+} from '../options/option-rules.ts';
 import type { Agent } from './agent.ts';
 import type { AgentSettings, BusyPolicy, PromptFunction } from './agent-options.ts';
 import type { RoutingStrategy } from './routing.ts';

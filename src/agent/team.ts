@@ -9,7 +9,7 @@ import {
   type Tool,
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
-import type { Turn } from '../core/turn/index.ts';
+import type { Turn } from '../tasks/turn.ts';
 import type { Agent } from './agent.ts';
 import { type AgentNotice, checkListener } from './agent-events.ts';
 import type { AgentResumeOptions, AgentTurnOptions, TurnInput } from './agent-options.ts';
@@ -209,7 +209,7 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
     return this.#coordinator;
   }
 
-  /** Refuses new turns, cancels those that run here, and resolves once they are over. */
+  /** As `Agent.close`. */
   async close(): Promise<void> {
     await this.#coordinator.close();
   }

@@ -7,8 +7,9 @@ import {
   systemClock,
   usageOf,
 } from '../core/contracts/index.ts';
-import { AgentLoop, type SubmitOptions, type SubmittedTask, withAdmission } from '../core/turn/index.ts';
 import { assertContextId } from '../stores/messages/stored-messages.ts';
+import { AgentLoop, withAdmission } from '../tasks/agent-loop.ts';
+import type { SubmitOptions, SubmittedTask } from '../tasks/create-task.ts';
 import type { AgentNotice } from './agent-events.ts';
 import type { Dependencies } from './agent-options.ts';
 import {

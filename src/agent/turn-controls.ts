@@ -9,7 +9,9 @@ import {
   type ToolProvider,
 } from '../core/contracts/index.ts';
 import { foldRecords, type JournalRecord, ready } from '../core/journal/index.ts';
-import { AgentLoop, incomingMessage } from '../core/turn/index.ts';
+import { incomingMessage } from '../core/ownership/index.ts';
+import { AgentLoop } from '../tasks/agent-loop.ts';
+import { type CountsFor, type Steered, steerTask } from '../tasks/steered.ts';
 import type { RunningTurns } from './open-turns.ts';
 
 interface TurnControlsOptions {
@@ -35,16 +37,17 @@ export class TurnControls {
     await this.#post(taskId, { id: this.#options.newId(), type: 'pause', reason });
   }
 
-  async steer(taskId: string, messages: readonly Message[]): Promise<void> {
+  async steer(taskId: string, messages: readonly Message[]): Promise<Steered> {
     const running = this.#options.running.get(taskId);
-    for (const given of messages) {
-      if (running) {
-        running.turn.steer(given);
-        continue;
-      }
-      const message = incomingMessage(this.#options.config.extensions ?? [], given);
-      await this.#post(taskId, { id: this.#options.newId(), type: 'steer', message });
+    if (running) return together(messages.map((message) => running.turn.steer(message)));
+    const { config, newId } = this.#options;
+    const { extensions = [], clock } = config;
+    const store = this.#journalOf(taskId);
+    const given: Steered[] = [];
+    for (const message of messages) {
+      given.push(await steerTask(taskId, incomingMessage(extensions, message), { store, id: newId(), clock, config }));
     }
+    return together(given);
   }
 
   /** Cancels a turn and its child turns. Resolves once it is over. */
@@ -72,6 +75,15 @@ export class TurnControls {
       `Turn "${taskId}" does not run in this process; to reach other processes, set taskStateStore.`,
     );
   }
+}
+
+/** What becomes of several messages: they count for the next turn if one of them does. */
+function together(given: readonly Steered[]): Steered {
+  const all = (turns: readonly CountsFor[]) => (turns.includes('next-turn') ? 'next-turn' : 'this-turn');
+  return {
+    expected: all(given.map(({ expected }) => expected)),
+    countsFor: async () => all(await Promise.all(given.map((each) => each.countsFor()))),
+  };
 }
 
 /**

@@ -14,7 +14,7 @@ import {
   integerFrom,
   type OptionNames,
   type OptionRule,
-} from '../core/options/index.ts';
+} from '../options/option-rules.ts';
 import type { PriceList } from '../providers/models/model-info.ts';
 import type { BatchRunner, SharedTurnOptions } from './batch-runner.ts';
 

@@ -63,7 +63,10 @@ export function addSpent(a: Spent, b: Spent): Spent {
 /** What a turn took, its child turns included. */
 export function spentIn(result: TurnResult | undefined, prices: PriceList | undefined): Spent {
   if (!result) return nothingSpent;
-  const costs = result.usageBy.map(({ model, usage }) => callCost(usage, { model, prices }));
+  const { usageBy, iterations } = result;
+  // No model that it asked has said what it took.
+  if (usageBy.length === 0 && iterations > 0) return { usage: result.usage, cost: undefined };
+  const costs = usageBy.map(({ model, usage }) => callCost(usage, { model, prices }));
   const cost = costs.reduce((sum, each) => (sum === undefined || each === undefined ? undefined : sum + each), 0);
   return { usage: result.usage, cost: cost === undefined ? undefined : dollars(cost) };
 }

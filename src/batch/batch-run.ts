@@ -257,7 +257,9 @@ export class BatchRun<T, C> {
     if (row.status === 'failed') this.#counts.freshFailed += 1;
     const { usage, cost } = row;
     this.#spent = addSpent(known ? without(this.#spent, known.spent) : this.#spent, { usage, cost });
-    if (cost === undefined && this.#limits.budget.cost !== undefined) this.#fail(costUnknown(row.key));
+    const { budget } = this.#limits;
+    if (cost === undefined && budget.cost !== undefined) this.#fail(costUnknown(row.key));
+    if (cost === undefined && usage.totalTokens === 0 && budget.tokens !== undefined) this.#fail(usageUnknown(row.key));
     this.#checkBudget();
     if (this.#counts.freshFailed >= this.#limits.maxFailures) this.#ending ??= { state: 'failures' };
     this.#emit({ row });
@@ -302,6 +304,13 @@ export class BatchRun<T, C> {
 function without(sum: Spent, part: Spent): Spent {
   const cost = sum.cost === undefined || part.cost === undefined ? undefined : sum.cost - part.cost;
   return { usage: lessUsage(sum.usage, part.usage), cost };
+}
+
+function usageUnknown(key: string): AgentLoopError {
+  return invalidConfig(
+    `budget.tokens needs a model that reports its usage; item "${key}" has none`,
+    'give the agent the extension limits({ maxTokens }), which estimates it',
+  );
 }
 
 function costUnknown(key: string): AgentLoopError {

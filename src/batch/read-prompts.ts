@@ -4,6 +4,7 @@ import {
   isObject,
   type Message,
   messageOf,
+  parsedJson,
   shownValue,
 } from '../core/contracts/index.ts';
 import type { BatchItem } from './batch-options.ts';
@@ -81,7 +82,7 @@ const known: readonly string[] = ['key', 'prompt', 'messages', 'metadata'];
 
 function parsed(text: string, place: Place): unknown {
   try {
-    return JSON.parse(text);
+    return parsedJson(text);
   } catch (error) {
     throw invalid(place, `is not JSON: ${messageOf(error)}`);
   }

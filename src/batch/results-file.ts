@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
-import { AgentLoopError, type Usage } from '../core/contracts/index.ts';
+import { AgentLoopError, messageOf, type Usage } from '../core/contracts/index.ts';
 import { privateFileMode } from '../private-files.ts';
 import { addSpent, type BatchRow, lineOf, nothingSpent, type Spent } from './batch-row.ts';
 import { ResultsLock } from './results-lock.ts';
@@ -47,28 +47,31 @@ export class ResultsFile {
 
   /**
    * Errors: `INVALID_INPUT` for a file that has something else than rows in it, which is left as it is; `CONFLICT` for one that another run
-   * writes; those of the file.
+   * writes; `UNAVAILABLE`.
    */
   static async open(path: string | undefined): Promise<ResultsFile> {
     if (path === undefined) return new ResultsFile({ known: noRows });
-    const found = statSync(path, { throwIfNoEntry: false });
-    // A device, such as /dev/null, keeps nothing that two runs could write twice.
-    const lock = found === undefined || found.isFile() ? await ResultsLock.take(path) : undefined;
-    try {
-      const known = found ? await repaired(path, lock?.isTakenOver) : noRows;
-      return new ResultsFile({ path, file: await open(path, 'a', privateFileMode), known, lock });
-    } catch (error) {
-      await lock?.release();
-      throw error;
-    }
+    return ofFile(path, async () => {
+      const found = statSync(path, { throwIfNoEntry: false });
+      // A device, such as /dev/null, keeps nothing that two runs could write twice.
+      const lock = found === undefined || found.isFile() ? await ResultsLock.take(path) : undefined;
+      try {
+        const known = found ? await repaired(path, lock?.isTakenOver) : noRows;
+        return new ResultsFile({ path, file: await open(path, 'a', privateFileMode), known, lock });
+      } catch (error) {
+        await lock?.release();
+        throw error;
+      }
+    });
   }
 
   /** Resolves once the row is written. Rows that come while others are written are written together. */
   append<T>(row: BatchRow<T>): Promise<void> {
-    if (!this.#file) return Promise.resolve();
+    const [path, file] = [this.#path, this.#file];
+    if (!file || path === undefined) return Promise.resolve();
     this.#replaced ||= this.known.has(row.key);
     this.#unwritten += lineOf(row);
-    this.#writing ??= this.#write(this.#file);
+    this.#writing ??= ofFile(path, () => this.#write(file));
     return this.#writing;
   }
 
@@ -84,19 +87,33 @@ export class ResultsFile {
     this.#writing = undefined;
   }
 
-  /** Errors: those of the file. */
+  /** Errors: `UNAVAILABLE`. */
   async close(): Promise<void> {
-    if (!this.#file || this.#path === undefined) return;
-    try {
+    const [path, file] = [this.#path, this.#file];
+    if (!file || path === undefined) return;
+    await ofFile(path, async () => {
       try {
-        await this.#file.sync();
+        try {
+          await file.sync();
+        } finally {
+          await file.close();
+        }
+        if (this.#replaced && (await this.#lock?.isHeld())) await repaired(path);
       } finally {
-        await this.#file.close();
+        await this.#lock?.release();
       }
-      if (this.#replaced && (await this.#lock?.isHeld())) await repaired(this.#path);
-    } finally {
-      await this.#lock?.release();
-    }
+    });
+  }
+}
+
+/** Errors: `UNAVAILABLE` for what the file system refuses; others unchanged. */
+async function ofFile<T>(path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (AgentLoopError.isInstance(cause)) throw cause;
+    const message = `The results cannot be kept in ${path} (${messageOf(cause)}); name a file in a folder that exists and that this process may write to, on a disk with room.`;
+    throw new AgentLoopError('UNAVAILABLE', message, { cause });
   }
 }
 

@@ -1,7 +1,7 @@
-import { readFile, readlink, rename, rm, stat, utimes } from 'node:fs/promises';
+import { open, readFile, readlink, rename, rm, stat, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { AgentLoopError, isObject } from '../core/contracts/index.ts';
-import { writePrivate } from '../private-files.ts';
+import { privateFileMode } from '../private-files.ts';
 
 /** The owner of a lock shows that often that it runs. */
 const beatMs = 10_000;
@@ -76,7 +76,7 @@ export class ResultsLock {
     const content = JSON.stringify(owner);
     for (let isTakenOver = false; ; ) {
       try {
-        await writePrivate(path, content, 'wx');
+        await writeNew(path, content);
         return new ResultsLock({ file, path, content, token: owner.token, isTakenOver });
       } catch (error) {
         if (codeOf(error) !== 'EEXIST') throw error;
@@ -89,6 +89,19 @@ export class ResultsLock {
     clearInterval(this.#beat);
     held.delete(this.#token);
     if (await this.isHeld()) await rm(this.#path, { force: true });
+  }
+}
+
+/** Writes a file that must not exist. One that cannot be written whole, on a full disk, is removed again: it would count as the lock of a run that lives. */
+async function writeNew(path: string, content: string): Promise<void> {
+  const file = await open(path, 'wx', privateFileMode);
+  try {
+    await file.writeFile(content);
+    await file.close();
+  } catch (error) {
+    await file.close().catch(() => {});
+    await rm(path, { force: true });
+    throw error;
   }
 }
 

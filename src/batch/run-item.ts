@@ -22,8 +22,10 @@ export interface ItemRun<T> {
 /** Errors of a turn that was lost and of no other: its journal is damaged. What else loses a turn, loses those of all items. */
 const ofOneTask: readonly ErrorCode[] = ['POISON', 'SCHEMA', 'TERMINAL', 'NOT_FOUND', 'REWOUND'];
 
-/** How often a turn is attached to again that another process took over. */
-const mostFenced = 3;
+/** Losses of a turn that continues elsewhere, or from what the store still has: it is attached to again, and created anew where the store lost all of it. */
+const passing: readonly ErrorCode[] = ['FENCED', 'REWOUND', 'NOT_FOUND'];
+/** How often, at most. */
+const mostRuns = 3;
 
 /**
  * Runs an item until it does not fail, or its attempts are used up; with the same arguments again it continues where it was. Rejects where the
@@ -64,15 +66,15 @@ interface AttemptRun {
   readonly retryOf: string | undefined;
 }
 
-/** A turn that another process took over is that of this batch all the same: it is attached to. */
+/** A turn that another process took over, or whose last records the store lost, is that of this batch all the same. */
 async function runAttempt<T>({ item, ...ids }: AttemptRun, turns: BatchTurns<T>): ReturnType<BatchTurns<T>['run']> {
   const { messages, metadata } = item;
-  for (let fenced = 1; ; fenced++) {
+  for (let run = 1; ; run++) {
     try {
       return await turns.run({ ...ids, messages, metadata });
     } catch (error) {
-      const isFenced = AgentLoopError.isInstance(error) && error.code === 'FENCED';
-      if (!isFenced || fenced === mostFenced) throw error;
+      const mayPass = AgentLoopError.isInstance(error) && passing.includes(error.code) && !resultIn(error);
+      if (!mayPass || run === mostRuns) throw error;
     }
   }
 }

@@ -1,4 +1,4 @@
-import { aBoolean, aString, assertOptions, type OptionRules, someStrings } from '../core/options/index.ts';
+import { aBoolean, aString, assertOptions, type OptionRules, someStrings } from '../options/option-rules.ts';
 import { script, style, version } from './page/main.tsx?page';
 
 /** Options of `chatPage`: where its turns come from, and what the page shows. */

@@ -73,6 +73,8 @@ function withDescendant(tally: Tally, { event }: SubAgentEvent): Tally {
 export function tallyLine(tally: Tally, dot: string): string {
   const { startedAt, endedAt } = tally;
   const parts = [count(tally.iterations, 'iteration'), count(tally.toolCalls, 'tool call')];
+  const { unread = [] } = tally.final ?? {};
+  if (unread.length > 0) parts.push(`${count(unread.length, 'message')} for the next turn`);
   if (tally.tokens > 0) parts.push(count(tally.tokens, 'token'));
   if (startedAt !== undefined && endedAt !== undefined) parts.push(duration(endedAt - startedAt));
   return parts.join(` ${dot} `);

@@ -1,4 +1,4 @@
-import { headOf } from '../core/contracts/index.ts';
+import { headOf, parsedJson } from '../core/contracts/index.ts';
 
 /** More of a value than any terminal line shows. */
 const readLimit = 2000;
@@ -66,7 +66,7 @@ function inner(value: unknown): string {
 function jsonObject(text: string): object | undefined {
   if (!/^\s*[{[]/.test(text)) return undefined;
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parsedJson(text);
     return typeof value === 'object' && value !== null ? value : undefined;
   } catch {
     return undefined;

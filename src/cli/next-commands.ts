@@ -128,8 +128,9 @@ function keptServer(server: string): string | undefined {
   return isHttpUrl(url) ? `${name}${shownUrl(url)}` : undefined;
 }
 
-/** The place with the options that the turn was started with, where the command line does not say others. */
+/** The place with the options that the turn was started with, where the command line does not say others, or an agent in place of them all. */
 export function withKeptFlags(place: TaskPlace, metadata: Readonly<Record<string, unknown>>): TaskPlace {
+  if (place.flags.agent !== undefined) return place;
   return { ...place, flags: { ...keptFlags(metadata[member]), ...place.flags } };
 }
 

@@ -1,6 +1,6 @@
 import { type AgentEvent, AgentLoopError, type TaskStateStore } from '../core/contracts/index.ts';
 import { foldRecords, type LoopState } from '../core/journal/index.ts';
-import type { Turn } from '../core/turn/index.ts';
+import type { Turn } from '../tasks/turn.ts';
 import type { Answers } from './arguments.ts';
 import type { CommandHost, Interruption } from './command-host.ts';
 import { addToTally, emptyTally, endingOf, sentenceOf, showTally, type Tally } from './ending.ts';
@@ -163,11 +163,16 @@ async function explainMissingTool({ place, session, host, answers }: LostTurn): 
   note(terminal, `name the tools that it was run with: ${commandWithTools(place, state)}`);
 }
 
-/** With the tools of the journal, unless it was just these that lacked one. */
+/** With the tools of the journal, unless it was just these that lacked one. An agent takes no tools beside its own. */
 function commandWithTools(place: TaskPlace, state: LoopState | undefined): string {
   const started = withKeptFlags({ ...place, flags: {} }, state?.turn.metadata ?? {}).flags.tools;
   const tools = started === place.flags.tools ? undefined : started;
-  return resumeCommand({ ...place, flags: { ...place.flags, tools: tools ?? 'FILE' } });
+  const { agent, ...others } = place.flags;
+  const isOfAgent = agent !== undefined && tools === undefined;
+  return resumeCommand({
+    ...place,
+    flags: { ...others, ...(isOfAgent ? { agent: 'FILE' } : { tools: tools ?? 'FILE' }) },
+  });
 }
 
 /** What a store has of a task; undefined where it does not say. */

@@ -1,6 +1,5 @@
 import { innermostQuestion, isObject } from '../core/contracts/index.ts';
-import type { Question } from '../core/journal/index.ts';
-import { answerFlaw } from '../core/options/index.ts';
+import { answerFlaw, type Question } from '../core/journal/index.ts';
 import type { Answers } from './arguments.ts';
 import { columnsOf, cut, wrapLines } from './columns.ts';
 import { oneLine } from './format.ts';

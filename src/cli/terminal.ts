@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import { styleText } from 'node:util';
-import { logText } from '../core/contracts/index.ts';
+import { logText } from '../guarded-logger.ts';
 import { columnsOf, wrapLines } from './columns.ts';
 import { withoutSteering } from './format.ts';
 

@@ -8,8 +8,9 @@ import {
   type StartOptions,
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
-import { childResult, hookParentOf, withParent } from '../core/ownership/index.ts';
-import { givenByCaller, type Turn } from '../core/turn/index.ts';
+import { givenByCaller } from '../tasks/agent-loop.ts';
+import { childResult, hookParentOf, withParent } from '../tasks/child-turn.ts';
+import type { Turn } from '../tasks/turn.ts';
 
 /** Runs turns: an `Agent` or an `AgentLoop`. */
 export interface TurnStarter {

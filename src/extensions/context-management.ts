@@ -1,6 +1,6 @@
 import type { Extension, IterationView, Message } from '../core/contracts/index.ts';
 import { estimateTokens, type TokenCounter } from '../core/model-call/index.ts';
-import { aFunction, assertOptions, type OptionRule, wholeNumber } from '../core/options/index.ts';
+import { aFunction, assertOptions, type OptionRule, wholeNumber } from '../options/option-rules.ts';
 import { compactHistory } from './compact-history.ts';
 import { isSummary } from './context/compaction.ts';
 import type { CompactionOptions } from './context/compaction-options.ts';

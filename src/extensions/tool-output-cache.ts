@@ -12,7 +12,7 @@ import {
   textOf,
 } from '../core/contracts/index.ts';
 import { History, type LoopState, type TurnIdentity } from '../core/journal/index.ts';
-import { assertOptions, wholeNumber } from '../core/options/index.ts';
+import { assertOptions, wholeNumber } from '../options/option-rules.ts';
 import { engineDefinition } from '../tools/tool.ts';
 import { compactionName, indexAfterCompaction, isCompaction } from './context/compaction.ts';
 import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimBetween } from './context/trim-tool-outputs.ts';

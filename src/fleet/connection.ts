@@ -130,7 +130,10 @@ export class QueueConnections {
       return await Promise.race([ask(), noAnswer]);
     } catch (error) {
       if (AgentLoopError.isInstance(error)) throw error;
-      throw unavailable(`The queue failed: ${saidBy(error)}.`, error);
+      throw unavailable(
+        `The queue failed: ${saidBy(error)}; check its address and password, and that its server runs.`,
+        error,
+      );
     } finally {
       leave();
     }

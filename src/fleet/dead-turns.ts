@@ -7,8 +7,8 @@ import {
   type TaskSummary,
   taskIdPattern,
 } from '../core/contracts/index.ts';
-import { retryTask } from '../core/turn/index.ts';
 import { isRunnable } from '../stores/task-summary.ts';
+import { retryTask } from '../tasks/retry-task.ts';
 import type { QueueConnections, TurnJob } from './connection.ts';
 import { knownAgents, type SharedCounts } from './shared-counts.ts';
 

@@ -7,7 +7,7 @@ import {
   shownValue,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import { anObject, checkNames, checkOption, checkOptions, checkStore, integerFrom } from '../core/options/index.ts';
+import { anObject, checkNames, checkOption, checkOptions, checkStore, integerFrom } from '../options/option-rules.ts';
 import type { QueueConnection } from './connection.ts';
 
 /** Limits on the turns of one agent, over all workers. */

@@ -1,5 +1,6 @@
 import { cancelOrphan, runnableTurns } from '../agent/runnable-turns.ts';
 import { type Logger, messageOf, type TaskSummary } from '../core/contracts/index.ts';
+import { isMarked } from '../core/turn/index.ts';
 import type { FleetQueue } from './turn-queue.ts';
 
 export interface SweepOptions {
@@ -90,9 +91,10 @@ export class Sweep {
     return seen;
   }
 
-  #isDue({ taskId, seq, updatedAt }: TaskSummary, known: Map<string, Seen>, now: number): boolean {
-    const { everyMs } = this.#options;
-    if (Date.parse(updatedAt) + graceMs > now) return false;
+  #isDue(task: TaskSummary, known: Map<string, Seen>, now: number): boolean {
+    const { everyMs, queue } = this.#options;
+    const { taskId, seq, updatedAt } = task;
+    if (Date.parse(updatedAt) + graceMs > now || isMarked(queue.store, taskId)) return false;
     const seen = known.get(taskId);
     if (seen?.seq === seq && seen.at > now) return false;
     const pauseMs = seen?.seq === seq ? Math.min(seen.pauseMs * 2, everyMs * longestPause) : everyMs;

@@ -13,8 +13,8 @@ import {
   type TaskSummary,
   type TurnCallSettings,
 } from '../core/contracts/index.ts';
-import type { Answers } from '../core/options/index.ts';
-import type { SubmitOptions } from '../core/turn/index.ts';
+import type { Answers } from '../core/journal/index.ts';
+import type { SubmitOptions } from '../tasks/create-task.ts';
 import { QueueConnections, type TurnJob } from './connection.ts';
 import { type DeadTurn, DeadTurns, type DeadTurnsQuery } from './dead-turns.ts';
 import { FairShares } from './fair-shares.ts';

@@ -1,7 +1,8 @@
 import { BehaviorSubject, lastValueFrom, type Observable } from 'rxjs';
 import type { Agent } from '../agent/agent.ts';
 import { invalidConfig, type Logger, shownValue } from '../core/contracts/index.ts';
-import { checkNames } from '../core/options/index.ts';
+import { guardedLogger } from '../guarded-logger.ts';
+import { checkNames } from '../options/option-rules.ts';
 import type { JobWorker } from './connection.ts';
 import { prometheusText, type WorkerCounters } from './health.ts';
 import { checkWorkerOptions, type WorkerTimes } from './options.ts';
@@ -104,12 +105,13 @@ class FleetWorker implements TurnWorker {
 
   constructor(options: WorkerOptions) {
     checkNames(options, optionNames, 'worker');
-    const { queue, agents, tenantConcurrency, logger } = options;
+    const { queue, agents, tenantConcurrency } = options;
+    const logger = guardedLogger(options.logger);
     if (!(queue instanceof FleetQueue)) throw notOurs(queue);
     this.#times = checkWorkerOptions(options);
     if (tenantConcurrency && !queue.counts.isThere)
       throw invalidConfig('tenantConcurrency needs a queue on Redis', 'leave it out, or keep the jobs in Redis');
-    this.#options = options;
+    this.#options = { ...options, logger };
     this.#queue = queue;
     this.#agents = agents.map((agent) => workingAgent(agent, queue, this.#times));
     this.#sweep = new Sweep({

@@ -7,8 +7,10 @@ import {
   systemClock,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import { AgentLoop, retryTask } from '../core/turn/index.ts';
 import { replay } from '../replay/replay.ts';
+import { AgentLoop } from '../tasks/agent-loop.ts';
+import { retryTask } from '../tasks/retry-task.ts';
+import { type CountsFor, steerTask } from '../tasks/steered.ts';
 import { malformed, Refusal } from '../ui/requests.ts';
 import type { Journals } from './journals.ts';
 import type { ReplayReport } from './wire.ts';
@@ -30,6 +32,8 @@ interface Done {
   readonly taskId: string;
   /** Whether this process runs the turn now. */
   readonly runs: boolean;
+  /** Which turn reads a message, with the limits of the agent. */
+  readonly expected?: CountsFor;
 }
 
 /** Each changes the store; `resume` and what follows a fork, a retry or an answer runs the turn here where there is an agent for it. */
@@ -46,13 +50,15 @@ export const actions: Readonly<Record<string, (taskId: string, body: Body, deps:
     await AgentLoop.answer(taskId, { store: deps.store, answers: given, deadlineMs: patienceMs });
     return runIfPossible(taskId, deps);
   },
-  async steer(taskId, body, { store }) {
+  async steer(taskId, body, { store, agent }) {
     const text = textIn(body, 'text');
     if (text === undefined) throw malformed('text must be a string.');
     const message: Message = { role: 'user', content: text };
     checkMessages([message]);
-    await store.post(taskId, { id: crypto.randomUUID(), type: 'steer', message });
-    return { taskId, runs: false };
+    const id = crypto.randomUUID();
+    const { expected } = await steerTask(taskId, message, { store, id, config: agent?.options ?? {} });
+    const isOwn = (await store.describe(taskId))?.agentId === agent?.id;
+    return { taskId, runs: false, ...(isOwn && { expected }) };
   },
   async fork(taskId, body, deps) {
     const { at, edits, run = true, ...others } = body;

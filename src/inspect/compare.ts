@@ -3,7 +3,7 @@ import { difference } from '../replay/recording.ts';
 import type { Comparison } from './wire.ts';
 
 /** What tells when and by whom a record was written, not what happened. */
-const ofWriter: ReadonlySet<string> = new Set(['seq', 'epoch', 'at', 'trace', 'durationMs', 'lostAt']);
+const ofWriter: ReadonlySet<string> = new Set(['seq', 'epoch', 'at', 'trace', 'durationMs', 'lostAt', 'waited']);
 /** What a first record says of its own task. */
 const ofTask: ReadonlySet<string> = new Set(['taskId', 'contextId', 'forkedFrom', 'parent', 'submitted', 'metadata']);
 

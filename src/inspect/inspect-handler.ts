@@ -19,7 +19,7 @@ import {
   checkOption,
   checkStore,
   type OptionRule,
-} from '../core/options/index.ts';
+} from '../options/option-rules.ts';
 import { isOwnOrigin } from '../own-origin.ts';
 import type { PriceList } from '../providers/models/model-info.ts';
 import { ModelRegistry } from '../providers/models/model-registry.ts';

@@ -1,5 +1,5 @@
 import type { TaskStateStore, TaskSummary } from '../core/contracts/index.ts';
-import { foldRecords, type JournalRecord, shownRecords } from '../core/journal/index.ts';
+import { foldRecords, isTerminal, type JournalRecord, shownRecords } from '../core/journal/index.ts';
 
 /** How many records are kept together; the journal that was read last is kept in any case. */
 const mostRecords = 60_000;
@@ -50,9 +50,14 @@ export class Journals {
   }
 }
 
-/** An answer is replaced in the append that ends the turn, or withheld by the failure of it. */
+/** Answers are replaced or withheld by the end of the turn. */
 function withReplacements(records: readonly JournalRecord[]): readonly JournalRecord[] {
-  const [replacing, last] = records.slice(-2);
-  const isReplaced = last?.type === 'turn.done' && replacing && 'hook' in replacing && replacing.hook === 'afterTurn';
-  return isReplaced || last?.type === 'turn.failed' ? shownRecords(records, foldRecords(records).changes) : records;
+  const last = records.at(-1);
+  if (!last || !isTerminal(last)) return records;
+  const isReplaced = last.type === 'turn.failed' || records.some(isReplacing);
+  return isReplaced ? shownRecords(records, foldRecords(records).changes) : records;
+}
+
+function isReplacing(record: JournalRecord): boolean {
+  return 'hook' in record && (record.hook === 'afterTurn' || record.effects?.withhold === true);
 }

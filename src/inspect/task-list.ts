@@ -2,7 +2,6 @@ import {
   AgentLoopError,
   type MaybePromise,
   messageOf,
-  RecentMap,
   type TaskState,
   type TaskStateStore,
   type TaskSummary,
@@ -10,6 +9,7 @@ import {
 } from '../core/contracts/index.ts';
 import { foldRecords, type JournalRecord, type LoopState } from '../core/journal/index.ts';
 import { callCost, dollars, type PriceList } from '../providers/models/model-info.ts';
+import { RecentMap } from '../recent-map.ts';
 import type { ShownValues } from './shown-values.ts';
 import type { TaskNote, TaskPage, UsageRow } from './wire.ts';
 

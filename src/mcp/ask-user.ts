@@ -1,5 +1,5 @@
 import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/client';
-import type { JSONSchema, ToolContext } from '../core/contracts/index.ts';
+import { isObject, type JSONSchema, type ToolContext } from '../core/contracts/index.ts';
 import { foreignSchemaChecker } from '../tools/schema-checks.ts';
 
 /**
@@ -72,14 +72,14 @@ function checkerOf(params: ElicitRequest['params']): Check | undefined {
 /** `{ action, content }` as it is; else the content of a form, or of its one field, or whether somebody went to the address. */
 function resultOf(answer: unknown, params: ElicitRequest['params']): ElicitResult {
   if (isUrl(params) && answer === false) return { action: 'decline' };
-  if (!isRecord(answer)) {
+  if (!isObject(answer)) {
     const [field = 'value'] = isUrl(params) ? [] : Object.keys(params.requestedSchema.properties);
     return { action: 'accept', content: isUrl(params) ? {} : fieldsOf({ [field]: answer }) };
   }
   const { action } = answer;
   if (action === 'decline' || action === 'cancel') return { action };
   const given = action === 'accept' ? answer['content'] : answer;
-  return { action: 'accept', content: isRecord(given) ? fieldsOf(given) : {} };
+  return { action: 'accept', content: isObject(given) ? fieldsOf(given) : {} };
 }
 
 function withDefaults(result: ElicitResult, params: ElicitRequest['params']): ElicitResult {
@@ -106,8 +106,4 @@ function scalar(value: unknown): string | number | boolean {
 
 function isTextList(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((each) => typeof each === 'string');
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

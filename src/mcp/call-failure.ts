@@ -1,3 +1,4 @@
+import { nestedTooDeep } from '../body-limits.ts';
 import { AgentLoopError, type ErrorCode } from '../core/contracts/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import { isHttp, type McpHeaders, type McpServerOptions } from './mcp-options.ts';
@@ -17,6 +18,8 @@ type FailureKind =
   | 'silent'
   /** It sent more than it may. */
   | 'too-large'
+  /** It sent JSON that nests too deep. */
+  | 'unreadable'
   /** The user has to sign in; nothing was done. */
   | 'sign-in'
   /** It does not accept the state that it gave before, any more. */
@@ -97,14 +100,15 @@ const codes: Partial<Record<FailureKind, ErrorCode>> = { silent: 'TOOL_TIMEOUT',
 export function toolError(server: string, { kind, what }: Failure, began: boolean): AgentLoopError {
   if (kind === 'canceled')
     return new AgentLoopError('CANCELED', `The call of the MCP server "${server}" was cancelled.`);
-  const doubtful = began && (kind === 'silent' || kind === 'lost' || kind === 'too-large');
+  const doubtful = began && (kind === 'silent' || kind === 'lost' || kind === 'too-large' || kind === 'unreadable');
   const message = `the MCP server "${server}" ${what}${doubtful ? '; the call may or may not have taken effect' : ''}`;
-  const isFinal = kind === 'refused' || kind === 'too-large' || kind === 'stale-state';
+  const isFinal = kind === 'refused' || kind === 'too-large' || kind === 'unreadable' || kind === 'stale-state';
   return new AgentLoopError(codes[kind] ?? 'TOOL_FAILED', message, { retryable: !isFinal });
 }
 
 /** What an `OpenCall` was cancelled with, and what the way to the server has failed with. */
-function ownFailure({ code, message }: AgentLoopError): Failure {
+function ownFailure({ code, message, reason }: AgentLoopError): Failure {
+  if (reason === nestedTooDeep) return { kind: 'unreadable', what: message };
   if (code === 'TOOL_TOO_LARGE') return { kind: 'too-large', what: message };
   if (code === 'CANCELED') return { kind: 'canceled', what: message };
   if (code === 'UNAVAILABLE') return { kind: 'unsent', what: message };

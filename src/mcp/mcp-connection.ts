@@ -15,7 +15,7 @@ import type {
   VersionNegotiationOptions,
 } from '@modelcontextprotocol/client';
 import { AgentLoopError } from '../core/contracts/index.ts';
-import type { SecretWords } from './call-failure.ts';
+import type { Failure, SecretWords } from './call-failure.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import { defaultProtocol, isHttp, type McpHttpOptions, type McpServerOptions } from './mcp-options.ts';
 import type { CallResult, OpenCall } from './open-call.ts';
@@ -70,7 +70,7 @@ export class McpConnection {
   #closed = false;
   #leaving = false;
   #probe: Promise<void> | undefined;
-  #flaw: string | undefined;
+  #flaw: Failure | undefined;
   #subscription: McpSubscription | undefined;
   readonly #taskProgress = new Map<string | number, OpenCall>();
   #tasks = 0;
@@ -95,14 +95,14 @@ export class McpConnection {
           fetch: fetchOf(server, sdk),
           onHeaders: (headers) => options.secrets.addHeaders(headers),
           onStreamEnd: (resumable) => this.#brokenOff(resumable),
-          onTooLarge: ({ message }) => this.#leaveFor(message),
+          onFlaw: (flaw) => this.#leaveFor(flaw),
         })
       : new ChildTransport(sdk, server);
     this.transport.onmessage = (message) => this.#noteTaskProgress(message);
     this.#handleRequests();
     this.client.onclose = () => {
       const { flaw } = this;
-      if (flaw !== undefined) for (const call of [...this.#calls]) call.leave({ kind: 'too-large', what: flaw });
+      if (flaw !== undefined) for (const call of [...this.#calls]) call.leave(flaw);
       if (this.#closed) return;
       this.#closed = true;
       options.onClosed();
@@ -173,8 +173,8 @@ export class McpConnection {
     return this.transport instanceof ChildTransport ? this.transport.stderrTail : '';
   }
 
-  /** Why we left a server that sent too much. */
-  get flaw(): string | undefined {
+  /** Why we left a server that sent what it may not. */
+  get flaw(): Failure | undefined {
     return this.transport instanceof ChildTransport ? this.transport.flaw : this.#flaw;
   }
 
@@ -352,9 +352,9 @@ export class McpConnection {
   }
 
   /** The server sent too much: in the answer of a call, or else beside all calls. */
-  #leaveFor(flaw: string): void {
+  #leaveFor(flaw: Failure): void {
     const call = this.#origin.getStore();
-    if (call) return call.leave({ kind: 'too-large', what: flaw });
+    if (call) return call.leave(flaw);
     this.#flaw = flaw;
     void this.close();
   }

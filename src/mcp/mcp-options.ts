@@ -1,12 +1,13 @@
+import { type BodyLimits, defaultBodyLimits, type LimitError, nestedTooDeep } from '../body-limits.ts';
 import {
   AgentLoopError,
+  isObject,
   type LLMProvider,
   type Logger,
   shownValue,
   type ToolListContext,
   type ToolPolicy,
 } from '../core/contracts/index.ts';
-import { type BodyLimits, defaultBodyLimits } from '../core/model-call/index.ts';
 import {
   aBoolean,
   aFunction,
@@ -20,7 +21,7 @@ import {
   oneOf,
   someStrings,
   wholeNumber,
-} from '../core/options/index.ts';
+} from '../options/option-rules.ts';
 import { checkAuth, type McpAuth } from './sign-in/auth-options.ts';
 
 /** A tool as its server describes it. */
@@ -171,7 +172,7 @@ const someMs: OptionRule = {
   must: 'be milliseconds, more than 0',
 };
 const stringMembers: OptionRule = {
-  fits: (value) => isRecord(value) && Object.values(value).every((each) => typeof each === 'string'),
+  fits: (value) => isObject(value) && Object.values(value).every((each) => typeof each === 'string'),
   must: 'be an object of strings',
 };
 const toolsRules: OptionRules<McpToolsOptions> = {
@@ -240,7 +241,7 @@ export function checkMcpOptions(options: McpToolsOptions): void {
   assertOptions('mcpTools', options, toolsRules);
   if (options.reconnect !== undefined) assertOptions('mcpTools: reconnect', options.reconnect, reconnectRules);
   const servers: unknown = options.servers;
-  if (!isRecord(servers) || Object.keys(servers).length === 0)
+  if (!isObject(servers) || Object.keys(servers).length === 0)
     throw invalid('mcpTools: servers names no server; write { servers: { files: { command: "npx", args: […] } } }');
   for (const [name, server] of Object.entries(options.servers)) checkServer(name, server);
 }
@@ -257,11 +258,17 @@ export function bodyLimitsOf({
   return { maxBodyBytes, maxEventBytes };
 }
 
+/** The error of a response that is too large, or nests too deep. */
+export const limitError: LimitError = (what, limit) =>
+  limit === 'size'
+    ? new AgentLoopError('TOOL_TOO_LARGE', what)
+    : new AgentLoopError('TOOL_FAILED', what, { reason: nestedTooDeep });
+
 function checkServer(name: string, server: McpServerOptions): void {
   const owner = `mcpTools: server "${name}"`;
   if (!/^[a-zA-Z0-9_-]{1,32}$/.test(name))
     throw invalid(`${owner} has a name of other characters; use 1 to 32 of a-z, A-Z, 0-9, _ and -`);
-  if (!isRecord(server)) throw invalid(`${owner} is ${shownValue(server)}; give { command } or { url }`);
+  if (!isObject(server)) throw invalid(`${owner} is ${shownValue(server)}; give { command } or { url }`);
   if ('url' in server === 'command' in server) throw invalid(`${owner} needs a command or a url, one of them`);
   if (isHttp(server)) checkHttp(owner, server);
   else {
@@ -289,10 +296,6 @@ function checkAsking(owner: string, { elicitation, sampling }: McpServerOptions)
   if (sampling === undefined) return;
   assertOptions(`${owner}: sampling`, sampling, samplingRules);
   assertGiven(`${owner}: sampling`, 'provider', sampling.provider, 'give the provider that answers the server');
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function invalid(message: string): AgentLoopError {

@@ -10,6 +10,7 @@ import {
   type ToolProvider,
   type ToolResult,
 } from '../core/contracts/index.ts';
+import { guardedLogger } from '../guarded-logger.ts';
 import { checkMcpOptions, type McpToolsOptions } from './mcp-options.ts';
 import type { ServerTool } from './server-tool.ts';
 import { ServerTools } from './server-tools.ts';
@@ -60,7 +61,8 @@ class McpToolProvider implements McpTools {
     tools: new Map(),
   };
 
-  constructor({ servers, name = 'mcpTools', reconnect = {}, logger }: McpToolsOptions) {
+  constructor({ servers, name = 'mcpTools', reconnect = {}, ...options }: McpToolsOptions) {
+    const logger = guardedLogger(options.logger);
     this.name = name;
     this.#logger = logger;
     this.#servers = Object.entries(servers).map(

@@ -171,7 +171,7 @@ export class ServerLink {
       if (made.hasExited && made.flaw === undefined && prior === undefined && protocol === 'auto' && !this.#closed)
         return this.#opened(sdk, { kind: 'legacy' });
       const { what } = made.hasExited ? exited : this.failureOf(thrown);
-      throw this.#unusable(made.flaw ?? what, made.stderrTail);
+      throw this.#unusable(made.flaw?.what ?? what, made.stderrTail);
     }
   }
 

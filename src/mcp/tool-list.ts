@@ -1,5 +1,5 @@
 import type { Client, Tool } from '@modelcontextprotocol/client';
-import { AgentLoopError, shownValue } from '../core/contracts/index.ts';
+import { AgentLoopError, maxSchemaDepth, nestsTooDeep, shownValue } from '../core/contracts/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 
 /** What a server answers where it is asked for its tools. */
@@ -43,7 +43,9 @@ export async function listTools(
     const answer = await client.request(request, schemas.PaginatedResult, { timeout });
     for (const each of listIn(answer)) {
       const parsed = schemas.Tool['~standard'].validate(each);
-      const why = parsed.issues ? flawOf(each, parsed.issues) : headerFlaw(parsed.value, hasHeaders);
+      const why = parsed.issues
+        ? flawOf(each, parsed.issues)
+        : (depthFlaw(parsed.value) ?? headerFlaw(parsed.value, hasHeaders));
       if (parsed.issues || why !== undefined) flawed.push({ name: nameOf(each), why: why ?? '' });
       else tools.push(parsed.value);
     }
@@ -73,6 +75,12 @@ function flawOf(tool: unknown, [issue]: Issues): string {
   if (typeof tool !== 'object' || tool === null) return `it is ${shownValue(tool)}, no tool`;
   const path = (issue?.path ?? []).map((step) => String(typeof step === 'object' ? step.key : step));
   return `the protocol does not allow its ${path.join('.')}`;
+}
+
+function depthFlaw({ inputSchema }: Tool): string | undefined {
+  return nestsTooDeep(inputSchema, maxSchemaDepth)
+    ? `its schema nests deeper than ${maxSchemaDepth} levels`
+    : undefined;
 }
 
 const headerKey = 'x-mcp-header';

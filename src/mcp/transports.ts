@@ -7,10 +7,17 @@ import type {
   StreamableHTTPClientTransport,
   Transport,
 } from '@modelcontextprotocol/client';
-import { AgentLoopError, inTime, systemClock } from '../core/contracts/index.ts';
-import { boundedResponse } from '../core/model-call/index.ts';
+import { boundedResponse, type LimitError } from '../body-limits.ts';
+import { AgentLoopError, inTime, JsonCounter, maxMessageDepth, systemClock } from '../core/contracts/index.ts';
+import type { Failure } from './call-failure.ts';
 import type { ClientSdk } from './load-sdk.ts';
-import { bodyLimitsOf, type McpHeaders, type McpHttpOptions, type McpProcessOptions } from './mcp-options.ts';
+import {
+  bodyLimitsOf,
+  limitError,
+  type McpHeaders,
+  type McpHttpOptions,
+  type McpProcessOptions,
+} from './mcp-options.ts';
 import { authorized, type HttpAuth } from './sign-in/http-auth.ts';
 
 interface HttpTransportOptions {
@@ -26,8 +33,8 @@ interface HttpTransportOptions {
    * on another stream.
    */
   readonly onStreamEnd: (resumable: boolean) => void;
-  /** Called where the server sends more than it may, before what reads the response hears of it. */
-  readonly onTooLarge: (error: AgentLoopError) => void;
+  /** Called where the server sends what it may not, before what reads the response hears of it. */
+  readonly onFlaw: (flaw: Failure) => void;
 }
 
 /** Streams that break off are taken up again this often. */
@@ -45,10 +52,9 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
   const limits = bodyLimitsOf(server);
   // A stream that the server keeps open for what it has to say brings many messages.
   const eventLimits = { ...limits, maxBodyBytes: Number.POSITIVE_INFINITY };
-  const tooLarge = (what: string) => {
-    const error = new AgentLoopError('TOOL_TOO_LARGE', what);
-    options.onTooLarge(error);
-    return error;
+  const fail: LimitError = (what, limit) => {
+    options.onFlaw({ kind: limit === 'size' ? 'too-large' : 'unreadable', what });
+    return limitError(what, limit);
   };
   const send: FetchLike = async (url, init) => {
     const own = await headersOf(server);
@@ -74,7 +80,7 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
       throw error;
     });
     const isOpenEnded = init?.method === 'GET' || asked?.method === 'subscriptions/listen';
-    const bounded = boundedResponse(response, isOpenEnded ? eventLimits : limits, tooLarge);
+    const bounded = boundedResponse(response, isOpenEnded ? eventLimits : limits, fail);
     return asked?.isToolCall ? watched(bounded, options.onStreamEnd) : bounded;
   };
   const unauthorized: AuthProvider = {
@@ -187,7 +193,7 @@ export class ChildTransport implements Transport {
   /** Called where the server answers `server/discover` after `initialize` was sent in its place. */
   onLateDiscovery?: () => void;
   /** Why we left the process. */
-  flaw: string | undefined;
+  flaw: Failure | undefined;
   /** Whether the process ended before we closed it. */
   hasExited = false;
   /** By this and `pid` the SDK knows that a process is spoken to, where silence says something of the revision. */
@@ -199,6 +205,8 @@ export class ChildTransport implements Transport {
   /** The id of `server/discover` while it is not answered. */
   #discovery: unknown;
   #hasFallenBack = false;
+  /** Of the line so far. */
+  #depth = lineDepth();
   #stderr = '';
   #delivering = false;
   #over: Promise<void> | undefined;
@@ -294,18 +302,37 @@ export class ChildTransport implements Transport {
   }
 
   #read(chunk: Buffer): void {
+    if (this.flaw) return;
+    if (this.#nestsTooDeep(chunk)) {
+      const what = `sent JSON that nests deeper than ${maxMessageDepth} levels`;
+      return this.#leave({ kind: 'unreadable', what }, new Error(what));
+    }
     try {
       this.#buffer.append(chunk);
     } catch (error) {
       // A line without an end: nothing after it could be parsed.
       const { maxEventBytes } = bodyLimitsOf(this.#options);
-      this.flaw = `sent more than maxEventBytes (${maxEventBytes} bytes) in one line: raise it, or ask for a shorter answer`;
-      this.#fail(error);
-      this.#hangUp();
-      void this.close();
-      return;
+      const what = `sent more than maxEventBytes (${maxEventBytes} bytes) in one line: raise it, or ask for a shorter answer`;
+      return this.#leave({ kind: 'too-large', what }, error);
     }
     if (!this.#delivering) void this.#deliver();
+  }
+
+  #nestsTooDeep(chunk: Buffer): boolean {
+    let from = 0;
+    for (let end = chunk.indexOf('\n'); end !== -1; end = chunk.indexOf('\n', from)) {
+      if (this.#depth.add(chunk.subarray(from, end))) return true;
+      this.#depth = lineDepth();
+      from = end + 1;
+    }
+    return this.#depth.add(chunk.subarray(from)) !== undefined;
+  }
+
+  #leave(flaw: Failure, error: unknown): void {
+    this.flaw = flaw;
+    this.#fail(error);
+    this.#hangUp();
+    void this.close();
   }
 
   /** One message after the other, each once the one before it was taken in: the SDK takes in a progress notification later than a response. */
@@ -349,6 +376,10 @@ export class ChildTransport implements Transport {
     if (pid !== undefined) void endGroup(pid, { graceMs: this.#graceMs, politely: false });
     this.onclose?.();
   }
+}
+
+function lineDepth(): JsonCounter {
+  return new JsonCounter(maxMessageDepth, Number.POSITIVE_INFINITY);
 }
 
 function startError(error: Error, { command, cwd }: McpProcessOptions): Error {

@@ -1,7 +1,7 @@
 /**
  * Every attribute name that this engine writes. Source: OpenTelemetry semantic conventions 1.41.0 (`gen_ai`, `error`, `server`,
  * `network`, `mcp`, `session`, `user`; all of `gen_ai` is in development there and moves on in its own repository), OpenInference for
- * `openinference.span.kind`, `input.value` and `output.value`, and `millrace.*` and `mcp.server.name` for
+ * `openinference.span.kind`, `input.*` and `output.*`, and `millrace.*` and `mcp.server.name` for
  * what neither of them names.
  */
 export const attribute = {
@@ -11,6 +11,8 @@ export const attribute = {
   spanKind: 'openinference.span.kind',
   inputValue: 'input.value',
   outputValue: 'output.value',
+  inputMimeType: 'input.mime_type',
+  outputMimeType: 'output.mime_type',
   errorType: 'error.type',
   serverAddress: 'server.address',
   serverPort: 'server.port',

@@ -2,6 +2,7 @@ import { createNoopMeter, metrics } from '@opentelemetry/api';
 import type { convertLegacyHttpOptions } from '@opentelemetry/otlp-exporter-base/node-http';
 import type { MeterProvider, MetricReader, PushMetricExporter } from '@opentelemetry/sdk-metrics';
 import { AgentLoopError } from '../core/contracts/index.ts';
+import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
 import { flushAtExit, within } from './exit-flush.ts';
 import { assertSdk, loadSdk, metricPackages, otlpMetricPackages, resourceOf } from './load-sdk.ts';
 import {
@@ -35,6 +36,7 @@ export interface Metrics {
  * With the collector down `shutdown` resolves within `shutdownTimeoutMs`. Memory: one series per combination of model, tool, agent and outcome.
  */
 export async function startMetrics(options: StartMetricsOptions = {}): Promise<Metrics> {
+  assertKnownOptions('startMetrics', options, ofMetrics);
   if (isSdkDisabled()) return disabledMetrics;
   const timeoutMs = options.shutdownTimeoutMs ?? 3_000;
   if (metrics.getMeterProvider().getMeter('millrace') !== createNoopMeter()) {
@@ -91,6 +93,16 @@ export interface StartMetricsOptions {
   /** Signals that flush. Default SIGTERM and SIGINT. */
   readonly flushOnSignals?: readonly NodeJS.Signals[] | undefined;
 }
+
+const ofMetrics: OptionNames<StartMetricsOptions> = {
+  serviceName: true,
+  endpoint: true,
+  headers: true,
+  intervalMs: true,
+  reader: true,
+  shutdownTimeoutMs: true,
+  flushOnSignals: true,
+};
 
 /** Creates the SDK from the options and the environment, without registering it. */
 function meterSdk(

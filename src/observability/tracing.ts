@@ -9,6 +9,7 @@ import {
 } from '@opentelemetry/api';
 import type { NodeTracerProvider, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace-node';
 import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
+import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
 import { attribute } from './attributes.ts';
 import { flushAtExit, within } from './exit-flush.ts';
 import { type FinishedSpan, finishedSpan } from './finished-spans.ts';
@@ -57,6 +58,16 @@ export interface StartTracingOptions {
   readonly flushOnSignals?: readonly NodeJS.Signals[] | undefined;
 }
 
+const ofTracing: OptionNames<StartTracingOptions> = {
+  serviceName: true,
+  endpoint: true,
+  headers: true,
+  exporter: true,
+  onSpanEnd: true,
+  shutdownTimeoutMs: true,
+  flushOnSignals: true,
+};
+
 /** The number of spans of this process so far. After `shutdown`, `ended - exported` were lost. */
 export interface TracingReport {
   /** Spans that were started and are recorded. */
@@ -98,6 +109,7 @@ let running: Tracing | undefined;
  * is also how long its retries keep the process alive).
  */
 export function startTracing(options: StartTracingOptions = {}): Tracing {
+  assertKnownOptions('startTracing', options, ofTracing);
   if (running !== undefined) {
     throw new AgentLoopError('INVALID_CONFIG', 'Tracing has been started in this process; shut that down first.');
   }

@@ -1,5 +1,5 @@
 import type { LLMCapabilities } from '../core/contracts/index.ts';
-import { wrongOption } from '../core/options/index.ts';
+import { wrongOption } from '../options/option-rules.ts';
 import { isJsonObject } from './openai-wire/wire-errors.ts';
 
 /** The key of a model's server. Errors: `INVALID_CONFIG` for what no header can hold; never shows it. */

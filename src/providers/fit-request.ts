@@ -6,6 +6,7 @@ import {
   type LLMCallParams,
   type Message,
   pairedMessages,
+  parsedJson,
   type RequestChange,
   type SystemMessage,
   type ToolCall,
@@ -596,7 +597,7 @@ const loneEscape =
 
 function jsonObjectIn(text: string): object | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parsedJson(text);
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
   } catch {
     return undefined;

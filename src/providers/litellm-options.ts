@@ -1,5 +1,5 @@
+import { defaultBodyLimits } from '../body-limits.ts';
 import { type Clock, type LLMCapabilities, systemClock } from '../core/contracts/index.ts';
-import { defaultBodyLimits } from '../core/model-call/index.ts';
 import {
   aBoolean,
   aClock,
@@ -13,7 +13,7 @@ import {
   oneOf,
   wholeNumber,
   wrongOption,
-} from '../core/options/index.ts';
+} from '../options/option-rules.ts';
 import { capabilityWords, checkedBaseUrl, checkedHeaders, checkedKey, wrongCapability } from './connection-options.ts';
 import type { ChatDialect } from './openai-wire/chat-request.ts';
 import type { Fetch } from './openai-wire/openai-client.ts';

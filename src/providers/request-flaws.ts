@@ -1,4 +1,5 @@
 import type { LLMCallParams, Message, ToolChoice } from '../core/contracts/index.ts';
+import { parsedJson } from '../core/contracts/index.ts';
 import { schemaDialects, schemaFlaws } from './fit-schema.ts';
 import type { RequestRules, SettingName } from './profiles.ts';
 
@@ -115,7 +116,7 @@ function* callFlaws(call: SeenMessage['calls'][number], at: string, { names }: R
 
 function isObjectText(text: string): boolean {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parsedJson(text);
     return (
       typeof value === 'object' &&
       value !== null &&

@@ -3,6 +3,7 @@ import {
   type ArgumentCheck,
   type Extension,
   limitOf,
+  parsedJson,
   type ToolDefinition,
   type ToolError,
 } from '../core/contracts/index.ts';
@@ -245,7 +246,7 @@ function checkOf({ intents: [intent], asked, result }: RecordedCallRun): Check |
 function argumentsOf({ call }: RecordedCall): unknown {
   const text = call.function.arguments.trim();
   try {
-    return text === '' ? {} : JSON.parse(text);
+    return text === '' ? {} : parsedJson(text);
   } catch {
     return undefined;
   }

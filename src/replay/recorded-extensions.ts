@@ -19,7 +19,7 @@ import type {
   RecordedHook,
   Stamped,
 } from '../core/journal/index.ts';
-import { hookParentOf } from '../core/ownership/index.ts';
+import { hookParentOf } from '../tasks/child-turn.ts';
 import { type RecordedCallRun, recordedApprovals } from './recorded-calls.ts';
 import { callIdOf, difference, extensionCodes } from './recording.ts';
 import type { Score } from './score.ts';

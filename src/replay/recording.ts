@@ -2,7 +2,6 @@ import { AgentLoopError, type ErrorCode, type ToolError } from '../core/contract
 import {
   applyRecord,
   asOpen,
-  checkRecord,
   eventsIn,
   isLeftCall,
   isTerminal,
@@ -14,6 +13,7 @@ import {
   type TurnStarted,
   withChild,
 } from '../core/journal/index.ts';
+import { checkRecord } from '../stores/check-record.ts';
 
 /** A journal to replay, checked and folded. */
 export interface Recording {

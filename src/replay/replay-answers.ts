@@ -29,7 +29,7 @@ import {
   type ToolResultRecord,
 } from '../core/journal/index.ts';
 import { viewOf } from '../core/model-call/index.ts';
-import { parentTurnOf } from '../core/ownership/index.ts';
+import { parentTurnOf } from '../tasks/child-turn.ts';
 import { type Conductor, theModel } from './conductor.ts';
 import {
   isOwnQuestion,

@@ -3,12 +3,13 @@ import {
   type AgentEvent,
   type AgentLoopConfig,
   AgentLoopError,
-  iterateEvents,
   type StartOptions,
   shownValue,
 } from '../core/contracts/index.ts';
 import { eventsOf, type JournalRecord, type LoopState, resultOf, type TurnResult } from '../core/journal/index.ts';
-import { type Admission, AgentLoop, type Turn, withAdmission } from '../core/turn/index.ts';
+import { type Admission, AgentLoop, withAdmission } from '../tasks/agent-loop.ts';
+import { iterateEvents } from '../tasks/read-events.ts';
+import type { Turn } from '../tasks/turn.ts';
 import { withArtifactTools } from '../tools/artifact-tools.ts';
 import { Conductor, type Controls, leaseMs, type ReplayClock, ReplayStore, replayClock } from './conductor.ts';
 import { recordedCalls } from './recorded-calls.ts';

@@ -219,7 +219,7 @@ function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = 
       hold: { ...content.hold, until: undefined, error: content.hold.error && withoutWords(content.hold.error) },
     });
   if (content.type === 'turn.resumed')
-    return asJson({ ...content, trace: undefined, lostAt: undefined, queued: undefined });
+    return asJson({ ...content, trace: undefined, lostAt: undefined, waited: undefined, queued: undefined });
   if (content.type === 'llm.start')
     return asJson({ ...content, options: undefined, tools: anyTools ? tools : (content.tools ?? tools) });
   if (content.type === 'turn.failed') return asJson(withoutWords(content));

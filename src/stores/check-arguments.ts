@@ -20,7 +20,7 @@ import {
   taskIdPattern,
   type VersionOptions,
 } from '../core/contracts/index.ts';
-import { type OptionRule, wholeNumber } from '../core/options/index.ts';
+import { type OptionRule, wholeNumber } from '../options/option-rules.ts';
 import type { StatusQuery } from './task-summary.ts';
 
 /** What is wrong with an argument. */

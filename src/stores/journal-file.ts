@@ -1,5 +1,6 @@
-import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
-import { applyRecord, checkRecord, type JournalRecord, type LoopState } from '../core/journal/index.ts';
+import { AgentLoopError, maxMessageDepth, messageOf, parsedJson } from '../core/contracts/index.ts';
+import { applyRecord, type JournalRecord, type LoopState } from '../core/journal/index.ts';
+import { checkRecord } from './check-record.ts';
 
 /** The first line of a journal file. */
 export interface JournalHeader {
@@ -91,7 +92,7 @@ function recordOf(line: string, place: string): JournalRecord {
 
 function jsonOf(line: string, place: string): unknown {
   try {
-    return JSON.parse(line);
+    return parsedJson(line, maxMessageDepth);
   } catch (error) {
     throw new AgentLoopError('INVALID_INPUT', `${place} is not JSON: ${messageOf(error)}.`, { cause: error });
   }

@@ -1,6 +1,7 @@
 import {
   AgentLoopError,
   type AppendOptions,
+  jsonText,
   type Lease,
   messageOf,
   type ReadOptions,
@@ -236,7 +237,7 @@ export async function loadedState(records: Promise<readonly JournalRecord[]>): P
 /** Errors: `INVALID_INPUT`. */
 export function recordJson(record: JournalRecord, taskId: string): string {
   try {
-    return JSON.stringify(record);
+    return jsonText(record, { levels: Number.POSITIVE_INFINITY }) ?? '';
   } catch (error) {
     throw new AgentLoopError(
       'INVALID_INPUT',

@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, extname } from 'node:path';
 import { AgentLoopError, messageOf, type TaskStateStore } from '../core/contracts/index.ts';
-import { checkRecord, type JournalRecord, type LlmDone, type Stamped, type TurnRecord } from '../core/journal/index.ts';
+import type { JournalRecord, LlmDone, Stamped, TurnRecord } from '../core/journal/index.ts';
 import { makeFolder, writePrivate } from '../private-files.ts';
 import { redactMembers } from '../redaction.ts';
+import { checkRecord } from '../stores/check-record.ts';
 import { formatJournal, parseJournal } from '../stores/journal-file.ts';
 
 /** A recorded turn, for `replay`. */

@@ -9,6 +9,8 @@ import {
   shownValue,
   textOf,
 } from '../core/contracts/index.ts';
+import { usageOfAnswer } from '../core/model-call/index.ts';
+import { assertKnownOptions } from '../options/option-rules.ts';
 import { demoModel } from './demo-model.ts';
 import type { ChatMessage, ChatRequest } from './model-server/chat-request.ts';
 import { cutReply } from './model-server/model-answer.ts';
@@ -25,7 +27,9 @@ export interface DemoLLMOptions {
  *
  * `stream` emits a chunk a word; unsubscribing stops it. `call` answers at once, or throws the reason of an aborted `signal`. Errors: `INVALID_CONFIG`.
  */
-export function demoLLM({ delayMs = 0 }: DemoLLMOptions = {}): LLMProvider {
+export function demoLLM(options: DemoLLMOptions = {}): LLMProvider {
+  assertKnownOptions('demoLLM', options, { delayMs: true });
+  const { delayMs = 0 } = options;
   if (!Number.isFinite(delayMs) || delayMs < 0)
     throw invalidConfig(`delayMs is ${shownValue(delayMs)}`, 'it must be a number of milliseconds, at least 0');
   return {
@@ -57,7 +61,7 @@ function chunksOf(response: LLMResponse, delayMs: number): Observable<LLMChunk> 
 
 function responseOf(params: LLMCallParams): LLMResponse {
   const { text, toolCalls = [], finishReason } = cutReply(demoModel(requestOf(params)), params.maxTokens);
-  return {
+  const response: LLMResponse = {
     ...(finishReason && { finishReason }),
     message: { role: 'assistant', content: text ?? null },
     toolCalls: toolCalls.map(({ name, arguments: json }, index) => ({
@@ -66,6 +70,7 @@ function responseOf(params: LLMCallParams): LLMResponse {
       function: { name, arguments: json },
     })),
   };
+  return { ...response, usage: { ...usageOfAnswer(params, response), cost: 0 } };
 }
 
 function requestOf({ messages, tools = [], toolChoice = 'auto', model, maxTokens }: LLMCallParams): ChatRequest {

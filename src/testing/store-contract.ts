@@ -5,10 +5,12 @@ import type { JournalRecord, Stamped, TurnStarted } from '../core/journal/index.
 import {
   type ContractRunner,
   defineContract,
+  inTime,
   type NamedHarness,
   notNumber,
   notOptions,
   notText,
+  patienceMs,
   refusesWrongArguments,
   type WrongArguments,
 } from './contract/define-contract.ts';
@@ -153,30 +155,11 @@ export function storeContract(harness: StoreContractHarness, runner: ContractRun
 
 type RunCase = (subject: StoreUnderTest) => Promise<void>;
 
-/** Leases are not made longer than this to repeat a case. Milliseconds. */
-const longestLeaseMs = 10_000;
-
-/**
- * Where leases run on a real clock and the machine was too slow for them, a failure says nothing about the store: the case is repeated
- * with leases that are four times as long.
- */
-async function examine(run: RunCase, harness: StoreContractHarness, leaseMs = harness.leaseMs ?? 1_000): Promise<void> {
-  const { advance } = harness;
-  if (!advance) return runOnce(run, { ...harness, leaseMs });
-  let waitedMs = 0;
-  const waiting = (ms: number) => {
-    waitedMs += ms;
-    return advance.call(harness, ms);
-  };
-  const begun = performance.now();
-  try {
-    await runOnce(run, { ...harness, leaseMs, advance: waiting });
-  } catch (error) {
-    // A clock of milliseconds may tick at once.
-    const workedMs = performance.now() - begun - waitedMs + 1;
-    if (workedMs < leaseMs / 4 || leaseMs * 4 > longestLeaseMs) throw error;
-    await examine(run, harness, leaseMs * 4);
-  }
+function examine(run: RunCase, harness: StoreContractHarness): Promise<void> {
+  const { leaseMs = 1_000, advance } = harness;
+  return inTime({ harness, advance, lengthMs: leaseMs }, (lengthMs, passing) =>
+    runOnce(run, { ...harness, leaseMs: lengthMs, ...(passing && { advance: passing }) }),
+  );
 }
 
 async function runOnce(run: RunCase, harness: StoreContractHarness): Promise<void> {
@@ -211,7 +194,7 @@ function underTest({ harness, store, peer, clock, openPeer }: Opened): StoreUnde
     store,
     peer,
     leaseMs,
-    deadlineMs,
+    deadlineMs: patienceMs(deadlineMs, { advance: harness.advance, lengthMs: leaseMs }),
     advance: async (ms) => (harness.advance ? harness.advance(ms) : clock.advance(ms)),
     peerAhead: (ms) => openPeer({ now: () => clock.now() + ms, schedule: clock.schedule }),
     newTaskId: () => `contract-${randomUUID()}`,

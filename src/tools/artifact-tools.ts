@@ -13,7 +13,7 @@ import {
   type ToolContext,
   type ToolProvider,
 } from '../core/contracts/index.ts';
-import { hasMethods } from '../core/options/index.ts';
+import { hasMethods } from '../options/option-rules.ts';
 import { groupOf } from '../stores/task-summary.ts';
 import { LocalToolProvider } from './local-tools.ts';
 import { type Tool, tool } from './tool.ts';

@@ -1,5 +1,5 @@
 import type { Ajv2020, ErrorObject, Options, ValidateFunction } from 'ajv/dist/2020.js';
-import { AgentLoopError, type JSONSchema, messageOf } from '../core/contracts/index.ts';
+import { AgentLoopError, type JSONSchema, maxSchemaDepth, messageOf, nestsTooDeep } from '../core/contracts/index.ts';
 
 type Draft = '2020-12' | '2019-09' | 'draft-07';
 type Ajv = Pick<Ajv2020, 'compile' | 'errorsText' | 'validateSchema'> & { errors?: ErrorObject[] | null | undefined };
@@ -42,6 +42,7 @@ export function loadJsonSchemaEngine(schema: JSONSchema, owner: string): Promise
  * `$ref` that leads nowhere is found only when the schema is compiled.
  */
 export async function verifyJsonSchema(schema: JSONSchema, owner: string): Promise<void> {
+  assertDepth(schema, owner);
   const draft = draftOf(schema, owner);
   const ajvClass = await load(draft);
   const ajv = schemaChecks.get(draft) ?? new ajvClass(options);
@@ -52,13 +53,25 @@ export async function verifyJsonSchema(schema: JSONSchema, owner: string): Promi
 
 /** One ajv for each schema: a shared one would keep every schema for ever, and mix up two that have the same `$id`. */
 function compile(ajvClass: AjvClass, schema: JSONSchema, owner: string): ValidateFunction {
+  assertDepth(schema, owner);
   try {
     const validate = new ajvClass({ ...options, meta: false, validateSchema: false }).compile(bodyOf(schema));
     compiled.set(schema, validate);
     return validate;
   } catch (thrown) {
-    throw invalid(owner, messageOf(thrown), thrown);
+    // Only the stack limits how long a chain of references may be.
+    const what = thrown instanceof RangeError ? 'a chain of its references is too long' : messageOf(thrown);
+    throw invalid(owner, what, thrown);
   }
+}
+
+function assertDepth(schema: JSONSchema, owner: string): void {
+  if (nestsTooDeep(schema, maxSchemaDepth)) throw invalid(owner, `it nests deeper than ${maxSchemaDepth} levels`);
+}
+
+/** The error of a schema whose references never end, so that a check by it overflows the stack. */
+export function endlessSchema(owner: string, cause: RangeError): AgentLoopError {
+  return invalid(owner, 'its references have no end', cause);
 }
 
 async function load(draft: Draft): Promise<AjvClass> {

@@ -7,11 +7,12 @@ import {
   type ArgumentChecker,
   type ArgumentChecks,
   type JSONSchema,
-  RecentMap,
 } from '../core/contracts/index.ts';
+import { RecentMap } from '../recent-map.ts';
 import {
   argumentPath,
   compileJsonSchema,
+  endlessSchema,
   loadJsonSchemaEngine,
   problemText,
   verifyJsonSchema,
@@ -289,16 +290,20 @@ function tooSlow(owner: string, isForeign: boolean): AgentLoopError {
 function unlimitedChecker(schema: JSONSchema, owner: string): ArgumentChecker {
   let compiled: ValidateFunction | undefined;
   return (value) => {
-    if (compiled) return answer(compiled, value);
+    if (compiled) return answer(compiled, value, owner);
     const validate = compileJsonSchema(schema, owner);
-    if (validate instanceof Promise) return validate.then((ready) => answer(ready, value));
+    if (validate instanceof Promise) return validate.then((ready) => answer(ready, value, owner));
     compiled = validate;
-    return answer(validate, value);
+    return answer(validate, value, owner);
   };
 }
 
-function answer(validate: ValidateFunction, value: unknown): ArgumentCheck {
-  if (validate(value) === true) return { ok: true, value };
+function answer(validate: ValidateFunction, value: unknown, owner: string): ArgumentCheck {
+  try {
+    if (validate(value) === true) return { ok: true, value };
+  } catch (thrown) {
+    throw thrown instanceof RangeError ? endlessSchema(owner, thrown) : thrown;
+  }
   return { ok: false, message: problemText((validate.errors ?? []).map(problemOf)) };
 }
 

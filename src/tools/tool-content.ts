@@ -3,6 +3,7 @@ import {
   type Content,
   type ContentPart,
   type JsonContent,
+  jsonText,
   messageOf,
 } from '../core/contracts/index.ts';
 
@@ -60,7 +61,7 @@ function isStream(value: unknown): value is object {
 
 function jsonOf(value: unknown, name: string): string | undefined {
   try {
-    return JSON.stringify(value, asData);
+    return jsonText(value, { replacer: asData });
   } catch (thrown) {
     throw noContent(
       name,

@@ -7,7 +7,7 @@ import type {
   ToolProvider,
   ToolResult,
 } from '../core/contracts/index.ts';
-import { aFunction, assertGiven, assertOptions, milliseconds, type OptionRule } from '../core/options/index.ts';
+import { aFunction, assertGiven, assertOptions, milliseconds, type OptionRule } from '../options/option-rules.ts';
 import { keyOf } from '../providers/policies/request-key.ts';
 import { aCacheStore, type CacheStore } from '../stores/cache/cache-store.ts';
 import { jsonSchemaChecks, verifyForeignSchema } from './schema-checks.ts';

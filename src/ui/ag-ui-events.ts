@@ -233,14 +233,19 @@ export class AgUiEncoder {
     return [...this.#endCalls(), ...agents];
   }
 
-  #end({ taskId, state, reason, code, usage, questions, cursor }: ShownEnd): readonly AgUiEvent[] {
+  #end({ taskId, state, reason, code, usage, questions, cursor, unread }: ShownEnd): readonly AgUiEvent[] {
     const used = usage ? { usage: [usageOf(usage)] } : {};
     if (code !== undefined) {
       const metadata = state === 'working' ? { metadata: { taskId, retryable: isRetryableCode(code) } } : {};
       return [{ type: 'RUN_ERROR', message: this.#shown.errorText({ code }), code, ...metadata, ...used }];
     }
     const { threadId, runId } = this.#options;
-    const result = { taskId, state, ...(reason === undefined ? {} : { reason }), ...(cursor ? { cursor } : {}) };
+    const why = {
+      ...(reason === undefined ? {} : { reason }),
+      ...(cursor ? { cursor } : {}),
+      ...(unread && { unread }),
+    };
+    const result = { taskId, state, ...why };
     const outcome =
       state === 'canceled'
         ? { type: 'cancelled' as const }

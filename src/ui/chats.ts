@@ -1,7 +1,13 @@
 import type { TurnInput } from '../agent/agent-options.ts';
-import { AgentLoopError, type TaskSummary } from '../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  isSuspended,
+  isTerminalState,
+  type TaskSummary,
+  taskIdPattern,
+} from '../core/contracts/index.ts';
 import type { JournalRecord } from '../core/journal/index.ts';
-import type { Turn } from '../core/turn/index.ts';
+import type { Turn } from '../tasks/turn.ts';
 import { begun, type EventSource } from './event-stream.ts';
 import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts';
 import { BeginFailure, digestOf, malformed, notFound, Refusal } from './requests.ts';
@@ -165,7 +171,7 @@ export class Chat {
     const { openTurns } = await messages.load(this.contextId, { limit: 0 });
     for (const taskId of new Set([...tasks.map(({ taskId }) => taskId), ...openTurns.toReversed()])) {
       const task = await store.describe(taskId);
-      if (task && !isEnd(task.state) && this.#isOwn(task)) yield task;
+      if (task && !isTerminalState(task.state) && this.#isOwn(task)) yield task;
     }
   }
 
@@ -200,7 +206,7 @@ export class Chat {
   /** Errors: `Refusal` with 404 for a task that is not of this chat. */
   async own(taskId: string): Promise<TaskSummary> {
     const { store } = this.#handler;
-    const task = /^[A-Za-z0-9_.:-]{1,128}$/.test(taskId) ? await store.describe(taskId) : null;
+    const task = taskIdPattern.test(taskId) ? await store.describe(taskId) : null;
     if (!task || !this.#isOwn(task)) throw notFound();
     return task;
   }
@@ -216,11 +222,7 @@ export function followedOf(open: readonly TaskSummary[]): TaskSummary | undefine
 }
 
 function isAsking({ state }: TaskSummary): boolean {
-  return state === 'input-required' || state === 'auth-required';
-}
-
-function isEnd(state: TaskSummary['state']): boolean {
-  return state === 'completed' || state === 'failed' || state === 'canceled' || state === 'rejected';
+  return isSuspended(state);
 }
 
 /** Answers to questions of one turn. */

@@ -1,5 +1,6 @@
 import type { Observable } from 'rxjs';
-import { type AgentEvent, AgentLoopError, iterateEvents } from '../core/contracts/index.ts';
+import { type AgentEvent, AgentLoopError } from '../core/contracts/index.ts';
+import { iterateEvents } from '../tasks/read-events.ts';
 
 import { AgUiEncoder, type AgUiOptions } from './ag-ui-events.ts';
 import { PlainEncoder, type PlainEvent } from './plain-events.ts';

@@ -7,7 +7,7 @@ import {
   shownValue,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import type { Turn } from '../core/turn/index.ts';
+import type { Turn } from '../tasks/turn.ts';
 import { malformed, Refusal, refusalOf, refused } from './requests.ts';
 import { type Shown, type StreamOptions, shownOf } from './stream-options.ts';
 

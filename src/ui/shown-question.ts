@@ -1,4 +1,4 @@
-import { innermostQuestion } from '../core/contracts/index.ts';
+import { innermostQuestion, JsonCounter, maxJsonDepth } from '../core/contracts/index.ts';
 import type { Question } from '../core/journal/index.ts';
 import type { ShownQuestion } from './shown-steps.ts';
 import type { Shown } from './stream-options.ts';
@@ -28,11 +28,13 @@ export function isOfCall(questionId: string, callId: string): boolean {
   return questionId === callId || questionId.startsWith(`${callId}.`);
 }
 
-/** Arguments as the model wrote them; those that are not JSON stay a string. */
+/** Arguments as the model wrote them; those that are not JSON, or nest too deep, stay a string. */
 export function parsedArguments(text: string): unknown {
   if (text === '') return {};
   try {
-    return JSON.parse(text);
+    return new JsonCounter(maxJsonDepth, Number.POSITIVE_INFINITY).add(new TextEncoder().encode(text))
+      ? text
+      : JSON.parse(text);
   } catch {
     return text;
   }

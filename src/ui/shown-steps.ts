@@ -37,6 +37,8 @@ export interface ShownEnd {
   readonly code?: ErrorCode;
   readonly usage?: Usage;
   readonly cursor?: string;
+  /** How many steering messages count for the next turn, if any. */
+  readonly unread?: number;
   readonly questions: readonly ShownQuestion[];
 }
 

@@ -1,7 +1,6 @@
 import {
   type AgentEvent,
   type ArtifactUpdateEvent,
-  isAfterCursor,
   type LlmResponseEvent,
   partsText,
   type StatusUpdateEvent,
@@ -10,12 +9,13 @@ import {
   type ToolCompleteEvent,
 } from '../core/contracts/index.ts';
 import type { Question } from '../core/journal/index.ts';
+import { isAfterCursor } from '../tasks/read-events.ts';
 import { add, isSame, type OpenText, type ShownCall, said } from './open-iteration.ts';
 import { isOfCall, parsedArguments, shownQuestion, unnamed } from './shown-question.ts';
 import type { ShownEnd, ShownStep } from './shown-steps.ts';
 import { codeOf, type Shown } from './stream-options.ts';
 
-const answer = /^answer-\d+(\.\d+)?$/;
+const answer = /^answer-(\d+)(?:\.\d+)?$/;
 /** A call that ends the turn: its value or text follows as an artifact. */
 const finish = '__finish__';
 
@@ -181,7 +181,11 @@ export class TurnReader {
   #artifact(event: ArtifactUpdateEvent): readonly ShownStep[] {
     const { artifact, append, lastChunk, cursor } = event;
     const { artifactId: of, name, parts } = artifact;
-    if (answer.test(of)) {
+    const [, number] = answer.exec(of) ?? [];
+    if (number !== undefined) {
+      // A final text after text beside calls stands alone, as an answer after them does. A reader that came back knows no iteration.
+      if (!this.#isIterationOpen && this.#text && this.#iteration !== undefined && Number(number) !== this.#iteration)
+        return [...this.#begin(Number(number)), ...this.#say(of, partsText(parts), append, lastChunk)];
       const isWhole = lastChunk && this.#text === undefined && this.#reasoning === undefined;
       if (this.#shown.reasoning && isWhole && this.#isIterationOpen) this.#held = event;
       return this.#held ? [] : this.#say(of, partsText(parts), append, lastChunk);
@@ -352,7 +356,7 @@ export class TurnReader {
   }
 
   #status(event: StatusUpdateEvent): readonly ShownStep[] {
-    const { status, final, reason, error, usage, questions = [], cursor, taskId, contextId } = event;
+    const { status, final, reason, error, usage, questions = [], cursor, taskId, contextId, unread } = event;
     const { state } = status;
     const asked = questions.flatMap((question) => this.#ask(question));
     if (!final) return asked;
@@ -366,6 +370,7 @@ export class TurnReader {
       ...(error ? { code: error.code } : {}),
       ...(usage ? { usage } : {}),
       ...(cursor === undefined ? {} : { cursor }),
+      ...(unread && { unread: unread.length }),
     };
     return [...asked, ...this.#closed(), ...this.#ended(end)];
   }

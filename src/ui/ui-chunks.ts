@@ -18,6 +18,8 @@ export interface UIMessageMetadata {
   readonly retryable?: boolean;
   /** Of the turn and its child turns, at its end. */
   readonly usage?: Usage;
+  /** How many messages that were given to the running turn count for the next one. Absent for none. */
+  readonly unread?: number;
   /** The ids of the questions that the turn waits for, approvals among them. */
   readonly questions?: readonly string[];
 }

@@ -160,7 +160,7 @@ export class UIMessageEncoder {
   }
 
   /** An `error` makes the client throw: nothing that comes after it is read. */
-  #end({ taskId, state, reason, code, usage, cursor, questions }: ShownEnd): readonly UIChunk[] {
+  #end({ taskId, state, reason, code, usage, cursor, unread, questions }: ShownEnd): readonly UIChunk[] {
     const isLost = state === 'working';
     const messageMetadata: UIMessageMetadata = {
       taskId,
@@ -170,6 +170,7 @@ export class UIMessageEncoder {
       ...(isLost && code !== undefined ? { retryable: isRetryableCode(code) } : {}),
       ...(usage ? { usage } : {}),
       ...(cursor === undefined ? {} : { cursor }),
+      ...(unread && { unread }),
       // Clients merge metadata: none replaces those that were answered.
       ...(isLost ? {} : { questions: questions.map(({ id }) => id) }),
     };

@@ -1,6 +1,7 @@
 import {
   AgentLoopError,
   type AssistantMessage,
+  addedName,
   callIdsOf,
   type Message,
   type StoredMessage,
@@ -114,7 +115,7 @@ function madeOf(handler: ResolvedHandler, taskId: string, messages: readonly Sto
 }
 
 function userMessage(message: Message, id: string): readonly UIMessage[] {
-  if (message.role !== 'user') return [];
+  if (message.role !== 'user' || message.metadata?.[addedName] === true) return [];
   const { content } = message;
   const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : content;
   const shown = parts.flatMap((part): UIMessage['parts'] => {

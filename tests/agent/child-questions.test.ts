@@ -145,7 +145,9 @@ describe('H-43 a question that is asked three turns deep', () => {
     const { questions } = await tree([]).run('Go.', { taskId: 't' });
     const command = answerCommand(questions, { taskId: 't', flags: {}, store: storeSettings({}, {}) });
     const script = `millrace() { printf '%s\\n' "$@"; }; ${command}`;
-    const [verb, taskId, flag, ...texts] = execFileSync('sh', ['-c', script], { encoding: 'utf8' }).trim().split('\n');
+    const [verb, taskId, flag, ...texts] = execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' })
+      .trim()
+      .split('\n');
     expect([verb, taskId, flag]).toEqual(['resume', 't', '--answer']);
     const end = await tree([], answered)
       .resume('t', { answers: parseAnswers(texts) })

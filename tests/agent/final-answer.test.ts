@@ -13,6 +13,7 @@ import {
 import { inspectHandler } from 'millrace/inspect';
 import { type LLMStep, scriptedLLM } from 'millrace/testing';
 import { lastValueFrom, toArray } from 'rxjs';
+import { frontEnds, textsIn } from './front-end-readers.ts';
 
 const runs = (execute: () => unknown) => [
   tool({ name: 't', description: 'A tool.', parameters: { type: 'object', properties: {} }, execute }),
@@ -31,6 +32,7 @@ interface End {
     readonly maxIterations?: number;
     readonly onLimit?: 'summarize' | 'stop';
     readonly retry?: null;
+    readonly outputSchema?: typeof outputSchema;
   };
 }
 
@@ -79,9 +81,12 @@ function chat({ steps, options }: End) {
 describe('the final answer', () => {
   it.each(Object.entries(ends))('R-01 is one thing for all who read it: %s', async (_, end) => {
     const { model, messageStore, asked } = chat(end);
-    const { text, message, messages, allText } = await asked.run('q');
+    const turn = asked.startTurn('q');
+    const { text, message, messages, allText } = await turn.result();
     expect(text).not.toBe('');
     expect(message?.content).toBe(text);
+    const { content, toolCalls = [] } = turn.state?.lastResponse?.message ?? {};
+    if (turn.state?.summary === false && toolCalls.length === 0) expect(content).toBe(text);
     expect(messages.filter(({ role, content }) => role === 'assistant' && content === text)).toHaveLength(1);
     expect(allText.endsWith(text)).toBe(true);
     const stored = (await messageStore.load('c')).messages;
@@ -93,7 +98,36 @@ describe('the final answer', () => {
   });
 });
 
-const secret = 'The PIN is 4711.';
+/** Ends whose answer differs from what was streamed: the stream of a completion or a response errors there, since it cannot be taken back. */
+const isReplaced = ({ steps }: End) => JSON.stringify(steps).includes('raw');
+const shown = Object.keys(frontEnds).flatMap((reader) =>
+  Object.entries(ends)
+    .filter(([, end]) => !reader.includes('streamed ') || !isReplaced(end))
+    .map(([name, end]) => [reader, name, end] as const),
+);
+
+describe('the final answer, shown', () => {
+  it.each(Object.entries(ends))(
+    'R-01 has the texts of the result in live and in observed events: %s',
+    async (_, end) => {
+      const { asked } = chat(end);
+      const turn = asked.startTurn('q');
+      const live = await lastValueFrom(turn.pipe(toArray()));
+      const { allText, taskId } = await turn.result();
+      expect(textsIn(live).join('\n')).toBe(allText);
+      expect(textsIn(await lastValueFrom(asked.observe(taskId).pipe(toArray()))).join('\n')).toBe(allText);
+    },
+  );
+
+  it.each(shown)('R-01 has the texts of the result in %s: %s', async (reader, _, end) => {
+    const { allText } = await chat(end).asked.run('q');
+    const texts = (await frontEnds[reader]?.(chat(end).asked)) ?? [];
+    const times = /and/.test(reader) ? 2 : 1;
+    expect(texts).toEqual(Array.from({ length: times }, () => allText.split('\n')).flat());
+  });
+});
+
+const secret = 'The PIN is P-4711-N.';
 const pin = guardrails({
   output: [{ name: 'pin', check: (text) => (text.includes('PIN') ? { replace: 'I cannot say that.' } : undefined) }],
 });
@@ -109,6 +143,10 @@ const leaks = (pin: Extension): Readonly<Record<string, End>> => ({
   TaskComplete: { steps: [calls], options: { tools: runs(completes(secret)), extensions: [pin] } },
   'a summary at the limit': { steps: [calls, { text: secret }], options: { ...summarize, extensions: [pin] } },
 });
+/** A value is not a text to replace. */
+const valueLeak = (pin: Extension): Readonly<Record<string, End>> => ({
+  'a value': { steps: [gives('P-4711-N')], options: { outputSchema, extensions: [pin] } },
+});
 
 /** What others than the owner of the journal can read of the turn, and of the next one. */
 async function readable({ model, messageStore, store, asked }: ReturnType<typeof chat>, taskId: string) {
@@ -120,7 +158,7 @@ async function readable({ model, messageStore, store, asked }: ReturnType<typeof
     expect(answer.status).toBe(200);
     return answer.text();
   };
-  expect(await shown(true, 'export')).toContain('4711');
+  expect(await shown(true, 'export')).toContain('P-4711-N');
   const pages = await Promise.all(['', 'rows', 'messages', 'export'].map((route) => shown(false, route)));
   const stored = await messageStore.load('c');
   await asked.run('and now?').catch(() => undefined);
@@ -132,8 +170,108 @@ describe('an answer that a guardrail replaces', () => {
     const chatted = chat(end);
     const result = await chatted.asked.run('What is the PIN?');
     expect(result.text).toBe('I cannot say that.');
-    expect(JSON.stringify(result)).not.toContain('4711');
-    expect(await readable(chatted, result.taskId)).not.toContain('4711');
+    expect(JSON.stringify(result)).not.toContain('P-4711-N');
+    expect(await readable(chatted, result.taskId)).not.toContain('P-4711-N');
+  });
+
+  const read = Object.keys(frontEnds).filter((reader) => !reader.includes('streamed '));
+  const leaked = read.flatMap((reader) =>
+    Object.entries(leaks(pin)).map(([name, end]) => [reader, name, end] as const),
+  );
+  it.each(leaked)('R-02 is gone from %s: %s', async (reader, _, end) => {
+    const texts = (await frontEnds[reader]?.(chat(end).asked)) ?? [];
+    expect(texts.at(-1)).toBe('I cannot say that.');
+    expect(JSON.stringify(texts)).not.toContain('P-4711-N');
+  });
+});
+
+const anyPin = (text: string, { value }: { readonly value: unknown }) =>
+  `${text} ${JSON.stringify(value)}`.includes('P-4711-N');
+const again = guardrails({
+  output: [
+    { name: 'pin', check: (text, context) => (anyPin(text, context) ? { retry: 'Without the PIN.' } : undefined) },
+  ],
+});
+const outputSchema = { type: 'object', properties: { pin: { type: 'string' } }, required: ['pin'] } as const;
+const gives = (pin: string): LLMStep => ({ toolCalls: [{ name: '__finish__', arguments: { pin } }] });
+
+/** Answers of the turn, some refused by the guardrail; with the last one it completes. */
+const retried: Readonly<Record<string, End>> = {
+  'an answer of the model': { steps: [{ text: secret }, { text: 'fine' }], options: { extensions: [again] } },
+  'an answer, twice': {
+    steps: [{ text: secret }, { text: 'It is P-4711-N.' }, { text: 'fine' }],
+    options: { extensions: [again] },
+  },
+  doneTool: { steps: [done(secret), done('fine')], options: { extensions: [doneTool(), again] } },
+  'a value': { steps: [gives('P-4711-N'), gives('fine')], options: { outputSchema, extensions: [again] } },
+};
+
+describe('an answer that a guardrail refuses with retry', () => {
+  it.each(Object.entries(retried))('R-02 is gone everywhere but in the journal after the end: %s', async (_, end) => {
+    const chatted = chat(end);
+    const result = await chatted.asked.run('What is the PIN?');
+    expect(JSON.stringify([result.text, result.value])).toContain('fine');
+    const sent = chatted.model.calls.at(-1)?.messages ?? [];
+    expect(JSON.stringify(sent)).toContain('P-4711-N');
+    expect(JSON.stringify(result)).not.toContain('P-4711-N');
+    expect(await readable(chatted, result.taskId)).not.toContain('P-4711-N');
+  });
+
+  it.each(Object.entries(retried))('R-02 is gone when every attempt is refused: %s', async (_, end) => {
+    const refusedAlways = {
+      ...end,
+      steps: [...end.steps.slice(0, 1), ...end.steps.slice(0, 1), ...end.steps.slice(0, 1)],
+    };
+    const chatted = chat(refusedAlways);
+    const error = await chatted.asked.run('What is the PIN?').catch((thrown: unknown) => thrown);
+    if (!(error instanceof TurnError)) throw error;
+    expect(error.code).toBe('GUARDRAIL');
+    expect(JSON.stringify(error.result)).not.toContain('P-4711-N');
+    expect(await readable(chatted, error.result.taskId)).not.toContain('P-4711-N');
+  });
+
+  it('R-02 is the answer if it is accepted in the end', async () => {
+    const sure: Extension = {
+      name: 'sure',
+      beforeFinish: ({ data }) =>
+        data === undefined
+          ? { messages: [{ role: 'user', content: 'Sure?' }], withhold: true, data: 'asked' }
+          : undefined,
+    };
+    const chatted = chat({ steps: [{ text: 'Yes.' }, { text: 'Yes.' }], options: { extensions: [sure] } });
+    const { text, message } = await chatted.asked.run('q');
+    expect([text, message?.content]).toEqual(['Yes.', 'Yes.']);
+  });
+
+  it('R-02 is refused for a change that asks for no other answer', async () => {
+    const extensions: readonly Extension[] = [{ name: 'w', beforeFinish: () => ({ withhold: true }) }];
+    const { asked } = chat({ steps: [{ text: 'Yes.' }], options: { extensions } });
+    await expect(asked.run('q')).rejects.toMatchObject({
+      code: 'EXTENSION_FAILED',
+      message: expect.stringContaining('withhold needs messages'),
+    });
+  });
+});
+
+describe('a value that an extension replaces', () => {
+  const masks: Readonly<Record<string, Extension>> = {
+    'a guardrail': guardrails({
+      output: [
+        {
+          name: 'mask',
+          check: (text, context) => (anyPin(text, context) ? { replace: text, value: { pin: '****' } } : undefined),
+        },
+      ],
+    }),
+    afterTurn: { name: 'mask', afterTurn: () => ({ value: { pin: '****' } }) },
+  };
+
+  it.each(Object.entries(masks))('R-02 is gone everywhere but in the journal: %s', async (_, mask) => {
+    const chatted = chat({ steps: [gives('P-4711-N')], options: { outputSchema, extensions: [mask] } });
+    const result = await chatted.asked.run('What is the PIN?');
+    expect(result.value).toEqual({ pin: '****' });
+    expect(JSON.stringify(result)).not.toContain('P-4711-N');
+    expect(await readable(chatted, result.taskId)).not.toContain('P-4711-N');
   });
 });
 
@@ -152,7 +290,9 @@ const refusals: Readonly<Record<string, readonly [Extension, code: string]>> = {
   ],
 };
 const refusedEnds = Object.entries(refusals).flatMap(([how, [extension, code]]) =>
-  Object.entries(leaks(extension)).map(([what, end]) => [`${what}, ${how}`, end, code] as const),
+  Object.entries({ ...leaks(extension), ...valueLeak(extension) }).map(
+    ([what, end]) => [`${what}, ${how}`, end, code] as const,
+  ),
 );
 
 describe('an answer that is refused', () => {
@@ -162,7 +302,7 @@ describe('an answer that is refused', () => {
     if (!(error instanceof TurnError)) throw error;
     const { result } = error;
     expect(error.code).toBe(code);
-    expect(JSON.stringify(result)).not.toContain('4711');
-    expect(await readable(chatted, result.taskId)).not.toContain('4711');
+    expect(JSON.stringify(result)).not.toContain('P-4711-N');
+    expect(await readable(chatted, result.taskId)).not.toContain('P-4711-N');
   });
 });

@@ -15,7 +15,7 @@ describe('agents and teams', () => {
     });
     const files = Object.keys(metafile.inputs);
     const modules = Object.values(metafile.inputs).flatMap(({ imports }) => imports);
-    expect(files).toEqual(expect.arrayContaining(['src/agent/agent.ts', 'src/core/turn/agent-loop.ts']));
+    expect(files).toEqual(expect.arrayContaining(['src/agent/agent.ts', 'src/tasks/agent-loop.ts']));
     const outside =
       /^src\/(a2a|cli|worker|testing|observability\/tracing|stores\/(redis|lmdb)|providers\/(litellm|openai))/;
     expect(files.filter((file) => outside.test(file))).toEqual([]);

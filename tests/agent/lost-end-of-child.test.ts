@@ -8,9 +8,10 @@ import {
   type Extension,
   type JournalRecord,
   type TaskStateStore,
+  tool,
 } from 'millrace';
-import type { ScriptedLLMStep } from 'millrace/testing';
-import { agentBench, passing, user } from './agent-bench.ts';
+import { gate, type ScriptedLLMStep } from 'millrace/testing';
+import { agentBench, passing, seenBy, user } from './agent-bench.ts';
 
 const on = agentBench();
 const child = 't:1:0';
@@ -94,16 +95,20 @@ describe('the end of a child turn that the store loses', () => {
     ['a cancel of the child turn', () => cancel(child)],
     ['a cancel of the parent turn', () => cancel('t')],
   ] as const;
-  it.each(endings)('R-09 %s ends the child turn as its parent turn recorded, if it is lost later', async (_, end) => {
-    const { store } = losing({ times: 1, when: 'later', alsoAnswer: true });
-    const result = await boss({ store }).run('Go.', { taskId: 't' });
-    expect([result.text, on.bench.store.describe(child)?.state]).toEqual(['END', 'working']);
-    await end();
-    expect(last(child)).toMatchObject({ type: 'turn.done', text: 'the kid answers', usage });
-    expect(on.bench.store.load(child)?.usage).toEqual(usage);
-    await end();
-    expect(recordsOf(child).filter(isEnd)).toHaveLength(1);
-  });
+  const losses = endings.flatMap(([name, end]) => [false, true].map((alsoAnswer) => [name, alsoAnswer, end] as const));
+  it.each(losses)(
+    'R-09 %s ends the child turn as its parent turn recorded, if it is lost later, its answer too: %s',
+    async (_, alsoAnswer, end) => {
+      const { store } = losing({ times: 1, when: 'later', alsoAnswer });
+      const result = await boss({ store }).run('Go.', { taskId: 't' });
+      expect([result.text, on.bench.store.describe(child)?.state]).toEqual(['END', 'working']);
+      await end();
+      expect(last(child)).toMatchObject({ type: 'turn.done', text: 'the kid answers', ...(alsoAnswer && { usage }) });
+      expect(on.bench.store.load(child)?.usage).toEqual(usage);
+      await end();
+      expect(recordsOf(child).filter(isEnd)).toHaveLength(1);
+    },
+  );
 
   it('R-09 a failed child turn fails, as its parent turn recorded', async () => {
     const { store } = losing({ times: 1, when: 'later' });
@@ -142,5 +147,44 @@ describe('the end of a child turn that the store loses', () => {
     on.bench.store.create('t:9:0', { ...orphan, seq: 1, epoch: 0, at: 0 });
     await recover();
     expect(last('t:9:0')).toMatchObject({ type: 'turn.canceled' });
+  });
+});
+
+describe('a turn that is retried', () => {
+  it('R-09 keeps its sub-agent, which a retry writes before the turn, from a sweep in between', async () => {
+    const { bench } = on;
+    const started = gate();
+    const look = tool({
+      name: 'look',
+      description: 'Looks.',
+      parameters: { type: 'object' },
+      readOnly: true,
+      execute: (_, { attempt, signal }) =>
+        attempt > 1
+          ? 'seen'
+          : new Promise((_resolve, reject) => {
+              signal.addEventListener('abort', () => reject(signal.reason));
+              void started.pass();
+            }),
+    });
+    const boss = (store: TaskStateStore, steps: readonly ScriptedLLMStep[], kid: readonly ScriptedLLMStep[]) => {
+      const below = on.agent(kid, { id: 'kid', tools: [look] });
+      return on.agent(steps, { taskStateStore: store, toolProviders: [agentTools([below])] });
+    };
+    const asks = { toolCalls: [{ name: 'kid', arguments: { message: 'go' } }] };
+    const turn = boss(bench.store, [asks], [{ toolCalls: [{ name: 'look' }] }]).startTurn('Go.', { taskId: 't' });
+    const ended = turn.result().catch(({ code }: AgentLoopError) => code);
+    await started.reached;
+    void turn.cancel();
+    expect(await ended).toBe('CANCELED');
+    const other = boss(bench.store, [], []);
+    const swept: number[] = [];
+    const store = seenBy(bench.store, (method, taskId) =>
+      method === 'create' && taskId === 'again' ? other.recover().then((count) => void swept.push(count)) : undefined,
+    );
+    const again = boss(store, [{ text: 'Heard.' }], [{ text: 'The kid saw it.' }]).retry('t', { taskId: 'again' });
+    const { messages } = await again.result();
+    expect(swept).toEqual([0]);
+    expect(messages).toContainEqual(expect.objectContaining({ role: 'tool', content: 'The kid saw it.' }));
   });
 });

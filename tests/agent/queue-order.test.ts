@@ -11,6 +11,7 @@ import {
 import type { LmdbStateStore } from 'millrace/lmdb';
 import { gate, scriptedLLM } from 'millrace/testing';
 import type { AgentSettings } from 'millrace/types';
+import { eventually } from '../eventually.ts';
 import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
@@ -165,6 +166,22 @@ describe('a message behind a turn that waits for an answer', () => {
       await kill(child);
     }
     await expect(ada.resume('next', { onBusy: 'wait' }).result()).rejects.toMatchObject({ code: 'POISON' });
+  });
+
+  it('R-04 is answered where the turn before it stops each process, and ends with POISON', async () => {
+    const path = stores.path();
+    const store = stores.open({ path });
+    const takeOvers = () => store.read('next').filter(({ type }) => type === 'turn.resumed').length;
+    for (let life = 0; life < 4; life++) {
+      const child = programs.start('queued', path, 'next', 'behind');
+      await nextMessage(child);
+      await eventually(() => takeOvers() === life);
+      await kill(child);
+    }
+    const { ada } = serving(store, { maxResumes: 2, provider: scriptedLLM([{ text: 'Two.' }]) });
+    await expect(ada.resume('first', { onBusy: 'wait' }).result()).rejects.toMatchObject({ code: 'POISON' });
+    await expect(ada.resume('next', { onBusy: 'wait' }).result()).resolves.toMatchObject({ text: 'Two.' });
+    expect(await store.read('next')).toContainEqual(expect.objectContaining({ type: 'turn.resumed', waited: true }));
   });
 
   it('R-04 stays open where it never gets as far as to wait', async () => {

@@ -2,7 +2,7 @@ import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { AgentLoopError, agent, foldRecords, type Logger, limits, tool } from 'millrace';
 import { commitOf, conversationName, taskState } from 'millrace/internals';
 import { LmdbMessageStore } from 'millrace/lmdb';
-import { gate, scriptedLLM } from 'millrace/testing';
+import { fakeClock, gate, scriptedLLM } from 'millrace/testing';
 import type { AgentSettings, TurnRecord } from 'millrace/types';
 import { deadTurn, firstCall, question } from '../core/dead-turn.ts';
 import { watch } from '../core/watch-events.ts';
@@ -49,6 +49,30 @@ const pay = tool({
   execute: () => 'paid',
 });
 const asks = { toolCalls: [{ name: 'pay' }] };
+
+it('a queued turn that is cancelled leaves no timer and no listener of its wait, while the turn ahead still runs', async () => {
+  const clock = fakeClock();
+  const held = gate();
+  const { logger, queued } = queueWatch();
+  const slow = tool({
+    name: 'slow',
+    description: 'Waits.',
+    parameters: { type: 'object' },
+    execute: () => held.pass(),
+  });
+  const provider = on.bench.model([{ toolCalls: [{ name: 'slow' }] }, { text: 'Done.' }]);
+  const ada = on.agent([], { provider, tools: [slow], busy: 'queue', clock, logger });
+  const first = ada.startTurn('One.', { detached: true });
+  await held.reached;
+  const { pending } = clock;
+  const waiting = ada.startTurn('Two.', { detached: true });
+  await queued;
+  await eventually(() => clock.pending > pending);
+  await waiting.cancel();
+  await eventually(() => clock.pending === pending);
+  held.open();
+  expect(await first.result()).toMatchObject({ text: 'Done.' });
+});
 
 describe("a queue behind a turn that does not run ('queue')", () => {
   it('H-33 waits for a suspended turn, and runs behind what that says once it is answered', async () => {

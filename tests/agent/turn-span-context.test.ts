@@ -46,4 +46,21 @@ describe('R-08 the span of a turn that continues', () => {
       ['chat-7', 'chat-7'],
     ]);
   });
+
+  it('R-08 has the context of its journal: a retry that waits at once', async () => {
+    const before = on.agent([asks], { tools: [pay] });
+    await before.run('Pay.', { taskId: 't', contextId: 'chat-7' });
+    await before.cancel('t');
+    const again = on.agent([], { tools: [pay] });
+    const turn = again.retry('t', { taskId: 'again' });
+    expect(await turn.result()).toMatchObject({ status: 'input-required' });
+    await turn.settled;
+    const span = on.bench.spans.spans().findLast(({ name }) => name === 'agent.turn');
+    expect(span?.attributes).toMatchObject({
+      'session.id': 'chat-7',
+      'gen_ai.conversation.id': 'chat-7',
+      'millrace.task.id': 'again',
+      'gen_ai.agent.name': 'ada',
+    });
+  });
 });

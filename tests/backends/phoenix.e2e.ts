@@ -33,7 +33,7 @@ beforeAll(async () => {
     PHOENIX_GRPC_PORT: String(grpc),
     PHOENIX_TELEMETRY_ENABLED: 'false',
   });
-  await phoenix.ready('Phoenix', 180_000, async () => (await fetch(`${url}/healthz`)).ok);
+  await phoenix.ready('Phoenix', async () => (await fetch(`${url}/healthz`)).ok);
 }, 900_000);
 
 afterAll(async () => {

@@ -26,7 +26,7 @@ beforeAll(async () => {
     QUERY_PORT: String(port),
     SELF_TRACING_ENABLED: 'false',
   });
-  await zipkin.ready('Zipkin', 120_000, async () => (await fetch(`${url}/health`)).ok);
+  await zipkin.ready('Zipkin', async () => (await fetch(`${url}/health`)).ok);
 }, 600_000);
 
 afterAll(() => zipkin?.close());

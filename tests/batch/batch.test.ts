@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { type Agent, AgentLoopError, agent, InMemoryStateStore, tool } from 'millrace';
+import { type Agent, AgentLoopError, agent, InMemoryStateStore, type LLMProvider, limits, tool } from 'millrace';
 import { type BatchItem, type BatchOptions, type BatchProgress, type BatchRow, runBatch } from 'millrace/batch';
 import { gate, scriptedLLM } from 'millrace/testing';
 import type { Observable } from 'rxjs';
@@ -229,6 +229,19 @@ describe('the options of a batch', () => {
   });
 });
 
+it('a file that cannot be written is named, with what to do, and nothing is asked', async () => {
+  const model = new Echoing();
+  const out = join(temporaryFolder(), 'none', 'results.jsonl');
+  await expect(ran(['x'], { agent: echo(model), out })).rejects.toMatchObject({
+    code: 'UNAVAILABLE',
+    message: expect.stringMatching(
+      /^The results cannot be kept in .*results\.jsonl \(.*ENOENT.*\); name a file in a folder that exists/,
+    ),
+    cause: expect.objectContaining({ code: 'ENOENT' }),
+  });
+  expect(model.prompts).toEqual([]);
+});
+
 describe('the budget of a batch', () => {
   it('starts no more once the tokens are used up; turns that run come to their end', async () => {
     const model = new Echoing();
@@ -260,6 +273,34 @@ describe('the budget of a batch', () => {
       message: expect.stringContaining('budget.cost needs a model whose cost is known'),
     });
     expect(model.prompts).toHaveLength(1);
+  });
+
+  it.each([{ tokens: 100 }, { cost: 1 }])(
+    'of %j is refused with the first row whose usage no model reports',
+    async (budget) => {
+      const asked: string[] = [];
+      const silent: LLMProvider = {
+        async call() {
+          asked.push('call');
+          return { message: { role: 'assistant', content: 'Done.' }, finishReason: 'stop' };
+        },
+      };
+      const attempt = ran(prompts(50), { agent: agent({ id: 'silent', provider: silent }), concurrency: 1, budget });
+      await expect(attempt).rejects.toMatchObject({
+        code: 'INVALID_CONFIG',
+        message: expect.stringMatching(/^budget\.(tokens|cost) needs a model .* "[^"]+" has none; (give|use) /),
+      });
+      expect(asked).toHaveLength(1);
+    },
+  );
+
+  it('in tokens counts the estimate of limits where no model reports its usage', async () => {
+    const provider: LLMProvider = {
+      call: async () => ({ message: { role: 'assistant', content: 'Done.' }, finishReason: 'stop' }),
+    };
+    const estimated = agent({ id: 'estimated', provider, extensions: [limits({ maxTokens: 1_000_000 })] });
+    const { last } = await ran(prompts(50), { agent: estimated, concurrency: 1, budget: { tokens: 10 } });
+    expect(last.state).toBe('budget');
   });
 
   it('in dollars uses the prices that it is given', async () => {

@@ -24,6 +24,34 @@ describe('a batch that is started again', () => {
     expect(keysIn(out)).toHaveLength(8);
   });
 
+  it.each(['a record', 'the whole journal'])(
+    'R-09 goes on with a turn of which the store has lost %s',
+    async (what) => {
+      const out = results();
+      const store = new InMemoryStateStore();
+      let losses = 0;
+      const append: InMemoryStateStore['append'] = (lease, records, options) => {
+        if (losses > 0 || !records.some(({ type }) => type === 'llm.done'))
+          return store.append(lease, records, options);
+        losses++;
+        if (what === 'a record') throw new AgentLoopError('REWOUND', 'The store came back without its last record.');
+        store.delete(lease.taskId);
+        return store.append(lease, records, options);
+      };
+      const lossy = new Proxy(store, {
+        get(target, name) {
+          const member: unknown = name === 'append' ? append : Reflect.get(target, name, target);
+          return typeof member === 'function' ? member.bind(target) : member;
+        },
+      });
+      const { rows, last } = await ran(prompts(2), { agent: echo(new Echoing(), { taskStateStore: lossy }), out });
+      expect(rows.map(({ status }) => status)).toEqual(['completed', 'completed']);
+      expect(losses).toBe(1);
+      expect(last).toMatchObject({ state: 'completed', completed: 2 });
+      expect(store.list().map(({ state }) => state)).toEqual(['completed', 'completed']);
+    },
+  );
+
   it('takes what has ended from the store where the results are lost', async () => {
     const out = results();
     const model = new Echoing();

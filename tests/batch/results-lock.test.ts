@@ -2,10 +2,14 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { agent } from 'millrace';
 import { gate } from 'millrace/testing';
+import { ChildPrograms } from '../stores/lmdb/child-programs.ts';
 import { Echoing, keysIn, prompts, ran, temporaryFolder } from './echoing.ts';
+
+const programs = new ChildPrograms('tests/batch/children');
+afterAll(() => programs.clear());
 
 const echo = (model: Echoing) => agent({ id: 'echo', provider: model, enableTracing: false, retry: null });
 
@@ -38,6 +42,17 @@ describe('the lock of a results file', () => {
     writeFileSync(out, 'notes\n');
     await expect(ran(['x'], { agent: echo(new Echoing()), out })).rejects.toMatchObject({ code: 'INVALID_INPUT' });
     expect(readdirSync(folder)).toEqual(['results.jsonl']);
+  });
+
+  it('is gone where the disk is full, so that the batch runs once there is room', async () => {
+    const { folder, out } = results();
+    const program = programs.bundleOf('full-disk');
+    // No file of the process may have a byte.
+    const line = 'ulimit -f 0 && exec "$0" "$@"';
+    const { stdout } = spawnSync('sh', ['-c', line, process.execPath, program, out], { encoding: 'utf8' });
+    expect([stdout, readdirSync(folder)]).toEqual(['UNAVAILABLE EFBIG\n', []]);
+    const { last } = await ran(prompts(2), { agent: echo(new Echoing()), out });
+    expect(last).toMatchObject({ state: 'completed', completed: 2 });
   });
 
   /** The lock that a run of this process writes. */

@@ -25,6 +25,11 @@ describe('the options that a journal keeps', () => {
     expect(keepFlags({ mcp: [...servers, 'npx server --token secret'] })).toEqual({});
   });
 
+  it('are left out where an agent takes their place: the command would be refused with both', () => {
+    const { metadata = {} } = keepFlags({ tools: './t.mjs', model: 'm' });
+    expect(flagsWith(metadata, { agent: './agent.mjs' })).toEqual({ agent: './agent.mjs' });
+  });
+
   it('are nothing where nothing was said', () => {
     expect(keepFlags({})).toEqual({});
     expect(flagsWith({})).toEqual({});

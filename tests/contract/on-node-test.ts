@@ -3,6 +3,6 @@ import { InMemoryStateStore } from 'millrace';
 import { storeContract } from 'millrace/testing';
 
 storeContract(
-  { name: 'InMemoryStateStore', createStore: (options) => new InMemoryStateStore(options) },
+  { name: 'InMemoryStateStore', createStore: (options) => new InMemoryStateStore(options), deadlineMs: 300_000 },
   { describe, it },
 );

@@ -7,6 +7,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { InMemoryStateStore, type TaskStateStore } from 'millrace';
 import type { InMemoryStateStoreOptions } from 'millrace/internals';
 import { type StoreContractHarness, storeContract } from 'millrace/testing';
+import { testLimitMs } from '../eventually.ts';
 import { brokenIndexes } from './broken/broken-indexes.ts';
 import { brokenJournals } from './broken/broken-journals.ts';
 import { brokenLeases } from './broken/broken-leases.ts';
@@ -21,6 +22,7 @@ const overtakenCase = 'an owner that was overtaken is FENCED and writes nothing'
 const memory: StoreContractHarness = {
   name: 'memory',
   createStore: (options: InMemoryStateStoreOptions): TaskStateStore => new InMemoryStateStore(options),
+  deadlineMs: testLimitMs,
 };
 
 describe('storeContract', () => {
@@ -38,6 +40,7 @@ describe('storeContract', () => {
       createStore: () => new InMemoryStateStore(),
       advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
       leaseMs: 1,
+      deadlineMs: testLimitMs,
     });
     expect([...failed]).toEqual([]);
   });

@@ -100,7 +100,7 @@ class Run {
       }
       case 'follow':
         model.follow(operation.from);
-        this.#readings.push(watch(this.#store.follow(taskId, { from: operation.from }), { deadlineMs: 120_000 }));
+        this.#readings.push(watch(this.#store.follow(taskId, { from: operation.from })));
         // A subscription may begin later; it has to begin before the next operation, as the model's does.
         await this.#store.check();
         return;
@@ -132,7 +132,7 @@ class Run {
     expect(ranks(records.map((record) => record.epoch))).toEqual(ranks(model.journal));
     const [summary] = await this.#store.list();
     expect(summary).toMatchObject({ seq: model.journal.length, held: model.isHeld() });
-    const commands = watch(this.#store.commands(taskId), { deadlineMs: 120_000 });
+    const commands = watch(this.#store.commands(taskId));
     await commands.until('all commands', ({ values }) => values.length >= model.commands.length);
     expect(commands.values.map(({ id }) => id)).toEqual(model.commands);
     commands.stop();

@@ -74,6 +74,8 @@ describe('a change of agent inside a turn', () => {
     expect(appends.find((types) => types.includes('agent.changed'))).toEqual([
       'tool.result',
       'x.giving',
+      'tool.result',
+      'x.giving',
       'agent.changed',
     ]);
     expect(models['b']?.calls[0]?.messages.at(-1)).toEqual({ role: 'user', content: 'Over to b.', name: 'tester' });

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type AgentEvent, AgentLoopError, agent, agentTools, type RetryPlan, replay } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import type { LLMStep } from 'millrace/testing';
-import { question } from './dead-turn.ts';
+import { deadTurn, firstCall, question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { refusalOf } from './refusal-of.ts';
 import { turnBench } from './turn-bench.ts';
@@ -35,6 +35,18 @@ async function passing<T>(result: Promise<T>): Promise<T> {
 }
 
 describe('a turn with a retry plan', () => {
+  it('R-04 does not count crashes of processes that only waited for its time', async () => {
+    const error = { code: 'PROVIDER_RATE_LIMIT', message: 'away' } as const;
+    const hold = { until: bench.clock.now() + 60_000, attempt: 1, error };
+    const backsOff = { type: 'turn.suspended', state: 'working', reason: 'backoff', questions: [], hold } as const;
+    const crashed = () => ({ type: 'turn.resumed', lostAt: bench.clock.now() }) as const;
+    deadTurn(bench, [firstCall, backsOff, crashed(), crashed()]);
+    const config = bench.config(bench.model([{ text: 'Two.' }]), { maxResumes: 2, retryPlan });
+    expect(await passing(AgentLoop.resume('t', config).result())).toMatchObject({ text: 'Two.' });
+    const resumed = bench.store.read('t').filter(({ type }) => type === 'turn.resumed');
+    expect(resumed.at(-1)).toMatchObject({ waited: true });
+  });
+
   it('H-32 keeps its id through failures that pass: suspended with growing pauses, then done, with no call repeated', async () => {
     const steps = [asks, away(), away(), { text: 'Two.' }];
     const turn = bench.loop(steps, { toolProviders: [fruit], retryPlan }).startTurn(question, { taskId: 't' });

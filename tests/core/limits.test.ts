@@ -133,6 +133,19 @@ describe('the closing summary', () => {
     expect(model.calls).toHaveLength(2);
   });
 
+  it.each(['beforeLLMCall', 'afterLLMCall'] as const)('fails the turn where %s fails', async (hook) => {
+    let asked = 0;
+    const broken = {
+      name: 'broken',
+      [hook]: () => {
+        if (++asked === 2) throw new Error('no');
+      },
+    };
+    const options = { maxIterations: 1, onLimit: 'summarize' as const, extensions: [broken] };
+    const { turn } = insatiable(1, options, { steps: hook === 'afterLLMCall' ? [{ text: 'Two.' }] : [] });
+    await expect(turn.result()).rejects.toMatchObject({ code: 'EXTENSION_FAILED' });
+  });
+
   it('runs no tool that its model asks for all the same', async () => {
     const { turn } = insatiable(1, { maxIterations: 1, onLimit: 'summarize' }, { steps: [{ ...asks, text: 'Two.' }] });
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.', toolCalls: 1 });

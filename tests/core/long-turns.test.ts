@@ -43,19 +43,15 @@ describe('a long turn', () => {
   it.each([
     ['answer at once', 20_000, 'at once'],
     ['answer later', 5_000, 'later'],
-  ] as const)(
-    'of thousands of iterations completes where model and tools %s',
-    async (_, times, how) => {
-      const llmProvider = patientModel(times, how);
-      const answer = () => (how === 'later' ? Promise.resolve(2) : 2);
-      const toolProviders = [plainTools({ count: answer })];
-      const options = { store: false, maxIterations: times, enableTracing: false, toolProviders };
-      const result = await new AgentLoop(bench.config(llmProvider, options)).startTurn(question).result();
-      expect(result).toMatchObject({ status: 'completed', text: 'Done.', iterations: times, toolCalls: times - 1 });
-      expect(llmProvider.calls).toBe(times);
-    },
-    60_000,
-  );
+  ] as const)('of thousands of iterations completes where model and tools %s', async (_, times, how) => {
+    const llmProvider = patientModel(times, how);
+    const answer = () => (how === 'later' ? Promise.resolve(2) : 2);
+    const toolProviders = [plainTools({ count: answer })];
+    const options = { store: false, maxIterations: times, enableTracing: false, toolProviders };
+    const result = await new AgentLoop(bench.config(llmProvider, options)).startTurn(question).result();
+    expect(result).toMatchObject({ status: 'completed', text: 'Done.', iterations: times, toolCalls: times - 1 });
+    expect(llmProvider.calls).toBe(times);
+  });
 
   it('lets the event loop run meanwhile, also where all answer at once', async () => {
     const llmProvider = patientModel(1_000, 'at once');

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from 'millrace/internals';
 import { faultyStore, gate, type HeldCall } from 'millrace/testing';
+import type { TaskStateStore } from 'millrace/types';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
@@ -21,11 +22,16 @@ function asking(held: readonly HeldCall[] = []) {
   return turn;
 }
 
+interface OutsideOptions {
+  readonly deadlineMs?: number;
+  readonly store?: TaskStateStore;
+}
+
 /** The ways in which somebody who does not run the turn writes to its journal. */
 const ways = {
-  answer: (options: { readonly deadlineMs?: number } = {}) =>
+  answer: (options: OutsideOptions = {}) =>
     AgentLoop.answer('t', { store: bench.store, clock: bench.clock, answers, ...options }),
-  cancel: (options: { readonly deadlineMs?: number } = {}) =>
+  cancel: (options: OutsideOptions = {}) =>
     AgentLoop.cancel('t', { store: bench.store, clock: bench.clock, ...options }),
 };
 
@@ -94,7 +100,7 @@ describe('a turn that another takes while an outsider writes to it', () => {
     await asking().settled;
     const held = gate();
     const store = faultyStore(bench.store, [{ method: 'append', call: 1, fault: 'hold-before', gate: held }]);
-    const written = AgentLoop[way]('t', { store, clock: bench.clock, answers });
+    const written = ways[way]({ store });
     await held.reached;
     // As for a process that is stopped for longer than its lease.
     bench.leases.advance(5_000);
@@ -115,7 +121,7 @@ describe('a journal that cannot be read behind the lease', () => {
     await asking().settled;
     const call = way === 'answer' ? 3 : 2;
     const store = faultyStore(bench.store, [{ method: 'read', call, fault: 'fail-before' }]);
-    await expect(AgentLoop[way]('t', { store, clock: bench.clock, answers })).rejects.toMatchObject({
+    await expect(ways[way]({ store })).rejects.toMatchObject({
       code: 'UNAVAILABLE',
     });
     expect(bench.store.list()).toMatchObject([{ held: false }]);

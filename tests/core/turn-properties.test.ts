@@ -10,7 +10,6 @@ import { ofKind, ofRecords, textsOf, type Watcher, watch } from './watch-events.
 
 const bench = turnBench();
 const runs = { numRuns: 40 };
-const patienceMs = 60_000;
 let count = 0;
 
 /** Runs a random turn to its end, with a subscriber from the start and one that joins somewhere. */
@@ -66,71 +65,59 @@ function expectSoundJournal(records: readonly JournalRecord[]) {
 }
 
 describe('any turn', () => {
-  it(
-    'gives the same events of records live, to who joins later, observed afterwards, and replayed by a resume',
-    async () => {
-      const property = fc.asyncProperty(randomScript, async (script) => {
-        const { taskId, turn, live, late } = await runTurn(script);
-        const others = [
-          ...late,
-          watch(turn),
-          watch(AgentLoop.observe(taskId, { store: bench.store })),
-          watch(AgentLoop.resume(taskId, { ...configOf(script, bench), taskStateStore: bench.store })),
-        ];
-        for (const other of others) {
-          await other.ended;
-          expectSameTurn(live, other);
-          expect(recordedTexts(other)).toEqual(recordedTexts(live));
-        }
-      });
-      await fc.assert(property, runs);
-    },
-    patienceMs,
-  );
+  it('gives the same events of records live, to who joins later, observed afterwards, and replayed by a resume', async () => {
+    const property = fc.asyncProperty(randomScript, async (script) => {
+      const { taskId, turn, live, late } = await runTurn(script);
+      const others = [
+        ...late,
+        watch(turn),
+        watch(AgentLoop.observe(taskId, { store: bench.store })),
+        watch(AgentLoop.resume(taskId, { ...configOf(script, bench), taskStateStore: bench.store })),
+      ];
+      for (const other of others) {
+        await other.ended;
+        expectSameTurn(live, other);
+        expect(recordedTexts(other)).toEqual(recordedTexts(live));
+      }
+    });
+    await fc.assert(property, runs);
+  });
 
-  it(
-    'S0-46 has a sound journal, one result a start, one end, and nothing behind it',
-    async () => {
-      const property = fc.asyncProperty(randomScript, async (script) => {
-        const { live, records } = await runTurn(script);
-        expectSoundJournal(records);
-        const ids = (kind: 'internal:tool-start' | 'internal:tool-complete') =>
-          ofKind<typeof kind>(live.events, kind).map(({ callId }) => callId);
-        const completed = ids('internal:tool-complete');
-        expect(new Set(completed).size).toBe(completed.length);
-        for (const id of ids('internal:tool-start')) expect(completed.filter((each) => each === id)).toHaveLength(1);
-        const finals = live.of('status-update').filter(({ final }) => final);
-        expect(finals).toEqual([live.events.at(-1)]);
-        expect(bench.store.list({ limit: 1 })).toMatchObject([{ held: false }]);
-      });
-      await fc.assert(property, runs);
-    },
-    patienceMs,
-  );
+  it('S0-46 has a sound journal, one result a start, one end, and nothing behind it', async () => {
+    const property = fc.asyncProperty(randomScript, async (script) => {
+      const { live, records } = await runTurn(script);
+      expectSoundJournal(records);
+      const ids = (kind: 'internal:tool-start' | 'internal:tool-complete') =>
+        ofKind<typeof kind>(live.events, kind).map(({ callId }) => callId);
+      const completed = ids('internal:tool-complete');
+      expect(new Set(completed).size).toBe(completed.length);
+      for (const id of ids('internal:tool-start')) expect(completed.filter((each) => each === id)).toHaveLength(1);
+      const finals = live.of('status-update').filter(({ final }) => final);
+      expect(finals).toEqual([live.events.at(-1)]);
+      expect(bench.store.list({ limit: 1 })).toMatchObject([{ held: false }]);
+    });
+    await fc.assert(property, runs);
+  });
 
-  it(
-    'S1-76 that dies behind any record and is resumed comes to the same end, and is shown alike to all',
-    async () => {
-      const property = fc.asyncProperty(randomScript, fc.nat(), async (script, place) => {
-        const { turn, records } = await runTurn(script);
-        const length = 1 + (place % (records.length - 1));
-        const taskId = cutAt(records, length);
-        const again = AgentLoop.resume(taskId, { ...configOf(script, bench), taskStateStore: bench.store });
-        const live = watch(again);
-        const late = watch(again);
-        const [before, after] = await Promise.allSettled([turn.result(), again.result()]);
-        await again.settled;
-        expect(outcomeOf(after)).toEqual(outcomeOf(before));
-        const all = bench.store.read(taskId);
-        expectSoundJournal(all);
-        expect(all.slice(1, length).map(typeAndCall)).toEqual(records.slice(1, length).map(typeAndCall));
-        expectSameTurn(live, late);
-        expectSameTurn(live, watch(AgentLoop.observe(taskId, { store: bench.store })));
-      });
-      await fc.assert(property, runs);
-    },
-    patienceMs,
-  );
+  it('S1-76 that dies behind any record and is resumed comes to the same end, and is shown alike to all', async () => {
+    const property = fc.asyncProperty(randomScript, fc.nat(), async (script, place) => {
+      const { turn, records } = await runTurn(script);
+      const length = 1 + (place % (records.length - 1));
+      const taskId = cutAt(records, length);
+      const again = AgentLoop.resume(taskId, { ...configOf(script, bench), taskStateStore: bench.store });
+      const live = watch(again);
+      const late = watch(again);
+      const [before, after] = await Promise.allSettled([turn.result(), again.result()]);
+      await again.settled;
+      expect(outcomeOf(after)).toEqual(outcomeOf(before));
+      const all = bench.store.read(taskId);
+      expectSoundJournal(all);
+      expect(all.slice(1, length).map(typeAndCall)).toEqual(records.slice(1, length).map(typeAndCall));
+      expectSameTurn(live, late);
+      expectSameTurn(live, watch(AgentLoop.observe(taskId, { store: bench.store })));
+    });
+    await fc.assert(property, runs);
+  });
 });
 
 function typeAndCall(record: JournalRecord) {
@@ -147,24 +134,20 @@ function outcomeOf(
 }
 
 describe('folding records', () => {
-  it(
-    'S1-81 of any prefix and then of the rest comes to the fold of all, and leaves the state between untouched',
-    async () => {
-      const property = fc.asyncProperty(randomScript, async (script) => {
-        const { records } = await runTurn(script);
-        const whole = toPersisted(foldRecords(records));
-        for (let length = 1; length <= records.length; length++) {
-          const between = foldRecords(records.slice(0, length));
-          const before = JSON.stringify(toPersisted(between));
-          for (const _ of ['once', 'again']) {
-            const folded = records.slice(length).reduce<LoopState>(applyRecord, between);
-            expect(toPersisted(folded)).toEqual(whole);
-          }
-          expect(JSON.stringify(toPersisted(between))).toBe(before);
+  it('S1-81 of any prefix and then of the rest comes to the fold of all, and leaves the state between untouched', async () => {
+    const property = fc.asyncProperty(randomScript, async (script) => {
+      const { records } = await runTurn(script);
+      const whole = toPersisted(foldRecords(records));
+      for (let length = 1; length <= records.length; length++) {
+        const between = foldRecords(records.slice(0, length));
+        const before = JSON.stringify(toPersisted(between));
+        for (const _ of ['once', 'again']) {
+          const folded = records.slice(length).reduce<LoopState>(applyRecord, between);
+          expect(toPersisted(folded)).toEqual(whole);
         }
-      });
-      await fc.assert(property, { numRuns: 20 });
-    },
-    patienceMs,
-  );
+        expect(JSON.stringify(toPersisted(between))).toBe(before);
+      }
+    });
+    await fc.assert(property, { numRuns: 20 });
+  });
 });

@@ -27,8 +27,8 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: line,
-        from: 'answer.then(acknowledged, (error: unknown) => this.#fail(held, send, error));',
-        to: '{ answer.catch((error: unknown) => this.#fail(held, send, error)); queueMicrotask(acknowledged); }',
+        from: 'answer.then(stored, (error: unknown) => this.#notStored(error, signals, target));',
+        to: '{ answer.catch((error: unknown) => this.#notStored(error, signals, target)); queueMicrotask(stored); }',
       },
     ],
   },
@@ -54,8 +54,8 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: line,
-        from: 'if (target === undefined) return undefined;',
-        to: `if (target === undefined || commit.steps.every(({ record }) => record.type === 'tool.result')) return undefined;`,
+        from: `if (signal.type !== 'commit') continue;`,
+        to: `if (signal.type !== 'commit' || signal.steps.every(({ record }) => record.type === 'tool.result')) continue;`,
       },
     ],
   },
@@ -179,9 +179,9 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     name: 'child turns are cancelled after their parent',
     mode: 'tree-cancel',
     patches: [
-      { file: 'src/core/turn/task-commands.ts', from: '    await before?.(state, lease);\n', to: '' },
+      { file: 'src/tasks/task-commands.ts', from: '    await before?.(state, lease);\n', to: '' },
       {
-        file: 'src/core/turn/task-commands.ts',
+        file: 'src/tasks/task-commands.ts',
         from: `{ status: taskState(commit.after), barrier: true });`,
         to: `{ status: taskState(commit.after), barrier: true }); await before?.(state, lease);`,
       },
@@ -217,7 +217,9 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
   {
     name: 'another agent takes the turn in an append of its own',
     mode: 'team-hand-off',
-    patches: [{ file: batch, from: ': agentChange(this.#deps, draft.after);', to: ': undefined;' }],
+    patches: [
+      { file: batch, from: 'const change = agentChange(this.#deps, draft.after);', to: 'const change = undefined;' },
+    ],
   },
   {
     name: 'the current agent is not kept with the conversation',
@@ -280,7 +282,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/core/journal/fold.ts',
-        from: 'draft.changes = { ...noChanges, settings, data, decided: others, ...(branches && { branches }) };',
+        from: 'draft.changes = { ...noChanges, settings, data, decided: others, ...kept };',
         to: 'draft.changes = { ...draft.changes, data, decided: others };',
       },
     ],

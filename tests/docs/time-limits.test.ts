@@ -32,7 +32,7 @@ const limits = Object.entries(loop).filter(([name]) => name.endsWith('Ms'));
 const at = (file: string, ...names: readonly string[]): readonly Place[] => names.map((name) => ({ file, name }));
 const inside = (file: string, name: string, ...functions: readonly string[]): readonly Place[] =>
   functions.map((each) => ({ file, name, inside: each }));
-const ofLoop = (name: string) => at('core/options/config.ts', name);
+const ofLoop = (name: string) => at('options/config.ts', name);
 
 /** Where the code has the defaults of each row, in its order. */
 const places: Readonly<Record<string, readonly Place[]>> = {
@@ -50,7 +50,7 @@ const places: Readonly<Record<string, readonly Place[]>> = {
   'routing functions of a team, and the turns that they start': at('agent/roster.ts', 'routingTimeoutMs'),
   'a store': [
     ...ofLoop('storeDeadlineMs'),
-    ...inside('core/turn/task-commands.ts', 'deadlineMs', 'cancelTree', 'answerTask'),
+    ...inside('tasks/task-commands.ts', 'deadlineMs', 'cancelTree', 'answerTask'),
   ],
   "earlier turns of the conversation, with `busy: 'queue'`": at('agent/resolve-agent.ts', 'queueTimeoutMs'),
   'the dead owner of a turn': ofLoop('leaseMs'),

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, expect, it } from '@jest/globals';
 import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
+import { describeReal } from '../real/real-part.ts';
 
 const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 const tools = fileURLToPath(new URL('../cli/commands/questions-tools.mjs', import.meta.url));
@@ -60,47 +61,49 @@ class TypedTerminal {
   }
 }
 
-it('H-43 in a real terminal: y runs the call, Ctrl-C cancels one, Ctrl-D leaves one, a second process answers it', async () => {
-  const refund = (order: number) => ({ text: 'One moment.', toolCalls: [{ name: 'refund', arguments: { order } }] });
-  const server = await modelServer({
-    script: [refund(7), { text: 'Refunded.' }, refund(8), refund(9), { text: 'Third time.' }, { text: 'All said.' }],
-  });
-  const args = ['chat', '--context-id', 'trip', '--tools', tools, '--store', `lmdb:${join(folder.path, 'store')}`];
-  const first = new TypedTerminal(args, settingsOf(server));
-  await first.shows('❯ ');
-  first.type('Refund 7.\r');
-  await first.shows('order: 7');
-  await first.shows('(y, n, or n and why) ❯ ');
-  first.type('y\r');
-  await first.shows('refunded 7');
-  await first.shows('Refunded.');
-  await first.shows('❯ ');
-  first.type('Refund 8.\r');
-  await first.shows('(y, n, or n and why) ❯ ');
-  first.type('y\u0003');
-  await first.shows('millrace: cancelled');
-  await first.shows('❯ ');
-  first.type('Refund 9.\r');
-  await first.shows('(y, n, or n and why) ❯ ');
-  first.type('\u0004');
-  await first.shows('--answer');
-  expect(await first.ended).toEqual([3, null]);
+describeReal(['script'], 'millrace chat', () => {
+  it('H-43 in a real terminal: y runs the call, Ctrl-C cancels one, Ctrl-D leaves one, a second process answers it', async () => {
+    const refund = (order: number) => ({ text: 'One moment.', toolCalls: [{ name: 'refund', arguments: { order } }] });
+    const server = await modelServer({
+      script: [refund(7), { text: 'Refunded.' }, refund(8), refund(9), { text: 'Third time.' }, { text: 'All said.' }],
+    });
+    const args = ['chat', '--context-id', 'trip', '--tools', tools, '--store', `lmdb:${join(folder.path, 'store')}`];
+    const first = new TypedTerminal(args, settingsOf(server));
+    await first.shows('❯ ');
+    first.type('Refund 7.\r');
+    await first.shows('order: 7');
+    await first.shows('(y, n, or n and why) ❯ ');
+    first.type('y\r');
+    await first.shows('refunded 7');
+    await first.shows('Refunded.');
+    await first.shows('❯ ');
+    first.type('Refund 8.\r');
+    await first.shows('(y, n, or n and why) ❯ ');
+    first.type('y\u0003');
+    await first.shows('millrace: cancelled');
+    await first.shows('❯ ');
+    first.type('Refund 9.\r');
+    await first.shows('(y, n, or n and why) ❯ ');
+    first.type('\u0004');
+    await first.shows('--answer');
+    expect(await first.ended).toEqual([3, null]);
 
-  const second = new TypedTerminal(args, settingsOf(server));
-  await second.shows('continues the conversation trip');
-  await second.shows('order: 9');
-  await second.shows('(y, n, or n and why) ❯ ');
-  second.type('y\r');
-  await second.shows('Third time.');
-  await second.shows('❯ ');
-  second.type('Well?\r');
-  await second.shows('All said.');
-  await second.shows('❯ ');
-  second.type('\u0004');
-  expect(await second.ended).toEqual([0, null]);
-  const sent = JSON.stringify(server.requests.at(-1)?.['messages']);
-  expect(sent).toContain('refunded 7');
-  expect(sent).not.toContain('refunded 8');
-  expect(sent).toContain('refunded 9');
-  server.assertDone();
+    const second = new TypedTerminal(args, settingsOf(server));
+    await second.shows('continues the conversation trip');
+    await second.shows('order: 9');
+    await second.shows('(y, n, or n and why) ❯ ');
+    second.type('y\r');
+    await second.shows('Third time.');
+    await second.shows('❯ ');
+    second.type('Well?\r');
+    await second.shows('All said.');
+    await second.shows('❯ ');
+    second.type('\u0004');
+    expect(await second.ended).toEqual([0, null]);
+    const sent = JSON.stringify(server.requests.at(-1)?.['messages']);
+    expect(sent).toContain('refunded 7');
+    expect(sent).not.toContain('refunded 8');
+    expect(sent).toContain('refunded 9');
+    server.assertDone();
+  });
 });

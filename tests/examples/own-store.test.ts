@@ -5,6 +5,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { done, noteRecord as note, Owner, startRecord } from 'millrace/internals';
 import { storeContract } from 'millrace/testing';
 import { JsonLinesStore } from '../../examples/own-store.ts';
+import { testLimitMs } from '../eventually.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-own-store-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -15,6 +16,7 @@ storeContract(
   {
     name: 'JsonLinesStore of examples/own-store.ts',
     createStore: ({ clock }) => new JsonLinesStore(newFolder(), clock),
+    deadlineMs: testLimitMs,
   },
   { describe, it },
 );

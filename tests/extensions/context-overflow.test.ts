@@ -18,6 +18,7 @@ import { question } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { type BenchOptions, turnBench } from '../core/turn-bench.ts';
 import { watch } from '../core/watch-events.ts';
+import { testLimitMs } from '../eventually.ts';
 
 const bench = turnBench();
 const output = 'o'.repeat(1_000);
@@ -241,7 +242,7 @@ describe('a prompt that the model refuses as too long', () => {
     ['failed in its compaction', [refused({ limit: 2_000 })], [{ text: '', usage }]],
   ])('replays a turn that %s', async (_what, steps, summaries) => {
     await play(steps, { summaries });
-    expect((await replay(bench.store.read('t'), {}, { patienceMs: 1_000 }).result()).deviations).toEqual([]);
+    expect((await replay(bench.store.read('t'), {}, { patienceMs: testLimitMs }).result()).deviations).toEqual([]);
   });
 });
 

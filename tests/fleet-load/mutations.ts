@@ -66,7 +66,11 @@ export const mutations: Readonly<Record<string, Mutation>> = {
     patches: [
       { file: turns, from: 'list({ ...query, runnable: true, limit })', to: 'list({ agentId: query.agentId, limit })' },
       { file: turns, from: '!held && isRunnable', to: 'isRunnable' },
-      { file: sweep, from: 'if (Date.parse(updatedAt) + graceMs > now) return false;', to: '' },
+      {
+        file: sweep,
+        from: 'if (Date.parse(updatedAt) + graceMs > now || isMarked(queue.store, taskId)) return false;',
+        to: '',
+      },
       {
         file: sweep,
         from: 'await this.#options.queue.enqueue(task, false);',

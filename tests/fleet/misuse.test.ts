@@ -9,7 +9,7 @@ import { type SchedulePlan, turnQueue, worker } from 'millrace/fleet';
 import { lastValueFrom } from 'rxjs';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
 import { freePort } from '../stores/redis/free-port.ts';
-import { answering, asking, callsOnce, fleetBench, modelOf, says, until, user } from './fleet-bench.ts';
+import { answering, asking, callsOnce, fleetBench, modelOf, says, times, until, user } from './fleet-bench.ts';
 
 const withoutSweep = { sweepEveryMs: 600_000 };
 
@@ -124,9 +124,10 @@ describeRedis('a fleet whose queue is full, and one that is given what it cannot
       const queue = on.queue();
       await queue.start(user('1'), { agentId: 'ada', taskId: 't' });
       const redis = new Redis(on.redis.server.url);
-      await redis.hset(`{${on.nameOfTest}}:fleet:workers`, 'w1', entry);
+      const good = { id: 'w2', version: '1', agents: ['a'], running: 0, draining: false, at: 9e15 };
+      await redis.hset(`{${on.nameOfTest}}:fleet:workers`, 'w1', entry, 'w2', JSON.stringify(good));
       redis.disconnect();
-      expect(await queue.health()).toMatchObject({ waiting: 1, workers: [] });
+      expect(await queue.health()).toMatchObject({ waiting: 1, workers: [{ id: 'w2' }] });
       expect(await queue.dead()).toEqual([]);
     },
   );
@@ -178,7 +179,7 @@ describeRedis('a fleet whose queue is full, and one that is given what it cannot
       if (isAway) throw new Error('away');
       return says('Done.');
     });
-    on.work(queue, [answering({ provider, retry: null })], withoutSweep);
+    on.work(queue, [answering({ provider, retry: null })], { ...times, ...withoutSweep });
     const all = Array.from({ length: 5 }, (_, index) => `t${index}`);
     for (const taskId of all) await queue.start(user('1'), { agentId: 'ada', taskId });
     for (const taskId of all) expect(await on.ended(taskId)).toBe('failed');

@@ -47,11 +47,11 @@ describe('a call of an MCP tool', () => {
   });
 
   it('shows progress, which starts its time anew', async () => {
-    const odd = server({ timeoutMs: 3_000 });
+    const odd = server({ timeoutMs: 10_000 });
     const updates: unknown[] = [];
     const { content } = await odd.call(
       'steps',
-      { count: 4, everyMs: 1_000 },
+      { count: 4, everyMs: 3_000 },
       { progress: (update) => updates.push(update) },
     );
     expect(content).toBe('all steps');
@@ -94,7 +94,7 @@ describe('a call of an MCP tool', () => {
   });
 
   it('costs one error where the server never answers, and a server that answers nothing at all is started again', async () => {
-    const odd = server({ timeoutMs: 2_000 });
+    const odd = server({ timeoutMs: 10_000 });
     expect((await odd.call('echo', { text: 'before' })).content).toBe('before');
     expect(await thrownBy(() => odd.call('never'))).toMatchObject({ code: 'TOOL_TIMEOUT' });
     expect((await odd.call('echo', { text: 'the same process' })).content).toBe('the same process');
@@ -105,7 +105,7 @@ describe('a call of an MCP tool', () => {
   });
 
   it('does not pay for the time in which a server that fell silent is looked after', async () => {
-    const odd = server({ timeoutMs: 2_000 });
+    const odd = server({ timeoutMs: 10_000 });
     await odd.call('echo', { text: 'before' });
     expect(await thrownBy(() => odd.call('hang'))).toMatchObject({ code: 'TOOL_TIMEOUT' });
     const args = { text: 'in the same turn' };

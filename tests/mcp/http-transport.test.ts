@@ -11,7 +11,7 @@ it('takes up no stream again once it is closed', async () => {
     sdk,
     server: { url: server.url },
     onHeaders: () => {},
-    onTooLarge: () => {},
+    onFlaw: () => {},
     onStreamEnd: () => {},
   });
   await transport.start();

@@ -69,7 +69,7 @@ async function senderTo({ url }: EndingServer): Promise<(method: string) => Prom
     sdk: await loadClientSdk(),
     server: { url },
     onHeaders: ignore,
-    onTooLarge: ignore,
+    onFlaw: ignore,
     onStreamEnd: ignore,
   });
   await transport.start();

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Logger, ToolContext, ToolResult } from 'millrace';
 import { type McpProcessOptions, type McpTools, mcpTools } from 'millrace/mcp';
+import { testLimitMs } from '../eventually.ts';
 import { toolCall, toolContext } from '../tools/tool-context.ts';
 
 const file = fileURLToPath(new URL('servers/odd-server.mjs', import.meta.url));
@@ -21,7 +22,15 @@ export function oddServer(options: Partial<McpProcessOptions> = {}, logger?: Log
   const ledger = join(mkdtempSync(join(tmpdir(), 'odd-')), 'ledger');
   const { env, ...rest } = options;
   const tools = mcpTools({
-    servers: { odd: { command: process.execPath, args: [file], env: { LEDGER: ledger, ...env }, ...rest } },
+    servers: {
+      odd: {
+        command: process.execPath,
+        args: [file],
+        env: { LEDGER: ledger, ...env },
+        connectTimeoutMs: testLimitMs,
+        ...rest,
+      },
+    },
     reconnect: { initialMs: 50 },
     ...(logger && { logger }),
   });

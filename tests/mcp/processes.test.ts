@@ -108,7 +108,7 @@ describe('the processes of MCP servers', () => {
     expect((await tools.getTools(toolContext())).map(({ function: { name } }) => name)).toEqual(['add']);
     expect(readFileSync(noted, 'utf8')).toBe('discover,initialize,;discover,');
     await tools.close();
-  }, 60_000);
+  });
 
   it('that say nothing when they start are given up', async () => {
     const mute = {

@@ -12,14 +12,14 @@ function shared({
   readonly latencyMs?: number;
 }) {
   const kept = memoryAuthStore();
-  const later = () =>
+  const later = (ms: number) =>
     new Promise<void>((resolve) => {
-      if (latencyMs === 0) resolve();
-      else clock.schedule(latencyMs, resolve);
+      if (ms === 0) resolve();
+      else clock.schedule(ms, resolve);
     });
-  const store = (): McpAuthStore => ({
-    load: (key) => later().then(() => kept.load(key)),
-    save: (key, value) => later().then(() => kept.save(key, value)),
+  const store = ({ loadMs = latencyMs, saveMs = latencyMs } = {}): McpAuthStore => ({
+    load: (key) => later(loadMs).then(() => kept.load(key)),
+    save: (key, value) => later(saveMs).then(() => kept.save(key, value)),
     delete: (key) => kept.delete(key),
   });
   return { kept, store };
@@ -56,6 +56,37 @@ it.each([0, 40, 200])('R-06 runs one function at a time, with stores that take %
     });
   await played(clock, Promise.all([work(), work(), work()]));
   expect(most).toEqual([1, 1, 1]);
+  expect(await kept.load('lock')).toBeUndefined();
+});
+
+it('R-06 keeps out a process whose write comes after another has entered', async () => {
+  const clock = fakeClock();
+  const { store } = shared({ clock });
+  let inside = 0;
+  const most: number[] = [];
+  const work = (saveMs: number) =>
+    withLock({ store: store({ saveMs }), key: 'lock', clock }, async () => {
+      most.push(++inside);
+      await new Promise<void>((resolve) => {
+        clock.schedule(1_500, resolve);
+      });
+      inside--;
+    });
+  await played(clock, Promise.all([work(0), work(400)]));
+  expect(most).toEqual([1, 1]);
+});
+
+it('R-06 leaves no lock where its owner is done while it renews it', async () => {
+  const clock = fakeClock();
+  const { store, kept } = shared({ clock });
+  const work = withLock({ store: store({ saveMs: 200 }), key: 'lock', clock }, async () => {
+    await new Promise<void>((resolve) => {
+      clock.schedule(1_050, resolve);
+    });
+  });
+  await played(clock, work);
+  clock.advance(1_000);
+  await new Promise((resolve) => setImmediate(resolve));
   expect(await kept.load('lock')).toBeUndefined();
 });
 

@@ -13,6 +13,7 @@ import {
   agent,
   composePolicies,
   InMemoryStateStore,
+  type LLMChunk,
   type LLMProvider,
   type LLMResponse,
   LocalToolProvider,
@@ -23,6 +24,7 @@ import {
 import { AgentLoop } from 'millrace/internals';
 import { startMetrics } from 'millrace/otel';
 import { recordSpans, type SpanRecorder, scriptedLLM } from 'millrace/testing';
+import { concat, of, throwError } from 'rxjs';
 
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 const usage = { promptTokens: 30, completionTokens: 4, totalTokens: 34 };
@@ -243,6 +245,62 @@ describe('what else is measured', () => {
     const llmProvider = scriptedLLM([{ text: 'Hello there.' }]);
     await new AgentLoop({ agentId: 'a', llmProvider }).startTurn(messages).result();
     expect(await pointsOf('gen_ai.client.operation.time_to_first_chunk')).toMatchObject([{ count: 1 }]);
+  });
+
+  describe.each([
+    ['a provider', (llmProvider: LLMProvider) => llmProvider],
+    ['a policy that retries', composePolicies(retry())],
+  ])('R-36 the time from chunk to chunk, with the spans of %s', (_, policy) => {
+    const chunk = (text: string): LLMChunk => ({ type: 'text', text });
+    const streaming = (...chunks: readonly LLMChunk[]): LLMProvider =>
+      policy({
+        info,
+        call: async () => answer,
+        stream: () => of<LLMChunk[]>(...chunks, { type: 'done', response: answer }),
+      });
+    const name = 'gen_ai.client.operation.time_per_output_chunk';
+    const run = (llmProvider: LLMProvider) => new AgentLoop({ agentId: 'a', llmProvider }).startTurn(messages).result();
+
+    it('of each chunk after the first, with the attributes and boundaries of the conventions', async () => {
+      await run(streaming(chunk('Hel'), chunk('lo '), chunk('there.')));
+      expect(await pointsOf(name)).toEqual([
+        { ...ofModel, 'gen_ai.response.model': 'm-1-large', count: 2, sum: expect.any(Number) },
+      ]);
+      const { resourceMetrics } = await reader.collect();
+      const found = resourceMetrics.scopeMetrics
+        .flatMap((scope) => scope.metrics)
+        .find(({ descriptor }) => descriptor.name === name);
+      expect(found?.descriptor.unit).toBe('s');
+      expect(found?.dataPoints[0]?.value).toMatchObject({
+        buckets: {
+          boundaries: [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
+        },
+      });
+    });
+
+    it('of an answer that was cut or left', async () => {
+      const cut = policy({
+        info,
+        call: async () => answer,
+        stream: () =>
+          concat(
+            of(chunk('Half '), chunk('an ')),
+            throwError(() => new Error('cable cut')),
+          ),
+      });
+      await expect(run(cut)).rejects.toMatchObject({ code: 'PROVIDER_FAILED' });
+      expect(await pointsOf(name)).toEqual([
+        { ...ofModel, 'error.type': 'PROVIDER_FAILED', count: 1, sum: expect.any(Number) },
+      ]);
+    });
+
+    it('of none without a second chunk, and of none that is no output', async () => {
+      await run(streaming(chunk('Hello.')));
+      await run(streaming({ type: 'attempt', state: 'begin' }, chunk('Hello.')));
+      await run(policy(script()));
+      expect(await pointsOf(name)).toEqual([]);
+      expect(await pointsOf('gen_ai.client.operation.time_to_first_chunk')).toMatchObject([{ count: 2 }]);
+    });
   });
 
   it('appends to the journal, and those of a process that lost its turn', async () => {

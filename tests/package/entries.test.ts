@@ -43,7 +43,7 @@ describe('the entries of the build', () => {
     expect(loaded).toContain(join(root, 'dist/index.js'));
     expect(loaded.length).toBeLessThanOrEqual(30);
     const sources = loaded.flatMap(sourcesOf);
-    expect(sources).toContain('src/core/turn/agent-loop.ts');
+    expect(sources).toContain('src/tasks/agent-loop.ts');
     // A folder of stores with an entry of its own has an index.ts.
     const isEntry = (file: string) => {
       const [folder] = /^src\/stores\/\w+(?=\/)/.exec(file) ?? [];

@@ -111,14 +111,10 @@ for (const [part, script, steps] of [
     });
     afterAll(() => server.close());
 
-    it.each(bindings)(
-      'P-14 P-15 P-16 is understood over %s',
-      async (binding) => {
-        const path = fileURLToPath(new URL(`a2a-python/${script}`, import.meta.url));
-        const { stdout } = await run(realPart(part).bin ?? 'python3', [path, url, binding], { timeout: 60_000 });
-        expect(JSON.parse(stdout)).toEqual(steps(binding));
-      },
-      60_000,
-    );
+    it.each(bindings)('P-14 P-15 P-16 is understood over %s', async (binding) => {
+      const path = fileURLToPath(new URL(`a2a-python/${script}`, import.meta.url));
+      const { stdout } = await run(realPart(part).bin ?? 'python3', [path, url, binding]);
+      expect(JSON.parse(stdout)).toEqual(steps(binding));
+    });
   });
 }

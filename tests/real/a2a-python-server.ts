@@ -4,8 +4,8 @@ import { RealProcess } from './real-process.ts';
 
 const script = fileURLToPath(new URL('a2a-python/server.py', import.meta.url));
 
-/** For the hook that starts it, in milliseconds. */
-export const startTimeoutMs = 90_000;
+/** A kept connection is one that the server may be closing: uvicorn does so after five seconds. */
+const fresh = { headers: { connection: 'close' } };
 
 /** The ids of the messages that its agent was given, and of the tasks that it was told to cancel. */
 interface Seen {
@@ -39,11 +39,11 @@ export async function startPythonServer(
 ): Promise<PythonServer> {
   const { bin = 'python3' } = realPart(part);
   const server = new RealProcess(bin, [script, transport, String(port), String(at), ...(streaming ? [] : ['plain'])]);
-  const asked = async (path: string) => Object(await (await fetch(`http://127.0.0.1:${port}/${path}`)).json());
+  const asked = async (path: string) => Object(await (await fetch(`http://127.0.0.1:${port}/${path}`, fresh)).json());
   const seen = (): Promise<Seen> => asked('seen');
   const hasReceived = (count: number) =>
-    server.ready(`Message ${count}`, 20_000, async () => (await seen()).received.length >= count);
+    server.ready(`Message ${count}`, async () => (await seen()).received.length >= count);
   const release = async () => void (await asked('release'));
-  await server.ready('The Python server', 60_000, async () => Boolean(await seen()));
+  await server.ready('The Python server', async () => Boolean(await seen()));
   return { port, seen, hasReceived, release, close: () => server.close() };
 }

@@ -7,7 +7,7 @@ import { eventually } from '../eventually.ts';
 import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { freePort } from '../stores/redis/free-port.ts';
-import { type PythonServer, startPythonServer, startTimeoutMs } from './a2a-python-server.ts';
+import { type PythonServer, startPythonServer } from './a2a-python-server.ts';
 import { CuttingProxy } from './cutting-proxy.ts';
 import { describeReal } from './real-part.ts';
 
@@ -38,7 +38,7 @@ for (const [part, transport] of servers) {
       const port = await freePort();
       proxy = await CuttingProxy.start(port);
       server = await startPythonServer(part, transport, { port, at: proxy.port });
-    }, startTimeoutMs);
+    });
     afterAll(async () => {
       await Promise.all([programs.clear(), stores.clear()]);
       await proxy.close();
@@ -221,7 +221,7 @@ for (const [part, transport] of servers) {
     let server: PythonServer;
     beforeAll(async () => {
       server = await startPythonServer(part, transport, { port: await freePort(), streaming: false });
-    }, startTimeoutMs);
+    });
     afterAll(() => server.close());
 
     it('P-16 waits for an answer that takes a minute and comes without a task', async () => {
@@ -246,7 +246,7 @@ for (const part of ['a2a-python-1', 'a2a-python-0.3'] as const) {
       const [port, at] = [await freePort(), await freePort()];
       server = await startPythonServer(part, 'GRPC', { port, at });
       options = { url: `http://127.0.0.1:${port}`, origins: [`http://127.0.0.1:${at}`] };
-    }, startTimeoutMs);
+    });
     afterAll(() => server.close());
 
     it('shows every word of 5 turns of 200 words that are written 10 ms apart', async () => {

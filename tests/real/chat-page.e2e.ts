@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import axe from 'axe-core';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { ChatServer } from '../chat/chat-server.ts';
+import { newContext, startChromium } from './browser.ts';
 import { describeReal } from './real-part.ts';
 
 const slowText = Array.from({ length: 30 }, (_, index) => `word${index}`).join(' ');
@@ -15,7 +16,7 @@ describeReal(['chromium'], 'the chat page', () => {
 
   beforeAll(async () => {
     await server.start();
-    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+    browser = await startChromium();
   });
   afterEach(() => context?.close());
   afterAll(async () => {
@@ -26,7 +27,7 @@ describeReal(['chromium'], 'the chat page', () => {
   /** A browser of its own: no conversations, no key. */
   async function open(options: Parameters<Browser['newContext']>[0] = {}): Promise<void> {
     faults = [];
-    context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+    context = await newContext(browser, { viewport: { width: 1280, height: 800 }, ...options });
     context.on('page', (each) => {
       each.on('pageerror', ({ message }) => faults.push(message));
       each.on('console', (message) => {
@@ -394,7 +395,7 @@ describeReal(['chromium'], 'the chat page', () => {
   it('asks for a key where the server wants one, and keeps what was said', async () => {
     const guarded = new ChatServer();
     await guarded.start('the-key-of-ann');
-    context = await browser.newContext();
+    context = await newContext(browser);
     page = await context.newPage();
     try {
       await page.goto(guarded.url);

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { testLimitMs } from '../eventually.ts';
 import { ChildPrograms } from '../stores/lmdb/child-programs.ts';
 import { describePostgres } from '../stores/postgres/describe-postgres.ts';
 import { type PostgresProcess, startPostgres } from '../stores/postgres/postgres-process.ts';
@@ -17,7 +18,7 @@ afterAll(() => programs.clear());
 /** Rejects where the process does not end with 0; one that never ends is killed. */
 async function printed(program: object): Promise<string> {
   const args = [programs.bundleOf('closing-program'), JSON.stringify(program)];
-  const { stdout, stderr } = await run(process.execPath, args, { timeout: 120_000 });
+  const { stdout, stderr } = await run(process.execPath, args, { timeout: testLimitMs });
   return stdout + stderr;
 }
 

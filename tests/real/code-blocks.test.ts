@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import ts from 'typescript';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 import { type CodeBlock, codeBlocksIn, pages, root, textOf } from '../docs/markdown.ts';
+import { testLimitMs } from '../eventually.ts';
 import { installPacked } from '../packed-package.ts';
 
 /** What a fragment takes for granted. */
@@ -120,7 +121,7 @@ describe('the first screen of the README', () => {
     });
     const file = join(project.path, 'smallest.mjs');
     writeFileSync(file, outputText);
-    const said = execFileSync(process.execPath, [file], { cwd: project.path, encoding: 'utf8', timeout: 30_000 });
+    const said = execFileSync(process.execPath, [file], { cwd: project.path, encoding: 'utf8', timeout: testLimitMs });
     expect(said).toMatch(/I am a stand-in for a model/);
   });
 });

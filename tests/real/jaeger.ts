@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { eventually } from '../eventually.ts';
 import { realPart } from './real-part.ts';
 
 export interface SeenSpan {
@@ -11,7 +12,7 @@ export interface SeenSpan {
 export interface Jaeger {
   /** Takes OTLP over HTTP. */
   readonly otlpUrl: string;
-  /** The spans of a trace, once there are as many; asks `/api/v3/traces` for half a minute. */
+  /** The spans of a trace, once there are as many: asks `/api/v3/traces`. */
   trace(traceId: string, spans: number): Promise<readonly SeenSpan[]>;
   /** Ends it where it was started here. */
   close(): Promise<void>;
@@ -24,12 +25,12 @@ export async function startJaeger(): Promise<Jaeger> {
   const child = given === undefined && bin !== undefined ? spawn(bin, [], { stdio: 'ignore' }) : undefined;
   const otlpUrl = process.env['JAEGER_OTLP_URL'] ?? Object.assign(new URL(url), { port: '4318' }).origin;
   const answersNow = () =>
-    within(60_000, async () => ((await fetch(new URL('/api/v3/services', url))).ok ? true : undefined));
+    answered(async () => ((await fetch(new URL('/api/v3/services', url))).ok ? true : undefined));
   if (child) await answersNow();
   return {
     otlpUrl,
     trace: (traceId, spans) =>
-      within(30_000, async () => {
+      answered(async () => {
         const answer = await fetch(new URL(`/api/v3/traces/${traceId}`, url));
         const found = answer.ok ? spansOf(JSON.parse(await answer.text())) : [];
         return found.length >= spans ? found : undefined;
@@ -51,13 +52,14 @@ function spansOf({ result }: TraceAnswer): readonly SeenSpan[] {
 }
 
 /** Asks again and again until there is an answer. */
-async function within<T>(ms: number, ask: () => Promise<T | undefined>): Promise<T> {
-  for (const until = Date.now() + ms; Date.now() < until; ) {
-    const answer = await ask().catch(() => undefined);
-    if (answer !== undefined) return answer;
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
-  throw new Error(`Jaeger had no answer within ${ms} ms.`);
+async function answered<T>(ask: () => Promise<T | undefined>): Promise<T> {
+  let answer: T | undefined;
+  await eventually(async () => {
+    answer = await ask().catch(() => undefined);
+    return answer !== undefined;
+  });
+  if (answer === undefined) throw new Error('Jaeger did not answer.');
+  return answer;
 }
 
 async function ended(child: ChildProcess): Promise<void> {

@@ -6,6 +6,7 @@ import { foldRecords } from 'millrace';
 import { AgentLoop, noteRecord as note, startRecord, upTo } from 'millrace/internals';
 import type { LmdbStateStore } from 'millrace/lmdb';
 import { scriptedLLM } from 'millrace/testing';
+import { eventually } from '../eventually.ts';
 import { batchTools } from '../stores/lmdb/batch-tools.ts';
 import { ChildPrograms, kill, linesOf, nextMessage } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
@@ -28,8 +29,8 @@ function randomOf(seed: number): () => number {
 }
 
 /** Waits for the lease of a dead process to run out. */
-async function whenFree(store: LmdbStateStore): Promise<void> {
-  while (store.list().some(({ held }) => held)) await new Promise((resolve) => setTimeout(resolve, 10));
+function whenFree(store: LmdbStateStore): Promise<void> {
+  return eventually(() => !store.list().some(({ held }) => held));
 }
 
 describe('a store whose process is killed', () => {

@@ -5,9 +5,6 @@ import { RealProcess } from './real-process.ts';
 
 const config = fileURLToPath(new URL('../../docker/litellm.yaml', import.meta.url));
 
-/** For the hook that starts it, in milliseconds. */
-export const startTimeoutMs = 300_000;
-
 export interface LiteLLMProxy {
   /** Ends in `/v1`. */
   readonly baseUrl: string;
@@ -37,7 +34,7 @@ export async function startLiteLLM({ openaiBaseUrl, openaiKey }: LiteLLMProxyOpt
   });
   const url = `http://127.0.0.1:${port}`;
   // Asks as the health check of docker-compose.yml does; right after it was installed its first start reads all of it.
-  const isAlive = async () => (await fetch(`${url}/health/liveliness`, { signal: AbortSignal.timeout(5_000) })).ok;
-  await server.ready('LiteLLM', 240_000, isAlive);
+  const isAlive = async () => (await fetch(`${url}/health/liveliness`)).ok;
+  await server.ready('LiteLLM', isAlive);
   return { baseUrl: `${url}/v1`, masterKey, close: () => server.close() };
 }

@@ -3,7 +3,7 @@ import { type AgentEvent, LocalToolProvider, retry, type Tool, type ToolProvider
 import { AgentLoop } from 'millrace/internals';
 import { LiteLLMProvider, type LiteLLMProviderOptions } from 'millrace/litellm';
 import { type ModelServer, type ScriptStep, startModelServer } from 'millrace/testing';
-import { type LiteLLMProxy, startLiteLLM, startTimeoutMs } from './litellm-proxy.ts';
+import { type LiteLLMProxy, startLiteLLM } from './litellm-proxy.ts';
 import { describeReal } from './real-part.ts';
 
 const vendorKey = 'sk-of-the-vendor';
@@ -53,7 +53,7 @@ describeReal(['litellm'], 'LiteLLMProvider behind the real proxy', () => {
     vendor = await startModelServer();
     port = vendor.port;
     proxy = await startLiteLLM({ openaiBaseUrl: vendor.baseUrl, openaiKey: vendorKey });
-  }, startTimeoutMs);
+  });
   afterAll(async () => {
     await proxy?.close();
     await vendor?.close();

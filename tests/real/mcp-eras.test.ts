@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import type { McpProtocol, McpTools } from 'millrace/mcp';
 import { recordSpans } from 'millrace/testing';
-import { eventually } from '../eventually.ts';
+import { eventually, testLimitMs } from '../eventually.ts';
 import { oddServer } from '../mcp/odd-server.ts';
 import { callOf, type SdkServer, sdkServer, toolsOf } from '../mcp/sdk-server.ts';
 import { thrownBy } from '../tools/thrown.ts';
@@ -107,14 +107,11 @@ describe('a server that does not speak the revision that is asked for', () => {
 
 describe('a process that does not answer what it does not know', () => {
   it.each(['exit', 'silent'])('P-05 but does this: %s, is used all the same, and asked once only', async (BEFORE) => {
-    const odd = oddServer({ env: { BEFORE }, connectTimeoutMs: 3_000 });
+    const odd = oddServer({ env: { BEFORE }, connectTimeoutMs: testLimitMs });
     open.push(odd.tools);
     expect((await odd.call('echo', { text: 'first' })).content).toBe('first');
     await thrownBy(() => odd.call('die'));
-    const since = performance.now();
     expect((await odd.call('echo', { text: 'second' })).content).toBe('second');
-    // The question takes 1,500 ms where nobody answers it.
-    expect(performance.now() - since).toBeLessThan(1_400);
     const lines = odd.ledger();
     expect(lines.filter((line) => line === 'asked for its revisions')).toHaveLength(1);
     expect(lines.filter((line) => line.startsWith('started'))).toHaveLength(BEFORE === 'exit' ? 3 : 2);

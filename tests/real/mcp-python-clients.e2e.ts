@@ -12,7 +12,6 @@ import { describeReal, realPart } from './real-part.ts';
 const client = fileURLToPath(new URL('mcp-python/client.py', import.meta.url));
 const served = fileURLToPath(new URL('mcp-python/served.mjs', import.meta.url));
 const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
-const timeoutMs = 90_000;
 
 const commands: Command[] = [];
 afterEach(async () => {
@@ -26,7 +25,7 @@ afterEach(async () => {
 async function seenBy(kind: string, mode: string, target: readonly string[], LEDGER: string): Promise<unknown> {
   const { bin = 'python3' } = realPart('mcp-python');
   const { PATH, HOME } = process.env;
-  const options = { env: { PATH, HOME, LEDGER, MILLRACE_STORE: 'memory' }, timeout: timeoutMs };
+  const options = { env: { PATH, HOME, LEDGER, MILLRACE_STORE: 'memory' } };
   const { stdout } = await promisify(execFile)(bin, [client, kind, mode, ...target], options);
   return JSON.parse(stdout);
 }
@@ -73,6 +72,5 @@ describeReal(['mcp-python'], 'millrace mcp with clients in Python', () => {
       expect(JSON.stringify(seen)).not.toContain('a secret of the inside');
       await eventually(() => readFileSync(ledger, 'utf8') === 'the tool waits\nthe tool is cancelled\n');
     },
-    timeoutMs,
   );
 });

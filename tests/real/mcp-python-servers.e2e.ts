@@ -17,7 +17,6 @@ import { describeReal, realPart } from './real-part.ts';
 import { RealProcess } from './real-process.ts';
 
 const script = fileURLToPath(new URL('mcp-python/server.py', import.meta.url));
-const startTimeoutMs = 60_000;
 
 type Row = readonly [kind: 'mcp' | 'fastmcp', way: 'stdio' | 'http'];
 const rows: readonly Row[] = [
@@ -47,7 +46,7 @@ class PythonServer implements SdkServer {
     this.#start = async () => {
       if (way === 'stdio') return undefined;
       const server = new RealProcess(bin, [script, kind, String(port)], env);
-      await server.ready('The Python server', startTimeoutMs, async () => (await fetch(url)).status > 0);
+      await server.ready('The Python server', async () => (await fetch(url)).status > 0);
       return server;
     };
   }
@@ -84,7 +83,7 @@ for (const row of rows) {
     beforeAll(async () => {
       server = new PythonServer(row, await freePort());
       await server.start();
-    }, startTimeoutMs);
+    });
     afterEach(async () => {
       await Promise.all(open.splice(0).map((each) => each.close()));
     });

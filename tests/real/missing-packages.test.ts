@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
+import { testLimitMs } from '../eventually.ts';
 import { installPacked } from '../packed-package.ts';
 
 /** Only what `npm install millrace rxjs @opentelemetry/api@1.9` brings: no optional package. */
@@ -62,7 +63,7 @@ it('millrace serve names what to install', () => {
   const { status, stderr } = spawnSync(process.execPath, args, {
     cwd: project.path,
     encoding: 'utf8',
-    timeout: 20_000,
+    timeout: testLimitMs,
   });
   expect(stderr).toMatch(/The package "@a2a-js\/sdk" cannot be loaded.*run `npm install @a2a-js\/sdk express`/);
   expect(stderr).not.toMatch(/chunk/);
@@ -82,7 +83,7 @@ it('millrace serve names the missing package of the model at its start', () => {
   const { status, stderr } = spawnSync(process.execPath, args, {
     cwd: project.path,
     encoding: 'utf8',
-    timeout: 20_000,
+    timeout: testLimitMs,
   });
   expect([status, stderr]).toEqual([expect.any(Number), expect.stringMatching(/run `npm install openai`/)]);
 });

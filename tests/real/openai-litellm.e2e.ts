@@ -6,7 +6,7 @@ import { openAIHandler } from 'millrace/openai';
 import OpenAI from 'openai';
 import { assistant, slowText } from '../front-ends/model.ts';
 import { listening, serverOf } from '../front-ends/node-server.ts';
-import { type LiteLLMProxy, startLiteLLM, startTimeoutMs } from './litellm-proxy.ts';
+import { type LiteLLMProxy, startLiteLLM } from './litellm-proxy.ts';
 import { describeReal } from './real-part.ts';
 
 const key = 'sk-of-the-agents';
@@ -39,7 +39,7 @@ describeReal(['litellm'], 'the LiteLLM proxy in front of agents', () => {
     server = serverOf((request) => served(request));
     proxy = await startLiteLLM({ openaiBaseUrl: `${await listening(server)}/v1`, openaiKey: key });
     client = new OpenAI({ baseURL: proxy.baseUrl, apiKey: proxy.masterKey });
-  }, startTimeoutMs);
+  });
   afterEach(renew);
   afterAll(async () => {
     await proxy?.close();

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import type { TaskStateStore } from 'millrace';
 import { PostgresStateStore } from 'millrace/postgres';
 import { storeContract } from 'millrace/testing';
+import { testLimitMs } from '../eventually.ts';
 import { describePostgres } from '../stores/postgres/describe-postgres.ts';
 import { type PostgresProcess, startPostgres } from '../stores/postgres/postgres-process.ts';
 import { sql } from '../stores/postgres/sql.ts';
@@ -33,6 +34,7 @@ describePostgres('F-18 PostgresStateStore on a server', () => {
       },
       advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
       leaseMs: 2_000,
+      deadlineMs: testLimitMs,
       plantUnknownRecord: async (_, taskId) => {
         await sql(
           postgres.url,

@@ -7,14 +7,15 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { LmdbStateStore } from 'millrace/lmdb';
 import pLimit from 'p-limit';
-import { type Browser, chromium } from 'playwright-core';
+import type { Browser } from 'playwright-core';
+import { eventually } from '../eventually.ts';
 import { pack } from '../packed-package.ts';
 import { kill } from '../stores/lmdb/child-programs.ts';
 import { freePort } from '../stores/redis/free-port.ts';
+import { newPage, startChromium } from './browser.ts';
 import { describeReal, type PartName, realPart } from './real-part.ts';
 
 const run = promisify(execFile);
-const minutes = 60_000;
 const folder = mkdtempSync(join(tmpdir(), 'millrace-quick-starts-'));
 
 /** How each is started where users have it in production, and what it needs besides Node.js. */
@@ -108,7 +109,7 @@ async function clientOf(api: string, chat: string, what: 'ask' | 'resume'): Prom
 }
 
 /** A question that the demo model takes some seconds to repeat. */
-const longQuestion = `What is the status of order A-1 ${'that I have been waiting for '.repeat(6)}?`;
+const longQuestion = `What is the status of order A-1 ${'that I have been waiting for '.repeat(30)}?`;
 
 /** Asks, reads the first words of the answer, and gives how the connection is dropped. */
 async function begin(api: string, chat: string): Promise<() => void> {
@@ -129,14 +130,10 @@ async function begin(api: string, chat: string): Promise<() => void> {
   };
 }
 
-async function stateIn(api: string, chat: string, state: string, ms: number): Promise<string | undefined> {
-  for (const until = Date.now() + ms; ; ) {
-    const response = await fetch(`${api}/${chat}/messages`);
-    const messages: Client['messages'] = response.ok ? JSON.parse(await response.text()) : [];
-    const found = messages.at(-1)?.metadata?.state;
-    if (found === state || Date.now() > until) return found;
-    await new Promise((done) => setTimeout(done, 20));
-  }
+async function hasState(api: string, chat: string, state: string): Promise<boolean> {
+  const response = await fetch(`${api}/${chat}/messages`);
+  const messages: Client['messages'] = response.ok ? JSON.parse(await response.text()) : [];
+  return messages.at(-1)?.metadata?.state === state;
 }
 
 class Server {
@@ -155,13 +152,9 @@ class Server {
 
   static async start(name: string, port?: number): Promise<Server> {
     const server = new Server(name, port ?? (await freePort()));
-    for (const until = Date.now() + minutes; !(await server.#shows()); ) {
-      if (server.#child.exitCode !== null || Date.now() > until) {
-        await server.kill();
-        throw new Error(`${name} did not start:\n${server.#log.join('')}`);
-      }
-      await new Promise((done) => setTimeout(done, 50));
-    }
+    const isOver = () => server.#child.exitCode !== null;
+    await eventually(async () => isOver() || (await server.#shows()));
+    if (isOver()) throw new Error(`${name} did not start:\n${server.#log.join('')}`);
     return server;
   }
 
@@ -204,12 +197,12 @@ beforeAll(async () => {
     done.catch(() => {});
     prepared.set(name, done);
   }
-}, 2 * minutes);
+});
 afterAll(async () => {
   await Promise.all(running.map((server) => server.kill()));
   await Promise.allSettled(prepared.values());
   rmSync(folder, { recursive: true, force: true });
-}, 2 * minutes);
+});
 
 for (const [name, { part }] of Object.entries(quickStarts)) {
   describeReal(part ? ['front-ends', part] : ['front-ends'], `the quick start of ${name}`, () => {
@@ -218,7 +211,7 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
     beforeAll(async () => {
       await prepared.get(name);
       server = await started(name);
-    }, 5 * minutes);
+    });
     afterAll(() => server?.kill());
 
     it('answers the client of the AI SDK, and refunds once that is approved', async () => {
@@ -236,7 +229,7 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
     it(`V-09 in ${name} leaves a turn alone whose client disconnects`, async () => {
       const leave = await begin(server.api, 'left');
       leave();
-      expect(await stateIn(server.api, 'left', 'completed', 15_000)).toBe('completed');
+      await eventually(() => hasState(server.api, 'left', 'completed'));
     });
 
     if (name === 'next' || name === 'fastify')
@@ -244,7 +237,7 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
         const api = server.api.replace('/chat', '/cancel');
         const leave = await begin(api, 'left-for-good');
         leave();
-        expect(await stateIn(api, 'left-for-good', 'canceled', 1_000)).toBe('canceled');
+        await eventually(() => hasState(api, 'left-for-good', 'canceled'));
       });
 
     it('ends at SIGTERM in the middle of an answer, which the next process completes; the conversation is there', async () => {
@@ -268,7 +261,7 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
 
 let browser: Browser;
 const openBrowser = async () => {
-  browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+  browser = await startChromium();
 };
 
 for (const [name, { part }] of Object.entries(quickStarts)) {
@@ -277,7 +270,7 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
     beforeAll(async () => {
       await prepared.get(name);
       await openBrowser();
-    }, 5 * minutes);
+    });
     afterAll(() => browser?.close());
 
     it.each([
@@ -287,7 +280,7 @@ for (const [name, { part }] of Object.entries(quickStarts)) {
       'R-43 %s releases the lease; the page keeps its text, says what it waits for, and continues',
       async (by, codeOfNext) => {
         const first = await started(name);
-        const page = await browser.newPage();
+        const page = await newPage(browser);
         await page.goto(new URL('/', first.api).href);
         await page.getByRole('textbox', { name: 'Message' }).fill(longQuestion);
         await page.keyboard.press('Enter');
@@ -317,12 +310,12 @@ describeReal(['front-ends', 'chromium'], 'the page of the quick start of next', 
   beforeAll(async () => {
     await prepared.get('next');
     await openBrowser();
-  }, 5 * minutes);
+  });
   afterAll(() => browser?.close());
 
   it('V-03 asks for the approval again after a reload, and shows the answer after the next one', async () => {
     const { api } = await started('next');
-    const page = await browser.newPage();
+    const page = await newPage(browser);
     await page.goto(new URL('/', api).href);
     await page.getByRole('button', { name: 'Send' }).click();
     await page.getByRole('button', { name: 'Approve' }).waitFor();

@@ -16,6 +16,7 @@ export type PartName =
       | 'redis'
       | 'sentinel'
       | 'postgres'
+      | 'script'
       | 'swift'
       | 'chromium'
       | 'openssl'
@@ -25,7 +26,7 @@ export type PartName =
       | 'mcp-conformance'
       | 'ai-sdk-7'
     )
-  | ('front-ends' | 'openai-clients' | 'vendors' | 'bun' | 'deno' | 'mcp-python')
+  | ('front-ends' | 'openai-clients' | 'vendors' | 'bun' | 'deno' | 'mcp-python' | 'openai-agents-python')
   | ('a2a' | 'a2a-python-1' | 'a2a-python-0.3');
 
 export function realPart(name: PartName): RealPart {

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { eventually } from '../eventually.ts';
 
 /** A test run that is broken off leaves no server behind. */
 const running = new Set<ChildProcess>();
@@ -21,14 +22,10 @@ export class RealProcess {
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => this.#log.push(String(text)));
   }
 
-  /** Asks every 100 ms until `isReady` tells so. Where it does not in time, or the process ends, the process is killed and its output thrown. */
-  async ready(name: string, timeoutMs: number, isReady: () => Promise<boolean>): Promise<void> {
-    for (const until = Date.now() + timeoutMs; Date.now() < until && !this.#isOver; ) {
-      if (await isReady().catch(() => false)) return;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    await this.close();
-    throw new Error(`${name} did not start:\n${this.#log.join('')}`);
+  /** Asks until `isReady` tells so. Rejects with what the process printed where it ends before. */
+  async ready(name: string, isReady: () => Promise<boolean>): Promise<void> {
+    await eventually(async () => this.#isOver || (await isReady().catch(() => false)));
+    if (this.#isOver) throw new Error(`${name} did not start:\n${this.#log.join('')}`);
   }
 
   async close(): Promise<void> {

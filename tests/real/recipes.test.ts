@@ -6,14 +6,15 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { transformSync } from 'esbuild';
-import { type Browser, chromium } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 import { codeBlocksIn, sectionOf } from '../docs/markdown.ts';
 import { installPacked } from '../packed-package.ts';
+import { newPage, startChromium } from './browser.ts';
 import { describeReal } from './real-part.ts';
 
 const project = temporaryFolder({});
-beforeAll(() => installPacked(project.path), 120_000);
+beforeAll(() => installPacked(project.path));
 afterAll(() => project.remove());
 
 /** The program of a section, written into a folder of its own below the project. Gives that folder; the file is `main.mjs`. */
@@ -86,7 +87,7 @@ it('the recipe for a page refuses what cannot be taken, and serves the next requ
 describeReal(['chromium'], 'the recipe for a page', () => {
   let browser: Browser;
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+    browser = await startChromium();
   });
   afterAll(() => browser?.close());
 
@@ -97,7 +98,7 @@ describeReal(['chromium'], 'the recipe for a page', () => {
       code.replaceAll('3000', `${port}`).replace("id: 'assistant',", "id: 'assistant', leaseMs: 2_000,");
     const cwd = written('docs/ui.md', 'a-page-in-one-file', change);
     let server = await served(cwd);
-    const page = await browser.newPage();
+    const page = await newPage(browser);
     await page.goto(`http://127.0.0.1:${port}`);
     const answer = page.locator('#answer');
     const whole = /^Hello! I am a stand-in for a model: .*[^.]\.$/;

@@ -77,7 +77,6 @@ describeRedis('the runnable tasks of RedisStateStore', () => {
     expect(found.map(({ taskId }) => taskId).sort()).toEqual(orphans.sort());
     // One call of the script; it looks at the index twice, once at that of tasks that back off, and once at each task that it gives.
     expect(calls).toEqual({ evalsha: 1, time: 1, zrangebyscore: 3, hmget: 10 });
-    expect(microseconds).toBeLessThan(20_000);
     if (count > 400) process.stdout.write(`${count} tasks: ${microseconds} us\n`);
     expect(bench.server.cli('ZCARD', 'millrace:due')).toBe('11');
   }, 600_000);

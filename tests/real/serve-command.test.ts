@@ -2,6 +2,7 @@ import { expect, it } from '@jest/globals';
 import { AgentFolder, ServeProcess } from '../a2a/server/serve-process.ts';
 import { clientOf, message, rpc, serverBench, wireMessage } from '../a2a/server/test-server.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
+import { eventually } from '../eventually.ts';
 import { describeReal } from './real-part.ts';
 
 const on = serverBench();
@@ -25,10 +26,6 @@ function agentFolder(): AgentFolder {
   return folder;
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 20));
-}
-
 describeReal(['a2a'], 'millrace serve', () => {
   it('goes on, after kill -9 in the middle of a tool, with the turns that it left behind, and repeats no finished call', async () => {
     const folder = agentFolder();
@@ -38,7 +35,7 @@ describeReal(['a2a'], 'millrace serve', () => {
       configuration: { returnImmediately: true, acceptedOutputModes: [], taskPushNotificationConfig: undefined },
     });
     const taskId = 'id' in started ? started.id : '';
-    await until(() => folder.ledger().length === 2);
+    await eventually(() => folder.ledger().length === 2);
     await first.end('SIGKILL');
 
     const second = serve(folder);
@@ -62,9 +59,9 @@ describeReal(['a2a'], 'millrace serve', () => {
     const folder = agentFolder();
     const first = serve(folder);
     const response = await rpc(await first.url(), 'SendStreamingMessage', wireMessage('Do both.', 'once'));
-    await until(() => folder.ledger().length === 2);
+    await eventually(() => folder.ledger().length === 2);
     const ended = first.end('SIGTERM');
-    await until(() => /shutting down/.test(first.output));
+    await eventually(() => /shutting down/.test(first.output));
     folder.go();
     const told = await response.text();
     expect(told).toMatch(/event: error\ndata: .*The server is shutting down; the task continues/);

@@ -3,6 +3,7 @@ import OpenAI from 'openai';
 import { AgentFolder, ServeProcess } from '../a2a/server/serve-process.ts';
 import { clientOf, message, serverBench } from '../a2a/server/test-server.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
+import { eventually } from '../eventually.ts';
 import { describeReal } from './real-part.ts';
 
 const on = serverBench();
@@ -27,10 +28,6 @@ async function openAI(server: ServeProcess, apiKey: string = keys.ann): Promise<
 }
 
 const ask = { model, messages: [{ role: 'user' as const, content: 'Do both.' }] };
-
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 20));
-}
 
 describeReal(['a2a'], 'millrace serve --openai', () => {
   it('V-16 answers the openai client with the keys of callers, beside A2A, and tells where', async () => {
@@ -77,7 +74,7 @@ describeReal(['a2a'], 'millrace serve --openai', () => {
     const stream = (await openAI(first)).responses.stream({ model, input: 'Do both.' });
     stream.on('error', () => {});
     const created = await stream.emitted('response.created');
-    await until(() => folder.ledger().length === 2);
+    await eventually(() => folder.ledger().length === 2);
     await first.end('SIGKILL');
     const client = await openAI(serve(folder));
     folder.go();
@@ -94,11 +91,11 @@ describeReal(['a2a'], 'millrace serve --openai', () => {
     const stream = (await openAI(first)).responses.stream({ model, input: 'Do both.' });
     stream.on('error', () => {});
     const { response } = await stream.emitted('response.created');
-    await until(() => folder.ledger().length === 2);
+    await eventually(() => folder.ledger().length === 2);
     await first.end('SIGKILL');
     const second = serve(folder);
     await second.url();
-    await until(() => folder.ledger().length > 2);
+    await eventually(() => folder.ledger().length > 2);
     folder.go();
     const client = await openAI(second);
     let { status } = await client.responses.retrieve(response.id);
@@ -112,7 +109,7 @@ describeReal(['a2a'], 'millrace serve --openai', () => {
     const client = (await openAI(server)).withOptions({ maxRetries: 0 });
     const leaving = new AbortController();
     const slow = client.chat.completions.create(ask, { signal: leaving.signal }).catch((error: unknown) => error);
-    await until(() => folder.ledger().length === 2);
+    await eventually(() => folder.ledger().length === 2);
     const refused = client.chat.completions.create(ask);
     await expect(refused).rejects.toMatchObject({ status: 429, code: 'TURN_LIMIT' });
     leaving.abort();
@@ -123,7 +120,7 @@ describeReal(['a2a'], 'millrace serve --openai', () => {
         () => true,
         () => false,
       );
-    while (!(await isFree())) await new Promise((resolve) => setTimeout(resolve, 20));
+    await eventually(isFree);
   });
 
   it('drains on a signal: a stream ends with an error, and nothing comes after it', async () => {
@@ -135,9 +132,9 @@ describeReal(['a2a'], 'millrace serve --openai', () => {
       for await (const _ of stream);
     })();
     read.catch(() => {});
-    await until(() => folder.ledger().length === 2);
+    await eventually(() => folder.ledger().length === 2);
     const ended = server.end('SIGTERM');
-    await until(() => /shutting down/.test(server.output));
+    await eventually(() => /shutting down/.test(server.output));
     folder.go();
     await expect(read).rejects.toMatchObject({ code: 'SHUTDOWN' });
     expect(await ended).toBe(0);

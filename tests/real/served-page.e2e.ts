@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { AgentFolder, ServeProcess } from '../a2a/server/serve-process.ts';
+import { newContext, startChromium } from './browser.ts';
 import { describeReal } from './real-part.ts';
 
 const tools = ['--tools', 'examples/served-tools.mjs'];
@@ -14,7 +15,7 @@ describeReal(['chromium', 'a2a'], 'the page of millrace serve', () => {
 
   beforeAll(async () => {
     folder = new AgentFolder();
-    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+    browser = await startChromium();
     await start('0');
   });
   afterEach(() => page?.context().close());
@@ -30,7 +31,7 @@ describeReal(['chromium', 'a2a'], 'the page of millrace serve', () => {
   }
 
   async function open(): Promise<void> {
-    page = await (await browser.newContext()).newPage();
+    page = await (await newContext(browser)).newPage();
     await page.goto(`${url}/chat`);
     await page.getByRole('heading', { name: 'Millrace' }).waitFor();
   }

@@ -8,7 +8,7 @@ import { Command } from '../e2e/command.ts';
 import { startOtlpReceiver } from '../otlp-receiver.ts';
 import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
 import { type SeenSpan, startJaeger } from './jaeger.ts';
-import { type LiteLLMProxy, startLiteLLM, startTimeoutMs } from './litellm-proxy.ts';
+import { type LiteLLMProxy, startLiteLLM } from './litellm-proxy.ts';
 import { describeReal } from './real-part.ts';
 
 // Behind the one that the command sets.
@@ -49,7 +49,7 @@ describeReal(['litellm', 'redis'], 'the command line on LiteLLM and Redis', () =
     vendor = await startModelServer();
     port = vendor.port;
     proxy = await startLiteLLM({ openaiBaseUrl: vendor.baseUrl, openaiKey: 'sk-of-the-vendor' });
-  }, startTimeoutMs);
+  });
   afterAll(async () => {
     await proxy?.close();
     await vendor?.close();

@@ -7,10 +7,11 @@ import { question } from '../core/dead-turn.ts';
 import { configOf, type RandomScript, randomScript } from '../core/random-turns.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { ofRecords, watch } from '../core/watch-events.ts';
+import { testLimitMs } from '../eventually.ts';
 import { extensionsOf, randomExtensions } from './random-extensions.ts';
 
 const bench = turnBench();
-const quickly = { patienceMs: 1_000 };
+const quickly = { patienceMs: testLimitMs };
 let count = 0;
 
 async function runTurn(script: RandomScript, extensions: readonly Extension[] = []) {

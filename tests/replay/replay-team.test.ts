@@ -3,13 +3,14 @@ import { inSequence, type RoutingStrategy, replay, tool } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import { answer, handing, teamBench } from '../agent/team-bench.ts';
 import { watch } from '../core/watch-events.ts';
+import { testLimitMs } from '../eventually.ts';
 
 const { on, player, made } = teamBench();
 
 /** That the journal of task `t` is written again, with the same events. */
 async function expectReplay() {
   const records = on.bench.store.read('t');
-  const replayed = watch(replay(records, {}, { patienceMs: 1_000 }));
+  const replayed = watch(replay(records, {}, { patienceMs: testLimitMs }));
   await replayed.ended;
   expect(replayed.end).toBe('complete');
   expect(replayed.events).toEqual(watch(AgentLoop.observe('t', { store: on.bench.store })).events);

@@ -7,6 +7,7 @@ import { answerOf, deadTurn, firstCall, intentOf, question } from '../core/dead-
 import { obedient, type PlainTool, plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { watch } from '../core/watch-events.ts';
+import { testLimitMs } from '../eventually.ts';
 
 const bench = turnBench();
 const pears = { role: 'user', content: 'And pears?' } as const;
@@ -15,7 +16,7 @@ const calls = (...names: readonly string[]): LLMStep => ({ toolCalls: names.map(
 /** That the journal of task `t` comes about again, with the same events. */
 async function expectReplay(config: Partial<AgentLoopConfig> = {}) {
   const records = bench.store.read('t');
-  const replayed = watch(replay(records, config, { patienceMs: 1_000 }));
+  const replayed = watch(replay(records, config, { patienceMs: testLimitMs }));
   await replayed.ended;
   expect(replayed.end).toBe('complete');
   expect(replayed.events).toEqual(watch(AgentLoop.observe('t', { store: bench.store })).events);

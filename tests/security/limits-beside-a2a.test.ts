@@ -79,11 +79,11 @@ async function refusalOf(response: Response) {
   const { status } = response;
   if (status !== 429) return { status };
   const { error } = JSON.parse(await response.text());
-  return { status, code: error.code };
+  return { status, code: error.code, retryAfter: response.headers.get('retry-after') };
 }
 
-const streamLimit = { status: 429, code: 'STREAM_LIMIT' };
-const turnLimit = { status: 429, code: 'TURN_LIMIT' };
+const streamLimit = { status: 429, code: 'STREAM_LIMIT', retryAfter: '1' };
+const turnLimit = { status: 429, code: 'TURN_LIMIT', retryAfter: '1' };
 
 describe('streams beside A2A', () => {
   it('H-17 are refused beyond those that one caller may have, before they start a turn', async () => {

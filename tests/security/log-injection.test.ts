@@ -1,8 +1,13 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { afterEach, expect, it } from '@jest/globals';
-import type { Logger } from 'millrace';
+import { agent, type Logger } from 'millrace';
 import { complain, guardedLogger, noteLine as note } from 'millrace/internals';
 import { LmdbStateStore } from 'millrace/lmdb';
+import { mcpTools } from 'millrace/mcp';
+import { scriptedLLM } from 'millrace/testing';
 import { ServeProcess } from '../a2a/server/serve-process.ts';
 import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
@@ -94,6 +99,81 @@ it('H-05 a logger gets messages and fields without control characters, and stack
     '    at run (file.ts:1:2)',
     '    at next (file.ts:3:4)',
   ]);
+});
+
+/** A bidirectional mark, and the password of an address. */
+const hostile = `${attack}\u200e\u061c postgres://ada:hunter2Zq9vK2mXw7@db/x`;
+
+function listOf(lines: string[]): Logger {
+  const line = (message: string, fields?: object) => void lines.push(message, ...stringsIn(fields));
+  return { debug: line, info: line, warn: line, error: line };
+}
+
+function stringsIn(value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value];
+  return typeof value === 'object' && value !== null ? Object.entries(value).flat().flatMap(stringsIn) : [];
+}
+
+function expectClean(lines: readonly string[]): void {
+  expect(lines.join('')).toContain('\\u001b[2J\\u001b]0;owned');
+  expect(lines.join('')).not.toMatch(/[\u061c\u200e\u200f]|hunter2/);
+  for (const line of lines) expect(line).not.toMatch(controls);
+}
+
+it('R-14 the logger of an agent gets errors of listeners without control characters and secrets', async () => {
+  const lines: string[] = [];
+  const served = agent({ provider: scriptedLLM([{ text: 'Hi.' }]), logger: listOf(lines) });
+  served.on('task', () => {
+    throw new Error(hostile);
+  });
+  await served.run('Hi.');
+  expectClean(lines);
+});
+
+it('R-14 the logger of MCP tools gets what a server says without control characters and secrets', async () => {
+  const server = createServer((request, response) => {
+    void text(request).then((body) => {
+      if (request.method !== 'POST') return response.writeHead(405).end();
+      const { id, method } = JSON.parse(body);
+      if (id === undefined) return response.writeHead(202).end();
+      const serverInfo = { name: 's', version: '1' };
+      const result =
+        method === 'initialize'
+          ? { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo }
+          : { tools: [{ name: hostile, inputSchema: { type: 'object', $schema: hostile } }] };
+      const isKnown = method === 'initialize' || method === 'tools/list';
+      const answer = isKnown ? { result } : { error: { code: -32_601, message: 'No.' } };
+      return response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
+    });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : undefined;
+  const lines: string[] = [];
+  const tools = mcpTools({ servers: { s: { url: `http://127.0.0.1:${port}/` } }, logger: listOf(lines) });
+  try {
+    await agent({ provider: scriptedLLM([{ text: 'Well.' }]), toolProviders: [tools] }).run('Hi.');
+    expectClean(lines);
+  } finally {
+    await tools.close();
+    server.closeAllConnections();
+    await once(server.close(), 'close');
+  }
+});
+
+it('R-14 the failure of a turn says nothing secret of the error that caused it, which keeps it', async () => {
+  const fail = () => {
+    throw new Error(hostile);
+  };
+  const provider = { info: { providerName: 'p', model: 'm' }, call: fail };
+  const error = await agent({ provider, retry: null })
+    .run('Hi.')
+    .catch((thrown: unknown) => thrown);
+  expect(error).toMatchObject({ code: 'PROVIDER_FAILED', message: expect.stringContaining('[redacted]@db/x') });
+  expect(Object(error).message).not.toContain('hunter2');
+  expect(Object(error).cause.message).toContain('hunter2');
 });
 
 it('H-05 what a command says on stderr steers no terminal and forges no line', () => {

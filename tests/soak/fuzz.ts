@@ -33,7 +33,12 @@ console.log(`seed ${seed}: ${all} requests`);
 let bad = 0;
 for (const [name, open, share] of targets.filter(([each]) => each.includes(values.only))) {
   const startedAt = performance.now();
-  const { requests, faults, heapGrowth } = await fuzz({ open, seed, requests: Math.ceil(all * share) });
+  const { requests, faults, heapGrowth } = await fuzz({
+    open,
+    seed,
+    requests: Math.ceil(all * share),
+    deadlineMs: 10_000,
+  });
   const grown = heapGrowth > maxGrowth;
   bad += faults.length + (grown ? 1 : 0);
   for (const fault of faults) console.log(`VIOLATION ${fault}`);

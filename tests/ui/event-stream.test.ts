@@ -3,6 +3,7 @@ import { type AgentEvent, AgentLoopError, agent, InMemoryStateStore } from 'mill
 import { gate, openResources, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import {
   type EventSource,
+  plainEvents,
   respondWithSSE,
   sentenceOf,
   toAgUI,
@@ -12,7 +13,7 @@ import {
   toUIMessageStream,
   toUIMessageStreamResponse,
 } from 'millrace/ui';
-import { concat, of, Subject, throwError } from 'rxjs';
+import { concat, lastValueFrom, of, Subject, throwError, toArray } from 'rxjs';
 import { lines } from './frames.ts';
 
 const made = (steps: readonly ScriptedLLMStep[]) =>
@@ -165,6 +166,18 @@ describe('streams of a turn', () => {
       expect(response.status).toBe(status);
       expect(await response.json()).toEqual({ error: { code, message: sentenceOf({ code }) } });
     }
+  });
+
+  it('V-13 begins no second iteration for a reader that came back in the middle of one', async () => {
+    const events = await lastValueFrom(
+      made([{ text: ['One', ' two', ' three.'] }])
+        .startTurn('Hello.')
+        .pipe(toArray()),
+    );
+    const text = events.findIndex(({ kind }) => kind === 'artifact-update');
+    const from = events.slice(0, text).findLast(({ cursor }) => cursor !== undefined)?.cursor;
+    const read = plainEvents({ from });
+    expect(events.flatMap(read).map(({ event }) => event)).toEqual(['text', 'text', 'text', 'iteration-end', 'end']);
   });
 
   it('leaves the turn when the reader of a response does', async () => {

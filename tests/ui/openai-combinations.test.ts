@@ -4,6 +4,7 @@ import {
   agent,
   agentTools,
   budget,
+  guardrails,
   InMemoryStateStore,
   systemClock,
   type TaskStateStore,
@@ -249,6 +250,19 @@ describe('completions whose server is gone', () => {
     expect(last).toMatchObject({ type: 'turn.canceled', reason: 'its server ended before it did' });
   });
 
+  it('R-31 are not those of turns that were created and have no lease yet', async () => {
+    const store = new InMemoryStateStore();
+    const { task } = await leftBehind(store, 'completions');
+    const [started] = await store.read(task?.taskId ?? '');
+    if (started?.type !== 'turn.started') throw new Error('The turn has no beginning.');
+    const created = { ...started, at: Date.now(), taskId: 'created-a-moment-ago' };
+    await store.create(created.taskId, created);
+    served(made([], store), { recoverEveryMs: 60_000 }).handler.start();
+    await store.follow(task?.taskId ?? '').forEach(() => {});
+    expect((await store.describe(task?.taskId ?? ''))?.state).toBe('canceled');
+    expect((await store.describe(created.taskId))?.state).toBe('submitted');
+  });
+
   it('end as canceled at the start of the next server, which gets no request', async () => {
     const store = new InMemoryStateStore();
     await leftBehind(store, 'completions');
@@ -318,5 +332,30 @@ describe('responses whose server is gone', () => {
     const next = await client.responses.create({ model, input: 'Go on.', previous_response_id });
     expect(next.output_text).toBe('Next.');
     expect((await store.describe(task?.taskId ?? ''))?.state).toBe('canceled');
+  });
+});
+
+describe('an answer that a guardrail refuses', () => {
+  const pin = (verdict: { readonly block: string } | { readonly retry: string }) =>
+    guardrails({ output: [{ name: 'pin', check: (text) => (text.includes('4711') ? verdict : undefined) }] });
+  const secret = { text: 'It is 4711.' };
+  const ways: readonly (readonly [string, readonly ScriptedLLMStep[], ReturnType<typeof pin>, string])[] = [
+    ['blocked', [secret], pin({ block: 'no' }), 'failed'],
+    ['asked again', [secret, { text: 'fine' }], pin({ retry: 'Without it.' }), 'completed'],
+    ['asked again too often', [secret, secret, secret], pin({ retry: 'Without it.' }), 'failed'],
+  ];
+
+  it.each(ways)('R-02 is in no answer to a request that waits for the end: %s', async (_, steps, extension, status) => {
+    const agentOf = () => made(steps, new InMemoryStateStore(), { extensions: [extension] });
+    const { client } = served(agentOf());
+    const response = await client.responses.create({ model, input: 'Hi' });
+    const found = await client.responses.retrieve(response.id);
+    expect([response.status, found.status]).toEqual([status, status]);
+    expect(JSON.stringify(response.output)).not.toContain('4711');
+    expect(JSON.stringify(found.output)).toEqual(JSON.stringify(response.output));
+    const completion = await served(agentOf())
+      .client.chat.completions.create(ask())
+      .catch((error: unknown) => error);
+    expect(JSON.stringify(completion)).not.toContain('4711');
   });
 });

@@ -445,7 +445,8 @@ describe('responses', () => {
     const store = new InMemoryStateStore();
     const client = clientOf(serve([scripted([{ error: new Error('SECRET') }], store)]));
     const response = await client.responses.create({ model, input: 'fail' });
-    expect(response).toMatchObject({ status: 'failed', error: { code: 'PROVIDER_FAILED' } });
+    const error = { code: 'PROVIDER_FAILED', type: 'server_error', param: null };
+    expect(response).toMatchObject({ status: 'failed', error });
     expect(JSON.stringify(response)).not.toContain('SECRET');
     expect(await store.list({ limit: 10 })).toHaveLength(1);
   });
@@ -488,13 +489,63 @@ describe('responses', () => {
     expect(await store.list({ limit: 10 })).toHaveLength(2);
   });
 
-  it('R-31 an opposite answer to an approval that was answered has a status that no client repeats', async () => {
-    let requests = 0;
+  it.each([
+    ['chat/completions', { messages: ask('fail') }, '"refusal":"Something went wrong."'],
+    ['responses', { input: 'fail' }, '"response.output_item.done"'],
+  ])(
+    'R-31 a stream of %s that fails has output before its error: the AI SDK repeats one without',
+    async (path, body, output) => {
+      const handler = serve([scripted([{ error: new Error('SECRET') }], new InMemoryStateStore())]);
+      const response = await handler(
+        new Request(`http://localhost/v1/${path}`, {
+          method: 'POST',
+          headers: { authorization: 'Bearer ann', 'content-type': 'application/json' },
+          body: JSON.stringify({ model, stream: true, ...body }),
+        }),
+      );
+      const text = await response.text();
+      expect(text).toContain(output);
+      expect(text.indexOf(output)).toBeLessThan(text.indexOf('"code":"PROVIDER_FAILED"'));
+    },
+  );
+
+  /** A client, and the requests that it makes. */
+  function counted() {
+    const requests: Request[] = [];
     const handler = serve([assistant(new InMemoryStateStore())], { onDisconnect: 'continue' });
     const client = clientOf((request) => {
-      requests++;
+      requests.push(request);
       return handler(request);
     });
+    return { client, requests };
+  }
+
+  it('R-31 a message while an approval is waited for is refused with the cure, once', async () => {
+    const { client, requests } = counted();
+    const asked = await client.responses.create({ model, input: 'refund' });
+    requests.length = 0;
+    const next = client.responses.create({ model, input: 'And?', previous_response_id: asked.id });
+    const message = expect.stringContaining('answer it with an mcp_approval_response');
+    await expect(next).rejects.toMatchObject({ status: 400, code: 'AGENT_BUSY', message });
+    expect(requests).toHaveLength(1);
+  });
+
+  it('R-31 a request with previous_response_id is repeated with its Idempotency-Key as one turn', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)]));
+    const first = await client.responses.create({ model, input: 'One' });
+    const again = () =>
+      client.responses.create(
+        { model, input: 'Two', previous_response_id: first.id },
+        { headers: { 'Idempotency-Key': 'two' } },
+      );
+    const second = await again();
+    expect(await again()).toMatchObject({ id: second.id, status: 'completed' });
+    expect(await store.list({ limit: 10 })).toHaveLength(2);
+  });
+
+  it('R-31 an opposite answer to an approval that was answered has a status that no client repeats', async () => {
+    const { client, requests } = counted();
     const asked = await client.responses.create({ model, input: 'refund' });
     const [request] = asked.output.filter((item) => item.type === 'mcp_approval_request');
     const answer = (approve: boolean) =>
@@ -504,9 +555,9 @@ describe('responses', () => {
         previous_response_id: asked.id,
       });
     await answer(true);
-    requests = 0;
+    requests.length = 0;
     await expect(answer(false)).rejects.toMatchObject({ status: 400 });
-    expect(requests).toBe(1);
+    expect(requests).toHaveLength(1);
   });
 
   it('R-31 what is refused before a turn exists keeps its status', async () => {
@@ -564,6 +615,18 @@ describe('responses', () => {
     await expect(clientOf(handler, 'eve').responses.create({ model, input })).rejects.toMatchObject(missing);
     const wrong = [...ask('One'), { type: 'item_reference' as const, id: 'msg_1' }, ...ask('Two')];
     await expect(client.responses.create({ model, input: wrong })).rejects.toMatchObject(missing);
+  });
+
+  it('R-32 a message that was answered by items after it starts no second turn', async () => {
+    const store = new InMemoryStateStore();
+    const client = clientOf(serve([assistant(store)], { onDisconnect: 'continue' }));
+    const { output } = await client.responses.create({ model, input: 'refund' });
+    const references = output.flatMap(({ id, type }) =>
+      type === 'mcp_approval_request' ? [{ type: 'item_reference' as const, id: id ?? '' }] : [],
+    );
+    const again = client.responses.create({ model, input: [...ask('refund'), ...references] });
+    await expect(again).rejects.toMatchObject({ status: 400, param: 'input' });
+    expect(await store.list({ limit: 10 })).toHaveLength(1);
   });
 
   it.each([true, false])(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { InMemoryStateStore, tool } from 'millrace';
-import { gate } from 'millrace/testing';
+import { agent, type Extension, guardrails, InMemoryStateStore, inSequence, team, tool } from 'millrace';
+import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import type { ReadOptions } from 'millrace/types';
 import { approval, chunksOf, said } from './chat-client.ts';
 import type { FoldedMessage } from './fold-ui-message.ts';
@@ -134,6 +134,56 @@ describe('the messages of a chat', () => {
     const messages = await (await client.ask('GET', '/c/messages')).json();
     const shown = message.parts.filter(({ type }) => type !== 'data-question');
     expect(messages).toMatchObject([{ id: 'm1' }, { id: message.id, role: 'assistant', parts: shown }]);
+  });
+
+  const polite = guardrails({
+    output: [{ name: 'polite', check: (text) => (text === 'Damn.' ? { retry: 'Politely.' } : undefined) }],
+  });
+  const hint: Extension = {
+    name: 'hint',
+    afterToolCall: () => ({ messages: [{ role: 'user', content: 'Another way.' }] }),
+  };
+  const asking: ScriptedLLMStep = { toolCalls: [{ name: 'look' }] };
+  const look = tool({
+    name: 'look',
+    description: 'Looks.',
+    parameters: { type: 'object' },
+    execute: () => 'seen',
+  });
+  it.each<readonly [string, readonly ScriptedLLMStep[], object]>([
+    ['a guardrail', [{ text: 'Damn.' }, { text: 'Dear.' }], { extensions: [polite] }],
+    ['an extension, while a call is open', [asking, { text: 'Dear.' }], { tools: [look], extensions: [hint] }],
+  ])('R-10 does not show as the user’s what %s says to the model', async (_, steps, more) => {
+    const { client, store, bo } = made(steps, { agent: more });
+    const message = await folded(await client.post('c', said('m1', 'Hi.')));
+    const shown = async () => (await client.ask('GET', '/c/messages')).json();
+    expect(await shown()).toMatchObject([
+      { id: 'm1', role: 'user' },
+      { id: message.id, role: 'assistant' },
+    ]);
+    // As old turns are shown, from their messages.
+    store.delete(message.id ?? '');
+    expect(await shown()).toMatchObject([
+      { id: 'm1', role: 'user' },
+      { id: message.id, role: 'assistant' },
+    ]);
+    await bo.close();
+  });
+
+  it('R-10 does not show as the user’s what a team says to its next agent', async () => {
+    const store = new InMemoryStateStore();
+    const provider = scriptedLLM([{ text: 'First.' }, { text: 'Second.' }]);
+    const of = (id: string) => agent({ id, description: id, provider });
+    const pair = team({ agents: [of('one'), of('two')], routing: inSequence(['one', 'two']), taskStateStore: store });
+    const { messages } = await pair.startTurn('Hi.', { contextId: 'c' }).result();
+    expect(messages.filter(({ role }) => role === 'user')).toHaveLength(1);
+    const stored = (await store.messages.list('c')).messages.map(({ message }) => message);
+    expect(stored.filter(({ role }) => role === 'user')).toMatchObject([
+      { content: 'Hi.' },
+      { metadata: { 'millrace.added': true } },
+    ]);
+    expect(stored[0]).not.toHaveProperty('metadata');
+    await pair.close();
   });
 
   it('gives calls the ids that they had live, also after a repeated call that was left out', async () => {

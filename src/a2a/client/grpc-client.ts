@@ -1,10 +1,10 @@
 import type { AgentCard } from '@a2a-js/sdk';
 import type { Transport, TransportFactory } from '@a2a-js/sdk/client';
 import type { Client as GrpcClient, Metadata, MethodDefinition, ServiceDefinition } from '@grpc/grpc-js';
-import { AgentLoopError } from '../../core/contracts/index.ts';
-import { BodyCounter, type BodyLimits } from '../../core/model-call/index.ts';
+import { BodyCounter, type BodyLimits, type LimitError } from '../../body-limits.ts';
+import { AgentLoopError, maxMessageDepth, nestsTooDeep } from '../../core/contracts/index.ts';
 import type { RemoteHeaders, ResolvedRemote } from './remote-agent.ts';
-import { failure, type RemoteName } from './remote-failure.ts';
+import { failure, limitFailure, type RemoteName } from './remote-failure.ts';
 
 interface GrpcOptions {
   readonly remote: Pick<ResolvedRemote, 'headers' | 'origins' | 'limits'>;
@@ -171,20 +171,32 @@ async function authorized(metadata: Metadata, { remote, onSecrets }: CallOptions
 
 /** Reads the messages of one call, and stops at the limits of a response and of an event. */
 function reader({ responseDeserialize, responseStream }: Method, { remote, name }: CallOptions) {
-  let flaw: AgentLoopError | undefined;
-  const fail = (what: string) => {
-    flaw = failure(name, 'PROVIDER_TOO_LARGE', what);
+  let flaw: Error | undefined;
+  const failureOf = limitFailure(name);
+  const fail: LimitError = (what, limit) => {
+    flaw = failureOf(what, limit);
     return flaw;
   };
   const { limits } = remote;
   const all = new BodyCounter(limits, null, fail);
   const ofEvent = { ...limits, maxBodyBytes: limits.maxEventBytes, bodyOption: 'maxEventBytes' };
+  // The codec recurses, so that it is the stack that ends what nests far too deep.
+  const decoded = (given: Buffer): unknown => {
+    try {
+      return responseDeserialize(given);
+    } catch {
+      return undefined;
+    }
+  };
   return {
     flaw: () => flaw,
     message(given: Buffer): unknown {
       all.count(given.length);
       if (responseStream) new BodyCounter(ofEvent, null, fail).count(given.length);
-      return responseDeserialize(given);
+      const value = decoded(given);
+      if (value === undefined || nestsTooDeep(value, maxMessageDepth))
+        throw fail(`sent a message that cannot be read, or nests deeper than ${maxMessageDepth} levels`, 'depth');
+      return value;
     },
   };
 }

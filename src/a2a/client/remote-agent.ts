@@ -1,8 +1,8 @@
 import type { Agent } from '../../agent/agent.ts';
 import type { AgentSettings } from '../../agent/agent-options.ts';
+import { type BodyLimits, defaultBodyLimits } from '../../body-limits.ts';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { type BodyLimits, defaultBodyLimits } from '../../core/model-call/index.ts';
-import { checkNames, checkOption, milliseconds, oneOf, wholeNumber } from '../../core/options/index.ts';
+import { checkNames, checkOption, milliseconds, oneOf, wholeNumber } from '../../options/option-rules.ts';
 import { protocolErrors } from '../protocol-errors.ts';
 import { type CardCheck, cardCheck, type VerifyCardOptions } from './verify-card.ts';
 

@@ -6,14 +6,14 @@ import {
   JsonRpcTransportFactory,
   RestTransportFactory,
 } from '@a2a-js/sdk/client';
-import type { Clock } from '../../core/contracts/index.ts';
-import { type BodyLimits, boundedResponse } from '../../core/model-call/index.ts';
+import { type BodyLimits, boundedResponse } from '../../body-limits.ts';
+import { type Clock, maxMessageDepth, parsedJson } from '../../core/contracts/index.ts';
 import { onAbort } from '../../core/streams/index.ts';
 import { turnExtension } from '../extensions.ts';
 import { grpcTransports, isGrpcAllowed } from './grpc-client.ts';
 import { httpTransports, knownTransports, type RemoteHeaders, type ResolvedRemote } from './remote-agent.ts';
 import { httpFailure, quoted } from './remote-errors.ts';
-import { failure, type RemoteName } from './remote-failure.ts';
+import { failure, limitFailure, type RemoteName } from './remote-failure.ts';
 
 export interface Connected {
   readonly client: Client;
@@ -115,8 +115,7 @@ function remoteFetch({ name, headers, origins, limits, onSecrets }: RemoteFetchO
     const own = await before(request.signal, headers());
     onSecrets(Object.values(own));
     for (const [header, value] of Object.entries(own)) request.headers.set(header, value);
-    const tooLarge = (what: string) => failure(name, 'PROVIDER_TOO_LARGE', what);
-    const response = boundedResponse(await fetch(request), limits, tooLarge);
+    const response = boundedResponse(await fetch(request), limits, limitFailure(name));
     if (response.ok) return wantsEvents(request) && isJson(response) ? asEvents(response) : response;
     if (isJson(response) && !isRefused(response.status)) return protocolAnswer(name, response);
     await response.body?.cancel();
@@ -161,7 +160,10 @@ async function asEvents(response: Response): Promise<Response> {
 async function protocolAnswer(name: RemoteName, response: Response): Promise<Response> {
   const { status, headers } = response;
   const body = await response.text();
-  const isAnswer = isAway(status) ? invalidAnswer.test(body) : !noRoute.has(status) || isProtocolError(parsed(body));
+  const answer = parsed(body);
+  const isAnswer = isAway(status)
+    ? invalidAnswer.test(body)
+    : isObject(answer) && (!noRoute.has(status) || isProtocolError(answer));
   if (isAnswer) return new Response(body, { status, headers });
   throw httpFailure(name, status);
 }
@@ -173,13 +175,13 @@ const invalidAnswer = /INVALID_AGENT_RESPONSE|"code"\s*:\s*-32006\b/;
 const noRoute: ReadonlySet<number> = new Set([404, 405, 501]);
 
 /** Of 1.0 and JSON-RPC, or of 0.3 over HTTP+JSON. */
-function isProtocolError(answer: unknown): boolean {
-  return isObject(answer) && ('error' in answer || 'code' in answer);
+function isProtocolError(answer: object): boolean {
+  return 'error' in answer || 'code' in answer;
 }
 
 function parsed(body: string): unknown {
   try {
-    return JSON.parse(body);
+    return parsedJson(body, maxMessageDepth);
   } catch {
     return undefined;
   }

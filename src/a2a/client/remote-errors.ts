@@ -6,6 +6,7 @@ import {
   TaskNotFoundError,
   UnsupportedOperationError,
 } from '@a2a-js/sdk/errors';
+import { limitErrorIn } from '../../body-limits.ts';
 import {
   AgentLoopError,
   type AgentLoopErrorOptions,
@@ -13,7 +14,6 @@ import {
   type ErrorCode,
   messageOf,
 } from '../../core/contracts/index.ts';
-import { tooLargeIn } from '../../core/model-call/index.ts';
 import { pause } from '../../core/streams/index.ts';
 import { modelServer } from '../../providers/openai-wire/wire-errors.ts';
 import { isAwayCode } from '../protocol-errors.ts';
@@ -33,8 +33,8 @@ const closed = /ECONNRESET|EPIPE|UND_ERR_SOCKET|terminated|aborted|UND_ERR_BODY_
 /** What a request to the other side threw, as a coded error in words of ours. */
 export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
-  const tooLarge = tooLargeIn(thrown);
-  if (tooLarge) return tooLarge;
+  const limit = limitErrorIn(thrown);
+  if (limit) return limit;
   // What a call of gRPC threw that is none of its statuses.
   if (thrown instanceof Error && AgentLoopError.isInstance(thrown.cause)) return thrown.cause;
   // An error that comes as an event of a stream.

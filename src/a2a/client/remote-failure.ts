@@ -1,3 +1,4 @@
+import { type LimitError, nestedTooDeep } from '../../body-limits.ts';
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../../core/contracts/index.ts';
 import { retryableCodes } from '../../providers/http-status.ts';
 
@@ -18,4 +19,12 @@ export function failure(
 ): AgentLoopError {
   const retryable = retryableCodes.has(code);
   return new AgentLoopError(code, `The agent at ${name.address} ${what}.`, { retryable, ...options });
+}
+
+/** The error of an answer that is too large, or nests too deep. */
+export function limitFailure(name: RemoteName): LimitError {
+  return (what, limit) =>
+    limit === 'size'
+      ? failure(name, 'PROVIDER_TOO_LARGE', what)
+      : failure(name, 'PROVIDER_PROTOCOL', what, { reason: nestedTooDeep });
 }

@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto';
 import { Part } from '@a2a-js/sdk';
-import { AgentLoopError, type Content, type ContentPart, type Message, textOf } from '../../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  type Content,
+  type ContentPart,
+  type Message,
+  parsedJson,
+  textOf,
+} from '../../core/contracts/index.ts';
 
 /** What a call of the other side came to, as it stands in the history. */
 export interface RemoteReference {
@@ -101,7 +108,7 @@ function ownCalls(messages: readonly Message[], address: string): readonly OwnCa
 
 function referenceOf(text: string): RemoteReference | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parsedJson(text);
     return typeof value === 'object' && value !== null ? value : undefined;
   } catch {
     return undefined;

@@ -1,6 +1,6 @@
 import type { CryptoKey, JSONWebKeySet, KeyObject } from 'jose';
 import { AgentLoopError, invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../../core/options/index.ts';
+import { assertKnownOptions, type OptionNames } from '../../options/option-rules.ts';
 import { jose, keySource, publicKeyAlgorithms } from '../../signed-tokens.ts';
 import { failure, type RemoteName } from './remote-failure.ts';
 

@@ -18,7 +18,7 @@ import {
   hasMethods,
   type OptionRules,
   wholeNumber,
-} from '../../core/options/index.ts';
+} from '../../options/option-rules.ts';
 import { type A2ARequestHandlerOptions, defaultBodyBytes, resolveLimits } from '../handler-options.ts';
 import type { RateLimit } from './admission.ts';
 import type { CardOptions } from './agent-card.ts';

@@ -1,8 +1,9 @@
 import type { Request, RequestHandler } from 'express';
-import { type Clock, type Logger, RecentMap } from '../../core/contracts/index.ts';
+import type { Clock, Logger } from '../../core/contracts/index.ts';
 import { onAbort } from '../../core/streams/index.ts';
 import { hostNameIn, isLoopbackHost } from '../../loopback.ts';
 import { isOwnOrigin } from '../../own-origin.ts';
+import { RecentMap } from '../../recent-map.ts';
 import { type Authentication, type AuthRequest, authenticate, challengesOf } from './authentication.ts';
 import { Caller, type Connection, callerOf, httpConnection, keepCaller } from './caller.ts';
 import {

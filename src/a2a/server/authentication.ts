@@ -9,7 +9,7 @@ import {
   type MaybePromise,
   nameOf,
 } from '../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../../core/options/index.ts';
+import { assertKnownOptions, type OptionNames } from '../../options/option-rules.ts';
 
 /** Who a request comes from. */
 export interface AuthenticatedUser {

@@ -1,5 +1,5 @@
 import type { JWTPayload } from 'jose';
-import { assertKnownOptions, type OptionNames } from '../../core/options/index.ts';
+import { assertKnownOptions, type OptionNames } from '../../options/option-rules.ts';
 import { scopesOf, type TokenCheckOptions, textsIn, tokenCheck } from '../../signed-tokens.ts';
 import { type AuthenticatedUser, type Authentication, bearerToken } from './authentication.ts';
 

@@ -7,6 +7,7 @@ import {
   validateVersion,
 } from '@a2a-js/sdk/server';
 import type { Request, RequestHandler, Response } from 'express';
+import { isObject } from '../../core/contracts/index.ts';
 import { contentNotSupported } from '../protocol-errors.ts';
 import { type ContextOf, callerOf } from './caller.ts';
 import { forLegacyClients } from './legacy-requests.ts';
@@ -92,11 +93,7 @@ async function writeStream(
 }
 
 function bodyOf({ body }: Request): Record<string, unknown> {
-  return isRecord(body) ? body : {};
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject(body) ? body : {};
 }
 
 function isStream(answer: object): answer is AsyncGenerator<object> {

@@ -1,5 +1,6 @@
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import type { RequestHandler } from 'express';
+import { isObject } from '../../core/contracts/index.ts';
 import { invalidParams, isLegacy, refuse } from './refusal.ts';
 
 /** The id of a configuration where a client gives none: over JSON-RPC nothing, elsewhere what the Python SDK makes of `None`. */
@@ -62,7 +63,3 @@ const otherTask = {
   reason: 'INVALID_PARAMS',
   message: 'The body names another task than the path.',
 };
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}

@@ -58,6 +58,9 @@ export function answerRpc(request: Request, response: Response, answer: object):
   else response.json(answer);
 }
 
+/** LangChain ends at a 429 that does not say when to try again. */
+const soon = { 'Retry-After': '1' };
+
 /** That of a limit on what is kept. */
 export function refusalOf({ reason, message, metadata, retryAfterMs }: ReachedLimit): Refusal {
   return {
@@ -120,6 +123,7 @@ export const tooManyStreams: Refusal = {
   statusName: 'RESOURCE_EXHAUSTED',
   reason: 'STREAM_LIMIT',
   message: 'Too many streams are open; close one first.',
+  headers: soon,
 };
 
 export const tooManyTurns: Refusal = {
@@ -128,6 +132,7 @@ export const tooManyTurns: Refusal = {
   statusName: 'RESOURCE_EXHAUSTED',
   reason: 'TURN_LIMIT',
   message: 'Too many of your tasks run or are queued; wait until one is over, or cancel one.',
+  headers: soon,
 };
 
 export const starting: Refusal = {
@@ -136,7 +141,7 @@ export const starting: Refusal = {
   statusName: 'UNAVAILABLE',
   reason: 'STARTING',
   message: 'The server starts; try again.',
-  headers: { 'Retry-After': '1' },
+  headers: soon,
 };
 
 export const closing: Refusal = {
@@ -146,7 +151,7 @@ export const closing: Refusal = {
   reason: 'CLOSING',
   message: 'The server shuts down; try again.',
   // The connection is not kept, so that the next request finds another process.
-  headers: { 'Retry-After': '1', Connection: 'close' },
+  headers: { ...soon, Connection: 'close' },
 };
 
 export const errorInfoType = 'type.googleapis.com/google.rpc.ErrorInfo';

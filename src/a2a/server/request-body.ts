@@ -1,7 +1,7 @@
 import type { ErrorRequestHandler, RequestHandler } from 'express';
 import express from 'express';
-import { type JSONSchema, maxJsonDepth, maxJsonValues, unsafeInLogs } from '../../core/contracts/index.ts';
-import { JsonCounter } from '../../json-body.ts';
+import { type JSONSchema, JsonCounter, maxJsonDepth, maxJsonValues } from '../../core/contracts/index.ts';
+import { unsafeInLogs } from '../../guarded-logger.ts';
 import { compileJsonSchema } from '../../tools/json-schema-engine.ts';
 import { unsafeInIds, wellFormedId } from '../received-message.ts';
 import { type Binding, invalidParams, invalidRequest, parseError, type Refusal, refuse } from './refusal.ts';

@@ -6,13 +6,13 @@ import type { Agent } from '../../agent/agent.ts';
 import {
   type Clock,
   type Defined,
-  guardedLogger,
   invalidConfig,
   type Logger,
   systemClock,
   type TaskStateStore,
   within,
 } from '../../core/contracts/index.ts';
+import { guardedLogger } from '../../guarded-logger.ts';
 import { isLoopbackHost } from '../../loopback.ts';
 import { defaultBodyBytes, resolveHandlerOptions, resolveLimits } from '../handler-options.ts';
 import { codeOf } from '../protocol-errors.ts';

@@ -8,8 +8,8 @@ import {
   partsText,
 } from '../../core/contracts/index.ts';
 import type { Question } from '../../core/journal/index.ts';
-import type { Turn } from '../../core/turn/index.ts';
 import type { FinishedSpan } from '../../observability/finished-spans.ts';
+import type { Turn } from '../../tasks/turn.ts';
 import { pad, wrapLines } from '../columns.ts';
 import { type CommandHost, type Interruption, newId, withInterruption } from '../command-host.ts';
 import { type Ending, emptyTally, endingOf, sentenceOf, showTally, type Tally } from '../ending.ts';
@@ -310,7 +310,7 @@ class Chat {
     if (isCancelled) await session.agent.cancel(taskId, 'interrupted');
     if (isCancelled) return 'cancel';
     if (answers === 'leave') return 'leave';
-    const { AgentLoop } = await import('../../core/turn/index.ts');
+    const { AgentLoop } = await import('../../tasks/agent-loop.ts');
     await AgentLoop.answer(taskId, { store, answers }).catch((thrown: unknown) => {
       if (!AgentLoopError.isInstance(thrown) || !answeredElsewhere.has(thrown.code)) throw thrown;
       complain(host.terminal, sentenceOf(thrown));

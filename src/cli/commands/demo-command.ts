@@ -28,7 +28,6 @@ interface DemoFlags {
 
 /** How long the journal stays with the killed process. */
 const leaseMs = 700;
-const lookAgainMs = 50;
 
 /** Adds `millrace demo`: a turn with the demo model that is killed and resumed, with its events, ledger and trace. */
 export function addDemoCommand(program: Command, host: CommandHost): void {
@@ -155,16 +154,10 @@ async function resumeHere({ session, taskId, terminal, signal }: Show, { killed,
     void stdout.write(
       `${gone} When its lease on the journal has run out,\n${heir} resumes the turn, as "millrace resume" does.\n`,
     );
-    await leaseEnd(session, signal);
   }
   const printer = new DemoPrinter(terminal);
-  const turn = session.agent.resume(taskId, { signal });
+  const turn = session.agent.resume(taskId, { signal, onBusy: 'wait' });
   return followTurn(turn, killed ? fromResumption(printer) : silent, signal);
-}
-
-async function leaseEnd({ store }: Session, signal: AbortSignal): Promise<void> {
-  const isHeld = async () => (await store.store.list()).some(({ held }) => held);
-  while (!signal.aborted && (await isHeld())) await sleep(lookAgainMs);
 }
 
 /** What the other process did has been shown; of it only the summary counts. */

@@ -66,7 +66,7 @@ export function addFleetCommand(program: Command, host: CommandHost): void {
     )
     .action((taskId: string, flags: FleetFlags) =>
       withFleet(flags, host, async ({ queue, store }) => {
-        const { AgentLoop } = await import('../../core/turn/index.ts');
+        const { AgentLoop } = await import('../../tasks/agent-loop.ts');
         const broken = await AgentLoop.breakLease(taskId, { store });
         await queue.wake(taskId);
         const text = broken ? `${taskId} is released and woken` : `no process ran ${taskId}; it is woken`;

@@ -200,7 +200,7 @@ interface Answering {
 /** Passes the answers to the process that runs the turn. */
 async function answerOwner({ taskId, answers, flags, host, opened }: Answering): Promise<void> {
   const { store, settings } = opened.session.store;
-  const { AgentLoop } = await import('../../core/turn/index.ts');
+  const { AgentLoop } = await import('../../tasks/agent-loop.ts');
   await AgentLoop.answer(taskId, { store, answers });
   host.exitCode = 0;
   note(host.terminal, `answered; another process runs the turn: ${watchCommand({ taskId, store: settings, flags })}`);

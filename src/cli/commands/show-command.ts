@@ -72,7 +72,7 @@ async function watch(watched: WatchedTask, flags: ShowFlags, host: CommandHost):
 }
 
 async function printEvents({ taskId, store, terminal }: WatchedTask, signal: AbortSignal): Promise<void> {
-  const { AgentLoop } = await import('../../core/turn/index.ts');
+  const { AgentLoop } = await import('../../tasks/agent-loop.ts');
   await untilAborted(signal, (done, failed) =>
     AgentLoop.observe(taskId, { store, descendants: true }).subscribe({
       next: (event) => void terminal.stdout.write(`${terminalJson(eventLine(event))}\n`),

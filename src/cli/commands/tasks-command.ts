@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import {
+  isTerminalState,
   type TaskState,
   type TaskStateStore,
   type TaskSummary,
@@ -53,7 +54,7 @@ export function addTasksCommand(program: Command, host: CommandHost): void {
 
 async function release(taskId: string, flags: StoreFlags, host: CommandHost): Promise<void> {
   await withStore({ flags, host }, async (store, settings) => {
-    const { AgentLoop } = await import('../../core/turn/index.ts');
+    const { AgentLoop } = await import('../../tasks/agent-loop.ts');
     const broken = await AgentLoop.breakLease(taskId, { store });
     if (!broken) return note(host.terminal, `no process runs ${taskId}; nothing was changed`);
     const next = resumeCommand({ taskId, store: settings, flags });
@@ -158,12 +159,12 @@ export function addCancelCommand(program: Command, host: CommandHost): void {
 
 async function cancel(taskId: string, flags: CancelFlags, host: CommandHost): Promise<void> {
   await withStore({ flags, host }, async (store, settings) => {
-    const { AgentLoop } = await import('../../core/turn/index.ts');
+    const { AgentLoop } = await import('../../tasks/agent-loop.ts');
     const stateNow = async () => taskState(foldRecords(await store.read(taskId)));
     const before = await stateNow();
     await AgentLoop.cancel(taskId, { store, reason: flags.reason });
     const after = await stateNow();
-    const isOver = after === 'canceled' || after === 'completed' || after === 'failed';
+    const isOver = isTerminalState(after);
     if (before === after && isOver) return note(host.terminal, `task ${taskId} had ended before: ${after}`);
     if (isOver) return note(host.terminal, `task ${taskId}: ${after}`);
     note(
@@ -192,7 +193,7 @@ export function addForkCommand(program: Command, host: CommandHost): void {
 
 async function fork(taskId: string, flags: ForkFlags, host: CommandHost): Promise<void> {
   await withStore({ flags, host }, async (store, settings) => {
-    const { AgentLoop } = await import('../../core/turn/index.ts');
+    const { AgentLoop } = await import('../../tasks/agent-loop.ts');
     const forked = await AgentLoop.fork(taskId, { store, at: flags.at, taskId: flags.task ?? newId() });
     void host.terminal.stdout.write(`${forked.taskId}\n`);
     const { turn } = foldRecords(await store.read(forked.taskId));

@@ -13,7 +13,7 @@ export interface Scene {
 
 /** Whether the working folder is a checkout of this package. */
 function inCheckout(): boolean {
-  return existsSync('src/core/turn/agent-loop.ts') && existsSync('docker-compose.yml');
+  return existsSync('src/core/turn/loop.ts') && existsSync('docker-compose.yml');
 }
 
 export function defaultPrompt(): string {

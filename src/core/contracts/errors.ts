@@ -1,3 +1,5 @@
+import { withoutForms } from './secret-forms.ts';
+
 /** Every code of an {@link AgentLoopError}. Branch on these, never on the text of a message. */
 export const errorCodes = [
   // Invalid arguments of the caller.
@@ -133,6 +135,13 @@ export class AgentLoopError extends Error {
 /** The message of any thrown value. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/**
+ * The message of a foreign error, for an error of ours: journals, clients and logs get it, so what looks like a secret is removed. The `cause` keeps it.
+ */
+export function reasonOf(thrown: unknown): string {
+  return AgentLoopError.isInstance(thrown) ? thrown.message : withoutForms(messageOf(thrown));
 }
 
 /** The name of any thrown value: an error's `name`, else `Error`. */

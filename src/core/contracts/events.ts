@@ -1,7 +1,7 @@
 import type { Question, ShownOptions } from '../journal/records.ts';
 import type { AnswerNotes } from './answer-notes.ts';
 import type { ErrorData } from './errors.ts';
-import type { Content, ToolCall, Usage } from './messages.ts';
+import type { Content, Message, ToolCall, Usage } from './messages.ts';
 import type { FinishReason, LLMResponse, RequestChange } from './provider.ts';
 import type { Tool, ToolError } from './tool.ts';
 
@@ -72,6 +72,8 @@ export interface StatusUpdateEvent extends EventBase {
   readonly usage?: Usage;
   /** With `final`: how long the turn took, as in `result()`. Milliseconds. */
   readonly durationMs?: number;
+  /** With `final`: steering messages that count for the next turn, as in `result()`. */
+  readonly unread?: readonly Message[];
 }
 
 /** An artifact of the task has new content: streamed text of the answer, the value, or content from a tool. */
@@ -387,31 +389,32 @@ export type TaskState =
   | 'canceled'
   | 'rejected';
 
-const knownStates: Readonly<Record<TaskState, true>> = {
-  submitted: true,
-  working: true,
-  'input-required': true,
-  'auth-required': true,
-  completed: true,
-  failed: true,
-  canceled: true,
-  rejected: true,
+/** What a turn in each state does. */
+const stages: Readonly<Record<TaskState, 'open' | 'suspended' | 'ended'>> = {
+  submitted: 'open',
+  working: 'open',
+  'input-required': 'suspended',
+  'auth-required': 'suspended',
+  completed: 'ended',
+  failed: 'ended',
+  canceled: 'ended',
+  rejected: 'ended',
 };
 
 export function isTaskState(text: string): text is TaskState {
-  return Object.hasOwn(knownStates, text);
+  return Object.hasOwn(stages, text);
 }
 
 /** All values of `TaskState`. */
-export const taskStates: readonly TaskState[] = /* @__PURE__ */ Object.keys(knownStates).filter(isTaskState);
+export const taskStates: readonly TaskState[] = /* @__PURE__ */ Object.keys(stages).filter(isTaskState);
 
 /** Whether a turn in this state has ended. */
 export function isTerminalState(state: TaskState): boolean {
-  return state === 'completed' || state === 'failed' || state === 'canceled' || state === 'rejected';
+  return stages[state] === 'ended';
 }
 
 export function isSuspended(state: TaskState): boolean {
-  return state === 'input-required' || state === 'auth-required';
+  return stages[state] === 'suspended';
 }
 
 /** The state of a turn that waits for answers to these questions. */

@@ -286,7 +286,13 @@ export interface TurnFinish extends HookContext {
 export type FinishChange = Pick<
   TurnChange,
   'messages' | 'settings' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'
->;
+> & {
+  /**
+   * With `messages`, which ask for another answer: the refused one is replaced by a fixed sentence for all who read the turn, its conversation or the
+   * next request, once the turn has ended. The model reads it until then. Default false: it stays.
+   */
+  readonly withhold?: boolean;
+};
 
 /** How a turn ended, or is about to. */
 export interface TurnEnd extends HookContext {

@@ -114,55 +114,5 @@ export interface Logger {
   error(message: string, fields?: Readonly<Record<string, unknown>>): void;
 }
 
-/**
- * Wraps a logger so that its exceptions are dropped. Messages and fields may contain text from clients, models and
- * tools, so control characters and line breaks in them are escaped.
- */
-export function guardedLogger(logger: Logger): Logger {
-  const guarded =
-    (level: keyof Logger): Logger[keyof Logger] =>
-    (message, fields) => {
-      try {
-        logger[level](logText(message), fields && logFields(fields));
-      } catch {
-        // A failing logger cannot be reported anywhere.
-      }
-    };
-  return { debug: guarded('debug'), info: guarded('info'), warn: guarded('warn'), error: guarded('error') };
-}
-
-/**
- * Characters that end a line or control a terminal: control characters, line and paragraph separators, and bidirectional overrides. A
- * line break before a stack frame is kept: it cannot forge a log line.
- */
-const unsafe =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: escaping them is the purpose.
-  /\n(?! {2,}at )|[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
-
-const short: ReadonlyMap<string, string> = new Map([
-  ['\n', '\\n'],
-  ['\r', '\\r'],
-  ['\t', '\\t'],
-]);
-
-/** The same, and also line breaks of stacks: characters that are not allowed in names. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose.
-export const unsafeInLogs = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
-
-/** Escapes text for a log or a terminal: unsafe characters become JSON escapes, `\n` or `\u001b`. */
-export function logText(text: string): string {
-  return text.replace(unsafe, (found) => short.get(found) ?? `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`);
-}
-
-/** A field of a log, with all strings escaped by `logText`, also in arrays and plain objects. */
-function logValue(value: unknown): unknown {
-  if (typeof value === 'string') return logText(value);
-  if (Array.isArray(value)) return value.map(logValue);
-  if (typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype)
-    return logFields(value);
-  return value;
-}
-
-function logFields(fields: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [logText(name), logValue(value)]));
-}
+/** For a configuration without a logger. */
+export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };

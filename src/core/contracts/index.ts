@@ -41,6 +41,7 @@ export {
   messageOf,
   missingPackage,
   nameOf,
+  reasonOf,
 } from './errors.ts';
 export {
   type A2AMessage,
@@ -122,11 +123,12 @@ export type {
   TurnFinish,
   ValueExtension,
 } from './extension.ts';
-export { type Clock, guardedLogger, inTime, type Logger, logText, systemClock, unsafeInLogs, within } from './host.ts';
+export { type Clock, inTime, type Logger, silentLogger, systemClock, within } from './host.ts';
 export { innermostQuestion, kindAbove } from './innermost-question.ts';
 export {
   type AgentUsage,
   type AssistantMessage,
+  addedName,
   addUsage,
   addUsed,
   type Content,
@@ -171,7 +173,6 @@ export {
   type ResponseFormat,
   type RetryPlan,
   retryDefaults,
-  retryPlanFlaw,
   settingsFlaw,
   type ToolChoice,
   type TurnCallSettings,
@@ -179,7 +180,7 @@ export {
   turnCallRules,
   turnCallSettingsOf,
 } from './provider.ts';
-export { isAfterCursor, iterate, iterateEvents, seqOf } from './read-events.ts';
+export { isSecretName, isSecretString, secretMark, withoutForms } from './secret-forms.ts';
 export {
   type AppendOptions,
   type Command,
@@ -226,22 +227,27 @@ export {
 export {
   asJson,
   type Defined,
+  givenJson,
   hasInfiniteNumber,
   hasTooManyValues,
   headOf,
   isObject,
   isPlainObject,
   isPromiseLike,
+  JsonCounter,
   jsonFlaw,
+  jsonText,
   type MaybePromise,
   maxJsonDepth,
   maxJsonValues,
+  maxMessageDepth,
+  maxSchemaDepth,
   nestsTooDeep,
   type Partially,
   parsedJson,
-  RecentMap,
   shownValue,
   splitsPair,
   stableJson,
   tailOf,
+  textNestsTooDeep,
 } from './values.ts';

@@ -1,5 +1,5 @@
 import { AgentLoopError } from './errors.ts';
-import { isObject, jsonFlaw, shownValue } from './values.ts';
+import { isObject, jsonFlaw, jsonText, maxJsonDepth, nestsTooDeep, shownValue } from './values.ts';
 
 /** A text part. */
 export interface TextPart {
@@ -40,6 +40,9 @@ interface MessageBase {
   readonly createdAt?: string;
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
+
+/** Member of the metadata of a stored message of the role `user` that an extension wrote, or an agent that handed the turn on: `true`. */
+export const addedName = 'millrace.added';
 
 /** Instructions for the model. */
 export interface SystemMessage extends MessageBase {
@@ -238,7 +241,7 @@ function checkMembers(message: Message, at: string): void {
 
 function hasJson(value: object): boolean {
   try {
-    return JSON.stringify(value) !== undefined;
+    return jsonText(value) !== undefined;
   } catch {
     return false;
   }
@@ -250,6 +253,7 @@ export function checkContent(content: unknown, at: string): void {
   if (!Array.isArray(content)) {
     throw invalid(`${at} must be a string or an array of parts, not ${shownValue(content)}`);
   }
+  checkDepth(content, at);
   for (const [index, part] of content.entries()) checkPart(part, `${at}[${index}]`);
 }
 
@@ -270,9 +274,17 @@ function checkPart(part: ContentPart, at: string): void {
 function checkToolCalls(calls: unknown, at: string): void {
   if (!Array.isArray(calls)) throw invalid(`${at}.toolCalls must be an array, not ${shownValue(calls)}`);
   for (const [index, call] of calls.entries()) {
-    if (typeof call?.id === 'string' && typeof call.function?.name === 'string') continue;
+    if (typeof call?.id === 'string' && typeof call.function?.name === 'string') {
+      if (typeof call.function.arguments !== 'string')
+        checkDepth(call.function.arguments, `${at}.toolCalls[${index}].function.arguments`);
+      continue;
+    }
     throw invalid(`${at}.toolCalls[${index}] must be a call: { id, type: "function", function: { name, arguments } }`);
   }
+}
+
+function checkDepth(value: unknown, at: string): void {
+  if (nestsTooDeep(value)) throw invalid(`${at} must not nest deeper than ${maxJsonDepth} levels`);
 }
 
 function invalid(what: string): AgentLoopError {

@@ -1,6 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
-import { type ErrorCode, errorCodes } from './errors.ts';
+import type { ErrorCode } from './errors.ts';
 import type { Message, ToolCall, Usage } from './messages.ts';
 import type { JSONSchema, ToolDefinition } from './tool.ts';
 import { isObject, shownValue } from './values.ts';
@@ -248,7 +248,7 @@ export const turnCallRules: { readonly [Name in keyof TurnCallSettings]-?: Setti
     cure: 'or leave it out',
   },
   stop: { fits: areStopStrings, must: 'be an array of 1 to 8 non-empty strings', cure: 'leave it out for none' },
-  seed: { fits: Number.isSafeInteger, must: 'be an integer', cure: 'or leave it out' },
+  seed: { fits: (value) => Number.isSafeInteger(value), must: 'be an integer', cure: 'or leave it out' },
   parallelToolCalls: { fits: isBoolean, must: 'be true or false', cure: 'leave it out for the model’s default' },
   cache: { fits: isBoolean, must: 'be true or false', cure: 'leave it out for the provider’s default' },
 };
@@ -386,24 +386,3 @@ export interface RetryPlan {
 }
 
 export const retryDefaults = { attempts: 5, delayMs: 10_000, maxDelayMs: 900_000 };
-
-const names: ReadonlySet<string> = new Set<keyof RetryPlan>(['attempts', 'delayMs', 'maxDelayMs', 'on']);
-
-/** Returns what is wrong with a plan and what is required; `undefined` if it is valid. */
-export function retryPlanFlaw(plan: unknown): string | undefined {
-  if (!isObject(plan)) return `must be an object { attempts, delayMs, maxDelayMs, on }, not ${shownValue(plan)}`;
-  const stray = Object.keys(plan).find((name) => !names.has(name));
-  if (stray !== undefined) return `has the unknown property ${stray}; allowed: ${[...names].join(', ')}`;
-  const given = new Map<string, unknown>(Object.entries(plan));
-  const attempts = given.get('attempts') ?? retryDefaults.attempts;
-  if (!Number.isSafeInteger(attempts) || Number(attempts) < 1)
-    return `needs attempts, an integer ≥ 1, not ${shownValue(attempts)}`;
-  for (const name of ['delayMs', 'maxDelayMs'] as const) {
-    const ms = given.get(name) ?? retryDefaults[name];
-    if (typeof ms !== 'number' || !Number.isFinite(ms) || ms < 0)
-      return `needs ${name}, milliseconds ≥ 0, not ${shownValue(ms)}`;
-  }
-  const on = given.get('on') ?? [];
-  if (Array.isArray(on) && on.every((code) => errorCodes.some((known) => known === code))) return undefined;
-  return `needs on, an array of error codes such as PROVIDER_RATE_LIMIT, not ${shownValue(on)}`;
-}

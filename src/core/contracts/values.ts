@@ -51,18 +51,23 @@ export function shownValue(value: unknown): string {
 /** The maximum nesting of foreign JSON. Parsing has no limit, but writing, comparing and checking recurse, and fail at some thousand levels. */
 export const maxJsonDepth = 500;
 
-/** Whether an acyclic value nests deeper than that. Iterates level by level, so that no depth overflows the stack. */
-export function nestsTooDeep(value: unknown): boolean {
-  let level = [value].filter(isNested);
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth === maxJsonDepth) return true;
-    level = level.flatMap((one) => Object.values(one).filter(isNested));
-  }
-  return false;
+/** The maximum nesting of a whole message of a peer whose values have that limit: its envelope adds levels. */
+export const maxMessageDepth = maxJsonDepth + 100;
+
+/** The maximum nesting of a JSON Schema: each level of it takes many frames of the stack to compile. */
+export const maxSchemaDepth = 250;
+
+/** Whether a value nests deeper than `levels`, as one that contains itself does. */
+export function nestsTooDeep(value: unknown, levels = maxJsonDepth): boolean {
+  return isNested(value) && (levels === 0 || Object.values(value).some((member) => nestsTooDeep(member, levels - 1)));
 }
 
-/** The maximum number of values in a client's JSON: members and items at all levels. Each is parsed, checked, copied and written about ten times. */
-export const maxJsonValues = 20_000;
+/** Whether the JSON in a string nests deeper than `levels`. Reads the structure only, without parsing; a string that is not JSON may nest, too. */
+export function textNestsTooDeep(text: string, levels = maxJsonDepth): boolean {
+  if (text.length <= levels) return false;
+  const counter = new JsonCounter(levels, Number.POSITIVE_INFINITY);
+  return counter.add(new TextEncoder().encode(text)) === 'depth';
+}
 
 /** Whether an acyclic value contains more values than that. */
 export function hasTooManyValues(value: unknown): boolean {
@@ -92,29 +97,51 @@ export function hasInfiniteNumber(value: unknown): boolean {
 /** Matches in the text of every number beyond 1.8e308. */
 const largeNumber = /\d{300}|[eE]\+?\d{2}/;
 
-/** Parses JSON text. Throws as `JSON.parse`, and a `RangeError` if the value nests too deep or contains a number beyond 1.8e308. */
-export function parsedJson(text: string): unknown {
+/** Parses JSON text. Throws as `JSON.parse`, and a `RangeError` if the value nests deeper than `levels` or contains a number beyond 1.8e308. */
+export function parsedJson(text: string, levels = maxJsonDepth): unknown {
   const value: unknown = JSON.parse(text);
-  if (text.length > 2 * maxJsonDepth && nestsTooDeep(value))
-    throw new RangeError(`it nests deeper than ${maxJsonDepth} levels`);
+  if (text.length > levels && nestsTooDeep(value, levels)) throw tooDeep(levels);
   if (largeNumber.test(text) && hasInfiniteNumber(value)) throw new RangeError('it has a number beyond 1.8e308');
   return value;
 }
 
-function isNested(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
+/**
+ * Writes a value as JSON text; `undefined` if it has no JSON form. Throws as `JSON.stringify`, and a `RangeError` if the value nests deeper than
+ * `levels`, or than JSON can be written.
+ */
+export function jsonText(
+  value: unknown,
+  { replacer, levels = maxJsonDepth }: { readonly replacer?: Replacer; readonly levels?: number } = {},
+): string | undefined {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value, replacer);
+  } catch (error) {
+    // Only the stack limits what JSON.stringify writes.
+    throw error instanceof RangeError ? tooDeep(maxJsonDepth) : error;
+  }
+  if (text !== undefined && text.length > levels && textNestsTooDeep(text, levels)) throw tooDeep(levels);
+  return text;
 }
 
-/** Names the first member that JSON would lose or change; `undefined` members count as absent. `at` names the value itself. */
-export function jsonFlaw(value: unknown, at: string): string | undefined {
-  try {
-    const flaw = flawOf(value, []);
-    return flaw && `${at}${flaw.path} ${flaw.problem}`;
-  } catch (error) {
-    if (error instanceof RangeError) return `${at} nests too deep`;
-    throw error;
-  }
+type Replacer = (this: unknown, key: string, member: unknown) => unknown;
+
+function tooDeep(levels: number): RangeError {
+  return new RangeError(`it nests deeper than ${levels} levels`);
 }
+
+function isNested(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !ArrayBuffer.isView(value);
+}
+
+/** Names the first member that JSON would lose or change, or that nests too deep; `undefined` members count as absent. `at` names the value itself. */
+export function jsonFlaw(value: unknown, at: string): string | undefined {
+  const flaw = flawOf(value, []);
+  if (!flaw) return undefined;
+  return flaw.problem === nests ? `${at} ${nests}` : `${at}${flaw.path} ${flaw.problem}`;
+}
+
+const nests = `nests deeper than ${maxJsonDepth} levels`;
 
 interface Flaw {
   /** Its path in the value: written while unwinding, since most values have no flaw. */
@@ -127,6 +154,7 @@ function flawOf(value: unknown, within: object[]): Flaw | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value)) return;
   if (typeof value !== 'object') return here(`is ${typeof value === 'bigint' ? 'a bigint' : shownValue(value)}`);
   if (within.includes(value)) return here('contains itself');
+  if (within.length === maxJsonDepth) return here(nests);
   within.push(value);
   const flaw = Array.isArray(value) ? flawOfItems(value, within) : flawOfMembers(value, within);
   within.pop();
@@ -169,6 +197,16 @@ export function asJson(value: unknown): unknown {
   }
 }
 
+/** Converts a value that user code or a peer gave to JSON and back; `undefined` if it has no JSON form, or nests deeper than `levels`. */
+export function givenJson(value: unknown, levels = maxJsonDepth): unknown {
+  try {
+    const text = jsonText(value, { levels });
+    return text === undefined ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** The JSON of a value, independent of the order of members. */
 export function stableJson(value: unknown): string {
   const sorted = (_: string, member: unknown) =>
@@ -183,30 +221,72 @@ export function isPlainObject(value: unknown): value is object {
   return prototype === null || prototype === Object.prototype || !(Symbol.iterator in value);
 }
 
-/** A map that keeps the `most` entries that were set last. */
-export class RecentMap<K, V> {
-  readonly #most: number;
-  /** In the order of the last `set`. */
-  readonly #entries = new Map<K, V>();
+/** The maximum number of values in a client's JSON: members and items at all levels. Each is parsed, checked, copied and written about ten times. */
+export const maxJsonValues = 20_000;
 
-  constructor(most: number) {
-    this.#most = most;
+const quote = 0x22;
+const comma = 0x2c;
+const backslash = 0x5c;
+
+/**
+ * Counts the levels and the values of JSON from its bytes in UTF-8, as they arrive, without parsing: what is beyond `maxDepth` or
+ * `maxValues` costs only the bytes up to there. Names that come twice count twice. Keeps no bytes.
+ */
+export class JsonCounter {
+  readonly #maxDepth: number;
+  readonly #maxValues: number;
+  #values = 1;
+  #depth = 0;
+  #isInString = false;
+  /** Whether the next byte of the string is escaped. */
+  #isEscaped = false;
+  /** Whether an array or an object has begun whose first value has not. */
+  #isOpened = false;
+
+  constructor(maxDepth = maxJsonDepth, maxValues = maxJsonValues) {
+    this.#maxDepth = maxDepth;
+    this.#maxValues = maxValues;
   }
 
-  get(key: K): V | undefined {
-    return this.#entries.get(key);
-  }
-
-  set(key: K, value: V): void {
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    for (const [oldest] of this.#entries) {
-      if (this.#entries.size <= this.#most) break;
-      this.#entries.delete(oldest);
+  /** Returns the limit that the bytes so far exceed. */
+  add(bytes: Uint8Array): 'depth' | 'values' | undefined {
+    for (let at = 0; at < bytes.length; at++) {
+      if (this.#isInString) {
+        at = this.#endOfString(bytes, at);
+        continue;
+      }
+      const byte = bytes[at] ?? 0;
+      if (byte <= 0x20) continue;
+      const closes = byte === 0x5d || byte === 0x7d;
+      if (this.#isOpened && !closes) this.#values++;
+      this.#isOpened = byte === 0x5b || byte === 0x7b;
+      if (closes) this.#depth--;
+      else if (byte === quote) this.#isInString = true;
+      else if (byte === comma) this.#values++;
+      else if (this.#isOpened && ++this.#depth > this.#maxDepth) return 'depth';
+      if (this.#values > this.#maxValues) return 'values';
     }
+    return undefined;
   }
 
-  delete(key: K): void {
-    this.#entries.delete(key);
+  /** The end of the string that continues at `from`; the length of the bytes if it does not end in them. */
+  #endOfString(bytes: Uint8Array, from: number): number {
+    for (let begin = from; begin < bytes.length; ) {
+      const found = bytes.indexOf(quote, begin);
+      const end = found < 0 ? bytes.length : found;
+      let first = end;
+      while (first > begin && bytes[first - 1] === backslash) first--;
+      const isOdd = (end - first) % 2 === 1;
+      // A byte that an earlier backslash escapes is not one that escapes.
+      const isEscaped = first === begin && this.#isEscaped ? !isOdd : isOdd;
+      this.#isEscaped = found < 0 && isEscaped;
+      if (found < 0) return end;
+      if (!isEscaped) {
+        this.#isInString = false;
+        return end;
+      }
+      begin = end + 1;
+    }
+    return bytes.length;
   }
 }

@@ -1,18 +1,10 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { startHookSpan } from '../../observability/spans/call-spans.ts';
-import type { TurnTracing } from '../../observability/spans/tracing-options.ts';
-import {
-  type AgentUsage,
-  type AuthContext,
-  addUsed,
-  type Clock,
-  type Extension,
-  type HookContext,
-  type LLMProvider,
-  type ToolDefinition,
-} from '../contracts/index.ts';
+import { failSpan, type TurnTracing } from '../../observability/spans/tracing-options.ts';
+import type { AuthContext, Clock, Extension, HookContext, LLMProvider, ToolDefinition } from '../contracts/index.ts';
 import {
   type CommitDraft,
+  type ExtensionRecord,
   type LoopState,
   maxIterationsOf,
   type Stamper,
@@ -57,21 +49,19 @@ export interface HookDeps extends Stamper {
 export interface HookPlace {
   readonly state: LoopState;
   readonly traceContext: Context;
+  /** Receives the records of the hook's changes. Without it they have no effect. */
+  readonly add?: (record: ExtensionRecord) => void;
 }
 
-/** A place whose state includes the changes of earlier extensions. */
-export class DraftPlace implements HookPlace {
-  readonly traceContext: Context;
-  readonly #draft: CommitDraft;
-
-  constructor(draft: CommitDraft, traceContext: Context) {
-    this.#draft = draft;
-    this.traceContext = traceContext;
-  }
-
-  get state(): LoopState {
-    return this.#draft.after;
-  }
+/** A place whose state includes the changes of earlier extensions: they are added to one append. */
+export function draftPlace(draft: CommitDraft, traceContext: Context): HookPlace {
+  return {
+    traceContext,
+    get state() {
+      return draft.after;
+    },
+    add: (record) => draft.add(record),
+  };
 }
 
 /** One call of one hook, shared by all extensions until one of them changes the state. */
@@ -93,10 +83,13 @@ interface Wait {
 interface Opened {
   over: boolean;
   scope?: AbortScope;
-  parents?: ParentTurn[];
+  parents?: readonly ParentTurn[];
   wait?: Wait;
   traced?: { readonly span: Span; readonly traceContext: Context };
+  spanEnded?: boolean;
 }
+
+const noChildren: readonly ParentTurn[] = [];
 
 /** For every hook that ended without creating any. */
 const neverOpened: Opened = Object.freeze({ over: true });
@@ -107,12 +100,12 @@ const neverOpened: Opened = Object.freeze({ over: true });
  */
 export class AskedHook implements HookContext {
   readonly #question: HookQuestion;
-  readonly #extension: Extension;
+  readonly extension: Extension;
   #opened: Opened | undefined;
 
   constructor(question: HookQuestion, extension: Extension) {
     this.#question = question;
-    this.#extension = extension;
+    this.extension = extension;
   }
 
   get state(): LoopState {
@@ -132,15 +125,15 @@ export class AskedHook implements HookContext {
   }
 
   get metadata(): Readonly<Record<string, unknown>> {
-    return this.deps.turn.metadata;
+    return this.#question.deps.turn.metadata;
   }
 
   get authContext(): AuthContext | undefined {
-    return this.deps.authContext;
+    return this.#question.deps.authContext;
   }
 
   get context(): unknown {
-    return this.deps.context;
+    return this.#question.deps.context;
   }
 
   get iteration(): number {
@@ -148,23 +141,23 @@ export class AskedHook implements HookContext {
   }
 
   get maxIterations(): number {
-    return maxIterationsOf(this.deps, this.state);
+    return maxIterationsOf(this.#question.deps, this.state);
   }
 
   get data(): unknown {
-    return this.state.changes.data[this.#extension.name];
+    return this.state.changes.data[this.extension.name];
   }
 
   get provider(): LLMProvider {
-    return this.deps.provider;
+    return this.#question.deps.provider;
   }
 
   get clock(): Clock {
-    return this.deps.config.clock;
+    return this.#question.deps.config.clock;
   }
 
   get tools(): readonly ToolDefinition[] {
-    return [...(this.deps.tools?.byName.values() ?? [])].map(({ definition }) => definition);
+    return [...(this.#question.deps.tools?.byName.values() ?? [])].map(({ definition }) => definition);
   }
 
   get signal(): AbortSignal {
@@ -173,7 +166,8 @@ export class AskedHook implements HookContext {
 
   /** The parent for a child turn of the hook; each has its own name. */
   [parentTurn](name: string): ParentTurn {
-    const { deps, state, iteration, agentId } = this;
+    const { state, iteration, agentId } = this;
+    const { deps } = this.#question;
     const callId = `${iteration}.${name}`;
     const parent = new ParentTurn(deps, {
       callId,
@@ -184,23 +178,19 @@ export class AskedHook implements HookContext {
       view: () => viewSince(deps.hooks.lastCall, state),
     });
     const opened = this.#open();
-    opened.parents = [...(opened.parents ?? []), parent];
+    opened.parents = [...this.children, parent];
     deps.node.noteHook(parent);
     return parent;
   }
 
-  get hasChildren(): boolean {
-    return this.#opened?.parents !== undefined;
-  }
-
-  /** The usage of its child turns. */
-  get childUsage(): readonly AgentUsage[] {
-    return (this.#opened?.parents ?? []).reduce<readonly AgentUsage[]>((sum, { usageBy }) => addUsed(sum, usageBy), []);
+  /** The parents of its child turns. */
+  get children(): readonly ParentTurn[] {
+    return this.#opened?.parents ?? noChildren;
   }
 
   get traceContext(): Context {
     const { deps, hook, parent } = this.#question;
-    const { name } = this.#extension;
+    const { name } = this.extension;
     const opened = this.#open();
     const { iteration } = this;
     opened.traced ??= startHookSpan(deps.tracing, { extension: name, hook, iteration, now: deps.now }, parent);
@@ -227,25 +217,19 @@ export class AskedHook implements HookContext {
     if (!this.isOver) this.#opened?.wait?.expire(afterMs);
   }
 
-  /** Returns the usage of its child turns that have ended or are suspended, for the caller to record now. */
-  endSettled(): readonly AgentUsage[] {
-    const settled = (this.#opened?.parents ?? []).filter(({ isSettled }) => isSettled);
-    for (const parent of settled) parent.end();
-    return settled.reduce<readonly AgentUsage[]>((sum, { usageBy }) => addUsed(sum, usageBy), []);
-  }
-
   /**
    * Returns its child turns that have ended or are suspended: the caller records their usage, and ends them. The usage of all
    * others is recorded with the end of the turn.
    */
-  takeBranches(): readonly ParentTurn[] {
-    const parents = this.#opened?.parents ?? [];
-    delete this.#opened?.parents;
-    return parents.filter(({ isSettled }) => isSettled);
+  takeSettled(): readonly ParentTurn[] {
+    const { children } = this;
+    if (this.#opened) delete this.#opened.parents;
+    return children.filter(({ isSettled }) => isSettled);
   }
 
-  /** Aborts the hook. The usage of its child turns is recorded with the end of the turn. */
+  /** Aborts the hook, unless it is over. The usage of its child turns is recorded with the end of the turn. */
   leave(reason: unknown): void {
+    if (this.isOver) return;
     const opened = this.#opened;
     opened?.scope?.abort(reason);
     if (opened && !isLeft(reason)) delete opened.parents;
@@ -254,7 +238,7 @@ export class AskedHook implements HookContext {
 
   /** Drops its answer: the usage of its child turns is recorded with the end of the turn. */
   drop(): void {
-    for (const parent of this.#opened?.parents ?? []) this.deps.node.noteHook(parent);
+    for (const parent of this.children) this.#question.deps.node.noteHook(parent);
   }
 
   done(): void {
@@ -266,19 +250,23 @@ export class AskedHook implements HookContext {
     }
     opened.over = true;
     opened.wait?.stop();
-    for (const parent of opened.parents ?? []) parent.end();
+    for (const parent of this.children) parent.end();
     opened.scope?.release();
-    opened.traced?.span.end();
+    if (!opened.spanEnded) opened.traced?.span.end();
   }
 
-  /** The run that calls the hook. */
-  protected get deps(): HookDeps {
-    return this.#question.deps;
+  /** Its time limit expired: ends its span with the error now, since what waits for the hook may continue before the error arrives there. */
+  endSpan(error: unknown): void {
+    const opened = this.#opened;
+    if (!opened?.traced || opened.over || opened.spanEnded) return;
+    opened.spanEnded = true;
+    failSpan(opened.traced.span, error);
+    opened.traced.span.end();
   }
 
   get #scope(): AbortScope {
     const opened = this.#open();
-    opened.scope ??= this.deps.scope.child();
+    opened.scope ??= this.#question.deps.scope.child();
     return opened.scope;
   }
 

@@ -1,5 +1,13 @@
-import { type AgentLoopError, type Extension, isObject } from '../contracts/index.ts';
-import type { DecisionPoint, ExtensionError, LoopState, RecordedHook } from '../journal/index.ts';
+import {
+  type AgentLoopError,
+  type Extension,
+  type HookAnswer,
+  type HookContext,
+  isObject,
+  type LLMCallParams,
+  type LLMProvider,
+} from '../contracts/index.ts';
+import type { CallHook, DecisionPoint, ExtensionError, LoopState, RecordedHook } from '../journal/index.ts';
 import type { LastCall } from '../model-call/view.ts';
 
 /** The members of an extension that are not hooks. */
@@ -21,20 +29,47 @@ export type AnswerOf<Name extends keyof E, E extends Extension = Extension> = No
   Exclude<Awaited<ReturnType<FunctionOf<E[Name]>>>, void>
 >;
 
+/** What a hook is asked about, beside the turn: its first argument, or the members that its context has more. */
+export type AboutOf<Name extends keyof E, E extends Extension = Extension> = Name extends 'beforeLLMCall'
+  ? CallToMake
+  : Parameters<FunctionOf<E[Name]>> extends [infer First, HookContext]
+    ? First
+    : Omit<Parameters<FunctionOf<E[Name]>>[0], keyof HookContext>;
+
+/** A model call before it is made, with the changes of earlier extensions. */
+interface CallToMake {
+  readonly params: LLMCallParams;
+  /** The provider that an earlier extension chose. */
+  readonly provider: LLMProvider | undefined;
+}
+
 type KeysOf<Answer> = Answer extends object ? keyof Answer : never;
 
 /** The properties of a hook that is called in a turn. */
-interface HookRow<Name extends keyof E, E extends Extension = Extension> {
+export interface HookRow<Name extends keyof E, E extends Extension = Extension> {
   /** When it is called. `isDue` returns whether a once-per-iteration hook has yet to be called. */
   readonly asked: Name extends StepHook ? 'once an iteration' : 'each time';
+  /** Calls it with what it is about. */
+  readonly call: (extension: E, context: HookContext, about: AboutOf<Name, E>) => HookAnswer<AnswerOf<Name, E>>;
   /** The allowed properties of its answer; any other is an error of the extension. `fail` ends the turn. */
   readonly answer: Readonly<Record<KeysOf<AnswerOf<Name, E>>, true>>;
   /** Whether true and false are valid answers. */
   readonly flag: Extract<AnswerOf<Name, E>, boolean> extends never ? false : true;
   /** The error message for an invalid answer. */
   readonly misfit: string;
-  /** Whether its answer is recorded under its name: a `decision` is not asked for again on resume, for the same iteration. */
-  readonly recorded: Name extends DecisionPoint ? 'decision' : Name extends RecordedHook ? 'change' : false;
+  /** Whether no further extension is called after this answer. */
+  readonly isLast: (answer: AnswerOf<Name, E>) => boolean;
+  /**
+   * What of its answer is recorded under its name: its changes, of which a `decision` is not asked for again on resume, for the same iteration; the
+   * changed `ending` of the turn; or only the usage of its child turns.
+   */
+  readonly recorded: Name extends DecisionPoint
+    ? 'decision'
+    : Name extends RecordedHook
+      ? 'change' | 'ending'
+      : Name extends CallHook
+        ? 'child turns'
+        : 'nothing';
   /** What follows if it throws, times out, or returns an invalid answer. Hooks that decide whether a call may run refuse it. */
   readonly failure: 'by onError' | 'refuses the call';
   /** When a drain stops the wait for its answer: at once, or after `abortGraceMs`, since the result of a tool can still be recorded. */
@@ -43,94 +78,135 @@ interface HookRow<Name extends keyof E, E extends Extension = Extension> {
   readonly endsWait: boolean;
 }
 
-/** A row per hook. A new hook needs a member of `Extension`, a row here and one in `hookSubjects`; the compiler names what is missing. */
+/** A row per hook that is called in a turn. A new hook needs a member of `Extension` and a row; the compiler names what is missing. */
 export type HookTable<E extends Extension = Extension> = {
-  readonly [Name in HookName<E>]: Name extends 'beforeMessage'
-    ? { readonly asked: 'for each message' }
-    : HookRow<Name, E>;
+  readonly [Name in AskedHookName<E>]: HookRow<Name, E>;
 };
 
 const plain = {
   flag: false,
   misfit: 'not an object',
+  isLast: () => false,
   failure: 'by onError',
   onDrain: 'at once',
   endsWait: false,
 } as const;
+const each = { asked: 'each time', ...plain } as const;
+const once = { asked: 'once an iteration', ...plain } as const;
 const noted = { data: true, events: true, fail: true } as const;
 const used = { usage: true, usageBy: true } as const;
-const course = { ...noted, ...used, messages: true, settings: true, finish: true } as const;
-const turn = { ...course, tools: true } as const;
+const course = { ...noted, ...used, messages: true, settings: true, finish: true, agent: true } as const;
 
-/** Every hook, in the order in which a turn calls them. */
+/** The hooks of a turn, in the order in which it calls them. */
 export const hookTable: HookTable = {
-  beforeMessage: { asked: 'for each message' },
   beforeTurn: {
-    asked: 'once an iteration',
-    ...plain,
-    answer: { ...turn, given: true, earlier: true, waitedMs: true, agent: true },
+    ...once,
+    call: (extension, context) => extension.beforeTurn?.(context),
+    answer: { ...course, tools: true, given: true, earlier: true, waitedMs: true },
     recorded: 'decision',
   },
-  shouldPause: { asked: 'once an iteration', ...plain, answer: { reason: true }, flag: true, recorded: false },
+  shouldPause: {
+    ...once,
+    call: (extension, context) => extension.shouldPause?.(context),
+    answer: { reason: true },
+    flag: true,
+    isLast: (pauses) => pauses !== false,
+    recorded: 'nothing',
+  },
   prepareIteration: {
-    asked: 'each time',
-    ...plain,
+    ...each,
+    call: (extension, context, view) => extension.prepareIteration?.(view, context),
     answer: { ...noted, ...used, view: true, finish: true },
+    isLast: ({ finish }) => Boolean(finish),
     recorded: 'change',
   },
   beforeLLMCall: {
-    asked: 'each time',
-    ...plain,
+    ...each,
+    // The choice of earlier extensions counts, so that several can wrap one call.
+    call: (extension, context, { params, provider: value }) =>
+      extension.beforeLLMCall?.(params, value ? Object.defineProperty(context, 'provider', { value }) : context),
     answer: { params: true, provider: true, response: true, fail: true },
-    recorded: false,
+    isLast: ({ response }) => Boolean(response),
+    recorded: 'child turns',
   },
-  afterLLMCall: { asked: 'each time', ...plain, answer: { ...noted, ...used, response: true }, recorded: 'change' },
+  afterLLMCall: {
+    ...each,
+    call: (extension, context, response) => extension.afterLLMCall?.(response, context),
+    answer: { ...noted, ...used, response: true },
+    recorded: 'change',
+  },
   onLLMError: {
-    asked: 'each time',
-    ...plain,
+    ...each,
+    call: (extension, context, failed) => extension.onLLMError?.(failed, context),
     answer: { ...noted, ...used, settings: true, repeat: true },
+    isLast: ({ repeat }) => repeat === true,
     recorded: 'change',
   },
   beforeToolCall: {
-    asked: 'each time',
-    ...plain,
+    ...each,
+    call: (extension, context, request) => extension.beforeToolCall?.(Object.assign(context, request)),
     answer: { deny: true, answer: true, arguments: true, deadline: true, fail: true },
-    recorded: false,
+    isLast: ({ deny, answer }) => deny !== undefined || answer !== undefined,
+    recorded: 'child turns',
   },
   approveToolCall: {
-    asked: 'each time',
-    ...plain,
+    ...each,
+    call: (extension, context, request) => extension.approveToolCall?.(Object.assign(context, request)),
     answer: { decision: true, reason: true, prompt: true, approved: true },
     misfit: 'it gave no decision: { approved }, or { decision } with approve, reject or ask',
-    recorded: false,
+    isLast: () => true,
+    recorded: 'child turns',
     failure: 'refuses the call',
   },
   afterToolCall: {
-    asked: 'each time',
-    ...plain,
+    ...each,
+    call: (extension, context, outcome) => extension.afterToolCall?.(Object.assign(context, outcome)),
     answer: { ...noted, ...used, result: true, messages: true, finish: true, agent: true },
     recorded: 'change',
     onDrain: 'after the grace',
   },
-  beforeFinish: { asked: 'once an iteration', ...plain, answer: { ...course, agent: true }, recorded: 'decision' },
+  beforeFinish: {
+    ...once,
+    call: (extension, context, finish) => extension.beforeFinish?.(Object.assign(context, finish)),
+    answer: { ...course, withhold: true },
+    isLast: ({ messages = [], agent }) => messages.length > 0 || agent !== undefined,
+    recorded: 'decision',
+  },
   afterIteration: {
-    asked: 'once an iteration',
-    ...plain,
-    answer: { ...turn, results: true, agent: true },
+    ...once,
+    call: (extension, context, step) => extension.afterIteration?.(Object.assign(context, step)),
+    answer: { ...course, tools: true, results: true },
     recorded: 'decision',
   },
   afterTurn: {
-    asked: 'once an iteration',
-    ...plain,
+    ...once,
+    call: (extension, context, end) => extension.afterTurn?.(Object.assign(context, end)),
     answer: { text: true, value: true, fail: true },
-    recorded: 'change',
+    recorded: 'ending',
     endsWait: true,
   },
-  afterEnd: { asked: 'each time', ...plain, answer: {}, recorded: false, endsWait: true },
+  afterEnd: {
+    ...each,
+    call: (extension, context, end) => extension.afterEnd?.(Object.assign(context, end)),
+    answer: {},
+    recorded: 'nothing',
+    endsWait: true,
+  },
 };
 
-/** The names of all hooks, in the order in which a turn calls them. */
-export const hookNames = Object.keys(hookTable) as readonly HookName[];
+/** Whether the changes of a hook's answer, and the usage of its child turns, are recorded as its answer. */
+export function recordsChanges(hook: AskedHookName): hook is Exclude<RecordedHook, 'afterTurn'> {
+  const { recorded } = hookTable[hook];
+  return recorded === 'decision' || recorded === 'change';
+}
+
+/** Whether only the usage of a hook's child turns is recorded. */
+export function recordsChildren(hook: AskedHookName): hook is CallHook {
+  return hookTable[hook].recorded === 'child turns';
+}
+
+/** The names of all hooks, in the order in which they are called. */
+export const hookNames = ['beforeMessage', ...Object.keys(hookTable)] as readonly HookName[];
 
 /** The extensions that have each hook. */
 export type HookLists = Readonly<Record<HookName, readonly Extension[]>>;
@@ -142,7 +218,7 @@ export function hookLists(extensions: readonly Extension[]): HookLists {
 
 /** Throws if an answer is invalid for the hook, or has an unknown property. */
 export function checkAnswer<Name extends AskedHookName>(hook: Name, given: unknown): asserts given is AnswerOf<Name> {
-  const { answer, flag, misfit }: HookRow<AskedHookName> = hookTable[hook];
+  const { answer, flag, misfit }: { answer: object; flag: boolean; misfit: string } = hookTable[hook];
   if (typeof given === 'boolean' && flag) return;
   if (!isObject(given)) {
     const kind = Array.isArray(given) ? 'a list' : typeof given;

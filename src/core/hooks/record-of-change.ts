@@ -1,12 +1,15 @@
 import {
   type AgentUsage,
-  asJson,
   type Content,
   checkContent,
   checkMessages,
   type FailureChange,
+  type FinishChange,
+  givenJson,
   isObject,
   type Message,
+  maxJsonDepth,
+  maxMessageDepth,
   noUsage,
   type StepChange,
   settingsFlaw,
@@ -33,8 +36,8 @@ import { type ParentTurn, recordedUsage } from '../ownership/child-turns.ts';
 import { collectTools } from '../tool-call/tool-set.ts';
 import type { HookDeps } from './hook-context.ts';
 
-/** All changes that hooks can return; each hook supports some of them. */
-export type AnyChange = StepChange & TurnBeginning & FailureChange;
+/** All changes that hooks can return; `hookTable` says which hook may return which. */
+export type AnyChange = StepChange & TurnBeginning & FailureChange & Pick<FinishChange, 'withhold'>;
 
 interface ChangeOrigin {
   readonly deps: HookDeps;
@@ -42,32 +45,56 @@ interface ChangeOrigin {
   /** Of the extension. */
   readonly name: string;
   readonly hook: RecordedHook;
-  /** The usage of the hook's child turns. Default none. */
-  readonly used?: readonly AgentUsage[];
+  /** The usage of the hook's child turns. */
+  readonly used: readonly AgentUsage[];
 }
 
-/** Creates the record of an extension's changes; `undefined` if there are none. Throws a message for the extension's author if they are invalid. */
+/** The effects whose form is that of the answer or is made from it. Usage is summed with that of child turns. */
+type EffectName = Exclude<keyof Effects & keyof AnyChange, 'usage' | 'usageBy'>;
+
+interface EffectRow<Name extends EffectName> {
+  /** Whether it must be an object. */
+  readonly object?: true;
+  /** Whether it must be JSON. Its values have limits of their own. */
+  readonly json?: true;
+  /** Returns what is recorded and folded (`applyEffects` in `fold.ts`). Throws a message for the extension's author if it is invalid. */
+  readonly check: (given: NonNullable<AnyChange[Name]>, origin: ChangeOrigin) => NonNullable<Effects[Name]> | undefined;
+}
+
+/** Every effect, in the order in which a record has them. */
+const effectTable: { readonly [Name in EffectName]: EffectRow<Name> } = {
+  messages: { json: true, check: (messages) => (messages.length > 0 ? checkedMessages(messages) : undefined) },
+  given: { json: true, check: checkedMessages },
+  earlier: { check: (count) => checkedCount('earlier', count) },
+  waitedMs: { check: (count) => checkedCount('waitedMs', count) },
+  results: { object: true, json: true, check: checkedResults },
+  settings: { object: true, check: checkedSettings },
+  tools: { object: true, check: namesOf },
+  repeat: { check: checkedTrue('repeat') },
+  withhold: { check: checkedTrue('withhold') },
+  finish: { object: true, json: true, check: checkedFinish },
+  agent: { object: true, check: checkedChoice },
+};
+const effectNames = Object.keys(effectTable) as readonly EffectName[];
+
+type DraftEffects = { -readonly [Name in EffectName]?: NonNullable<Effects[Name]> };
+
+/**
+ * Creates the record of an extension's changes, and of the usage of the hook's child turns; `undefined` if there are none. Throws a message for the
+ * extension's author if the changes are invalid.
+ */
 export function recordOfChange(change: AnyChange, origin: ChangeOrigin): ExtensionRecord | undefined {
-  const { messages, given, earlier, waitedMs, results, settings, tools } = change;
-  const { repeat, finish, agent, usage, usageBy, data } = change;
-  checkObjects({ results, settings, tools, finish, agent, usage });
+  const { usage, usageBy, data } = change;
   const events = checkedEvents(change.events);
-  for (const [name, value] of Object.entries({ messages, given, results, finish })) {
-    if (value) jsonOf(name, value);
-  }
-  const effects: Effects = {
-    ...(messages?.length ? { messages: checkedMessages(messages) } : {}),
-    ...(given ? { given: checkedMessages(given) } : {}),
-    ...(earlier === undefined ? {} : { earlier: checkedCount('earlier', earlier) }),
-    ...(waitedMs === undefined ? {} : { waitedMs: checkedCount('waitedMs', waitedMs) }),
-    ...(results ? { results: checkedResults(results, origin.state) } : {}),
-    ...(settings ? { settings: checkedSettings(settings) } : {}),
-    ...(tools ? { tools: namesOf(tools, origin.deps) } : {}),
-    ...(repeat ? { repeat: checkedRepeat(repeat) } : {}),
-    ...(finish ? { finish: checkedFinish(finish) } : {}),
-    ...(agent ? { agent: checkedChoice(agent, origin.deps) } : {}),
-    ...(usageBy ? { usage: checkedUsage(usage ?? noUsage), usageBy } : usageOfChange(usage, origin.used)),
-  };
+  const own: DraftEffects = {};
+  for (const name of effectNames) if (change[name] !== undefined) addEffect(own, name, change[name], origin);
+  if (usage !== undefined) checkObject('usage', usage);
+  const sum = usageBy
+    ? { usage: checkedUsage(usage ?? noUsage), usageBy }
+    : recordedUsage(usage && checkedUsage(usage), origin.used);
+  const effects: Effects = { ...own, ...sum };
+  if (effects.withhold && !effects.messages)
+    throw new TypeError('withhold needs messages, which ask for another answer; to end the turn, give fail');
   const changes = Object.keys(effects).length > 0;
   if (!changes && data === undefined && events.length === 0) return undefined;
   return {
@@ -79,16 +106,18 @@ export function recordOfChange(change: AnyChange, origin: ChangeOrigin): Extensi
   };
 }
 
-function usageOfChange(usage: Usage | undefined, used: readonly AgentUsage[] = []): Pick<Effects, 'usage' | 'usageBy'> {
-  return recordedUsage(usage && checkedUsage(usage), used);
-}
-
-/** The record of the usage of a hook's child turns, if the hook changes nothing. */
-export function usageRecord(
-  used: readonly AgentUsage[],
-  { name, hook }: { readonly name: string; readonly hook: RecordedHook },
-): ExtensionRecord {
-  return { type: `x.${name}`, effects: recordedUsage(undefined, used), hook };
+function addEffect<Name extends EffectName>(
+  effects: DraftEffects,
+  name: Name,
+  given: AnyChange[Name],
+  origin: ChangeOrigin,
+): void {
+  const { object, json, check }: EffectRow<Name> = effectTable[name];
+  if (object) checkObject(name, given);
+  if (given === undefined || given === null || given === false) return;
+  if (json) jsonOf(name, given, maxMessageDepth);
+  const effect = check(given, origin);
+  if (effect !== undefined) effects[name] = effect;
 }
 
 /** A child turn of a hook without a record of its answer; its usage is not recorded yet. */
@@ -113,11 +142,9 @@ export function recordBranches(draft: CommitDraft, branches: readonly Unrecorded
   }
 }
 
-function checkObjects(members: Readonly<Record<string, unknown>>): void {
-  for (const [name, value] of Object.entries(members)) {
-    if (value === undefined || (typeof value === 'object' && !Array.isArray(value))) continue;
-    throw new TypeError(`its ${name} must be an object, not ${Array.isArray(value) ? 'a list' : shownValue(value)}`);
-  }
+function checkObject(name: string, value: unknown): void {
+  if (typeof value === 'object' && !Array.isArray(value)) return;
+  throw new TypeError(`its ${name} must be an object, not ${Array.isArray(value) ? 'a list' : shownValue(value)}`);
 }
 
 const eventMembers: Readonly<Record<keyof EmittedEvent, true>> = { name: true, payload: true, label: true };
@@ -162,7 +189,7 @@ function checkedMessages(messages: readonly Message[]): readonly Message[] {
 
 function checkedResults(
   results: Readonly<Record<string, Content>>,
-  { closedCalls }: LoopState,
+  { state: { closedCalls } }: ChangeOrigin,
 ): Readonly<Record<string, Content>> {
   for (const [callId, content] of Object.entries(results)) {
     if (!closedCalls.some((closed) => closed.callId === callId)) {
@@ -185,14 +212,15 @@ function checkedSettings(settings: TurnOverrides): TurnOverrides {
     throw new TypeError(`maxIterations must be a whole number of at least 1, not ${shownValue(maxIterations)}`);
   }
   const { providerOptions, responseFormat } = settings;
-  if (providerOptions || responseFormat) jsonOf('settings', { providerOptions, responseFormat });
+  if (providerOptions) jsonOf('settings.providerOptions', providerOptions);
+  if (responseFormat) jsonOf('settings.responseFormat', responseFormat);
   return settings;
 }
 
 /** The changes by name. Tools passed as objects are added to the turn's tools. */
 function namesOf(
   { add = [], remove = [] }: NonNullable<StepChange['tools']>,
-  deps: HookDeps,
+  { deps }: ChangeOrigin,
 ): NonNullable<Effects['tools']> {
   const added = add.flatMap((each) => (typeof each === 'string' ? [knownTool(each, deps)] : addedTools(each, deps)));
   return { add: added, remove: remove.map(String) };
@@ -213,9 +241,11 @@ function addedTools(provider: ToolProvider, { tools, turn, authContext, context 
   return offered.map(({ definition }) => definition.function.name);
 }
 
-function checkedRepeat(repeat: unknown): true {
-  if (repeat === true) return true;
-  throw new TypeError(`repeat must be true or false, not ${shownValue(repeat)}`);
+function checkedTrue(name: 'repeat' | 'withhold'): (given: unknown) => true {
+  return (given) => {
+    if (given === true) return true;
+    throw new TypeError(`${name} must be true or false, not ${shownValue(given)}`);
+  };
 }
 
 function checkedFinish(finish: Finish): Finish {
@@ -234,9 +264,9 @@ function checkedCount(name: string, count: number): number {
   throw new TypeError(`${name} must be an integer of at least 0, not ${shownValue(count)}`);
 }
 
-function checkedChoice({ to, reason, callId, note }: AgentChoice, { config }: HookDeps): AgentChoice {
+function checkedChoice({ to, reason, callId, note }: AgentChoice, { deps }: ChangeOrigin): AgentChoice {
   if (typeof to !== 'string') throw new TypeError(`agent.to must be the id of an agent, not ${shownValue(to)}`);
-  if (!config.agents?.(to)) throw new TypeError(`agents does not know the agent "${to}"`);
+  if (!deps.config.agents?.(to)) throw new TypeError(`agents does not know the agent "${to}"`);
   if (typeof reason !== 'string') throw new TypeError(`agent.reason must be a string, not ${shownValue(reason)}`);
   if (note !== undefined && typeof note !== 'string')
     throw new TypeError(`agent.note must be a string, not ${shownValue(note)}`);
@@ -252,10 +282,12 @@ function checkedUsage(usage: Usage): Usage {
 }
 
 /** Converts a value to its JSON form. Throws if it has none, naming the member. */
-export function jsonOf(name: string, value: unknown): unknown {
-  const normal = asJson(value);
+export function jsonOf(name: string, value: unknown, levels = maxJsonDepth): unknown {
+  const normal = givenJson(value, levels);
   if (normal !== undefined) return normal;
-  throw new TypeError(`${name} is not JSON; pass strings, numbers, arrays or plain objects`);
+  throw new TypeError(
+    `${name} is not JSON of at most ${levels} levels; pass strings, numbers, arrays or plain objects`,
+  );
 }
 
 /**

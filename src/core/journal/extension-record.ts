@@ -40,6 +40,8 @@ export interface Effects {
   readonly messages?: readonly Message[];
   /** `messages` arrived after the last answer of the turn, which ends without answering them. */
   readonly late?: true;
+  /** The last answer is refused: the model reads it in this turn, and nobody does after it. */
+  readonly withhold?: true;
   /** Replaces the caller's messages. Only before the first iteration. */
   readonly given?: readonly Message[];
   /** How many of `given`, from the first on, belong to earlier turns of the context. Default: unchanged. */

@@ -19,7 +19,15 @@ import {
   type ExtensionRecord,
   isLeftCall,
 } from './extension-record.ts';
-import { addAnswer, refusals, replaceAnswer, showReplaced, withholdAnswer } from './final-answer.ts';
+import {
+  addAnswer,
+  isRefusal,
+  refuseAnswer,
+  replaceAnswer,
+  showReplaced,
+  withholdAnswer,
+  withholdRefused,
+} from './final-answer.ts';
 import { History, PersistentArray } from './history.ts';
 import { asOpen, openQuestions, withChild } from './questions.ts';
 import type {
@@ -62,9 +70,10 @@ function endSuspension(draft: Draft, at: number): void {
   draft.suspendedAt = undefined;
 }
 
-export function resume(draft: Draft, { trace, at, seq, lostAt }: Stamped<TurnResumed>): void {
+export function resume(draft: Draft, { trace, at, seq, lostAt, waited }: Stamped<TurnResumed>): void {
   // Only a crash counts: a process that released the turn was not stopped by it. Copied records of a retry are progress.
-  if (lostAt !== undefined && seq > (draft.turn.copied ?? 0)) draft.resumes++;
+  if (waited) draft.resumes = 0;
+  else if (lostAt !== undefined && seq > (draft.turn.copied ?? 0)) draft.resumes++;
   draft.outcome = undefined;
   endSuspension(draft, at);
   // A new owner continues the wait of the previous one.
@@ -83,6 +92,11 @@ export function startCall(draft: Draft, record: Stamped<LlmStart>): void {
   };
   if (record.iteration !== draft.iteration && draft.changes.branches) {
     const { branches: _, ...changes } = draft.changes;
+    draft.changes = changes;
+  }
+  // A model call reads all messages before it.
+  if (draft.changes.steered !== undefined) {
+    const { late: _, steered: __, ...changes } = draft.changes;
     draft.changes = changes;
   }
   draft.iteration = record.iteration;
@@ -153,7 +167,7 @@ export function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): vo
 
 /** Undoes the extensions' changes for the previous agent, except their `data`. */
 export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChanged): void {
-  const { data, decided, branches } = draft.changes;
+  const { data, decided, branches, withheld, steered } = draft.changes;
   const { beforeTurn: _, ...others } = decided;
   draft.agentId = to;
   draft.agentChanges++;
@@ -165,9 +179,13 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
     handOffs: draft.segment.handOffs + (reason === 'hand_off' ? 1 : 0),
   };
   const settings = turnCallSettingsOf(draft.turn.settings) ?? noSettings;
-  draft.changes = { ...noChanges, settings, data, decided: others, ...(branches && { branches }) };
-  if (note !== undefined)
-    draft.history = draft.history.append({ role: 'user', content: note, name: from }, draft.updatedAt);
+  const kept = { ...(branches && { branches }), ...(withheld && { withheld }), ...(steered && { steered }) };
+  draft.changes = { ...noChanges, settings, data, decided: others, ...kept };
+  if (note !== undefined) {
+    const message = { role: 'user' as const, content: note, name: from };
+    draft.history = draft.history.append(message, draft.updatedAt);
+    draft.history.noteAdded([message]);
+  }
   if (draft.phase === 'answered') draft.phase = 'closed';
   draft.resumes = 0;
 }
@@ -227,8 +245,15 @@ const decisionPoints: Readonly<Record<DecisionPoint, true>> = {
 };
 
 export function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
-  if (record.hook === 'afterTurn' && record.effects?.finish) replaceAnswer(draft, record.effects.finish);
-  if (record.effects) applyEffects(draft, record.effects);
+  const { effects, hook } = record;
+  if (hook === 'afterTurn' && effects?.finish) replaceAnswer(draft, effects.finish);
+  if (effects?.withhold) refuseAnswer(draft);
+  if (effects) applyEffects(draft, effects);
+  if (effects?.finish && hook !== 'afterTurn') {
+    const finishedBy = hook === 'afterToolCall' ? lastClosed(draft)?.callId : undefined;
+    draft.changes = { ...draft.changes, finishedBy };
+  }
+  if (effects?.messages) noteMessages(draft, record, effects.messages);
   if (record.hook && record.hook in decisionPoints)
     draft.changes = { ...draft.changes, decided: { ...draft.changes.decided, [record.hook]: draft.iteration } };
   if ('data' in record) {
@@ -238,6 +263,20 @@ export function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
   noteBranch(draft, record);
   if (!isLeftCall(record)) draft.resumes = 0;
   noteCommand(draft, record.command);
+}
+
+/** Steering messages are the caller's; all others are of the extension. */
+function noteMessages(draft: Draft, { type }: ExtensionRecord, messages: readonly Message[]): void {
+  if (type !== 'x.steer') draft.history.noteAdded(messages);
+  else draft.changes = { ...draft.changes, steered: [...(draft.changes.steered ?? []), ...messages] };
+}
+
+/** The call whose result is the newest: the record of a hook follows the result that it was called for. */
+function lastClosed({ calls, closedCalls, phase }: Draft): PendingToolCall | undefined {
+  let last: PendingToolCall | undefined;
+  for (const call of phase === 'tools' ? calls.list : closedCalls)
+    if ((call.result?.seq ?? 0) > (last?.result?.seq ?? 0)) last = call;
+  return last;
 }
 
 /** A copied record is about a child turn of another task: the same hook here starts its own. */
@@ -265,7 +304,8 @@ export function suspend(draft: Draft, record: Stamped<TurnSuspended>): void {
 }
 
 export function complete(draft: Draft, record: Stamped<TurnDone>): void {
-  if (draft.changes.replaced) showReplaced(draft, draft.changes.replaced);
+  if (draft.changes.withheld) withholdRefused(draft, record);
+  if (draft.changes.replaced) showReplaced(draft);
   const isAnswer = draft.phase === 'answered' && !draft.summary && draft.lastResponse?.message.content === record.text;
   if (!isAnswer) addAnswer(draft, record);
   draft.finalMessage = record.text;
@@ -276,11 +316,15 @@ export function complete(draft: Draft, record: Stamped<TurnDone>): void {
 export function fail(draft: Draft, record: TurnFailed): void {
   const { code, message, reason, details } = record;
   const error = { code, message, ...(details && { details }) };
-  if (refusals.has(code)) withholdAnswer(draft);
+  if (isRefusal(code, draft)) withholdAnswer(draft);
+  withholdRefused(draft);
+  showReplaced(draft);
   end(draft, record, { state: 'failed', reason, error, questions: [] });
 }
 
 export function cancel(draft: Draft, record: TurnCanceled): void {
+  withholdRefused(draft);
+  showReplaced(draft);
   end(draft, record, { state: 'canceled', reason: record.reason, error: undefined, questions: [] });
 }
 
@@ -386,7 +430,9 @@ function replaceGiven(draft: Draft, given: readonly Message[], earlier = draft.t
   draft.history = History.of(given, draft.updatedAt);
   for (let index = draft.turn.given; index < before.length; index++) {
     const message = before.at(index);
-    if (message) draft.history = draft.history.append(message, before.timeAt(index));
+    if (!message) continue;
+    draft.history = draft.history.append(message, before.timeAt(index));
+    if (before.isAdded(message)) draft.history.noteAdded([message]);
   }
   draft.turn = { ...draft.turn, given: given.length, earlier: Math.min(earlier, given.length) };
   draft.segment = { ...draft.segment, messages: draft.history.length };

@@ -21,11 +21,11 @@ export class History implements Iterable<Message> {
 
   /** `at`: when the messages arrived, in milliseconds since 1970. */
   static of(messages: readonly Message[], at = 0): History {
-    return History.#of([...messages], new Array<number>(messages.length).fill(at));
+    return History.#of([...messages], new Array<number>(messages.length).fill(at), undefined);
   }
 
-  static #of(log: Message[], times: number[]): History {
-    return new History(log, { calls: undefined, pairing: undefined, times }, log.some(isInstruction));
+  static #of(log: Message[], times: number[], added: LogIndex['added']): History {
+    return new History(log, { calls: undefined, pairing: undefined, times, added }, log.some(isInstruction));
   }
 
   /** `at`: when the message arrived, in milliseconds since 1970. */
@@ -34,7 +34,7 @@ export class History implements Iterable<Message> {
     const log = isNewest ? this.#log : this.#log.slice(0, this.length);
     const index = isNewest
       ? this.#index
-      : { calls: undefined, pairing: undefined, times: this.#index.times.slice(0, this.length) };
+      : { ...noIndex, times: this.#index.times.slice(0, this.length), added: this.#index.added };
     log.push(message);
     index.times.push(at);
     return new History(log, index, this.hasInstructions || isInstruction(message));
@@ -43,7 +43,7 @@ export class History implements Iterable<Message> {
   /** A version with some messages replaced: O(n). */
   with(replacements: ReadonlyMap<number, Message>): History {
     const log = this.toArray().map((message, index) => replacements.get(index) ?? message);
-    return History.#of(log, this.#index.times.slice(0, this.length));
+    return History.#of(log, this.#index.times.slice(0, this.length), this.#index.added);
   }
 
   /** A version with a message inserted at a position: O(n). */
@@ -52,6 +52,7 @@ export class History implements Iterable<Message> {
     return History.#of(
       log.toSpliced(place, 0, message),
       this.#index.times.slice(0, log.length).toSpliced(place, 0, at),
+      this.#index.added,
     );
   }
 
@@ -77,6 +78,22 @@ export class History implements Iterable<Message> {
     return index < this.length ? this.#index.times[index] : undefined;
   }
 
+  /** Notes that an extension added these messages, for this version and all made of it. */
+  noteAdded(messages: readonly Message[]): void {
+    this.#index.added ??= new Set();
+    for (const message of messages) this.#index.added.add(message);
+  }
+
+  /** Whether extensions added messages. */
+  get hasAdded(): boolean {
+    return this.#index.added !== undefined;
+  }
+
+  /** Whether an extension added the message, not the caller. */
+  isAdded(message: Message): boolean {
+    return this.#index.added?.has(message) ?? false;
+  }
+
   /** A new array of this version's messages. */
   toArray(): Message[] {
     return this.#log.slice(0, this.length);
@@ -94,7 +111,11 @@ interface LogIndex {
   pairing: Pairing | undefined;
   /** When each message arrived, in milliseconds since 1970. */
   readonly times: number[];
+  /** The messages that extensions added. */
+  added: Set<Message> | undefined;
 }
+
+const noIndex = { calls: undefined, pairing: undefined } as const;
 
 /** The first positions of tool call ids in a growing log. */
 class CallIndex {

@@ -1,6 +1,5 @@
 // The records of a turn, their fold (the state), and their projection (the events). Exports for code outside of `core`.
 export { callSettings, changedOptions, iterationsBefore, maxIterationsOf } from './call-settings.ts';
-export { checkRecord } from './check-record.ts';
 export {
   applyRecord,
   type Commit,
@@ -17,7 +16,6 @@ export {
   type SubAgentSignal,
   type ToolProgress,
 } from './commit.ts';
-export { type AgentText, agentText, eventsAfter, turnPartials } from './event-operators.ts';
 export { EventProjector, type EventProjectorOptions, eventsOf, GrowingText, projectEvents } from './event-projector.ts';
 export {
   type AgentChanged,
@@ -35,27 +33,23 @@ export {
   type TurnOverrides,
 } from './extension-record.ts';
 export { type CommandIds, History, isInstruction, type PersistentArray } from './history.ts';
+export { deltaSignal, observeTask, observeTurn } from './observe.ts';
+export { artifactId, finalArtifactId, isoTime, outputId, type ProjectionOptions } from './projection.ts';
 export {
-  calledChildren,
-  type EarlierRuns,
-  earlierRuns,
-  endedInOrder,
-  exportedAfterMs,
-  type LostRun,
-  type LostSpan,
-} from './lost-runs.ts';
-export { observeTask, observeTaskTree, observeTree, observeTurn } from './observe.ts';
-export { artifactId, isoTime, outputId, type ProjectionOptions } from './projection.ts';
-export {
+  type Answers,
+  answerFlaw,
   askedFor,
   asOpen,
+  checkGivenAnswers,
+  isReconciled,
   nextQuestionId,
   openQuestions,
+  recordsOfAnswers,
   taskAskedFor,
   waitsForAnswers,
   withChild,
 } from './questions.ts';
-export { isKnownType, kindOf } from './record-table.ts';
+export { type Inner, isKnownType, kindOf, type MemberKind, type Members } from './record-table.ts';
 export {
   type Approval,
   type CallDetails,
@@ -86,6 +80,7 @@ export {
   type TurnRecord,
   type TurnResumed,
   type TurnSettings,
+  type TurnStart,
   type TurnStarted,
   type TurnSuspended,
 } from './records.ts';
@@ -116,4 +111,5 @@ export {
   taskState,
   toPersisted,
   type UnfinishedTurn,
+  unreadOf,
 } from './turn-result.ts';

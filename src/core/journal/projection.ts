@@ -10,9 +10,10 @@ import {
   type TaskState,
   waitingState,
 } from '../contracts/events.ts';
-import { addUsage, textOf, type Usage } from '../contracts/messages.ts';
+import { type AssistantMessage, addUsage, textOf, type Usage } from '../contracts/messages.ts';
 import { optionsAfter } from './call-settings.ts';
 import { type ExtensionRecord, eventsIn } from './extension-record.ts';
+import { answerText, isRefusal, withheldAnswer } from './final-answer.ts';
 import { asOpen, openQuestions, withChild } from './questions.ts';
 import type {
   Hold,
@@ -31,6 +32,7 @@ import type {
 } from './records.ts';
 import { replacedInside, withoutReplaced } from './replaced-text.ts';
 import { activeAt, type Changes, durationAt, type LoopState, openCallOf } from './state.ts';
+import { unreadOf } from './turn-result.ts';
 
 /** Inputs for the events of a record besides the preceding records. */
 export interface ProjectionOptions {
@@ -49,7 +51,7 @@ export interface ProjectionOptions {
   readonly to?: Projection | undefined;
 }
 
-type Reason = Pick<StatusUpdateEvent, 'reason' | 'error' | 'questions' | 'usage' | 'durationMs'>;
+type Reason = Pick<StatusUpdateEvent, 'reason' | 'error' | 'questions' | 'usage' | 'durationMs' | 'unread'>;
 
 function responseOf(
   { message, finishReason, usage, model }: LlmDone,
@@ -210,6 +212,7 @@ export class Projection {
 
   /** Messages after the last response end its iteration and continue the turn. */
   extended(before: LoopState, record: ExtensionRecord): readonly AgentEvent[] {
+    if (record.effects?.withhold) this.#withheld(before);
     if (before.phase === 'answered' && record.effects?.messages?.length) this.iterationOver(before);
     for (const { name, payload, label } of eventsIn(record)) {
       this.#add({
@@ -254,20 +257,32 @@ export class Projection {
   /** Artifacts contain the answer, also if the turn did not end with the model's last text. */
   done(before: LoopState, { reason, text, value, usage }: TurnDone): readonly AgentEvent[] {
     const { iteration, lastResponse } = before;
-    const said = lastResponse?.iteration === iteration ? textOf(lastResponse.message.content) : '';
-    if (text !== '' && text !== said) this.#artifact(artifactId(iteration), { kind: 'text', text }, false);
-    else if (text === '' && value !== undefined) this.#artifact(outputId, partOf(value), false);
+    const message = lastResponse?.iteration === iteration ? lastResponse.message : undefined;
+    if (text !== '' && text !== textOf(message?.content)) {
+      const said = message && withoutReplaced(message, before.changes.replaced ?? this.#options.replaced);
+      this.#artifact(finalArtifactId(iteration, said, text), { kind: 'text', text }, false);
+    }
+    if (text === '' && value !== undefined) this.#artifact(outputId, partOf(value), false);
     return this.#end(before, 'completed', { reason, ...this.#totals(before, usage) }, text);
   }
 
   failed(before: LoopState, record: TurnFailed): readonly AgentEvent[] {
     const { reason, code, message, details, usage } = record;
     const error = { code, message, ...(details && { details }) };
+    if (isRefusal(code, before)) this.#withheld(before);
     return this.#end(before, 'failed', { reason, error, ...this.#totals(before, usage) }, message);
   }
 
   canceled(before: LoopState, { reason, usage }: TurnCanceled): readonly AgentEvent[] {
     return this.#end(before, 'canceled', { reason, ...this.#totals(before, usage) });
+  }
+
+  /** Replaces the streamed text of an answer that was refused. */
+  #withheld(before: LoopState): void {
+    const { iteration, lastResponse } = before;
+    const said = lastResponse?.iteration === iteration ? textOf(lastResponse.message.content) : '';
+    if (said === '' || said !== answerText(before)) return;
+    this.#artifact(artifactId(iteration), { kind: 'text', text: withheldAnswer }, false);
   }
 
   /** The total usage and duration of the turn, including its last record. */
@@ -279,7 +294,7 @@ export class Projection {
   #end(before: LoopState, state: TaskState, why: Omit<Reason, 'questions'>, text = ''): readonly AgentEvent[] {
     this.#checkpoint('end', before.iteration);
     if (before.phase === 'answered') this.#iterationComplete(before);
-    this.#status(state, true, why, text);
+    this.#status(state, true, before.changes.steered === undefined ? why : { ...why, ...unreadOf(before, true) }, text);
     return this.#events;
   }
 
@@ -364,6 +379,16 @@ function partOf(value: unknown): A2APart {
 /** The name of the artifact that contains an iteration's text. */
 export function artifactId(iteration: number): string {
   return `answer-${iteration}`;
+}
+
+/**
+ * The name of the artifact that contains the final text of a turn. As in the history, it replaces an answer, and follows text beside calls.
+ * `last`: the message of the iteration, as it is shown.
+ */
+export function finalArtifactId(iteration: number, last: AssistantMessage | undefined, text: string): string {
+  const said = textOf(last?.content);
+  const follows = said !== '' && said !== text && last?.toolCalls?.length;
+  return artifactId(follows ? iteration + 1 : iteration);
 }
 
 let lastMs = Number.NaN;

@@ -126,7 +126,7 @@ const own: RecordTable = {
     withoutUsage: (record) => record,
   },
   'turn.resumed': {
-    members: { trace: 'object?', lostAt: 'time?', queued: 'flag?' },
+    members: { trace: 'object?', lostAt: 'time?', waited: 'flag?', queued: 'flag?' },
     inner: { trace: ofTrace },
     apply: resume,
     events: (to) => to.resumed(),
@@ -313,6 +313,7 @@ const extensions: RecordKind<ExtensionRecord> = {
       members: {
         messages: 'list?',
         late: 'flag?',
+        withhold: 'flag?',
         given: 'list?',
         earlier: 'number?',
         waitedMs: 'number?',
@@ -368,7 +369,8 @@ function suspendedWords({ reason, hold }: TurnSuspended): string {
 }
 
 function extensionWords(record: ExtensionRecord): string {
-  if (record.type === 'x.steer') return 'a message was added';
+  if (record.type === 'x.steer')
+    return record.effects?.late ? 'a message was added for the next turn' : 'a message was added';
   if (isLeftCall(record)) return 'the process shut down';
   const labels = eventsIn(record).flatMap(({ label }) => label ?? []);
   return labels.length === 0 ? record.type : `${record.type}: ${labels.join('; ')}`;

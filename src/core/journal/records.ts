@@ -105,6 +105,9 @@ export interface TurnStarted {
   readonly parent?: ParentLink;
 }
 
+/** The initial data of a new turn. */
+export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'submitted' | 'forkedFrom' | 'parent'>;
+
 /** A process resumes the turn: after an answer, a pause, or the loss of the previous process. */
 export interface TurnResumed {
   readonly type: 'turn.resumed';
@@ -112,6 +115,8 @@ export interface TurnResumed {
   readonly trace?: TraceLink;
   /** When the previous process was last seen alive, if it was lost; in milliseconds since 1970. Such a resume counts towards `maxResumes`. */
   readonly lostAt?: number;
+  /** The turn only waited when that process was lost, or its child turns got further since the first resume that counts: this one does not. */
+  readonly waited?: true;
   /** Another turn of its context was ahead of it, and the previous run ended normally. */
   readonly queued?: true;
 }

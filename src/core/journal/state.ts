@@ -25,7 +25,7 @@ import type {
   TraceLink,
   TurnSettings,
 } from './records.ts';
-import type { ReplacedText } from './replaced-text.ts';
+import type { ReplacedPart } from './replaced-text.ts';
 
 /** The immutable part of a turn, from its first record. */
 export interface TurnIdentity {
@@ -101,13 +101,19 @@ export interface Changes {
   readonly tools: { readonly added: readonly string[]; readonly removed: readonly string[] } | undefined;
   /** The end of the turn once every call has its result. */
   readonly finish: Finish | undefined;
+  /** The call whose result gave `finish`. Absent if none did. */
+  readonly finishedBy?: string | undefined;
   /** The agent that runs the turn once every call has its result. */
   readonly agent: AgentChoice | undefined;
   /** The iteration of the last decision of each hook. */
   readonly decided: Readonly<Partial<Record<DecisionPoint, number>>>;
-  /** Answers of the model that extensions replaced at the end of the turn, in order. Absent if none. */
-  readonly replaced?: readonly ReplacedText[];
-  /** How many messages at the end of the history arrived after the turn's last answer: they are for the next turn. Absent if none. */
+  /** What extensions replaced or refused of the turn's answers, in order, once the turn ends. Absent if nothing. */
+  readonly replaced?: readonly ReplacedPart[];
+  /** Answers that extensions refused, with what stands for them after the end of the turn; until then the model reads them. Absent if none. */
+  readonly withheld?: readonly ReplacedPart[];
+  /** The steering messages that no model call has read yet; once the turn has ended, they are for the next turn. Absent if none. */
+  readonly steered?: readonly Message[];
+  /** How many of them, the last ones, arrived after the turn's last model call. Absent if none. */
   readonly late?: number;
   /** The last iteration whose failed model call an extension repeated. Absent if none. */
   readonly repeated?: number;

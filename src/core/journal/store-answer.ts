@@ -1,5 +1,5 @@
 import { firstValueFrom, Observable, type Subscriber } from 'rxjs';
-import { AgentLoopError, messageOf } from '../contracts/errors.ts';
+import { AgentLoopError, reasonOf } from '../contracts/errors.ts';
 import type { Clock } from '../contracts/host.ts';
 
 export interface Deadline {
@@ -80,7 +80,7 @@ export function storeError(thrown: unknown): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
   return new AgentLoopError(
     'UNAVAILABLE',
-    `The store failed: ${messageOf(thrown)}; the task can be resumed once it works.`,
+    `The store failed: ${reasonOf(thrown)}; the task can be resumed once it works.`,
     {
       cause: thrown,
     },

@@ -44,6 +44,8 @@ interface AnyTurnResult {
   readonly message: AssistantMessage | undefined;
   /** The messages that the turn added, in a form that the next turn can use: every call has one result. */
   readonly messages: readonly Message[];
+  /** Steering messages that no model call of the turn has read: they count for the next turn. The last of `messages`; absent if there are none. */
+  readonly unread?: readonly Message[];
   /** Usage of the model calls of the turn and of its child turns. */
   readonly usage: Usage;
   /** Usage of the turn's own model calls. */
@@ -75,6 +77,7 @@ export function resultOf(state: LoopState): TurnResult {
     allText: texts.filter((text) => text !== '').join('\n'),
     message: answers.at(-1),
     messages,
+    ...unreadOf(state),
     usage: state.usage,
     ownUsage: usageOf(state.ownUsage),
     usageBy: state.usageBy,
@@ -170,6 +173,14 @@ export function closedMessages(state: LoopState): readonly Message[] {
   if (state.calls.length === 0 && state.told.length === 0 && state.history.isPaired) return state.messages;
   const results = state.pendingToolCalls.flatMap(({ call, result }) => (result ? [toolMessage(call, result)] : []));
   return repairHistory([...state.history, ...results, ...state.told]);
+}
+
+/** The steering messages that no model call of the turn reads; no member if there are none. `isOver`: no other call follows. */
+export function unreadOf(state: LoopState, isOver = false): { readonly unread?: readonly Message[] } {
+  const { late = 0, steered } = state.changes;
+  if (!steered) return {};
+  const unread = isOver || state.isComplete ? steered : steered.slice(steered.length - late);
+  return unread.length === 0 ? {} : { unread };
 }
 
 /** The task's A2A state after a fold. */

@@ -78,7 +78,7 @@ function draftOf(
   } else if (closesWithHooks(deps, draft.after)) {
     return draft;
   } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= maxIterationsOf(deps, state)) {
-    for (const record of steeringRecords(deps)) draft.add(record);
+    for (const record of steeringRecords(deps, true)) draft.add(record);
     draft.add(endWithResponse(deps, state, record));
     deps.inbox.close(draft.after);
   }

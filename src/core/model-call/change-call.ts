@@ -5,20 +5,21 @@ import {
   checkChangedMessages,
   checkMessages,
   copySettings,
+  type Extension,
   type IterationChange,
-  type IterationView,
   type LLMCallParams,
   type LLMProvider,
   type LLMResponse,
   type Message,
   pairedMessages,
+  type ResponseChange,
   settingsFlaw,
   shownValue,
 } from '../contracts/index.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
-import { type AskedHook, DraftPlace, type HookDeps } from '../hooks/hook-context.ts';
+import { type AskedHook, draftPlace, type HookDeps, type HookPlace } from '../hooks/hook-context.ts';
 import type { HookName } from '../hooks/hook-table.ts';
-import { recordOfChange, type UnrecordedBranch, usageRecord } from '../hooks/record-of-change.ts';
+import type { UnrecordedBranch } from '../hooks/record-of-change.ts';
 import { CommitDraft, callSettings, type ExtensionRecord, type LlmStart, type LoopState } from '../journal/index.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
 import { responseFlaw } from './response.ts';
@@ -45,26 +46,20 @@ export function changeCall(
 ): (state: LoopState, params: LLMCallParams) => ChangedCall | Promise<ChangedCall> {
   return (state, params) => {
     let changed: ChangedCall = { params: {}, provider: undefined, response: undefined, branches: [] };
-    const asked = askHooks(deps, {
-      hook: 'beforeLLMCall',
+    const hook = 'beforeLLMCall';
+    const asking = {
+      hook,
       place: { state, traceContext },
       about: () => ({ params: withChange(params, changed), provider: changed.provider }),
       asked: waitsFor,
-      take(change, { name: extension }) {
-        changed = mergeChange(changed, change);
-        const given = change.params?.messages;
-        if (given) {
-          const messages = pairedByHook(deps, given, { extension, hook: 'beforeLLMCall' });
-          changed = { ...changed, params: { ...changed.params, messages } };
-        }
-        return changed.response === undefined;
+      take(change: CallChange, { name: extension }: Extension) {
+        changed = mergeChange(changed, change, (messages) => pairedByHook(deps, messages, { extension, hook }));
       },
-      keep(parents, { name }) {
-        const kept = parents.map((parent) => ({ name, hook: 'beforeLLMCall' as const, parent }));
-        changed = { ...changed, branches: [...changed.branches, ...kept] };
+      keep(branches: readonly UnrecordedBranch[]) {
+        changed = { ...changed, branches: [...changed.branches, ...branches] };
       },
-    });
-    return asked instanceof Promise ? asked.then(() => changed) : changed;
+    } as const;
+    return askHooks(deps, asking, () => changed);
   };
 }
 
@@ -72,7 +67,11 @@ function withChange(params: LLMCallParams, { params: change }: ChangedCall): LLM
   return Object.keys(change).length === 0 ? params : { ...params, ...change };
 }
 
-function mergeChange(before: ChangedCall, { params, provider, response }: CallChange): ChangedCall {
+function mergeChange(
+  before: ChangedCall,
+  { params, provider, response }: CallChange,
+  paired: (messages: readonly Message[]) => readonly Message[],
+): ChangedCall {
   if (params) {
     if (typeof params !== 'object') throw new TypeError(`its params must be an object, not ${shownValue(params)}`);
     if (params.tools && !Array.isArray(params.tools)) throw new TypeError('its params.tools is not a list of tools');
@@ -85,7 +84,11 @@ function mergeChange(before: ChangedCall, { params, provider, response }: CallCh
   if (flaw) throw flaw;
   return {
     ...before,
-    params: params ? { ...before.params, ...params } : before.params,
+    params: {
+      ...before.params,
+      ...params,
+      ...(params?.messages && { messages: paired(params.messages) }),
+    },
     provider: provider ?? before.provider,
     response: response ?? before.response,
   };
@@ -106,23 +109,14 @@ export function changeResponse(
   return (state, given) => {
     let response = given;
     const records: ExtensionRecord[] = [];
-    const asked = askHooks(deps, {
-      hook: 'afterLLMCall',
-      place: { state, traceContext },
-      about: () => response,
-      asked: waitsFor,
-      take(change, { name }, { childUsage: used }) {
-        const flaw = change.response && responseFlaw(change.response);
-        if (flaw) throw flaw;
-        response = change.response ?? response;
-        const { response: _response, fail: _fail, ...rest } = change;
-        const record = recordOfChange(rest, { deps, state, name, hook: 'afterLLMCall', used });
-        if (record) records.push(record);
-        return true;
-      },
-      count: (used, { name }) => records.push(usageRecord(used, { name, hook: 'afterLLMCall' })),
-    });
-    return asked instanceof Promise ? asked.then(() => ({ response, records })) : { response, records };
+    const place: HookPlace = { state, traceContext, add: (record) => records.push(record) };
+    const take = ({ response: changed }: ResponseChange) => {
+      const flaw = changed && responseFlaw(changed);
+      if (flaw) throw flaw;
+      response = changed ?? response;
+    };
+    const asking = { hook: 'afterLLMCall', place, about: () => response, asked: waitsFor, take } as const;
+    return askHooks(deps, asking, () => ({ response, records }));
   };
 }
 
@@ -154,43 +148,15 @@ export function prepareView(
   return (state) => {
     const draft = new CommitDraft(deps, state);
     let view: PreparedView = firstView(deps, state);
-    let shown = shownView(view);
-    const asked = askHooks(deps, {
-      hook: 'prepareIteration',
-      place: new DraftPlace(draft, traceContext),
-      about: () => shown,
-      take: (change, { name }, { childUsage: used }) => {
-        if (change.view) {
-          view = changedView(deps, view, { change: change.view, extension: name });
-          shown = shownView(view);
-        }
-        const record = recordOfChange(kept(change), {
-          deps,
-          state: draft.after,
-          name,
-          hook: 'prepareIteration',
-          used,
-        });
-        if (record) draft.add(record);
-        return !change.finish;
-      },
-      count: (used, { name }) => draft.add(usageRecord(used, { name, hook: 'prepareIteration' })),
-    });
-    return asked instanceof Promise ? asked.then(() => ({ view, draft })) : { view, draft };
-  };
-}
-
-function shownView({ messages, systemPrompt, offer, settings }: PreparedView): IterationView {
-  return { messages, systemPrompt, tools: offer.offered, settings };
-}
-
-function kept({ finish, usage, usageBy, data, events }: IterationChange): Omit<IterationChange, 'view' | 'fail'> {
-  return {
-    ...(finish && { finish }),
-    ...(usage && { usage }),
-    ...(usageBy && { usageBy }),
-    ...(data === undefined ? {} : { data }),
-    ...(events && { events }),
+    const about = () => {
+      const { messages, systemPrompt, offer, settings } = view;
+      return { messages, systemPrompt, tools: offer.offered, settings };
+    };
+    const take = ({ view: change }: IterationChange, { name: extension }: Extension) => {
+      if (change) view = changedView(deps, view, { change, extension });
+    };
+    const asking = { hook: 'prepareIteration', place: draftPlace(draft, traceContext), about, take } as const;
+    return askHooks(deps, asking, () => ({ view, draft }));
   };
 }
 

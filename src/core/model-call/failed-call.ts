@@ -8,8 +8,7 @@ import {
   noUsage,
 } from '../contracts/index.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
-import { DraftPlace } from '../hooks/hook-context.ts';
-import { recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
+import { draftPlace } from '../hooks/hook-context.ts';
 import { CommitDraft, type LoopState } from '../journal/index.ts';
 import { estimatePromptTokens, type ModelCallDeps } from './usage.ts';
 
@@ -33,7 +32,7 @@ export function answerFailure(
   return (state, error) => {
     if (deps.hooks.lists.onLLMError.length === 0 || isRepetition(state)) return undefined;
     const failed = deps.openCall.failureBy(error);
-    return failed && new Asking(deps, state, traceContext).ask(failed);
+    return failed && answer(deps, { draft: new CommitDraft(deps, state), traceContext }, failed);
   };
 }
 
@@ -41,53 +40,30 @@ function isRepetition({ phase, changes, iteration }: LoopState): boolean {
   return phase !== 'llm' || changes.repeated === iteration;
 }
 
-class Asking {
-  readonly #deps: ModelCallDeps;
-  readonly #draft: CommitDraft;
-  readonly #traceContext: Context;
-  #repeats = false;
-
-  constructor(deps: ModelCallDeps, state: LoopState, traceContext: Context) {
-    this.#deps = deps;
-    this.#draft = new CommitDraft(deps, state);
-    this.#traceContext = traceContext;
+function answer(
+  deps: ModelCallDeps,
+  { draft, traceContext }: { readonly draft: CommitDraft; readonly traceContext: Context },
+  failed: FailedCall,
+): FailureAnswer | Promise<FailureAnswer> {
+  const { openCall } = deps;
+  const answered = (): FailureAnswer => {
+    const repeats = draft.after.changes.repeated === draft.after.iteration;
+    if (repeats) openCall.close();
+    return { draft, repeats };
+  };
+  const broken = (error: unknown): FailureAnswer => ({ draft, repeats: false, error });
+  try {
+    const place = draftPlace(draft, traceContext);
+    // A repeated call is no longer open: the record of the change contains its usage.
+    const change = (given: FailureChange) =>
+      given.repeat === true && openCall.usage
+        ? { ...given, usage: addUsage(given.usage ?? noUsage, openCall.usage) }
+        : given;
+    const asked = askHooks(deps, { hook: 'onLLMError', place, about: () => failed, change }, answered);
+    return asked instanceof Promise ? asked.catch(broken) : asked;
+  } catch (error) {
+    return broken(error);
   }
-
-  ask(failed: FailedCall): FailureAnswer | Promise<FailureAnswer> {
-    const hook = 'onLLMError';
-    try {
-      const asked = askHooks(this.#deps, {
-        hook,
-        place: new DraftPlace(this.#draft, this.#traceContext),
-        about: () => failed,
-        take: (change, { name }, { childUsage: used }) => {
-          const state = this.#draft.after;
-          const record = recordOfChange(this.#counted(change), { deps: this.#deps, state, name, hook, used });
-          if (record) this.#draft.add(record);
-          this.#repeats = change.repeat === true;
-          if (this.#repeats) this.#deps.openCall.close();
-          return !this.#repeats;
-        },
-        count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook })),
-      });
-      return asked instanceof Promise ? asked.then(() => this.#answer(), this.#failed) : this.#answer();
-    } catch (error) {
-      return this.#failed(error);
-    }
-  }
-
-  /** A repeated call is no longer open: the record of the change contains its usage. */
-  #counted(change: FailureChange): Omit<FailureChange, 'fail'> {
-    const { fail: _, ...kept } = change;
-    const { usage } = this.#deps.openCall;
-    return kept.repeat === true && usage ? { ...kept, usage: addUsage(kept.usage ?? noUsage, usage) } : kept;
-  }
-
-  #answer(): FailureAnswer {
-    return { draft: this.#draft, repeats: this.#repeats };
-  }
-
-  readonly #failed = (error: unknown): FailureAnswer => ({ draft: this.#draft, repeats: false, error });
 }
 
 /**

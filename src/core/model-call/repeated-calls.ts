@@ -1,4 +1,4 @@
-import { nestsTooDeep, stableJson, type ToolCall } from '../contracts/index.ts';
+import { parsedJson, stableJson, type ToolCall } from '../contracts/index.ts';
 
 /**
  * Finds calls of one answer that came before: the same id, name and arguments. Some servers send a call again in their last chunk or message.
@@ -37,14 +37,14 @@ function keyOf({ function: { name, arguments: given } }: ToolCall): string {
 function argumentsKey(given: unknown): string {
   const value = typeof given === 'string' ? parsed(given) : (given ?? {});
   if (typeof value === 'string' && value === given) return value;
-  return nestsTooDeep(value) ? JSON.stringify(given) : stableJson(value);
+  return stableJson(value);
 }
 
 /** The value of a JSON text, `{}` for a blank one; the text itself if it is not JSON. */
 function parsed(text: string): unknown {
   if (text.trim() === '') return {};
   try {
-    return JSON.parse(text);
+    return parsedJson(text);
   } catch {
     return text;
   }

@@ -6,6 +6,7 @@ import {
   startLlmSpan,
   usageOnSpan,
 } from '../../observability/spans/call-spans.ts';
+import { measureChunks } from '../../observability/spans/instruments.ts';
 import { cancelSpan, exceptionOf, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import {
   AgentLoopError,
@@ -17,14 +18,14 @@ import {
   type LLMResponse,
   type Message,
   type ModelNote,
-  messageOf,
   type Reasoning,
   type ResponseFormat,
+  reasonOf,
+  silentLogger,
   type ToolChoice,
   type ToolDefinition,
 } from '../contracts/index.ts';
 import { type LoopState, type ModelNoted, noSettings, type StreamChunk } from '../journal/index.ts';
-import { silentLogger } from '../options/index.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
 import { withSizes } from './failed-call.ts';
@@ -74,6 +75,9 @@ export class PreparedCall {
   readonly #startedAt: number;
   #calls: HeldCalls | undefined;
   #characters: WholeCharacters | undefined;
+  /** Whether anyone observes when chunks arrive. */
+  readonly #isTimed: boolean;
+  readonly #measureChunk: (() => void) | undefined;
   #firstChunkAt: number | undefined;
   #ended = false;
 
@@ -86,6 +90,8 @@ export class PreparedCall {
     this.provider = changed?.provider ?? deps.provider;
     this.response = changed?.response;
     this.#startedAt = startedAt;
+    this.#isTimed = traced.span.isRecording();
+    if (this.#isTimed) this.#measureChunk = measureChunks(traced.span);
   }
 
   /** The request starts: its usage counts from now on. `pass` receives the provider's notes until the call ends. */
@@ -106,7 +112,7 @@ export class PreparedCall {
   /** A delta has arrived. Passes on what is to be emitted by now: with whole characters, and without calls that repeat an earlier one. */
   saw(delta: StreamChunk, to: DeltaOwner): void {
     this.#deps.openCall.saw(delta);
-    if (this.#firstChunkAt === undefined && this.span.isRecording()) this.#firstChunkAt = this.#deps.now();
+    if (this.#isTimed && delta.type !== 'attempt') this.#time();
     // Written out: this is the hot path, and nearly every delta ends with a whole character.
     if ((delta.type === 'text' || delta.type === 'reasoning') && !this.#characters) {
       const { text } = delta;
@@ -118,6 +124,11 @@ export class PreparedCall {
     const released = this.#calls.released(delta);
     if (released) this.#emit(released, to);
     if (this.#calls.shows(delta)) this.#emit(delta, to);
+  }
+
+  #time(): void {
+    this.#firstChunkAt ??= this.#deps.now();
+    this.#measureChunk?.();
   }
 
   #emit(delta: StreamChunk, to: DeltaOwner): void {
@@ -197,7 +208,7 @@ export class PreparedCall {
 
 function providerError(thrown: unknown, taskId: string): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
-  return new AgentLoopError('PROVIDER_FAILED', `The model provider failed: ${messageOf(thrown)}`, {
+  return new AgentLoopError('PROVIDER_FAILED', `The model provider failed: ${reasonOf(thrown)}`, {
     cause: thrown,
     taskId,
   });

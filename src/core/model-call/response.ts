@@ -2,11 +2,12 @@ import {
   AgentLoopError,
   type AgentLoopErrorOptions,
   type AssistantMessage,
-  asJson,
   type ErrorCode,
   type FinishReason,
+  givenJson,
   type LLMResponse,
   listCallIds,
+  maxJsonDepth,
   type ToolCall,
   textOf,
 } from '../contracts/index.ts';
@@ -62,8 +63,8 @@ export function responseFlaw(response: LLMResponse): AgentLoopError | undefined 
   if (content !== null && content !== undefined && typeof content !== 'string' && !Array.isArray(content)) {
     return misshapen('message.content', 'a string, parts or null');
   }
-  if (Array.isArray(content) && !isJson(content)) return misshapen('message.content', 'plain JSON');
-  if (metadata !== undefined && !isJson(metadata)) return misshapen('message.metadata', 'plain JSON');
+  if (Array.isArray(content) && !isJson(content)) return misshapen('message.content', json);
+  if (metadata !== undefined && !isJson(metadata)) return misshapen('message.metadata', json);
   const calls = toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
   if (calls.length > maxCalls) {
     const message = `The model asked for ${calls.length} tool calls in one answer; a turn takes at most ${maxCalls}.`;
@@ -90,7 +91,7 @@ function isCall(call: ToolCall): boolean {
 
 /** Whether it can be journaled. */
 function isJson(value: unknown): boolean {
-  return asJson(value) !== undefined;
+  return givenJson(value) !== undefined;
 }
 
 /** The error of a provider that completed without an answer. */
@@ -100,6 +101,8 @@ export function noResponse(): AgentLoopError {
     'The model provider completed its stream without a "done" chunk; emit { type: "done", response } last.',
   );
 }
+
+const json = `plain JSON of at most ${maxJsonDepth} levels`;
 
 function misshapen(member: string, expected: string): AgentLoopError {
   const message = `The model provider gave an answer whose ${member} is not ${expected}; mend the provider.`;

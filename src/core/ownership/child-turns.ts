@@ -8,26 +8,17 @@ import {
   type Clock,
   type Extension,
   isSuspended,
-  isTerminalState,
   type Message,
   type ReachedLimit,
   type RetryPlan,
   restOf,
   type TaskStateStore,
-  type TaskSummary,
   type TreeUsage,
   type Under,
   type Usage,
   usageOf,
 } from '../contracts/index.ts';
-import {
-  type LoopState,
-  type ParentLink,
-  type Signal,
-  TurnError,
-  type TurnIdentity,
-  type TurnResult,
-} from '../journal/index.ts';
+import type { LoopState, ParentLink, Signal, TurnIdentity, TurnResult } from '../journal/index.ts';
 import type { ResolvedConfig } from '../options/index.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { LeaseHold } from './lease.ts';
@@ -74,6 +65,8 @@ export class TurnNode {
   state: LoopState;
   /** Returns the limit of this turn that the given usage of its tree reaches; `undefined` if none. */
   readonly limitReached: (usage: TreeUsage) => ReachedLimit | undefined;
+  /** When the process of the previous run was last seen alive, if it was lost. Milliseconds since 1970. */
+  readonly lostAt: number | undefined;
   /** Calls and hooks that have a child turn. */
   #calls: readonly ParentTurn[] = noCalls;
   #ended: Set<string> | undefined;
@@ -84,10 +77,12 @@ export class TurnNode {
     state: LoopState,
     parent: ParentTurn | undefined,
     limitReached: (usage: TreeUsage) => ReachedLimit | undefined,
+    lostAt?: number,
   ) {
     this.state = state;
     this.parent = parent;
     this.limitReached = limitReached;
+    this.lostAt = lostAt;
   }
 
   /** By agent and model: the usage recorded in this turn, plus that of child turns whose result is not recorded yet. */
@@ -170,23 +165,6 @@ interface ParentTurnOptions {
   readonly show: (event: AgentEvent, childAgentId: string) => void;
   /** The messages of the last model call, and those added after it. */
   readonly view: () => readonly Message[];
-}
-
-/** Returns the parent for a child turn that a hook starts; `undefined` for a copy of the hook's context. */
-export function hookParentOf(context: object, name: string): ParentTurn | undefined {
-  const make: unknown = Reflect.get(context, parentTurn);
-  const parent: unknown = typeof make === 'function' ? make.call(context, name) : undefined;
-  return isParentTurn(parent) ? parent : undefined;
-}
-
-/** Adds the parent to the options of a child turn. */
-export function withParent<O extends object>(options: O, parent: ParentTurn): O {
-  return Object.assign({}, options, { [parentTurn]: parent });
-}
-
-/** A child turn keeps its journal in the store of its parent; without a store it lives in this process only. */
-export function childConfig(config: ResolvedConfig, { store, retryPlan }: ParentTurn): ResolvedConfig {
-  return Object.assign({}, config, { taskStateStore: store, retryPlan: config.retryPlan ?? retryPlan });
 }
 
 /** The call or hook that a child turn runs for, and the dependencies that the child turn inherits from its parent. */
@@ -282,18 +260,6 @@ export class ParentTurn {
   }
 }
 
-/** Returns the parent turn from the context of a call or a hook, or from the options of a turn; `undefined` for a copy of a context. */
-export function parentTurnOf(context: unknown): ParentTurn | undefined {
-  if (typeof context !== 'object' || context === null) return undefined;
-  const parent: unknown = Reflect.get(context, parentTurn);
-  return isParentTurn(parent) ? parent : undefined;
-}
-
-/** Also true for instances of another installed copy of this package. */
-function isParentTurn(value: unknown): value is ParentTurn {
-  return typeof value === 'object' && value !== null && 'link' in value && 'usageBy' in value;
-}
-
 /**
  * Runs a child turn with its parent: cancelling the call cancels it. If the parent turn is lost to this process, the child turn errors with `LEFT` at
  * once and releases its lease before the parent does; it writes no record then.
@@ -311,113 +277,6 @@ export function belowParent(
     if (to.closed) return;
     to.add(parent.scope.onAbort(follow));
     to.add(source$.subscribe(to));
-  });
-}
-
-/** Lists all child turns of a turn, including those of hooks, which no record of a call names. Errors: those of the store. */
-export async function listedChildren(store: TaskStateStore, taskId: string): Promise<readonly TaskSummary[]> {
-  const tasks = await store.list({ parentTaskId: taskId, limit: Number.MAX_SAFE_INTEGER });
-  // A store that does not support `parentTaskId` also returns other tasks.
-  return tasks.filter(({ parentTaskId }) => parentTaskId === taskId);
-}
-
-/** The parts of an opened turn that its parent uses. */
-interface ChildTurn<T> {
-  readonly live$: Observable<AgentEvent>;
-  readonly state: LoopState | undefined;
-  result(): Promise<TurnResult<T>>;
-}
-
-const firstPauseMs = 50;
-const lastPauseMs = 1_000;
-
-/**
- * Resolves with the result of a child turn. A child turn that is lost for a retryable reason is opened again, after 50 ms doubling to 1 s, until the
- * parent's `storeDeadlineMs`; this process then resumes or watches it. So is one whose end the store has lost. Rejects with the `TurnError` of the child's own record, with
- * `TurnLost` if the parent is lost with it, and with the error of the first `open`.
- */
-export function childResult<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promise<TurnResult<T>> {
-  const result = untilOver(parent, open);
-  parent.over = result;
-  return result;
-}
-
-async function untilOver<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promise<TurnResult<T>> {
-  let turn = open();
-  let waitedMs = 0;
-  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, lastPauseMs)) {
-    try {
-      const result = await keptResult(parent, turn);
-      parent.settle(result);
-      return result;
-    } catch (error) {
-      if (error instanceof TurnError) {
-        parent.settle(error.result);
-        throw error;
-      }
-      if (parent.scope.aborted && isLeft(parent.scope.reason)) throw new TurnLost(parent.scope.reason);
-      const isOver = parent.drain.aborted || waitedMs >= parent.storeDeadlineMs;
-      if (isOver || !mayPass(error, turn)) throw new TurnLost(error);
-      await pause(parent, pauseMs);
-      waitedMs += pauseMs;
-      turn = reopened(open);
-    }
-  }
-}
-
-/** The result of an opened child turn, once the store is known to have kept its end: the parent turn records what follows from it. */
-async function keptResult<T>(parent: ParentTurn, turn: ChildTurn<T>): Promise<TurnResult<T>> {
-  try {
-    const result = await shown(parent, turn).result();
-    await checkKept(parent, result);
-    return result;
-  } catch (error) {
-    if (error instanceof TurnError) await checkKept(parent, error.result);
-    throw error;
-  }
-}
-
-/** Errors: `REWOUND` if the store has lost the end that it acknowledged; those of the store. */
-async function checkKept({ store }: ParentTurn, { taskId, status }: TurnResult): Promise<void> {
-  if (!store || isSuspended(status)) return;
-  const kept = await store.describe(taskId);
-  if (!kept || isTerminalState(kept.state)) return;
-  const message = `The store lost the end of the child turn "${taskId}" after it had acknowledged it; check its durability settings.`;
-  throw new AgentLoopError('REWOUND', message, { taskId, retryable: true });
-}
-
-function shown<T>(parent: ParentTurn, turn: ChildTurn<T>): ChildTurn<T> {
-  turn.live$.subscribe({
-    next: (event) => parent.show(event, turn.state?.turn.agentId ?? ''),
-    error: () => {},
-  });
-  return turn;
-}
-
-function reopened<T>(open: () => ChildTurn<T>): ChildTurn<T> {
-  try {
-    return open();
-  } catch (error) {
-    throw new TurnLost(error);
-  }
-}
-
-/** After `FENCED`, a child turn that was opened here is watched; one that was not yet opened belongs to a later owner of the parent. */
-function mayPass(error: unknown, { state }: Pick<ChildTurn<unknown>, 'state'>): boolean {
-  if (!AgentLoopError.isInstance(error) || error.code === 'SHUTDOWN') return false;
-  return error.code === 'FENCED' ? state !== undefined : error.retryable;
-}
-
-function pause({ clock, scope }: ParentTurn, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      stopTimer();
-      stopListening();
-      resolve();
-    };
-    const stopTimer = clock.schedule(ms, done);
-    const stopListening = scope.onAbort(done);
-    if (scope.aborted) done();
   });
 }
 

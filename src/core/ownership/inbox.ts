@@ -1,27 +1,28 @@
 import {
   AgentLoopError,
-  asJson,
   type Command,
   checkMessages,
   type Extension,
+  givenJson,
   isPromiseLike,
   type Message,
-  messageOf,
+  reasonOf,
 } from '../contracts/index.ts';
 import {
+  answerFlaw,
   type LoopState,
   openQuestions,
   type TurnAnswered,
   type TurnIdentity,
   type TurnRecord,
 } from '../journal/index.ts';
-import { answerFlaw, type ResolvedConfig } from '../options/index.ts';
+import type { ResolvedConfig } from '../options/index.ts';
 
 /** A message that enters the history before the next model call. */
-interface Steering {
+export interface Steering {
   readonly message: Message;
-  /** The id of the command that delivered it, if any. */
-  readonly command: string | undefined;
+  /** The id of the command that delivered it, if any; set once it is forwarded. */
+  command: string | undefined;
 }
 
 /** How an answer arrived. */
@@ -57,6 +58,8 @@ export class Inbox {
   #wake: (() => void) | undefined;
   #post: ((command: Command) => void) | undefined;
   #last: LoopState | undefined;
+  /** The loop that takes the messages, once it runs here. */
+  reader: { readonly isAtLastCall: boolean } | undefined;
   readonly #extensions: readonly Extension[];
 
   /** Each message passes the `extensions`; an extension that throws refuses it. */
@@ -110,10 +113,11 @@ export class Inbox {
     this.#wake = wake;
   }
 
-  steer(given: Message, command?: string): void {
-    const message = incomingMessage(this.#extensions, given);
-    if (this.#post) this.#post({ id: crypto.randomUUID(), type: 'steer', message });
-    else this.#steering.push({ message, command });
+  steer(given: Message, command?: string): Steering {
+    const steering = { message: incomingMessage(this.#extensions, given), command };
+    if (this.#post) forward(steering, this.#post);
+    else this.#steering.push(steering);
+    return steering;
   }
 
   answer(questionId: string, answer: unknown, source: AnswerSource = {}): void {
@@ -137,7 +141,7 @@ export class Inbox {
     this.#post = post;
     if (this.#pause) this.requestPause(this.#pause.reason);
     this.#pause = undefined;
-    for (const { message } of this.takeSteering()) post({ id: crypto.randomUUID(), type: 'steer', message });
+    for (const steering of this.takeSteering()) forward(steering, post);
     for (const { questionId, answer } of this.#replies.splice(0)) this.answer(questionId, answer);
   }
 
@@ -151,6 +155,12 @@ export class Inbox {
     this.#steering = [];
     return taken;
   }
+}
+
+function forward(steering: Steering, post: (command: Command) => void): void {
+  const id = crypto.randomUUID();
+  steering.command = id;
+  post({ id, type: 'steer', message: steering.message });
 }
 
 function joined(request: PauseRequest, command: string | undefined): PauseRequest {
@@ -170,7 +180,7 @@ function letIn(extension: Extension, message: Message): Message {
     return changed;
   } catch (cause) {
     if (extension.onError === 'continue') return message;
-    const problem = `Extension "${extension.name}" failed in beforeMessage: ${messageOf(cause)}`;
+    const problem = `Extension "${extension.name}" failed in beforeMessage: ${reasonOf(cause)}`;
     throw new AgentLoopError('EXTENSION_FAILED', problem, { cause });
   }
 }
@@ -187,7 +197,7 @@ export function takeReply(deps: Questioned, state: LoopState): TurnAnswered | un
   for (let reply = deps.inbox.takeReply(); reply; reply = deps.inbox.takeReply()) {
     const { questionId, source } = reply;
     const question = openQuestions(state).find(({ id }) => id === questionId);
-    const answer = asJson(reply.answer);
+    const answer = givenJson(reply.answer);
     if (question && answerFlaw(question, answer) === undefined) {
       return { type: 'turn.answered', callId: question.callId, questionId, answer, ...source };
     }
@@ -203,4 +213,9 @@ export function steeringRecords({ inbox }: { readonly inbox: Inbox }, late = fal
     effects: { messages: [message], ...(late && { late }) },
     ...(command === undefined ? {} : { command }),
   }));
+}
+
+/** The records of a turn's end, whatever it is: steering messages that arrived too late for an answer still enter the history. */
+export function endRecords(deps: { readonly inbox: Inbox }, last: TurnRecord): readonly TurnRecord[] {
+  return [...steeringRecords(deps, true), last];
 }

@@ -1,5 +1,5 @@
 import { countFencedAppend, measureAppend } from '../../observability/spans/instruments.ts';
-import { AgentLoopError, type Clock, type Lease, type TaskStateStore } from '../contracts/index.ts';
+import { AgentLoopError, type Clock, type Lease, type TaskState, type TaskStateStore } from '../contracts/index.ts';
 import { type Commit, type JournalRecord, type Signal, storeError, taskState } from '../journal/index.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
 
@@ -8,8 +8,6 @@ interface JournalTarget {
   readonly store: TaskStateStore;
   readonly lease: Lease;
 }
-
-type Delta = Exclude<Signal, Commit>;
 
 interface JournalDeps {
   /** Absent: the turn has no store, and every commit counts as durable at once. */
@@ -20,14 +18,15 @@ interface JournalDeps {
 }
 
 /**
- * Appends the commits of a turn to the store and emits each commit, in order, once it is durable; then calls its `durable`. Appends are
- * pipelined: a commit is sent when it arrives, even if earlier ones are unacknowledged. A delta is emitted at once if no commit is
- * unacknowledged; otherwise it waits in the queue, and adjacent text deltas are merged.
+ * Appends the commits of a turn to the store and emits each commit, in order, once it is durable; then calls its `durable`. One append is in
+ * flight at a time; the commits that arrive meanwhile are the next one. If the store is asynchronous, a commit that the engine does not wait for
+ * is sent with what follows it in the same turn of the event loop: the last result of an iteration with the start of the next model call. A delta is
+ * emitted at once if no append is in flight; otherwise it keeps its place among the commits, and adjacent text deltas are merged.
  *
- * After a retryable failure the unacknowledged commits are sent again, unchanged, from the failed one on, after 50 ms doubling to 1 s, until
- * the oldest commit has waited `storeDeadlineMs`; then the stream errors with the last failure, or with `UNAVAILABLE` if the store
- * did not answer. Any other failure errors the stream at once. Completes or errors as the source does, once everything is durable.
- * Unsubscribing stops the source and the retries. Buffers the signals from the oldest unacknowledged commit on.
+ * After a retryable failure the append is sent again, unchanged, after 50 ms doubling to 1 s, until it has waited `storeDeadlineMs`; then the
+ * stream errors with the last failure, or with `UNAVAILABLE` if the store did not answer. Any other failure errors the stream at once.
+ * Completes or errors as the source does, once everything is durable. Unsubscribing stops the source and the retries. Buffers the signals from
+ * the append in flight on.
  *
  * An emitted delta is also published to the store's followers, for readers in other processes; failures of extensions and events of child
  * turns are not: child turns publish their own.
@@ -36,37 +35,28 @@ export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
   return staged((to) => new JournalLine(deps, to));
 }
 
-interface Held {
-  signal: Signal;
-  /** `sent`: the append is in flight; `open`: to be sent again; `durable`: acknowledged, or a delta. */
-  state: 'open' | 'sent' | 'durable';
-  /** How often it was sent; an acknowledgement of an earlier attempt is ignored. */
-  sends: number;
-}
-
-/** An append that the store has not acknowledged. */
-interface Sending {
-  readonly held: Held;
-  /** The number of the attempt. */
-  readonly send: number;
-  readonly measured: (() => void) | undefined;
-}
-
 /** How the source ended. */
 interface SourceEnd {
   readonly error?: unknown;
 }
 
+const none: readonly Signal[] = [];
 const firstRetryMs = 50;
 const lastRetryMs = 1000;
 
-/** The queue of one subscription, from the oldest signal that is not durable on. */
 class JournalLine extends Stage<Signal> {
   readonly #deps: JournalDeps;
-  #held: Held[] = [];
+  /** The commits of the append in flight, and the deltas between them. */
+  #sending: readonly Signal[] | undefined;
+  /** What arrived since. */
+  #waiting: Signal[] = [];
   #end: SourceEnd | undefined;
   #failure: unknown;
   #retryMs = firstRetryMs;
+  /** Whether the store has answered with a promise: then nobody sees a commit in the call that emits it. */
+  #isAsync = false;
+  /** Set while a commit waits for what follows it. */
+  #soon: JournalTarget | undefined;
   /** The model call that deltas belong to, from the last emitted commit. */
   #iteration = 0;
   #attempt = 0;
@@ -80,19 +70,11 @@ class JournalLine extends Stage<Signal> {
 
   protected override take(signal: Signal): void {
     const { journal: target } = this.#deps;
-    if (signal.type === 'commit') {
-      if (target) this.#takeCommit(signal);
-      else this.#pass(signal);
-    } else if (target === undefined) this.to.next(signal);
-    else this.#takeDelta(signal, target);
-  }
-
-  #takeCommit(signal: Commit): void {
-    const held: Held = { signal, state: 'open', sends: 0 };
-    const idle = this.#held.length === 0;
-    if (this.#failure === undefined && this.#append(held, signal) && idle) return this.#pass(signal);
-    this.#held.push(held);
-    if (idle) this.#armDeadline();
+    if (this.#sending) this.#hold(signal);
+    else if (signal.type !== 'commit') target ? this.#passDelta(signal, target) : this.to.next(signal);
+    else if (!target) this.#pass(signal);
+    else if (this.#isAsync && !signal.barrier) this.#sendSoon(signal, target);
+    else this.#send([signal], target);
   }
 
   protected override failed(error: unknown): void {
@@ -106,12 +88,13 @@ class JournalLine extends Stage<Signal> {
   protected override finalize(): void {
     this.#cancelRetry?.();
     this.#cancelDeadline?.();
-    this.#held = [];
+    this.#waiting = [];
   }
 
   #finish(end: SourceEnd): void {
     this.#end = end;
-    if (this.#held.length === 0) this.#endWith(end);
+    if (this.#soon) this.#sendNow();
+    else if (!this.#sending) this.#endWith(end);
   }
 
   #endWith(end: SourceEnd): void {
@@ -119,125 +102,122 @@ class JournalLine extends Stage<Signal> {
     else this.to.complete();
   }
 
-  #takeDelta(signal: Delta, target: JournalTarget): void {
-    const last = this.#held.at(-1);
-    if (last === undefined) return this.#passDelta(signal, target);
-    if (signal.type === 'text' && last.signal.type === 'text') {
-      last.signal = { type: 'text', text: last.signal.text + signal.text };
-    } else {
-      this.#held.push({ signal, state: 'durable', sends: 0 });
+  #hold(signal: Signal): void {
+    const last = this.#waiting.at(-1);
+    if (signal.type !== 'text' || last?.type !== 'text') this.#waiting.push(signal);
+    else this.#waiting[this.#waiting.length - 1] = { type: 'text', text: last.text + signal.text };
+  }
+
+  #sendSoon(commit: Commit, target: JournalTarget): void {
+    this.#sending = none;
+    this.#waiting = [commit];
+    this.#soon = target;
+    queueMicrotask(() => this.#sendNow());
+  }
+
+  #sendNow(): void {
+    const target = this.#soon;
+    if (!target) return;
+    this.#soon = undefined;
+    const signals = this.#waiting;
+    this.#waiting = [];
+    this.#send(signals, target);
+  }
+
+  /** Sends these signals, then what they cause while they are emitted, until the store takes its time. */
+  #send(first: readonly Signal[], target: JournalTarget): void {
+    let signals = first;
+    while (signals.length > 0) {
+      this.#sending = signals;
+      const answer = append(signals, target);
+      if (answer) return this.#await(answer, signals, target);
+      signals = this.#emit(signals, target);
     }
+    this.#sending = undefined;
+    if (this.#end) this.#endWith(this.#end);
   }
 
-  /** Sends one commit. Returns true if the store acknowledged it synchronously. */
-  #append(held: Held, commit: Commit): boolean {
-    const send = ++held.sends;
-    held.state = 'sent';
-    const measured = measureAppend();
-    try {
-      const answer = this.#write(commit);
-      if (answer === undefined) {
-        held.state = 'durable';
-        measured?.();
-      } else this.#await(answer, { held, send, measured });
-    } catch (error) {
-      queueMicrotask(() => this.#fail(held, send, error));
-    }
-    return held.state === 'durable';
+  #await(answer: Promise<void>, signals: readonly Signal[], target: JournalTarget): void {
+    this.#isAsync = true;
+    if (!this.#cancelDeadline) this.#limitWait();
+    const stored = () => this.#send(this.#emit(signals, target), target);
+    answer.then(stored, (error: unknown) => this.#notStored(error, signals, target));
   }
 
-  #await(answer: Promise<void>, { held, send, measured }: Sending): void {
-    const acknowledged = () => {
-      measured?.();
-      this.#acknowledge(held, send);
-    };
-    answer.then(acknowledged, (error: unknown) => this.#fail(held, send, error));
-  }
-
-  #write(commit: Commit): void | Promise<void> {
-    const { journal: target } = this.#deps;
-    if (target === undefined) return undefined;
-    const records: JournalRecord[] = [];
-    for (const { record } of commit.steps) records.push(record);
-    return target.store.append(target.lease, records, { status: taskState(commit.after), barrier: commit.barrier });
-  }
-
-  #acknowledge(held: Held, send: number): void {
-    if (held.sends !== send || held.state !== 'sent') return;
-    held.state = 'durable';
-    if (this.#failure !== undefined) {
+  /** Returns what arrived since, and while they were emitted. */
+  #emit(signals: readonly Signal[], target: JournalTarget): readonly Signal[] {
+    if (this.#cancelDeadline) {
+      this.#cancelDeadline();
+      this.#cancelDeadline = undefined;
       this.#failure = undefined;
-      this.#resend();
+      this.#retryMs = firstRetryMs;
     }
-    this.#drain();
-  }
-
-  #drain(): void {
-    if (this.#held[0]?.state !== 'durable') return;
-    const { journal: target } = this.#deps;
-    this.#retryMs = firstRetryMs;
-    this.#cancelDeadline?.();
-    while (this.#held[0]?.state === 'durable') {
-      const { signal } = this.#held.shift() as Held;
+    for (const signal of signals) {
+      if (this.to.closed) break;
       if (signal.type === 'commit') this.#pass(signal);
-      else if (target) this.#passDelta(signal, target);
+      else this.#passDelta(signal, target);
     }
-    if (this.#held.length > 0) this.#armDeadline();
-    else if (this.#end) this.#endWith(this.#end);
+    const arrived = this.#waiting;
+    if (arrived.length > 0) this.#waiting = [];
+    return arrived;
   }
 
-  /** Publishes a delta, then emits it. */
-  #passDelta(signal: Delta, { store, lease: { taskId, epoch } }: JournalTarget): void {
-    if (signal.type === 'tool-progress') {
-      const { callId, update } = signal;
-      store.publish(taskId, { type: 'tool-progress', epoch, callId, update });
-    } else if (signal.type !== 'extension-error' && signal.type !== 'sub-agent' && signal.type !== 'model-note') {
-      const iteration = this.#iteration;
-      store.publish(taskId, { type: 'llm', epoch, iteration, attempt: this.#attempt, chunk: signal });
-    }
-    this.to.next(signal);
-  }
-
-  #pass(signal: Commit): void {
-    this.#iteration = signal.after.iteration;
-    this.#attempt = signal.after.attempt;
-    this.to.next(signal);
-    signal.durable?.();
-  }
-
-  #fail(held: Held, send: number, error: unknown): void {
-    if (held.sends !== send || held.state !== 'sent' || this.to.closed) return;
+  #notStored(error: unknown, signals: readonly Signal[], target: JournalTarget): void {
+    if (this.to.closed) return;
     if (AgentLoopError.isInstance(error) && error.code === 'FENCED') countFencedAppend();
     if (!AgentLoopError.isInstance(error) || !error.retryable) return this.to.error(storeError(error));
     this.#failure = error;
-    for (const later of this.#held.slice(this.#held.indexOf(held))) {
-      if (later.signal.type === 'commit') later.state = 'open';
-    }
-    this.#cancelRetry?.();
-    this.#cancelRetry = this.#deps.clock.schedule(this.#retryMs, () => this.#resend());
+    this.#cancelRetry = this.#deps.clock.schedule(this.#retryMs, () => this.#send(signals, target));
     this.#retryMs = Math.min(this.#retryMs * 2, lastRetryMs);
   }
 
-  #resend(): void {
-    this.#cancelRetry?.();
-    this.#cancelRetry = undefined;
-    let drained = false;
-    for (const held of this.#held.slice()) {
-      if (held.state !== 'open' || held.signal.type !== 'commit') continue;
-      drained = this.#append(held, held.signal) || drained;
-    }
-    if (!drained) return;
-    this.#failure = undefined;
-    this.#drain();
+  #pass(commit: Commit): void {
+    this.#iteration = commit.after.iteration;
+    this.#attempt = commit.after.attempt;
+    this.to.next(commit);
+    commit.durable?.();
   }
 
-  /** Errors the stream if the oldest commit is not durable by the deadline. */
-  #armDeadline(): void {
+  /** Publishes a delta, then emits it. */
+  #passDelta(delta: Exclude<Signal, Commit>, { store, lease: { taskId, epoch } }: JournalTarget): void {
+    if (delta.type === 'tool-progress') {
+      const { callId, update } = delta;
+      store.publish(taskId, { type: 'tool-progress', epoch, callId, update });
+    } else if (delta.type !== 'extension-error' && delta.type !== 'sub-agent' && delta.type !== 'model-note') {
+      const iteration = this.#iteration;
+      store.publish(taskId, { type: 'llm', epoch, iteration, attempt: this.#attempt, chunk: delta });
+    }
+    this.to.next(delta);
+  }
+
+  /** A retry does not extend the wait. */
+  #limitWait(): void {
     const { clock, storeDeadlineMs } = this.#deps;
-    this.#cancelDeadline?.();
-    this.#cancelDeadline = clock.schedule(storeDeadlineMs, () =>
-      this.to.error(this.#failure ?? silent(storeDeadlineMs)),
-    );
+    const giveUp = () => this.to.error(this.#failure ?? silent(storeDeadlineMs));
+    this.#cancelDeadline = clock.schedule(storeDeadlineMs, giveUp);
+  }
+}
+
+/** One append of all commits among the signals. `undefined` if the store has acknowledged it at once, or there is none. */
+function append(signals: readonly Signal[], { store, lease }: JournalTarget): undefined | Promise<void> {
+  const records: JournalRecord[] = [];
+  let barrier = false;
+  let status: TaskState = 'working';
+  for (const signal of signals) {
+    if (signal.type !== 'commit') continue;
+    for (const { record } of signal.steps) records.push(record);
+    barrier ||= signal.barrier;
+    status = taskState(signal.after);
+  }
+  if (records.length === 0) return undefined;
+  const measured = measureAppend();
+  try {
+    const answer = store.append(lease, records, { status, barrier });
+    if (answer && measured) return answer.then(measured);
+    measured?.();
+    return answer ?? undefined;
+  } catch (error) {
+    return Promise.reject(error);
   }
 }
 

@@ -6,8 +6,9 @@ import {
   type AskOptions,
   type AuthContext,
   addUsage,
-  asJson,
+  givenJson,
   type Message,
+  maxJsonDepth,
   noUsage,
   type ToolCall,
   type ToolContext,
@@ -213,8 +214,10 @@ function checkQuestion(
   };
   if (!isTools(question)) fail(`the kind "${question.kind}"; use "input", "auth" or "client-tool"`);
   if (prompt !== undefined && typeof prompt !== 'string') fail('a prompt that is not a string');
-  if (data !== undefined && asJson(data) === undefined)
-    fail('data that is not JSON; pass strings, numbers, arrays or plain objects');
-  if (kept !== undefined && asJson(kept) === undefined)
-    fail('a private value that is not JSON; pass strings, numbers, arrays or plain objects');
+  if (data !== undefined && givenJson(data) === undefined)
+    fail(`data that is not JSON of at most ${maxJsonDepth} levels; pass strings, numbers, arrays or plain objects`);
+  if (kept !== undefined && givenJson(kept) === undefined)
+    fail(
+      `a private value that is not JSON of at most ${maxJsonDepth} levels; pass strings, numbers, arrays or plain objects`,
+    );
 }

@@ -2,7 +2,6 @@ import {
   type ApprovalDecision,
   type ApprovalRequest,
   checkContent,
-  type Extension,
   isPromiseLike,
   messageOf,
   shownValue,
@@ -15,9 +14,8 @@ import {
 } from '../contracts/index.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
-import type { RanCall } from '../hooks/hook-subjects.ts';
 import { hookTable } from '../hooks/hook-table.ts';
-import { type AnyChange, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
+import type { UnrecordedBranch } from '../hooks/record-of-change.ts';
 import {
   type Approval,
   type ExtensionRecord,
@@ -27,7 +25,6 @@ import {
   type ToolResultRecord,
   type TurnAsked,
 } from '../journal/index.ts';
-import type { ParentTurn } from '../ownership/child-turns.ts';
 import { type AllowedCall, answeredCall, type CheckedCall, type ToolCallDeps } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 
@@ -57,30 +54,29 @@ export function changeToolCall(
   let deadline: number | undefined;
   let decided: CheckedCall | ChangedArguments = checked;
   const argumentsNow = () => ('changed' in decided ? decided.changed : decided.arguments);
-  const asked = askHooks(deps, {
+  const { callId, call } = pending;
+  const tool = checked.tool.definition;
+  const asking = {
     hook: 'beforeToolCall',
     place: { state, traceContext },
-    about: () => ({ pending, tool: checked.tool, arguments: argumentsNow() }),
-    asked: (hook) => deps.unstartedCalls.update(pending.call, { hook }),
-    keep: keepBranches(deps, 'beforeToolCall', pending),
-    take(change) {
-      deadline = earliest(deadline, change.deadline);
+    about: () => ({ callId, call, tool, arguments: argumentsNow() }),
+    take(change: ToolCallChange) {
+      const until = earliest(deadline, change.deadline);
       decided = decisionOf(change, argumentsNow()) ?? decided;
-      return 'changed' in decided || decided.verdict === 'run';
+      deadline = until;
     },
-  });
-  const answered = () => deps.unstartedCalls.update(pending.call, { hook: undefined });
-  const changed = () => ({ answer: decided, deadline });
-  return asked instanceof Promise ? asked.finally(answered).then(changed) : changed();
+    ...waiting(deps, pending),
+  } as const;
+  return askHooks(deps, asking, () => ({ answer: decided, deadline }));
 }
 
-/** Keeps the child turns of a hook until the next record of the call: their usage is in one append with it. */
-function keepBranches(
-  { unstartedCalls }: ToolCallDeps,
-  hook: 'beforeToolCall' | 'approveToolCall',
-  { callId }: PendingToolCall,
-): (parents: readonly ParentTurn[], extension: Extension) => void {
-  return (parents, { name }) => unstartedCalls.keep(parents.map((parent) => ({ name, hook, callId, parent })));
+/** Keeps a pending hook of a call that has not started, and the child turns of its hooks until the next record of the call. */
+function waiting({ unstartedCalls }: ToolCallDeps, { callId, call }: Candidate['pending']) {
+  return {
+    callId,
+    asked: (hook: AskedHook) => unstartedCalls.update(call, { hook }),
+    keep: (branches: readonly UnrecordedBranch[]) => unstartedCalls.keep(branches),
+  };
 }
 
 function earliest(one: number | undefined, other: number | undefined): number | undefined {
@@ -117,6 +113,13 @@ export interface ChangedOutcome {
   readonly records: readonly ExtensionRecord[];
 }
 
+/** A call that ran, with its record-to-be. */
+interface RanCall extends Candidate {
+  readonly result: ToolResultRecord;
+  /** The exception of the tool, if it threw. */
+  readonly thrown: unknown;
+}
+
 interface OutcomePlace extends HookPlace {
   /** Receives a hook that is pending. */
   readonly asked: (hook: AskedHook) => void;
@@ -125,38 +128,17 @@ interface OutcomePlace extends HookPlace {
 /** Calls the `afterToolCall` hooks of a call, before its outcome is recorded. Throws or rejects as `askHooks`. */
 export function changeOutcome(
   deps: ToolCallDeps,
-  { asked: waiting, ...place }: OutcomePlace,
-  ran: RanCall,
+  { asked, state, traceContext }: OutcomePlace,
+  { pending: { callId, call }, tool: { definition: tool }, ...ran }: RanCall,
 ): ChangedOutcome | Promise<ChangedOutcome> {
-  let shown = ran;
+  let { result } = ran;
   const records: ExtensionRecord[] = [];
-  const asked = askHooks(deps, {
-    hook: 'afterToolCall',
-    place,
-    about: () => shown,
-    asked: waiting,
-    take(change, { name }, { childUsage: used }) {
-      if (change.result) shown = { ...shown, result: answeredCall(checkedAnswer(change.result), shown.result) };
-      const record = recordOfChange(besides(change), { deps, state: place.state, name, hook: 'afterToolCall', used });
-      if (record) records.push(record);
-      return true;
-    },
-    count: (used, { name }) => records.push(usageRecord(used, { name, hook: 'afterToolCall' })),
-  });
-  const changed = () => ({ result: shown.result, records });
-  return asked instanceof Promise ? asked.then(changed) : changed();
-}
-
-function besides({ messages, finish, agent, usage, usageBy, data, events }: ToolOutcomeChange): AnyChange {
-  return {
-    ...(messages && { messages }),
-    ...(finish && { finish }),
-    ...(agent && { agent }),
-    ...(usage && { usage }),
-    ...(usageBy && { usageBy }),
-    ...(data === undefined ? {} : { data }),
-    ...(events && { events }),
+  const place: HookPlace = { state, traceContext, add: (record) => records.push(record) };
+  const about = () => ({ ...ran, callId, call, tool, result });
+  const take = (change: ToolOutcomeChange) => {
+    if (change.result) result = answeredCall(checkedAnswer(change.result), result);
   };
+  return askHooks(deps, { hook: 'afterToolCall', place, about, asked, take }, () => ({ result, records }));
 }
 
 /** Whether a call runs, is refused, or waits for an approval. */
@@ -167,7 +149,7 @@ export type Decision =
 
 /** A call with valid arguments. */
 interface Candidate {
-  readonly pending: PendingToolCall;
+  readonly pending: Pick<PendingToolCall, 'callId' | 'call'>;
   readonly tool: OfferedTool;
   readonly arguments: unknown;
 }
@@ -196,30 +178,18 @@ type Maybe<T> = T | undefined | Promise<T | undefined>;
 
 /** The first decision of an `approveToolCall` hook. `askHooks` emits and logs the failure of a hook. */
 function decideByExtension(deps: ToolCallDeps, place: HookPlace, candidate: Candidate): Maybe<Decision> {
-  const { call } = candidate.pending;
+  const { pending, arguments: args } = candidate;
+  const { callId, call } = pending;
   let decision: Decision | undefined;
-  const answered = () => deps.unstartedCalls.update(call, { hook: undefined });
-  const refuse = (error: unknown): Decision => {
-    answered();
-    return { decision: 'reject', reason: messageOf(error) };
-  };
-  const decided = () => {
-    answered();
-    return decision;
-  };
+  const refuse = (error: unknown): Decision => ({ decision: 'reject', reason: messageOf(error) });
   try {
-    const asked = askHooks(deps, {
-      hook: 'approveToolCall',
-      place,
-      about: () => candidate,
-      asked: (hook) => deps.unstartedCalls.update(call, { hook }),
-      keep: keepBranches(deps, 'approveToolCall', candidate.pending),
-      take(given) {
-        decision = approvalDecision(given);
-        return false;
-      },
-    });
-    return asked instanceof Promise ? asked.then(decided).catch(refuse) : decision;
+    const about = () => ({ callId, call, arguments: args });
+    const take = (given: ApprovalDecision) => {
+      decision = approvalDecision(given);
+    };
+    const asking = { hook: 'approveToolCall', place, about, take, ...waiting(deps, pending) } as const;
+    const decided = askHooks(deps, asking, () => decision);
+    return decided instanceof Promise ? decided.catch(refuse) : decided;
   } catch (error) {
     return refuse(error);
   }

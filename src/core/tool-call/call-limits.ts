@@ -114,8 +114,9 @@ export class CallChecks {
   }
 
   #timeOut(callId: string, check: Check, ms: number): void {
-    const { isInHook, isDeciding, hook } = this.#deps.unstartedCalls.of(check.call);
-    if (isInHook) return this.#deadlines.set(check, ms);
+    const { isDeciding, hook } = this.#deps.unstartedCalls.of(check.call);
+    // Before the decision only `beforeToolCall` hooks are called.
+    if (!isDeciding && hook?.isOver === false) return this.#deadlines.set(check, ms);
     this.#open.delete(callId);
     hook?.expire(ms);
     this.#refuse(refusedCall(callId, toolError(isDeciding ? 'undecided' : 'check_late', { limitMs: ms })));

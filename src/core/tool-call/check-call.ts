@@ -67,22 +67,19 @@ function askExtensions(deps: ToolCallDeps, place: CallPlace, checked: CheckedCal
     );
   try {
     const answer = changeToolCall(deps, place, checked);
-    return answer instanceof Promise ? whileInHook(deps, place, answer).then(recheck).catch(refuse) : recheck(answer);
+    return answer instanceof Promise ? answer.then(recheck).catch(refuse) : recheck(answer);
   } catch (error) {
     return refuse(error);
   }
-}
-
-/** Marks the call while its hooks are pending: they have time limits of their own. */
-function whileInHook<T>({ unstartedCalls }: ToolCallDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
-  unstartedCalls.update(pending.call, { isInHook: true });
-  return answer.finally(() => unstartedCalls.update(pending.call, { isInHook: false }));
 }
 
 /** Decides about an approval, unless it was recorded for these arguments, or the call started before. */
 function withDecision(deps: ToolCallDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
   const { pending } = place;
   if (checked.verdict !== 'run' || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
+  // The turn was left while a hook was pending: the call does not start, so nothing decides about it.
+  if (deps.scope.aborted || deps.drain.aborted)
+    return { verdict: 'refused', error: toolError('never_started'), arguments: checked.arguments };
   const decision = decide(deps, place, { pending, tool: checked.tool, arguments: checked.arguments });
   const answer = (decided: Decision): CheckedCall => {
     if (decided.decision === 'approve') return checked;

@@ -2,13 +2,13 @@ import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber } from 'rxjs';
 import { AgentLoopError, messageOf, type OnInDoubt, toolError } from '../contracts/index.ts';
 import {
+  isReconciled,
   nextQuestionId,
   type PendingToolCall,
   type ToolProgress,
   type ToolResultRecord,
   type TurnAsked,
 } from '../journal/index.ts';
-import { isReconciled } from '../options/index.ts';
 import type { AbortScope } from '../streams/index.ts';
 import { CallContext, type CallTurn } from './call-context.ts';
 import { refusedCall, type ToolCallDeps } from './tool-results.ts';

@@ -243,7 +243,7 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
       // The span of the hook ends before that of the call.
       const leave = () => {
         if (this.#ended) return;
-        if (question?.isOver === false) question.leave(scope.reason);
+        question?.leave(scope.reason);
         this.#emit(result, unchanged, complete);
       };
       changed.then(give, failed);

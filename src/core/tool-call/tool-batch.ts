@@ -17,7 +17,7 @@ import {
 } from '../journal/index.ts';
 import { failed } from '../model-call/response.ts';
 import { leftReason } from '../ownership/child-turns.ts';
-import { takeReply } from '../ownership/inbox.ts';
+import { endRecords, takeReply } from '../ownership/inbox.ts';
 import type { AbortListener, AbortScope } from '../streams/index.ts';
 import { type BatchOwner, CallPipe, noStarts, type PipedBatch, type SlotHolder } from './call-pipe.ts';
 import { type Settled, settleDoubt, unknownOutcome } from './doubt.ts';
@@ -296,8 +296,9 @@ export class MergedBatch implements PipedBatch, AbortListener {
   /** Adds the end of the turn, or the change of agent, to the append of the last result: a crash between two appends would lose it. */
   #addFollowUp(draft: CommitDraft): void {
     const cause = this.#failure;
-    const follows = cause ? failed(cause.code, cause.message, cause) : agentChange(this.#deps, draft.after);
-    if (follows) draft.add(follows);
+    if (cause) return draft.addAll(endRecords(this.#deps, failed(cause.code, cause.message, cause)));
+    const change = agentChange(this.#deps, draft.after);
+    if (change) draft.add(change);
   }
 
   #commit(draft: CommitDraft, starts: readonly SlotHolder[]): void {

@@ -52,8 +52,9 @@ export type CheckedCall =
 /** A call that may run. */
 export type AllowedCall = Extract<CheckedCall, { verdict: 'run' }>;
 
-/** A pending hook of a call. */
+/** The last hook of a call that returned a promise. */
 interface OpenHook {
+  readonly isOver: boolean;
   /** The time limit of the check was over before the hook's own. */
   expire(afterMs: number): void;
   /** Abandons the hook and aborts its signal. */
@@ -66,9 +67,7 @@ interface UnstartedCall {
   readonly checked?: CheckedCall | Promise<unknown> | undefined;
   /** Its arguments are valid, and its approval is pending. */
   readonly isDeciding?: boolean;
-  /** A `beforeToolCall` hook is pending, which has its own time limit. */
-  readonly isInHook?: boolean;
-  /** The pending hook. */
+  /** May be over. */
   readonly hook?: OpenHook | undefined;
 }
 

@@ -3,7 +3,7 @@ import {
   type ArgumentChecker,
   type ArgumentChecks,
   isPromiseLike,
-  messageOf,
+  reasonOf,
   type ToolDefinition,
   type ToolListContext,
   type ToolProvider,
@@ -206,7 +206,7 @@ function listOf(provider: ToolProvider, context: ToolListContext): Definitions |
 
 function failList(provider: ToolProvider, error: unknown): never {
   if (AgentLoopError.isInstance(error)) throw error;
-  const message = `The tool provider ${providerName(provider)} cannot list its tools: ${messageOf(error)}`;
+  const message = `The tool provider ${providerName(provider)} cannot list its tools: ${reasonOf(error)}`;
   throw new AgentLoopError('TOOL_FAILED', message, { cause: error });
 }
 

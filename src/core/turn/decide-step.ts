@@ -1,13 +1,20 @@
 import type { Context } from '@opentelemetry/api';
-import { type AgentUsage, type EndChange, type Extension, waitingState } from '../contracts/index.ts';
+import {
+  type CallSettings,
+  copySettings,
+  type EndChange,
+  type Extension,
+  textOf,
+  waitingState,
+} from '../contracts/index.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
-import { DraftPlace, type HookPlace } from '../hooks/hook-context.ts';
-import { type Ended, finishOf } from '../hooks/hook-subjects.ts';
-import type { StepHook } from '../hooks/hook-table.ts';
-import { type AnyChange, agentChange, jsonOf, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
+import { draftPlace } from '../hooks/hook-context.ts';
+import type { AboutOf, StepHook } from '../hooks/hook-table.ts';
+import { agentChange, jsonOf } from '../hooks/record-of-change.ts';
 import {
   CommitDraft,
-  type DecisionPoint,
+  callSettings,
+  type Finish,
   type LoopState,
   openQuestions,
   type TurnDone,
@@ -33,148 +40,110 @@ export function decideStep(
   return (state, question) => {
     deps.hooks.noteAsked(question.hook, state);
     const draft = new CommitDraft(deps, state);
-    const decision = new Decision(deps, { draft, traceContext, ending: question.ending });
     const close = () => {
       const change = agentChange(deps, draft.after);
       if (change) draft.add(change);
       return draft;
     };
-    const asked = decision.ask(question.hook);
-    return asked instanceof Promise ? asked.then(close) : close();
+    return ask(deps, { draft, traceContext, close }, question);
   };
 }
 
-interface DecisionOptions {
+interface Decision {
   readonly draft: CommitDraft;
   readonly traceContext: Context;
-  readonly ending: TurnDone | undefined;
+  readonly close: () => CommitDraft;
 }
 
-class Decision {
-  readonly #deps: ModelCallDeps;
-  readonly #draft: CommitDraft;
-  readonly #place: HookPlace;
-  #ending: TurnDone | undefined;
-
-  constructor(deps: ModelCallDeps, { draft, traceContext, ending }: DecisionOptions) {
-    this.#deps = deps;
-    this.#draft = draft;
-    this.#ending = ending;
-    this.#place = new DraftPlace(draft, traceContext);
-  }
-
-  ask(hook: StepHook): void | Promise<void> {
-    switch (hook) {
-      case 'beforeTurn':
-        return this.#beforeTurn();
-      case 'afterIteration':
-        return this.#afterIteration();
-      case 'beforeFinish':
-        return this.#beforeFinish();
-      case 'shouldPause':
-        return this.#shouldPause();
-      case 'afterTurn':
-        return this.#afterTurn();
-      default:
-        return hook satisfies never;
+/** Calls one hook; its changes are added to the draft. */
+function ask(
+  deps: ModelCallDeps,
+  { draft, traceContext, close }: Decision,
+  { hook, ending }: StepQuestion,
+): CommitDraft | Promise<CommitDraft> {
+  const place = draftPlace(draft, traceContext);
+  switch (hook) {
+    case 'beforeTurn':
+      return askHooks(deps, { hook, place, about: () => ({}) }, close);
+    case 'afterIteration':
+      return askHooks(deps, { hook, place, about: (state) => stepOf(deps, state, ending) }, close);
+    case 'beforeFinish':
+      return askHooks(deps, { hook, place, about: (state) => finishOf(ending, state) }, close);
+    case 'shouldPause': {
+      const take = (pauses: boolean | { readonly reason: string }, { name }: Extension) => {
+        if (pauses !== false) pause(deps, draft, pauses === true ? `paused by ${name}` : pauses.reason);
+      };
+      return askHooks(deps, { hook, place, about: () => ({}), take }, close);
     }
-  }
-
-  #beforeTurn(): void | Promise<void> {
-    return askHooks(this.#deps, {
-      hook: 'beforeTurn',
-      place: this.#place,
-      about: noSubject,
-      take: (change, extension, { childUsage }) => this.#change('beforeTurn', extension, change, childUsage),
-      count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'beforeTurn' })),
-    });
-  }
-
-  #afterIteration(): void | Promise<void> {
-    const { lastCall } = this.#deps.hooks;
-    const params = lastCall?.iteration === this.#draft.after.iteration ? lastCall.params : undefined;
-    const last = { ending: this.#ending, params };
-    return askHooks(this.#deps, {
-      hook: 'afterIteration',
-      place: this.#place,
-      about: () => last,
-      take: (change, extension, { childUsage }) => this.#change('afterIteration', extension, change, childUsage),
-      count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'afterIteration' })),
-    });
-  }
-
-  /** Skips the remaining extensions once one of them continues the turn. */
-  #beforeFinish(): void | Promise<void> {
-    return askHooks(this.#deps, {
-      hook: 'beforeFinish',
-      place: this.#place,
-      about: (state) => finishOf(this.#ending, state),
-      take: (change, extension, { childUsage }) => {
-        this.#change('beforeFinish', extension, change, childUsage);
-        return (change.messages ?? []).length === 0 && change.agent === undefined;
-      },
-      count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'beforeFinish' })),
-    });
-  }
-
-  #shouldPause(): void | Promise<void> {
-    return askHooks(this.#deps, {
-      hook: 'shouldPause',
-      place: this.#place,
-      about: noSubject,
-      take: (pause, { name }) => {
-        if (pause === false) return true;
-        const reason = pause === true ? `paused by ${name}` : pause.reason;
-        if (typeof reason !== 'string') throw new TypeError('it gave no reason; answer true, false or { reason }');
-        // Without a store the turn waits in this process for `Turn.resume`, which revokes the pause.
-        if (!this.#deps.config.taskStateStore) this.#deps.inbox.requestPause(reason);
-        else this.#draft.add(suspension(this.#draft.after, { reason, commands: [] }));
-        return false;
-      },
-    });
-  }
-
-  #afterTurn(): void | Promise<void> {
-    this.#deps.inbox.close(this.#draft.after);
-    for (const record of steeringRecords(this.#deps, true)) this.#draft.add(record);
-    const asked = askHooks(this.#deps, {
-      hook: 'afterTurn',
-      place: this.#place,
-      about: () => endOf(this.#ending),
-      take: (change, { name }) => this.#changeEnding(name, change),
-    });
-    return asked instanceof Promise ? asked.then(() => this.#end()) : this.#end();
-  }
-
-  #change(hook: DecisionPoint, { name }: Extension, change: AnyChange, used: readonly AgentUsage[]): true {
-    const record = recordOfChange(change, { deps: this.#deps, state: this.#draft.after, name, hook, used });
-    if (record) this.#draft.add(record);
-    return true;
-  }
-
-  #changeEnding(name: string, { text, value }: EndChange): true {
-    if (!this.#ending || (text === undefined && value === undefined)) return true;
-    if (text !== undefined && typeof text !== 'string') throw new TypeError('text must be a string');
-    this.#ending = {
-      ...this.#ending,
-      ...(text === undefined ? {} : { text }),
-      ...(value === undefined ? {} : { value: jsonOf('value', value) }),
-    };
-    const { type: _, ...finish } = this.#ending;
-    this.#draft.add({ type: `x.${name}`, effects: { finish }, hook: 'afterTurn' });
-    return true;
-  }
-
-  #end(): void {
-    if (this.#ending) this.#draft.add(this.#ending);
+    case 'afterTurn': {
+      deps.inbox.close(draft.after);
+      for (const record of steeringRecords(deps, true)) draft.add(record);
+      let last = ending;
+      const end = () => {
+        if (last) draft.add(last);
+        return close();
+      };
+      const take = (change: EndChange, { name }: Extension) => {
+        if (!last || (change.text === undefined && change.value === undefined)) return;
+        last = changedEnd(last, change);
+        const { type: _, ...finish } = last;
+        draft.add({ type: `x.${name}`, effects: { finish }, hook });
+      };
+      return askHooks(deps, { hook, place, about: () => endOf(last), take }, end);
+    }
+    default:
+      return hook satisfies never;
   }
 }
 
-const noSubject = () => undefined;
+/** Without a store the turn waits in this process for `Turn.resume`, which revokes the pause. */
+function pause({ config, inbox }: ModelCallDeps, draft: CommitDraft, reason: unknown): void {
+  if (typeof reason !== 'string') throw new TypeError('it gave no reason; answer true, false or { reason }');
+  if (!config.taskStateStore) inbox.requestPause(reason);
+  else draft.add(suspension(draft.after, { reason, commands: [] }));
+}
 
-function endOf(ending: TurnDone | undefined): Ended {
+/** A finished iteration. `ending`: the end that the turn is about to record, if any. */
+function stepOf(deps: ModelCallDeps, state: LoopState, ending: TurnDone | undefined): AboutOf<'afterIteration'> {
+  const { iteration, lastResponse: response, closedCalls, availableTools } = state;
+  const { lastCall } = deps.hooks;
+  // Absent if another process made the call.
+  const params = lastCall?.iteration === iteration ? lastCall.params : undefined;
+  const settings: CallSettings = params ? {} : callSettings(deps, state);
+  if (params) copySettings(settings, params);
+  return {
+    text: textOf(response?.message.content),
+    response,
+    calls: response?.calls.map((each) => ({ ...each, toolName: each.call.function.name })) ?? [],
+    results: closedCalls.flatMap(({ call, intent, result }) => {
+      if (!result) return [];
+      return { ...result, toolName: call.function.name, arguments: intent ? intent.arguments : result.arguments };
+    }),
+    settings,
+    offered: params ? (params.tools?.map((tool) => tool.function) ?? []) : availableTools,
+    finished: ending !== undefined,
+    finish: ending && finishOf(ending, state),
+  };
+}
+
+/** The end that the turn is about to record; an earlier hook may have changed it. */
+function finishOf(ending: TurnDone | undefined, { changes }: LoopState): Required<Finish> {
+  const { text = '', value, reason = 'stop' } = { ...ending, ...changes.finish };
+  return { text, value, reason };
+}
+
+function endOf(ending: TurnDone | undefined): AboutOf<'afterTurn'> {
   const { text = '', value, reason = 'stop' } = ending ?? {};
-  return { outcome: { state: 'completed', reason, error: undefined, questions: [] }, text, value };
+  return { outcome: { state: 'completed', reason, error: undefined }, text, value };
+}
+
+function changedEnd(ending: TurnDone, { text, value }: EndChange): TurnDone {
+  if (text !== undefined && typeof text !== 'string') throw new TypeError('text must be a string');
+  return {
+    ...ending,
+    ...(text === undefined ? {} : { text }),
+    ...(value === undefined ? {} : { value: jsonOf('value', value) }),
+  };
 }
 
 /** The record that suspends a turn. `waitsHere`: the turn has no store, so it waits in this process for `Turn.resume`. */

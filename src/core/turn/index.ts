@@ -1,26 +1,20 @@
-// The turn: its loop (`loop.ts`, read first), how it is opened, submitted, watched, steered, cancelled, forked and retried. Exports for code outside of `core`.
+// The turn: its loop (`loop.ts`, read first), how it is opened, run, shared, watched and taken over. Exports for code outside of `core`.
 
 export type { ModelCallDeps as TurnDeps } from '../model-call/usage.ts';
-export { Inbox, incomingMessage } from '../ownership/inbox.ts';
-export { type Admission, type Admitted, admissionOf, type OpenedTurn, withAdmission } from './admission.ts';
-export {
-  AgentLoop,
-  givenByCaller,
-  type ResumeOptions,
-  type RetryTurnOptions,
-} from './agent-loop.ts';
-export type { ForkedTask, SubmitOptions, SubmittedTask } from './create-task.ts';
 export { loopIterations } from './loop.ts';
 export { catchIterationError, completeIteration, startIterationSpan } from './model-step.ts';
-export { retryAfterMs } from './open-turn.ts';
-export { retryTask } from './retry-task.ts';
-export { catchTurnError, tapAfterTurn } from './run-operators.ts';
-export { type AnswerOptions, type CancelOptions, endLostChild } from './task-commands.ts';
-export type { Turn } from './turn.ts';
+export { isAtLastCall, type LastCallLimits, startOfCall } from './next-step.ts';
 export {
-  type DiscardedText,
-  type ObserveOptions,
-  observeEvents,
-  type TextOptions,
-  type TurnStream,
-} from './turn-stream.ts';
+  type Admitted,
+  checkSameTurn,
+  childOf,
+  type OnLease,
+  type OpenedTurn,
+  originOf,
+  otherContext,
+  retryAfterMs,
+} from './open-turn.ts';
+export { isMarked, isOpening, markOpening, openingMs } from './opening-turns.ts';
+export { catchTurnError, shutdownError, tapAfterTurn } from './run-operators.ts';
+export { drains, type RunRequest, resumeRun, startRun } from './run-turn.ts';
+export { type SharedTurn, shareTurn } from './share-turn.ts';

@@ -13,16 +13,17 @@ import { prepareView } from '../model-call/change-call.ts';
 import { answerFailure, type FailureAnswer } from '../model-call/failed-call.ts';
 import { failedSummary, limitReason, summaryFallback } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
+import { endRecords } from '../ownership/inbox.ts';
 import type { AbortListener } from '../streams/index.ts';
 import { backoffAfter, withoutRetries } from './backoff.ts';
 import { decideStep } from './decide-step.ts';
 import { type ModelStep, type NewIteration, newIteration, type StepOwner } from './model-step.ts';
-import { type CallStep, callWith, type NextStep, nextStep } from './next-step.ts';
+import { type CallStep, callWith, isAtLastCall, type NextStep, nextStep } from './next-step.ts';
 
 /*
  * READ THIS FIRST: how a turn runs, and which file does what.
  *
- * 1. `AgentLoop.startTurn` (`agent-loop.ts`) returns a `Turn` (`turn.ts`), the Observable that users hold. Its first subscriber starts
+ * 1. `AgentLoop.startTurn` (`tasks/agent-loop.ts`) returns a `Turn` (`tasks/turn.ts`), the Observable that users hold. Its first subscriber starts
  *    `run-turn.ts`, which opens the journal and acquires the lease (`open-turn.ts`), then composes the operators around this loop
  *    (`run-operators.ts`). `segment.ts` lists the tools of the current agent and starts the loop.
  * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
@@ -97,6 +98,12 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     this.#state = options.state;
     deps.scope.listen(this);
     deps.drain.listen(this);
+    deps.inbox.reader = this;
+  }
+
+  /** See `isAtLastCall` in `next-step.ts`. */
+  get isAtLastCall(): boolean {
+    return isAtLastCall(this.#deps, this.#state);
   }
 
   /** Takes steps until one of them is asynchronous. A trampoline: synchronous steps do not nest, and after every 100 the event loop runs. */
@@ -260,14 +267,15 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
    * error fails the turn.
    */
   #failed(error: unknown): void {
-    const isCall = this.#state.phase === 'llm' && !this.#state.outcome;
+    const isCall = this.#state.phase === 'llm' && !this.#state.outcome && this.#deps.openCall.failureBy(error);
     const backoff = isCall && !this.#stopped ? backoffAfter(this.#deps, this.#state, error) : undefined;
     if (backoff) return this.#backOff(backoff);
     if (!this.#state.summary || !isCall)
       return this.#out.error(isCall ? withoutRetries(this.#deps, this.#state, error) : error);
     const reason = limitReason(this.#deps, this.#state);
     this.#out.next({ type: 'model-note', note: { kind: 'warning', message: failedSummary(messageOf(error)) } });
-    this.#write([this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason })]);
+    const last = this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason });
+    this.#write(endRecords(this.#deps, last));
   }
 
   #backOff(record: TurnSuspended): void {

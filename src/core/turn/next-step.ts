@@ -17,7 +17,8 @@ import {
 import type { ModelCall, PreparedView } from '../model-call/change-call.ts';
 import { allowedIterations, endWithResponse, failed, limitReason } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
-import { type PauseRequest, steeringRecords, takeReply } from '../ownership/inbox.ts';
+import type { ResolvedConfig } from '../options/index.ts';
+import { endRecords, type PauseRequest, steeringRecords, takeReply } from '../ownership/inbox.ts';
 import { failureBy } from '../tool-call/tool-results.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
 import { type StepQuestion, suspension } from './decide-step.ts';
@@ -48,15 +49,14 @@ export interface CallStep extends ModelCall {
  */
 export function nextStep(deps: ModelCallDeps, state: LoopState, waitedUntil?: number): NextStep {
   if (state.outcome || state.agentId !== deps.turn.agentId) return { do: 'end' };
-  if (deps.scope.aborted) return write(canceled(deps));
-  if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
+  if (deps.scope.aborted) return writeEnd(deps, canceled(deps));
+  if (state.resumes > deps.config.maxResumes) return writeEnd(deps, poisoned(state));
   const draining = deps.drain.aborted;
   const { pause } = deps.inbox;
   if (state.hold && state.hold.until === undefined) return whilePaused(deps);
   if (state.phase === 'tools' && deps.inbox.hasReplies) return draining ? recordReply(deps, state) : { do: 'tools' };
   const willSuspend = pause !== undefined || draining;
-  const readsSteering = state.phase !== 'tools' && !state.summary && !endsAtLimit(deps, state);
-  if (deps.inbox.hasSteering && (willSuspend || readsSteering)) return { do: 'write', records: steeringRecords(deps) };
+  if (deps.inbox.hasSteering && (willSuspend || readsSteering(deps, state))) return takeSteering(deps, state);
   if (pause !== undefined) return write(suspension(state, pause, !deps.config.taskStateStore));
   if (waitsForAnswers(state) && !failsByResult(deps, state)) return write(suspension(state, untilAnswered));
   if (draining) return endDrained(deps);
@@ -130,15 +130,18 @@ function end(deps: ModelCallDeps, state: LoopState, last: TurnDone): NextStep {
   return deps.hooks.isDue('afterTurn', state) ? ask('afterTurn', last) : writeEnd(deps, last);
 }
 
-/** Steering messages that arrived too late for an answer still enter the history. */
 function writeEnd(deps: ModelCallDeps, last: TurnRecord): NextStep {
-  return { do: 'write', records: [...steeringRecords(deps, true), last] };
+  return { do: 'write', records: endRecords(deps, last) };
 }
 
-/** Whether the turn ends at its limit: steering messages no longer make it continue. */
-function endsAtLimit(deps: ModelCallDeps, state: LoopState): boolean {
-  const hasEnd = state.phase === 'answered' || state.changes.finish !== undefined;
-  return hasEnd && state.iteration >= maxIterationsOf(deps, state);
+function readsSteering(deps: ModelCallDeps, state: LoopState): boolean {
+  return state.phase !== 'tools' && !isAtLastCall(deps, state);
+}
+
+/** Before a suspension, too: a call that is repeated after it reads the messages. */
+function takeSteering(deps: ModelCallDeps, state: LoopState): NextStep {
+  const isRepeated = state.phase === 'llm';
+  return { do: 'write', records: steeringRecords(deps, !isRepeated && isAtLastCall(deps, state)) };
 }
 
 function canceled({ scope, openCall }: ModelCallDeps): TurnRecord {
@@ -149,7 +152,12 @@ function write(record: TurnRecord): NextStep {
   return { do: 'write', records: [record] };
 }
 
-function call(deps: ModelCallDeps, state: LoopState, iteration: number, attempt: number): NextStep {
+/** The record of the first attempt of the next call: the loop's, and that of a turn that is composed by hand. */
+export function startOfCall(deps: ModelCallDeps, state: LoopState): LlmStart {
+  return call(deps, state, state.iteration + 1, 1).start;
+}
+
+function call(deps: ModelCallDeps, state: LoopState, iteration: number, attempt: number): CallStep {
   if (state.phase === 'llm' && state.summary) {
     return { do: 'call', start: { type: 'llm.start', iteration, attempt, summary: true } };
   }
@@ -225,7 +233,23 @@ function atLimit(deps: ModelCallDeps, state: LoopState): NextStep {
       const allowed = allowedIterations(deps, state);
       const limit = `${allowed} iteration${allowed === 1 ? '' : 's'}`;
       const message = `The turn had not ended after ${limit}; raise maxIterations, or choose what happens with onLimit.`;
-      return write(failed('MAX_ITERATIONS', message, { reason, details: { maxIterations: allowed } }));
+      return writeEnd(deps, failed('MAX_ITERATIONS', message, { reason, details: { maxIterations: allowed } }));
     }
   }
+}
+
+/** The limits of the agent that runs a turn. */
+export interface LastCallLimits {
+  readonly maxIterations: number;
+  readonly config: Pick<ResolvedConfig, 'onLimit'>;
+}
+
+/** Whether the turn is expected to read no more messages; a closing summary after tool calls reads those that arrived before it. */
+export function isAtLastCall(limits: LastCallLimits, state: LoopState): boolean {
+  if (state.summary) return true;
+  if (state.iteration < maxIterationsOf(limits, state)) return false;
+  const { phase, changes } = state;
+  return (
+    limits.config.onLimit !== 'summarize' || phase === 'llm' || phase === 'answered' || changes.finish !== undefined
+  );
 }

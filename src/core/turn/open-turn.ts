@@ -1,12 +1,15 @@
 import { defer, first, from, Observable, of, type Subscriber } from 'rxjs';
 import { AgentLoopError, type Lease, type TaskStateStore, type Under } from '../contracts/index.ts';
 import {
+  type Answers,
   type Commit,
   type Deadline,
   type ForkOrigin,
   foldRecords,
   type JournalRecord,
+  type LoopState,
   type ParentLink,
+  recordsOfAnswers,
   replayOf,
   type Stamped,
   type TurnStarted,
@@ -14,12 +17,32 @@ import {
   whenAnswered,
   whenReady,
 } from '../journal/index.ts';
-import { type Answers, recordsOfAnswers } from '../options/index.ts';
+import type { Outside } from '../options/index.ts';
 import { type Moment, momentOf, releaseUnused } from '../ownership/lease.ts';
 import { type AbortScope, switchOnce } from '../streams/index.ts';
-import type { Admission, Admitted } from './admission.ts';
-import { originOf, retryTask } from './retry-task.ts';
-import { cancelTask, checkSameTurn, childOf, otherContext } from './task-commands.ts';
+import { markOpening, whileOpening } from './opening-turns.ts';
+
+/** A turn whose lease this process has. */
+export interface OpenedTurn {
+  readonly state: LoopState;
+  /** Whether its journal is new. */
+  readonly created: boolean;
+  /** Of its lease: higher than that of every earlier run of the turn. */
+  readonly epoch: number;
+}
+
+/** `queued`: another turn of the context is ahead of it, so a resume makes no progress yet. */
+export interface Admitted {
+  readonly queued: boolean;
+  /** The turn ahead runs, or its process was lost: if the process of this turn was lost too, this turn only waited in it. */
+  readonly waited?: boolean;
+}
+
+/**
+ * Called when this process has acquired the lease, before the first event. Emits once when the turn may start or continue; an error
+ * releases the lease and errors the turn.
+ */
+export type OnLease = (turn: OpenedTurn) => Observable<Admitted>;
 
 /** A turn that can be resumed here, that another process owns, or that has ended. */
 export type Opening =
@@ -32,6 +55,8 @@ export type Opening =
       readonly resumed: boolean;
       /** Another turn of the context is ahead of it. */
       readonly queued: boolean;
+      /** If the previous process was lost: it only waited for this turn's turn, or child turns got further. */
+      readonly waited: boolean;
     }
   | {
       readonly own: false;
@@ -50,7 +75,9 @@ export interface OpenOptions {
   /** Names this run as the lease's owner. */
   readonly owner: string;
   readonly leaseMs: number;
+  readonly maxResumes: number;
   readonly deadline: Deadline;
+  readonly outside: Pick<Outside, 'cancel' | 'completeRetry' | 'childrenAdvanced'>;
   /** Of the turn. */
   readonly scope: AbortScope;
   /** The context that the caller expects the task in, if it passed one. */
@@ -62,7 +89,7 @@ export interface OpenOptions {
   /** If another owner runs the turn: error with `BUSY`, or watch it until its lease ends. */
   readonly onBusy: 'fail' | 'wait';
   /** Called once the lease is acquired, before the turn is opened. */
-  readonly onLease?: Admission['onLease'] | undefined;
+  readonly onLease?: OnLease | undefined;
 }
 
 /**
@@ -75,7 +102,13 @@ export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>)
   // Between the creation and the lease, another process may have taken the turn over and ended it.
   const waiting: OpenOptions = { ...options, onBusy: 'wait' };
   return new Observable((to) => {
-    whenAnswered(() => store.create(taskId, started), {
+    const create = () => {
+      const answer = store.create(taskId, started);
+      // Nothing else runs before an answer that is there at once.
+      if (answer instanceof Promise) to.add(markOpening(store, taskId));
+      return answer;
+    };
+    whenAnswered(create, {
       deadline,
       to,
       give(answer) {
@@ -95,7 +128,7 @@ export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>)
  */
 export function openOldTurn(options: OpenOptions, taskId: string): Observable<Opening> {
   const { store, deadline, contextId } = options;
-  return whenReady(() => store.read(taskId), deadline).pipe(
+  const opening$ = whenReady(() => store.read(taskId), deadline).pipe(
     switchOnce((records): Observable<Opening> => {
       const origin = originOf(records);
       const past = replayOf(records);
@@ -111,6 +144,7 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
       return new Observable((to) => takeOver(options, { taskId, known: records, resumed: true }, to));
     }),
   );
+  return whileOpening(store, taskId, opening$);
 }
 
 /**
@@ -130,10 +164,14 @@ export function openWatchedTurn(options: OpenOptions, taskId: string): Observabl
 }
 
 /** A child turn is resumed by its parent turn. If the parent has ended or was deleted, the child turn is cancelled. */
-function refuseChildTurn({ store, deadline }: OpenOptions, taskId: string, parent: ParentLink): Observable<Opening> {
+function refuseChildTurn(
+  { store, deadline, outside }: OpenOptions,
+  taskId: string,
+  parent: ParentLink,
+): Observable<Opening> {
   return defer(async () => {
     if (await isOpen(store, parent.taskId)) throw childOf(taskId, parent);
-    await cancelTask(taskId, { store, reason: parentEnded(parent), clock: deadline.clock });
+    await outside.cancel(taskId, { store, reason: parentEnded(parent), clock: deadline.clock });
     return { own: false as const };
   });
 }
@@ -215,13 +253,17 @@ function acquire(
     // Other processes may have answered since the journal was read.
     recordsOfAnswers(past.after, options.answers ?? {});
     const opening = { own: true as const, past, lease: granted, askedAt, resumed: resumed || records.length > 0 };
-    const keep = ({ queued }: Admitted) => {
-      lease = undefined;
-      give({ ...opening, queued });
+    const admit = (advanced: boolean) => {
+      const keep = ({ queued, waited = false }: Admitted) => {
+        lease = undefined;
+        give({ ...opening, queued, waited: waited || advanced });
+      };
+      if (!options.onLease) return keep({ queued: false });
+      const opened = { state: past.after, created: !opening.resumed, epoch: granted.epoch };
+      to.add(options.onLease(opened).pipe(first()).subscribe({ next: keep, error: giveUp }));
     };
-    if (!options.onLease) return keep({ queued: false });
-    const opened = { state: past.after, created: !opening.resumed, epoch: granted.epoch };
-    to.add(options.onLease(opened).pipe(first()).subscribe({ next: keep, error: giveUp }));
+    if (past.after.resumes < options.maxResumes) return admit(false);
+    whenAnswered(() => options.outside.childrenAdvanced(past, store), { deadline, to, give: admit, fail: giveUp });
   };
   const readRest = (granted: Lease) => {
     lease = granted;
@@ -237,10 +279,13 @@ function acquire(
 }
 
 /** Acquires the lease; releases it if the subscriber has unsubscribed by then. */
-function leaseOf({ store, owner, leaseMs, under }: OpenOptions, taskId: string, to: Subscriber<unknown>) {
+function leaseOf(options: OpenOptions, taskId: string, to: Subscriber<unknown>) {
+  const { store, owner, leaseMs, under } = options;
   const answer = store.acquire(taskId, owner, leaseMs, under);
-  if (answer instanceof Promise)
+  if (answer instanceof Promise) {
+    to.add(markOpening(store, taskId));
     answer.then((lease) => (to.closed ? releaseUnused(store, lease) : undefined)).catch(() => {});
+  }
   return answer;
 }
 
@@ -257,12 +302,43 @@ function pastOf(records: readonly JournalRecord[], lease: Lease): Commit {
 
 /** A retry whose writer died is written to its end, then opened. Errors: `CONFLICT` for a fork, whose edits are lost. */
 function afterCompletion(origin: ForkOrigin, options: OpenOptions, taskId: string): Observable<Opening> {
-  const { store, onBusy, deadline, scope } = options;
+  const { store, onBusy, deadline, scope, outside } = options;
   if (origin.retry) {
     const { clock } = deadline;
     const retry = { store, newTaskId: taskId, contextId: undefined, clock, onBusy, signal: scope.signal };
-    return from(retryTask(origin.taskId, retry)).pipe(switchOnce(() => openOldTurn(options, taskId)));
+    return from(outside.completeRetry(origin.taskId, retry)).pipe(switchOnce(() => openOldTurn(options, taskId)));
   }
   const message = `Task "${taskId}" is a fork of "${origin.taskId}" that was not written to its end; delete it and fork again.`;
   throw new AgentLoopError('CONFLICT', message, { taskId });
+}
+
+/** The task that these records were copied from. */
+export function originOf([started]: readonly JournalRecord[]): ForkOrigin | undefined {
+  return started?.type === 'turn.started' ? started.forkedFrom : undefined;
+}
+
+/** The error for a command to a child turn that only its parent turn may send. */
+export function childOf(taskId: string, { taskId: parentId, agentId }: ParentLink): AgentLoopError {
+  const message = `Task "${taskId}" is a child turn of task "${parentId}" (agent "${agentId}"); resume or answer task "${parentId}".`;
+  return new AgentLoopError('CONFLICT', message, { taskId });
+}
+
+/** Errors: `CONFLICT` if the existing task has other messages or another agent. */
+export function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
+  const { parent, agentId } = found;
+  if (parent && parent.taskId === asked.parent?.taskId && parent.callId === asked.parent.callId) {
+    if (agentId === asked.agentId) return;
+  }
+  const same = JSON.stringify(asked.messages) === JSON.stringify(found.messages) && asked.agentId === found.agentId;
+  if (same) return;
+  throw new AgentLoopError(
+    'CONFLICT',
+    `Task "${asked.taskId}" exists with other messages or another agent; leave taskId out for a new turn, or use AgentLoop.resume.`,
+    { taskId: asked.taskId },
+  );
+}
+
+export function otherContext(taskId: string): AgentLoopError {
+  const message = `Task "${taskId}" belongs to another context; pass the contextId that it was started with, or omit it.`;
+  return new AgentLoopError('CONFLICT', message, { taskId });
 }

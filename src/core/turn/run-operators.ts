@@ -11,6 +11,7 @@ import {
   isMissingPart,
   type Message,
   messageOf,
+  reasonOf,
   type TaskStateStore,
   textOf,
 } from '../contracts/index.ts';
@@ -20,8 +21,8 @@ import { type CommandIds, type Commit, commitOf, isTerminal, type LoopState, typ
 import { failed } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { leftReason, recordedUsage, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
+import { endRecords, steeringRecords } from '../ownership/inbox.ts';
 import { AbortScope, type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/index.ts';
-import { cancelChildren } from './task-commands.ts';
 
 /** The dependencies of a run before the tools are listed. */
 export type RunDeps = Omit<ModelCallDeps, 'tools'>;
@@ -59,20 +60,21 @@ class TurnFailure extends Stage<Signal> {
     const error = turnError(thrown);
     if (isMissingPart(error.code)) return this.#leave(error);
     const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error));
-    const commit = { cause: thrown, ...commitOf(this.#deps, this.#state, [end], true) };
+    const commit = { cause: thrown, ...commitOf(this.#deps, this.#state, endRecords(this.#deps, end), true) };
+    this.#deps.inbox.close(commit.after);
     this.take(commit);
     this.to.complete();
   }
 
   /** The journal says what the turn waits for, once: a turn that still waits is lost without a record. */
   #leave(error: AgentLoopError): void {
+    const records = [...steeringRecords(this.#deps)];
     if (!this.#state.hold) {
       const { code, message, details } = error;
       const hold = { error: { code, message, ...(details && { details }) } };
-      const reason = code.toLowerCase();
-      const record = { type: 'turn.suspended' as const, state: 'working' as const, reason, questions: [], hold };
-      this.take(commitOf(this.#deps, this.#state, [record], true));
+      records.push({ type: 'turn.suspended', state: 'working', reason: code.toLowerCase(), questions: [], hold });
     }
+    if (records.length > 0) this.take(commitOf(this.#deps, this.#state, records, true));
     this.to.error(error);
   }
 
@@ -85,7 +87,7 @@ class TurnFailure extends Stage<Signal> {
 
 function turnError(thrown: unknown): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
-  return new AgentLoopError('INTERNAL', `The turn broke on an unexpected error: ${messageOf(thrown)}`, {
+  return new AgentLoopError('INTERNAL', `The turn broke on an unexpected error: ${reasonOf(thrown)}`, {
     cause: thrown,
   });
 }
@@ -162,7 +164,8 @@ class ChildTurnsEnd extends Stage<Signal> {
     this.#waiting ??= [];
     const reason = this.#state.outcome?.reason ?? (scope.aborted ? messageOf(scope.reason) : 'the turn finished');
     const under = leaseHold && { taskId: turn.taskId, epoch };
-    cancelChildren(children, { store, clock, deadlineMs, reason, under }).then(
+    const { lostAt: parentLostAt } = this.#deps.node;
+    config.outside.cancelChildren(children, { store, clock, deadlineMs, reason, under, parentLostAt }).then(
       () => {
         this.to.next(signal);
         this.#flush();
@@ -357,7 +360,7 @@ function callEndHook(deps: HookDeps, hook: 'afterTurn' | 'afterEnd', place: Hook
   const { outcome, value, finalMessage, lastResponse } = place.state;
   if (!outcome || deps.hooks.lists[hook].length === 0) return;
   const text = finalMessage ?? textOf(lastResponse?.message.content);
-  return askHooks(deps, { hook, place, about: () => ({ outcome, text, value }), take: () => true });
+  return askHooks(deps, { hook, place, about: () => ({ outcome, text, value }) }, () => {});
 }
 
 /**

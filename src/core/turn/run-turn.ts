@@ -1,35 +1,47 @@
 import type { Context, SpanContext } from '@opentelemetry/api';
 import { concat, defer, from, ignoreElements, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
-import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../../observability/spans/run-spans.ts';
+import {
+  linkOf,
+  linksTo,
+  type PlannedSpan,
+  planExecuteSpan,
+  startExecuteSpan,
+} from '../../observability/spans/run-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../../observability/spans/tracing-options.ts';
 import { type AuthContext, isMissingPart, type Lease, type Message, type TaskStateStore } from '../contracts/index.ts';
 import type { HookDeps } from '../hooks/hook-context.ts';
 import { Hooks } from '../hooks/hook-table.ts';
 import {
+  type Answers,
   type Commit,
   commitOf,
-  earlierRuns,
   journalSchema,
   type LoopState,
+  recordsOfAnswers,
   replayOf,
   type Signal,
   type Stamped,
   type Submission,
   type TurnIdentity,
+  type TurnStart,
   type TurnStarted,
 } from '../journal/index.ts';
 import { OpenCall } from '../model-call/usage.ts';
-import { type Answers, type ResolvedConfig, recordsOfAnswers } from '../options/index.ts';
+import type { ResolvedConfig } from '../options/index.ts';
 import { belowParent, type ParentTurn, reachedLimit, TurnNode } from '../ownership/child-turns.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import { journal } from '../ownership/journal-line.ts';
 import { keepLease, LeaseHold, type Moment, releaseLease } from '../ownership/lease.ts';
-import { linkOf, linksTo, restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope, type FusibleOperator, fuse, switchOnce } from '../streams/index.ts';
 import { UnstartedCalls } from '../tool-call/tool-results.ts';
-import type { Admission } from './admission.ts';
-import type { TurnStart } from './create-task.ts';
-import { type Opening, type OpenOptions, type OwnOpening, openNewTurn, openOldTurn } from './open-turn.ts';
+import {
+  type OnLease,
+  type Opening,
+  type OpenOptions,
+  type OwnOpening,
+  openNewTurn,
+  openOldTurn,
+} from './open-turn.ts';
 import {
   abortIfLost,
   callEndHooks,
@@ -58,7 +70,7 @@ export interface RunRequest {
   readonly parent?: ParentTurn | undefined;
   /** If another owner runs the turn: fail with `BUSY`, or watch it and take over when its lease ends. */
   readonly onBusy: 'fail' | 'wait';
-  readonly onLease?: Admission['onLease'] | undefined;
+  readonly onLease?: OnLease | undefined;
   /** Drains this turn alone, as `shutdown` of the configuration drains all. */
   readonly shutdown?: AbortSignal | undefined;
 }
@@ -127,6 +139,11 @@ function runUnlessDraining(request: RunRequest, taskId: string, run: () => Obser
   return parent ? belowParent(defer(begin), { parent, scope, taskId }) : begin();
 }
 
+/** Whether this process releases the turn, or does not begin it, so that another one resumes it. */
+export function drains(request: RunRequest): boolean {
+  return drainsOf(request).some(({ aborted }) => aborted);
+}
+
 /** The scopes whose abort drains the turn: the shutdown of the process, that of this turn, and the drain of the parent turn. */
 function drainsOf({ config, parent, shutdown }: RunRequest): readonly AbortScope[] {
   const drains: AbortScope[] = [];
@@ -144,12 +161,12 @@ function continueRun(
 ): Observable<Signal> {
   if (!opening.own) return watchOwner(request, store, { taskId, busyMs: opening.busyMs });
   const { config, parentContext } = request;
-  const { past, lease, queued } = opening;
+  const { past, lease, queued, waited } = opening;
   const { turn, trace: before } = past.after;
   const submitted = submissionOf(opening);
   if (submitted) return beginSubmitted(request, opening, submitted);
-  const earlier = earlierRuns(past, lease.abandonedAt);
-  const { hasSpans, children } = restoreRuns(config, past.after, { earlier, store });
+  const parentLostAt = request.parent?.node.lostAt;
+  const { lostAt, hasSpans, restoring } = config.outside.restoreRuns(config, past, { lease, store, parentLostAt });
   const tracing = turnTracing(config, turn);
   const links = hasSpans ? linksTo(before) : [];
   const traced = startExecuteSpan(
@@ -157,7 +174,7 @@ function continueRun(
     { maxIterations: iterationLimit(config, turn), resumed: true, links, asked: () => givenMessages(past.after) },
     parentContext,
   );
-  const resumed = { lostAt: earlier.lostAt, children, queued };
+  const resumed = { lostAt, restoring, queued, waited };
   if (seen === 0) return runOwned({ request, tracing, traced, resumed }, opening);
   const steps = past.steps.filter(({ record }) => record.seq > seen);
   return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
@@ -196,7 +213,7 @@ function watchOwner(
   { taskId, busyMs }: { readonly taskId: string; readonly busyMs: number | undefined },
 ): Observable<Signal> {
   const { config, scope, inbox, answers = {} } = request;
-  const turn = { taskId, store, deadline: deadlineOf(config), scope, inbox, answers };
+  const turn = { taskId, store, deadline: deadlineOf(config), outside: config.outside, scope, inbox, answers };
   if (busyMs === undefined) return watchTurn(turn).pipe(failOnShutdown(request, taskId));
   const options = { ...openOptions(request, store, undefined), answers };
   const takeOver: BusyTurn['takeOver'] = (own, seen) => continueRun(request, store, { opening: own, taskId, seen });
@@ -230,8 +247,9 @@ interface Run {
     readonly lostAt: number | undefined;
     /** Another turn of the context is ahead of it. */
     readonly queued: boolean;
-    /** Settles once the spans of child turns that the previous process lost are written. */
-    readonly children: Promise<void> | undefined;
+    readonly waited: boolean;
+    /** Settles once the spans that the previous process lost are written. */
+    readonly restoring: Promise<void> | undefined;
   };
 }
 
@@ -272,7 +290,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
     tapAfterTurn(deps, traced.span),
   );
   const run$ = operators(first && !begin ? concat(of(first), loop$) : loop$);
-  const restoring = run.resumed?.children;
+  const restoring = run.resumed?.restoring;
   const own$ = restoring ? concat(run$, from(restoring).pipe(ignoreElements())) : run$;
   return new Observable((subscriber) => {
     // A watch may have forwarded requests to the previous owner.
@@ -309,7 +327,7 @@ function storeOperators(
   ];
 }
 
-function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt }: Leased): RunDeps {
+function runDeps({ request, tracing, resumed }: Run, state: LoopState, { lease, askedAt }: Leased): RunDeps {
   const { config, scope, inbox, authContext, context, parent } = request;
   const { settings } = state.turn;
   const hooks = hooksOf(config, state);
@@ -328,8 +346,11 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt }
     drain: new AbortScope(),
     inbox,
     openCall: new OpenCall(),
-    node: new TurnNode(state, parent, (used) =>
-      reachedLimit(hooks.segment?.config.extensions ?? config.extensions, used),
+    node: new TurnNode(
+      state,
+      parent,
+      (used) => reachedLimit(hooks.segment?.config.extensions ?? config.extensions, used),
+      resumed?.lostAt,
     ),
     leaseHold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt, parent?.leaseHold),
     epoch: lease?.epoch ?? 0,
@@ -362,10 +383,12 @@ function startRecord(request: RunRequest, start: TurnStart, span: SpanContext): 
 function resumeCommit(deps: RunDeps, state: LoopState, { request, resumed, traced: { span } }: Run): Commit {
   const link = linkOf(span.spanContext(), request);
   const lostAt = resumed?.lostAt;
+  const waited = lostAt !== undefined && (resumed?.waited || lostAt < (state.hold?.until ?? 0));
   const record = {
     type: 'turn.resumed' as const,
     ...(link && { trace: link }),
     ...(lostAt !== undefined && { lostAt }),
+    ...(waited && { waited }),
     // A queued turn whose process crashed may have caused the crash.
     ...(resumed?.queued && lostAt === undefined && { queued: true as const }),
   };
@@ -377,10 +400,11 @@ function openOptions(
   store: TaskStateStore,
   contextId: string | undefined,
 ): OpenOptions {
-  const { leaseMs } = config;
+  const { leaseMs, maxResumes, outside } = config;
   const deadline = deadlineOf(config);
   const owner = config.generateId();
-  return { store, owner, leaseMs, deadline, scope, contextId, under: parent?.under, onBusy, onLease };
+  const under = parent?.under;
+  return { store, owner, leaseMs, maxResumes, deadline, outside, scope, contextId, under, onBusy, onLease };
 }
 
 function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {

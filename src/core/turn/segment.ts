@@ -18,7 +18,7 @@ import {
 import { hookLists } from '../hooks/hook-table.ts';
 import type { Commit, LoopState, Signal } from '../journal/index.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
-import { type ResolvedConfig, resolveConfig } from '../options/index.ts';
+import type { ResolvedConfig } from '../options/index.ts';
 import { DirectSubscriber, switchOnce } from '../streams/index.ts';
 import { checkToolsOfOpenCalls } from '../tool-call/tool-plan.ts';
 import { listTools, noTools, providerName, type ToolSet } from '../tool-call/tool-set.ts';
@@ -250,7 +250,8 @@ function segmentDeps(deps: RunDeps, state: LoopState): RunDeps {
 function segmentSpan({ tracing, config, turn: { agentId } }: RunDeps, state: LoopState, parent: Context): TracedSpan {
   if (state.agentChanges === 0) return silentSpanBelow(parent);
   const { name = agentId } = config.agents?.(agentId) ?? {};
-  return startSegmentSpan(tracing, { agentName: name, reason: state.segment.reason, from: state.segment.from }, parent);
+  const { reason, from } = state.segment;
+  return startSegmentSpan(tracing, { agentName: name, reason, from, provider: config.llmProvider.info }, parent);
 }
 
 type TurnOption = Exclude<keyof AgentLoopConfig, keyof AgentSetup | 'agentId' | 'extensions'>;
@@ -281,7 +282,12 @@ const turnOptions: Readonly<Record<TurnOption, true>> = {
 function setupConfig(config: ResolvedConfig, agentId: string, setup: AgentSetup): ResolvedConfig {
   const { name: _, metadata: __, extensions = [], ...own } = setup;
   const ofTurn = Object.fromEntries(Object.entries(config).filter(([option]) => Object.hasOwn(turnOptions, option)));
-  const resolved = resolveConfig({ ...ofTurn, ...own, agentId, extensions: [...config.extensions, ...extensions] });
+  const resolved = config.outside.resolve({
+    ...ofTurn,
+    ...own,
+    agentId,
+    extensions: [...config.extensions, ...extensions],
+  });
   const { beforeTurn } = hookLists(extensions);
   return Object.assign(resolved, { logger: config.logger, hooks: { ...resolved.hooks, beforeTurn } });
 }

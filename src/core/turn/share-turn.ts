@@ -1,4 +1,4 @@
-import { Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
+import { filter, map, Observable, type Observer, type Subscriber, type Subscription, startWith } from 'rxjs';
 import type { AgentEvent, Tool } from '../contracts/index.ts';
 import type { EventProjector, JournalRecord, LoopState, Signal } from '../journal/index.ts';
 import { DirectSubscriber } from '../streams/index.ts';
@@ -20,6 +20,8 @@ export interface SharedTurn<X extends Tool = Tool> {
   readonly live$: Observable<AgentEvent<X>>;
   /** The state after the last record that was emitted. */
   readonly state: LoopState | undefined;
+  /** The records so far, whenever there are more; does not start the execution. Completes or errors as `live$`. */
+  readonly records$: Observable<readonly JournalRecord[]>;
   /** The exception of a failed turn. */
   readonly cause: unknown;
   /** Whether the turn had ended before it was opened here. */
@@ -28,6 +30,8 @@ export interface SharedTurn<X extends Tool = Tool> {
   connect(): void;
   /** Unsubscribes from the execution; the next subscriber starts another. Only for an execution that watches a turn of another process. */
   disconnect(): void;
+  /** Unsubscribes from the execution; subscribers receive the error. Only for an execution that watches a turn of another process. */
+  leave(cause: unknown): void;
 }
 
 /**
@@ -83,6 +87,14 @@ class Share implements SharedTurn, Observer<Signal> {
     return new Observable((subscriber) => this.#attachLive(subscriber));
   }
 
+  get records$(): Observable<readonly JournalRecord[]> {
+    const more$ = this.live$.pipe(filter(({ cursor }) => cursor !== undefined));
+    return more$.pipe(
+      startWith(undefined),
+      map(() => this.#records),
+    );
+  }
+
   connect(): void {
     if (this.#connected) return;
     this.#connected = true;
@@ -94,6 +106,12 @@ class Share implements SharedTurn, Observer<Signal> {
     this.#connected = false;
     this.#records = [];
     this.#endLive({});
+  }
+
+  leave(cause: unknown): void {
+    if (this.#end) return;
+    this.#execution?.unsubscribe();
+    this.error(cause);
   }
 
   /** Emits a signal, after any that is being emitted further up the stack. */

@@ -1,17 +1,17 @@
 import { catchError, from, type MonoTypeOperatorFunction, map, merge, Observable, of, take } from 'rxjs';
 import { AgentLoopError, type Command, messageOf, type TaskStateStore } from '../contracts/index.ts';
-import { type Deadline, observeTurn, type Signal } from '../journal/index.ts';
-import { type Answers, checkGivenAnswers } from '../options/index.ts';
+import { type Answers, checkGivenAnswers, type Deadline, observeTurn, type Signal } from '../journal/index.ts';
+import type { Outside } from '../options/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import { type AbortScope, switchOnce } from '../streams/index.ts';
 import { type OpenOptions, type OwnOpening, openWatchedTurn, retryAfterMs } from './open-turn.ts';
-import { answerTask, cancelTask } from './task-commands.ts';
 
 /** A turn that another owner runs, or that is over. */
 interface WatchedTurn {
   readonly taskId: string;
   readonly store: TaskStateStore;
   readonly deadline: Deadline;
+  readonly outside: Pick<Outside, 'answer' | 'cancel'>;
   /** On abort, the owner is asked to cancel the turn. */
   readonly scope: AbortScope;
   /** Its requests are forwarded to the owner. */
@@ -61,12 +61,12 @@ function markEnded(): MonoTypeOperatorFunction<Signal> {
   );
 }
 
-function watch({ taskId, store, deadline, scope, inbox }: WatchedTurn): Observable<Signal> {
+function watch({ taskId, store, deadline, outside, scope, inbox }: WatchedTurn): Observable<Signal> {
   const { clock } = deadline;
   return new Observable((subscriber) => {
     const post = async (command: Command) => {
       if (command.type !== 'answer') return store.post(taskId, command);
-      return answerTask(taskId, { store, answers: { [command.questionId]: command.answer }, clock });
+      return outside.answer(taskId, { store, answers: { [command.questionId]: command.answer }, clock });
     };
     inbox.forwardTo((command) =>
       post(command).catch((error: unknown) => {
@@ -74,9 +74,9 @@ function watch({ taskId, store, deadline, scope, inbox }: WatchedTurn): Observab
       }),
     );
     const ask = () =>
-      cancelTask(taskId, { store, reason: messageOf(scope.reason), clock }).catch((error: unknown) =>
-        subscriber.error(error),
-      );
+      outside
+        .cancel(taskId, { store, reason: messageOf(scope.reason), clock })
+        .catch((error: unknown) => subscriber.error(error));
     subscriber.add(scope.onAbort(ask));
     subscriber.add(observeTurn(store, taskId, deadline).subscribe(subscriber));
     if (scope.aborted) void ask();
@@ -87,13 +87,13 @@ function watch({ taskId, store, deadline, scope, inbox }: WatchedTurn): Observab
  * Delivers the answers of a waiting resume to the owner of the turn before it watches: without them the turn would suspend again. If the
  * owner does not record them in time, the next owner does.
  */
-function deliverAnswers({ taskId, store, deadline, scope, answers }: BusyTurn): Observable<undefined> {
+function deliverAnswers({ taskId, store, deadline, outside, scope, answers }: BusyTurn): Observable<undefined> {
   if (Object.keys(answers).length === 0) return of(undefined);
   const canceled$ = new Observable<undefined>((to) => {
     if (scope.aborted) to.next(undefined);
     else to.add(scope.onAbort(() => to.next(undefined)));
   });
-  const delivered$ = from(answerTask(taskId, { store, answers, clock: deadline.clock })).pipe(
+  const delivered$ = from(outside.answer(taskId, { store, answers, clock: deadline.clock })).pipe(
     catchError((error: unknown) => {
       const code = AgentLoopError.isInstance(error) ? error.code : undefined;
       if (code === 'BUSY' || code === 'TERMINAL') return of(undefined);

@@ -9,7 +9,7 @@ import {
   type OptionRule,
   type OptionRules,
   wholeNumber,
-} from '../../core/options/index.ts';
+} from '../../options/option-rules.ts';
 import { ModelRegistry } from '../../providers/models/model-registry.ts';
 import { defaultPrompt, type Summarizer } from './summarize.ts';
 

@@ -5,7 +5,7 @@ import {
   type ToolOutcomeChange,
   type TurnFinish,
 } from '../../core/contracts/index.ts';
-import { aBoolean, aFunction, aName, assertGiven, assertOptions, wholeNumber } from '../../core/options/index.ts';
+import { aBoolean, aFunction, aName, assertGiven, assertOptions, wholeNumber } from '../../options/option-rules.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { engineTool, tool } from '../../tools/tool.ts';
 

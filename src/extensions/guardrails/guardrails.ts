@@ -11,7 +11,7 @@ import type {
   TurnFinish,
 } from '../../core/contracts/index.ts';
 import type { TurnIdentity } from '../../core/journal/index.ts';
-import { assertOptions, type OptionRule, wholeNumber, wrongOption } from '../../core/options/index.ts';
+import { assertOptions, type OptionRule, wholeNumber, wrongOption } from '../../options/option-rules.ts';
 
 /** The verdict of a guardrail; `undefined` to pass. */
 export type Verdict<T> = T | undefined | Promise<T | undefined>;
@@ -41,14 +41,19 @@ export interface InputGuardrail {
 /** A turn that is about to end. `value` is its final value, such as structured output; `undefined` if there is none. */
 export type OutputContext = HookContext & Pick<TurnEnd, 'value'>;
 
-/** Checks the final text and value of a turn. `retry` asks the model for another answer; `replace` is another text. */
+/** Another text, and for a turn that ends with a value another `value`; without it the value stays. */
+export interface OutputReplacement extends Replacement<string> {
+  readonly value?: unknown;
+}
+
+/** Checks the final text and value of a turn. `retry` asks the model for another answer, and this one is withheld. */
 export interface OutputGuardrail {
   readonly name: string;
   /** Called with the final answer. */
   readonly check: (
     text: string,
     context: OutputContext,
-  ) => Verdict<Block | Replacement<string> | { readonly retry: string }>;
+  ) => Verdict<Block | OutputReplacement | { readonly retry: string }>;
 }
 
 /** Checks a tool call before it runs. `deny` is the reason for the model; `replace` is other arguments. */
@@ -141,13 +146,21 @@ async function checkCall(
 
 /** A proxy, because the members of a request are getters of its class. */
 function withArguments(request: ToolCallRequest, args: unknown): ToolCallRequest {
-  return new Proxy(request, {
-    get: (target, member) => (member === 'arguments' ? args : Reflect.get(target, member, target)),
-  });
+  return withMember(request, 'arguments', args);
+}
+
+function withMember<T extends object>(of: T, name: keyof T & string, value: unknown): T {
+  return new Proxy(of, { get: (target, member) => (member === name ? value : Reflect.get(target, member, target)) });
 }
 
 function blocked(name: string, { block }: Block): Pick<TurnBeginning, 'fail'> {
   return { fail: { code: 'GUARDRAIL', message: `The guardrail "${name}" stopped the turn: ${block}` } };
+}
+
+/** `value`: what replaces that of the turn. */
+interface Passed {
+  readonly passed: string;
+  readonly value?: unknown;
 }
 
 /** The checked text and value, with replacements. */
@@ -155,7 +168,7 @@ interface Checked {
   readonly text: string;
   /** As JSON. */
   readonly value: string | undefined;
-  readonly verdict: { readonly passed: string } | ({ readonly name: string } & (Block | { readonly retry: string }));
+  readonly verdict: Passed | ({ readonly name: string } & (Block | { readonly retry: string }));
 }
 
 class OutputGuards {
@@ -173,13 +186,17 @@ class OutputGuards {
     const verdict = await this.#verdictOn(finish.text, finish);
     const retries = typeof finish.data === 'number' ? finish.data : 0;
     if (!('retry' in verdict) || retries >= this.#maxRetries) return undefined;
-    return { messages: [{ role: 'user', content: verdict.retry }], data: retries + 1 };
+    return { messages: [{ role: 'user', content: verdict.retry }], withhold: true, data: retries + 1 };
   }
 
   async atEnd(end: TurnEnd): Promise<EndChange | undefined> {
     if (end.outcome.state !== 'completed') return undefined;
     const verdict = await this.#verdictOn(end.text, end);
-    if ('passed' in verdict) return verdict.passed === end.text ? undefined : { text: verdict.passed };
+    if ('passed' in verdict) {
+      const { passed, value } = verdict;
+      if (value !== undefined && end.value !== undefined) return { text: passed, value };
+      return passed === end.text ? undefined : { text: passed };
+    }
     return blocked(verdict.name, { block: 'block' in verdict ? verdict.block : verdict.retry });
   }
 
@@ -194,15 +211,20 @@ class OutputGuards {
   }
 
   async #ask(text: string, context: OutputContext): Promise<Checked['verdict']> {
-    let passed = text;
+    let passed: Passed = { passed: text };
     for (const { name, check } of this.#guards) {
-      const verdict = await check(passed, context);
+      const shown = passed.value === undefined ? context : withMember(context, 'value', passed.value);
+      const verdict = await check(passed.passed, shown);
       assertVerdict(name, verdict, ['block', 'retry']);
-      if (verdict && 'replace' in verdict) passed = verdict.replace;
+      if (verdict && 'replace' in verdict) passed = { ...passed, passed: verdict.replace, ...replacedValue(verdict) };
       else if (verdict) return { name, ...verdict };
     }
-    return { passed };
+    return passed;
   }
+}
+
+function replacedValue({ value }: OutputReplacement): Pick<Passed, 'value'> {
+  return value === undefined ? {} : { value };
 }
 
 /**

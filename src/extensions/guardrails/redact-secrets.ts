@@ -1,5 +1,5 @@
 import type { AssistantMessage, Content, ContentPart, Extension, Message } from '../../core/contracts/index.ts';
-import { assertOptions, type OptionRule, someStrings } from '../../core/options/index.ts';
+import { assertOptions, type OptionRule, someStrings } from '../../options/option-rules.ts';
 import { withoutSecrets } from '../../redaction.ts';
 
 /** Options of `redactSecrets` and `secretRedactor`: secrets to remove besides those of known forms. */

@@ -1,7 +1,7 @@
-import { type IterationView, stableJson, type ToolCall, type Usage } from '../../core/contracts/index.ts';
+import { type IterationView, parsedJson, stableJson, type ToolCall, type Usage } from '../../core/contracts/index.ts';
 import type { History, LoopState } from '../../core/journal/index.ts';
 import { estimateTokens } from '../../core/model-call/index.ts';
-import { hasMethods, type OptionRule, oneOf } from '../../core/options/index.ts';
+import { hasMethods, type OptionRule, oneOf } from '../../options/option-rules.ts';
 
 /** The limit that a turn reached. */
 export type LimitReason =
@@ -176,7 +176,7 @@ function textOfCalls(calls: readonly ToolCall[]): string {
 
 function argumentsOf(call: ToolCall): string {
   try {
-    return stableJson(JSON.parse(call.function.arguments));
+    return stableJson(parsedJson(call.function.arguments));
   } catch {
     return call.function.arguments;
   }

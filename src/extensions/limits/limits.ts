@@ -18,7 +18,7 @@ import {
 } from '../../core/contracts/index.ts';
 import type { LoopState, TurnIdentity } from '../../core/journal/index.ts';
 import { usageOfAnswer, usageWithoutAnswer } from '../../core/model-call/index.ts';
-import { assertOptions, milliseconds, wholeNumber, wrongOption } from '../../core/options/index.ts';
+import { assertOptions, milliseconds, wholeNumber, wrongOption } from '../../options/option-rules.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/model-info.ts';
 import { type AroundCall, aroundCalls, pricedModel, SaidSoFar } from '../usage/around-calls.ts';
 import {

@@ -8,7 +8,7 @@ import {
   type ToolDefinition,
 } from '../../core/contracts/index.ts';
 import type { Approval, GivenAnswer, LoopState, Question } from '../../core/journal/index.ts';
-import { aFunction, assertOptions, type OptionRule, oneOf, someStrings } from '../../core/options/index.ts';
+import { aFunction, assertOptions, type OptionRule, oneOf, someStrings } from '../../options/option-rules.ts';
 import { matchesName } from './tool-permissions.ts';
 
 /** Options of `approvals`: which calls need approval, how often, and how it is verified. */

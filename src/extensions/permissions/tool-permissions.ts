@@ -1,5 +1,5 @@
 import type { Extension, ToolCallRequest } from '../../core/contracts/index.ts';
-import { aFunction, assertOptions, type OptionRule, oneOf, wrongOption } from '../../core/options/index.ts';
+import { aFunction, assertOptions, type OptionRule, oneOf, wrongOption } from '../../options/option-rules.ts';
 import { isEngineTool } from '../../tools/tool.ts';
 
 /** Allows or denies calls of some tools. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Observable, type Subscriber } from 'rxjs';
-import { type AgentEvent, type Partially, partsText } from '../../core/contracts/index.ts';
+import { type AgentEvent, type Partially, partsText, textNestsTooDeep } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import { JsonPrefix } from '../../json-prefix.ts';
 import { ObjectStart } from './read-json.ts';
@@ -179,6 +179,7 @@ export function partialJson<T>(): PartialJson<T> {
 }
 
 function parsed<Value>(text: string, before: Value): Value {
+  if (textNestsTooDeep(text)) return before;
   try {
     return JSON.parse(text);
   } catch {

@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { AgentLoopError, isObject, type JSONSchema, type UserMessage } from '../../core/contracts/index.ts';
-import { aName, assertGiven, assertOptions, type OptionRule } from '../../core/options/index.ts';
+import { aName, assertGiven, assertOptions, type OptionRule } from '../../options/option-rules.ts';
 import { jsonSchemaChecker } from '../../tools/schema-checks.ts';
 import { type FromJsonSchema, isStandardSchema, standardChecker } from '../../tools/tool-options.ts';
 import { toXml } from './xml/write-xml.ts';

@@ -7,7 +7,7 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { estimatedUsage, estimatePromptTokens } from '../../core/model-call/index.ts';
-import { assertOptions, wholeNumber, wrongOption } from '../../core/options/index.ts';
+import { assertOptions, wholeNumber, wrongOption } from '../../options/option-rules.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/model-info.ts';
 import { aPriceList, aReaction, someDollars } from '../limits/broken-limit.ts';
 import { type AroundCall, aroundCalls, pricedModel, watchCall } from './around-calls.ts';

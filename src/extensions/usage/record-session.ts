@@ -10,7 +10,7 @@ import {
   type LLMCallParams,
   messageOf,
 } from '../../core/contracts/index.ts';
-import { aFunction, assertGiven, assertOptions } from '../../core/options/index.ts';
+import { aFunction, assertGiven, assertOptions } from '../../options/option-rules.ts';
 import { redactMembers } from '../../redaction.ts';
 import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';
 

@@ -8,7 +8,7 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import type { TurnIdentity } from '../../core/journal/index.ts';
-import { aFunction, assertOptions } from '../../core/options/index.ts';
+import { aFunction, assertOptions } from '../../options/option-rules.ts';
 import { callCost, type PriceList } from '../../providers/models/model-info.ts';
 import { aPriceList } from '../limits/broken-limit.ts';
 import { aroundCalls, type CallEnd, watchCall } from './around-calls.ts';

@@ -62,7 +62,7 @@ function Steer({ act }: { readonly act: Act }) {
       onSubmit={(form) => act('steer', { text: form.get('text') })}
     >
       <label>
-        A message that the model reads before its next call
+        A message that the model reads before its next call; if this one is its last, in the next turn
         <textarea name="text" rows={4} required />
       </label>
     </Dialog>

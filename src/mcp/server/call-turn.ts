@@ -1,8 +1,8 @@
 import type { CallToolResult, InputRequiredResult } from '@modelcontextprotocol/server';
-import { AgentLoopError, isSuspended } from '../../core/contracts/index.ts';
+import { AgentLoopError, isObject, isSuspended } from '../../core/contracts/index.ts';
 import type { Question, TurnResult } from '../../core/journal/index.ts';
-import type { Turn } from '../../core/turn/index.ts';
 import { contextFromCarrier } from '../../observability/trace-carrier.ts';
+import type { Turn } from '../../tasks/turn.ts';
 import type { Answers, CallingClient } from './ask-client.ts';
 import type { ServedAgent } from './served-agent.ts';
 import { TurnProgress } from './turn-progress.ts';
@@ -85,7 +85,7 @@ function answerOf({ text, value, taskId }: TurnResult, hasOutput: boolean): Call
   const json = JSON.stringify(value);
   const content = [{ type: 'text' as const, text: json }];
   const structured: unknown = JSON.parse(json);
-  return hasOutput && isRecord(structured) ? { content, structuredContent: structured, _meta } : { content, _meta };
+  return hasOutput && isObject(structured) ? { content, structuredContent: structured, _meta } : { content, _meta };
 }
 
 /** Cancels a turn that no other process can resume, and one whose client has cancelled or disconnected. */
@@ -115,8 +115,4 @@ function failure(thrown: unknown): CallToolResult {
 export function failedCall(text: string, taskId?: string): CallToolResult {
   const _meta = taskId === undefined ? {} : { _meta: { 'millrace/task-id': taskId } };
   return { isError: true, content: [{ type: 'text', text }], ..._meta };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

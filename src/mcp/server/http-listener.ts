@@ -4,8 +4,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { NodeIncomingMessageLike } from '@modelcontextprotocol/node';
 import type { McpHttpHandler } from '@modelcontextprotocol/server';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { anything, aString, assertOptions, type OptionRules, wholeNumber } from '../../core/options/index.ts';
 import { hostNameIn, isLoopbackHost } from '../../loopback.ts';
+import { anything, aString, assertOptions, type OptionRules, wholeNumber } from '../../options/option-rules.ts';
 import { isOwnOrigin } from '../../own-origin.ts';
 import type { NodeSdk, ServerSdk } from '../load-sdk.ts';
 import { agentServer, CallerTurns, OpenCalls } from './agent-server.ts';

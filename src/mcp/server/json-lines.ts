@@ -1,6 +1,6 @@
 import { Transform, type TransformCallback } from 'node:stream';
-import { maxJsonDepth, maxJsonValues } from '../../core/contracts/index.ts';
-import { JsonCounter, type JsonFault } from '../../json-body.ts';
+import { JsonCounter, maxJsonDepth, maxJsonValues } from '../../core/contracts/index.ts';
+import type { JsonFault } from '../../json-body.ts';
 
 /** What the SDK takes as one message. */
 const maxLineBytes = 10 * 2 ** 20;

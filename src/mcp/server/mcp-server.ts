@@ -3,6 +3,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { Agent } from '../../agent/agent.ts';
 import { agentToolName } from '../../agent/agent-tools.ts';
 import { AgentLoopError } from '../../core/contracts/index.ts';
+import { onAbort } from '../../core/streams/index.ts';
 import {
   aBoolean,
   assertGiven,
@@ -10,8 +11,7 @@ import {
   hasMethods,
   type OptionRules,
   wholeNumber,
-} from '../../core/options/index.ts';
-import { onAbort } from '../../core/streams/index.ts';
+} from '../../options/option-rules.ts';
 import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts';
 import { loadNodeSdk, loadServerSdk, type ServerSdk } from '../load-sdk.ts';
 import { agentServer, OpenCalls } from './agent-server.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { invalidConfig } from '../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../../core/options/index.ts';
 import { isLoopbackHost } from '../../loopback.ts';
+import { assertKnownOptions, type OptionNames } from '../../options/option-rules.ts';
 import { scopesOf, type TokenCheck, tokenCheck } from '../../signed-tokens.ts';
 import type { Caller } from './sessions.ts';
 

@@ -3,7 +3,7 @@ import { readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { OAuthClientProvider } from '@modelcontextprotocol/client';
 import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
-import { assertKnownOptions, type OptionNames } from '../../core/options/index.ts';
+import { assertKnownOptions, type OptionNames } from '../../options/option-rules.ts';
 import { makeFolder, writePrivate } from '../../private-files.ts';
 
 /** How to sign in to a server over HTTP: a provider of the SDK that does all of it, or options for the one of this package. */

@@ -1,10 +1,10 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { FetchLike, OAuthDiscoveryState } from '@modelcontextprotocol/client';
+import { boundedResponse } from '../../body-limits.ts';
 import { AgentLoopError, isObject } from '../../core/contracts/index.ts';
-import { boundedResponse } from '../../core/model-call/index.ts';
 import { isPublicAddress } from '../../public-address.ts';
-import { bodyLimitsOf, type McpHttpOptions } from '../mcp-options.ts';
+import { bodyLimitsOf, limitError, type McpHttpOptions } from '../mcp-options.ts';
 
 interface SignInFetchOptions {
   /** The MCP server. */
@@ -101,8 +101,7 @@ const busy: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 
 /** Of an error only its code is read: the SDK shows the texts of others in errors. */
 async function discreet(response: Response, server: McpHttpOptions): Promise<Response> {
-  const tooLarge = (what: string) => new AgentLoopError('TOOL_TOO_LARGE', what);
-  const bounded = boundedResponse(response, bodyLimitsOf(server), tooLarge);
+  const bounded = boundedResponse(response, bodyLimitsOf(server), limitError);
   const { status, headers, ok } = bounded;
   if (ok || status === 404) return bounded;
   const body = await bounded.text();

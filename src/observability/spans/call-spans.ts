@@ -21,6 +21,7 @@ import { attribute } from '../attributes.ts';
 import { toolKey } from './chosen-ids.ts';
 import { contentJson, contentText, finishReasonOf, inputContent, outputContent } from './content.ts';
 import { wantsLatestConventions } from './conventions.ts';
+import { measureChunks } from './instruments.ts';
 import {
   cancelSpan,
   failSpan,
@@ -30,6 +31,8 @@ import {
   type TracedSpan,
   type TurnTracing,
 } from './tracing-options.ts';
+
+const json = 'application/json';
 
 interface LlmSpanCall {
   readonly iteration: number;
@@ -58,7 +61,12 @@ export function startLlmSpan(tracing: TurnTracing, call: LlmSpanCall, parent: Co
     parent,
   );
   if (tracing.captureContent && traced.span.isRecording()) {
-    traced.span.setAttributes(inputContent(tracing, call.params));
+    const input = inputContent(tracing, call.params);
+    traced.span.setAttributes({
+      ...input,
+      [attribute.inputValue]: input[attribute.inputMessages],
+      [attribute.inputMimeType]: json,
+    });
   }
   return traced;
 }
@@ -68,7 +76,14 @@ export function finishLlmSpan(tracing: TurnTracing, span: Span, result: LlmSpanR
   if (!span.isRecording()) return;
   span.setAttributes(responseAttributes(result));
   if (result.response.usage !== undefined) span.setAttributes(usageAttributes(result.response.usage));
-  if (tracing.captureContent) span.setAttributes(outputContent(tracing, result.response));
+  if (tracing.captureContent) {
+    const output = outputContent(tracing, result.response);
+    span.setAttributes({
+      ...output,
+      [attribute.outputValue]: output[attribute.outputMessages],
+      [attribute.outputMimeType]: json,
+    });
+  }
 }
 
 /** Records the usage of a request without an answer, if any. */
@@ -214,12 +229,14 @@ export class AttemptSpan {
   readonly #span: Span;
   readonly #options: AttemptTracingOptions;
   readonly #startedAt: number;
+  readonly #measureChunk: (() => void) | undefined;
   #firstChunkAt: number | undefined;
   #ended = false;
 
   constructor(options: AttemptTracingOptions, { span, traceContext }: TracedSpan) {
     this.#options = options;
     this.#span = span;
+    this.#measureChunk = measureChunks(span);
     this.traceContext = traceContext;
     this.#startedAt = options.now();
   }
@@ -227,6 +244,7 @@ export class AttemptSpan {
   /** A chunk arrived. */
   streamed(): void {
     this.#firstChunkAt ??= this.#options.now();
+    this.#measureChunk?.();
   }
 
   /** The provider noted something about this request. */
@@ -339,7 +357,12 @@ export function startToolSpan(
   const spanName = tracing.spanNames === 'semconv' ? `execute_tool ${name}` : `tool[${name}]`;
   const traced = startChildSpan(tracing, spanName, { key: toolKey(call), attributes }, parent);
   if (tracing.captureContent && traced.span.isRecording()) {
-    traced.span.setAttribute(attribute.toolCallArguments, contentJson(tracing, call.intent.arguments));
+    const text = contentJson(tracing, call.intent.arguments);
+    traced.span.setAttributes({
+      [attribute.toolCallArguments]: text,
+      [attribute.inputValue]: text,
+      [attribute.inputMimeType]: json,
+    });
   }
   return traced;
 }
@@ -354,9 +377,11 @@ export function finishToolSpan(tracing: TurnTracing, span: Span, result: ToolSpa
     const { code, message } = result.error ?? { code: 'TOOL_FAILED', message: 'the tool reports a failure' };
     markFailed(span, { type: code, message, thrown });
   }
-  if (tracing.captureContent) {
+  if (tracing.captureContent && result.success) {
     const { content } = result;
-    const text = typeof content === 'string' ? contentText(tracing, content) : contentJson(tracing, content);
-    span.setAttribute(attribute.toolCallResult, text);
+    const isText = typeof content === 'string';
+    const text = isText ? contentText(tracing, content) : contentJson(tracing, content);
+    span.setAttributes({ [attribute.toolCallResult]: text, [attribute.outputValue]: text });
+    if (!isText) span.setAttribute(attribute.outputMimeType, json);
   }
 }

@@ -2,31 +2,28 @@ import {
   type Attributes,
   type AttributeValue,
   createNoopMeter,
-  type Exception,
   type Histogram,
-  type Link,
   type Meter,
   type MeterProvider,
   metrics,
   type Span,
-  type SpanContext,
-  type SpanOptions,
-  type SpanStatus,
   type TimeInput,
-  type Tracer,
 } from '@opentelemetry/api';
 import { packageVersion } from '../../version.ts';
 import { attribute } from '../attributes.ts';
-import { wantsLatestConventions } from './conventions.ts';
+import { schemaOfConventions, wantsLatestConventions } from './conventions.ts';
+import { type SpanClock, TimedSpan } from './timed-span.ts';
 
 /** The instruments of this engine. Durations in seconds. */
-interface Instruments {
+export interface Instruments {
   /** `gen_ai.client.operation.duration`, or `gen_ai.client.inference.duration`: one request to a model. */
   readonly operationDuration: Histogram;
   /** Tokens of one request. The two sets of conventions count them in ways that must not be added up. */
   readonly recordTokens: (counts: TokenCounts, dimensions: Attributes) => void;
   /** `…time_to_first_chunk`, of a streamed request. */
   readonly timeToFirstChunk: Histogram;
+  /** `…time_per_output_chunk`: from one chunk of a streamed request to the next. */
+  readonly timePerOutputChunk: Histogram;
   /** `gen_ai.execute_tool.duration`: one tool call. */
   readonly toolDuration: Histogram;
   /** `gen_ai.invoke_agent.duration`: one turn of an agent. */
@@ -52,15 +49,15 @@ let known: { readonly provider: MeterProvider; readonly instruments: Instruments
 export function instruments(): Instruments | undefined {
   const provider = metrics.getMeterProvider();
   if (known?.provider === provider) return known.instruments;
-  const meter = provider.getMeter('millrace', packageVersion);
+  const meter = provider.getMeter('millrace', packageVersion, schemaOfConventions());
   known = { provider, instruments: meter === createNoopMeter() ? undefined : instrumentsOf(meter) };
   return known.instruments;
 }
 
-/** Seconds, from a cached answer to a turn of minutes. Source: semantic conventions of `gen_ai`. */
-const seconds = [
-  0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68,
-];
+/** Source: semantic conventions of `gen_ai`. */
+const seconds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+/** From a cached answer to a turn of minutes. */
+const longSeconds = [...seconds, 163.84, 327.68];
 const shortSeconds = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
 const callCounts = [0, 1, 2, 4, 8, 16, 32, 64, 128];
 const tokens = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];
@@ -70,10 +67,12 @@ function instrumentsOf(meter: Meter): Instruments {
   const client = isLatest ? 'gen_ai.client.inference' : 'gen_ai.client.operation';
   const histogram = (name: string, unit: string, explicitBucketBoundaries: number[], description: string) =>
     meter.createHistogram(name, { unit, description, advice: { explicitBucketBoundaries } });
-  const duration = (name: string, description: string) => histogram(name, 's', seconds, description);
+  const duration = (name: string, description: string) => histogram(name, 's', longSeconds, description);
+  const chunks = (name: string, description: string) => histogram(`${client}.${name}`, 's', seconds, description);
   return {
     operationDuration: duration(`${client}.duration`, 'Duration of a request to a model'),
-    timeToFirstChunk: duration(`${client}.time_to_first_chunk`, 'Time to the first chunk of an answer'),
+    timeToFirstChunk: chunks('time_to_first_chunk', 'Time to the first chunk of an answer'),
+    timePerOutputChunk: chunks('time_per_output_chunk', 'Time from one chunk of an answer to the next'),
     recordTokens: isLatest ? tokenCounters(meter) : tokenHistogram(meter),
     ...(isLatest && { agentCalls: agentCalls(meter) }),
     toolDuration: duration('gen_ai.execute_tool.duration', 'Duration of a tool call'),
@@ -169,100 +168,70 @@ export function measureWait(policy: string): (() => void) | undefined {
   return () => measured.queueWait.record(secondsSince(startedAt), { 'millrace.policy': policy });
 }
 
+/** Returns the function to call with each chunk of a request; `undefined` if its span is not measured. */
+export function measureChunks(span: Span): (() => void) | undefined {
+  return span instanceof MeteredSpan ? () => span.chunkArrived() : undefined;
+}
+
 function secondsSince(startedAt: number): number {
   return (performance.now() - startedAt) / 1_000;
 }
 
-/**
- * A tracer whose spans are also measured: when a span ends, its duration, tokens and outcome go to the instrument of its operation. Every
- * operation of a turn has exactly one span, which ends once, so the metrics match the traces. `inner` may be a tracer that
- * records nothing.
- */
-export function meteredTracer(inner: Tracer, measured: Instruments): Tracer {
-  return {
-    startSpan: (name, options, context) =>
-      new MeteredSpan(inner.startSpan(name, options, context), { name, options, measured }),
-    startActiveSpan: inner.startActiveSpan.bind(inner),
-  };
-}
-
 interface Measuring {
   readonly name: string;
-  readonly options: SpanOptions | undefined;
+  readonly attributes: Attributes;
   readonly measured: Instruments;
 }
 
 /** The name of the span that is open while a process runs a turn. */
 const runSpan = 'agent.execute';
 
-class MeteredSpan implements Span {
-  readonly #span: Span;
+/**
+ * Measures a span: when it ends, its duration, tokens and outcome go to the instrument of its operation. Every
+ * operation of a turn has exactly one span, which ends once, so the metrics match the traces. The span may be one that
+ * records nothing.
+ */
+export class MeteredSpan extends TimedSpan {
   readonly #measured: Instruments;
   readonly #isRun: boolean;
   readonly #attributes: Map<string, AttributeValue | undefined>;
   readonly #startedAt = performance.now();
+  #chunkAt: number | undefined;
+  /** Seconds from one chunk to the next; recorded at the end, when the model that answered is known. */
+  readonly #chunkTimes: number[] = [];
   #ended = false;
 
-  constructor(span: Span, { name, options, measured }: Measuring) {
-    this.#span = span;
+  constructor(span: Span, clock: SpanClock, { name, attributes, measured }: Measuring) {
+    super(span, clock);
     this.#measured = measured;
     this.#isRun = name === runSpan;
-    this.#attributes = new Map(Object.entries(options?.attributes ?? {}));
+    this.#attributes = new Map(Object.entries(attributes));
     if (this.#isRun) measured.liveTurns.add(1);
   }
 
-  spanContext(): SpanContext {
-    return this.#span.spanContext();
-  }
-
-  setAttribute(key: string, value: AttributeValue): this {
+  override setAttribute(key: string, value: AttributeValue): this {
     this.#attributes.set(key, value);
-    this.#span.setAttribute(key, value);
-    return this;
+    return super.setAttribute(key, value);
   }
 
-  setAttributes(attributes: Attributes): this {
+  override setAttributes(attributes: Attributes): this {
     for (const [key, value] of Object.entries(attributes)) this.#attributes.set(key, value);
-    this.#span.setAttributes(attributes);
-    return this;
-  }
-
-  addEvent(name: string, attributesOrStartTime?: Attributes | TimeInput, startTime?: TimeInput): this {
-    this.#span.addEvent(name, attributesOrStartTime, startTime);
-    return this;
-  }
-
-  addLink(link: Link): this {
-    this.#span.addLink(link);
-    return this;
-  }
-
-  addLinks(links: Link[]): this {
-    this.#span.addLinks(links);
-    return this;
-  }
-
-  setStatus(status: SpanStatus): this {
-    this.#span.setStatus(status);
-    return this;
-  }
-
-  updateName(name: string): this {
-    this.#span.updateName(name);
-    return this;
+    return super.setAttributes(attributes);
   }
 
   /** Measures the attributes of a span, also if no SDK records it. */
-  isRecording(): boolean {
+  override isRecording(): boolean {
     return !this.#ended;
   }
 
-  recordException(exception: Exception, time?: TimeInput): void {
-    this.#span.recordException(exception, time);
+  /** A chunk of a streamed answer has arrived. */
+  chunkArrived(): void {
+    if (this.#chunkAt !== undefined) this.#chunkTimes.push(secondsSince(this.#chunkAt));
+    this.#chunkAt = performance.now();
   }
 
-  end(endTime?: TimeInput): void {
-    this.#span.end(endTime);
+  override end(time?: TimeInput): void {
+    super.end(time);
     if (this.#ended) return;
     this.#ended = true;
     this.#measure();
@@ -289,6 +258,7 @@ class MeteredSpan implements Span {
     this.#measured.operationDuration.record(duration, dimensions);
     const firstChunk = this.#attributes.get(attribute.responseTimeToFirstChunk);
     if (typeof firstChunk === 'number') this.#measured.timeToFirstChunk.record(firstChunk, dimensions);
+    for (const time of this.#chunkTimes) this.#measured.timePerOutputChunk.record(time, dimensions);
     this.#measured.recordTokens(this.#attributes, dimensions);
   }
 

@@ -1,7 +1,7 @@
 import { type Context, ROOT_CONTEXT, type Span, TraceFlags, type Tracer, trace } from '@opentelemetry/api';
 import { AgentLoopError, type LLMProviderInfo } from '../../core/contracts/index.ts';
-import type { LostRun, LostSpan } from '../../core/journal/index.ts';
 import { attribute } from '../attributes.ts';
+import type { LostRun, LostSpan } from '../lost-runs.ts';
 import { finishLlmSpan, finishToolSpan, startLlmSpan, startToolSpan, startToolsSpan } from './call-spans.ts';
 import { choosesIds, withIds } from './chosen-ids.ts';
 import {
@@ -25,36 +25,72 @@ export interface RestoreOptions {
   readonly enableTracing: boolean;
 }
 
-/**
- * Writes the possibly missing spans of a run, with the ids and times from its journal: ended spans as they ended, open spans until
- * the process was last seen alive and with `millrace.outcome` = `lost`. Their content is that of the journal. Returns false if that is impossible: no
- * SDK is registered, or it does not use `turnIdGenerator`.
- */
-export function restoreSpans({ trace: link, lostAt, spans }: LostRun, options: RestoreOptions): boolean {
-  const tracer = options.enableTracing ? registeredTracer() : undefined;
-  if (!tracer || !choosesIds()) return false;
-  const started = spans.map((lost) => {
-    const tracing = { ...options.tracingOf(lost.agentId), tracer: tracerOf(tracer, link.traceId, lost) };
-    const { parentSpanId } = lost;
-    const parent = parentSpanId === undefined ? ROOT_CONTEXT : belowSpan(link.traceId, parentSpanId);
-    return { lost, tracing, span: start(lost, { ...options, tracing }, parent) };
-  });
-  for (const { lost, tracing, span } of started.reverse()) {
-    const { startedAt, endedAt } = lost;
-    span.setAttribute(attribute.restored, true);
-    if (endedAt === undefined) span.setAttribute(attribute.outcome, 'lost');
-    else finish(lost, tracing, span);
-    span.end(new Date(Math.max(endedAt ?? lostAt, startedAt)));
-  }
-  return true;
+/** The tracer for restored spans; `undefined` if no SDK is registered, or it does not use `turnIdGenerator`. */
+function restoringTracer({ enableTracing }: RestoreOptions): Tracer | undefined {
+  return enableTracing && choosesIds() ? registeredTracer() : undefined;
 }
 
-/** A tracer for one span with a fixed id and start. */
-function tracerOf(tracer: Tracer, traceId: string, { spanId, startedAt }: LostSpan): Tracer {
-  const startTime = new Date(startedAt);
+/** Whether spans of earlier runs can be written in this process. */
+export function canRestore(options: RestoreOptions): boolean {
+  return restoringTracer(options) !== undefined;
+}
+
+/** Records have whole milliseconds: a span that ended in one, and its children, ended before the next. */
+const restOfMs = 0.999;
+
+/**
+ * Writes the possibly missing spans of a run, with the ids and times from its journal: ended spans as they ended, open spans until
+ * the process was last seen alive and with `millrace.outcome` = `lost`. Their content is that of the journal. Writes nothing if that is impossible.
+ */
+export function restoreSpans({ trace: link, lostAt, spans }: LostRun, options: RestoreOptions): void {
+  const tracer = restoringTracer(options);
+  if (!tracer) return;
+  const startedAt = new Map<string, number>();
+  const started = spans.map((lost) => {
+    const { parentSpanId = '', spanId } = lost;
+    // The clocks of the processes that wrote the records may differ.
+    const at = Math.max(lost.startedAt, startedAt.get(parentSpanId) ?? 0);
+    startedAt.set(spanId, at);
+    const clock = restoredClock(at);
+    const tracing = {
+      ...options.tracingOf(lost.agentId),
+      tracer: tracerOf(tracer, link.traceId, spanId),
+      // The process that was lost has measured it.
+      measured: undefined,
+      clock: clock.now,
+    };
+    const parent = parentSpanId === '' ? ROOT_CONTEXT : belowSpan(link.traceId, parentSpanId);
+    return { lost, tracing, clock, span: start(lost, { ...options, tracing }, parent) };
+  });
+  const endedAt = new Map<string, number>();
+  for (const { lost, tracing, clock, span } of started.reverse()) {
+    const { spanId, parentSpanId = '' } = lost;
+    clock.moveTo((lost.endedAt ?? lostAt) + restOfMs);
+    clock.moveTo(endedAt.get(spanId) ?? 0);
+    endedAt.set(parentSpanId, Math.max(clock.now(), endedAt.get(parentSpanId) ?? 0));
+    span.setAttribute(attribute.restored, true);
+    if (lost.endedAt === undefined) span.setAttribute(attribute.outcome, 'lost');
+    else finish(lost, tracing, span);
+    span.end();
+  }
+}
+
+/** The clock of one restored span: its start, later its end. */
+function restoredClock(startedAt: number) {
+  let now = startedAt;
+  return {
+    now: () => now,
+    moveTo: (at: number) => {
+      now = Math.max(now, at);
+    },
+  };
+}
+
+/** A tracer for one span with a fixed id. */
+function tracerOf(tracer: Tracer, traceId: string, spanId: string): Tracer {
   return {
     startSpan: (name, described, context) =>
-      withIds({ traceId, spanId }, () => tracer.startSpan(name, { ...described, startTime }, context)),
+      withIds({ traceId, spanId }, () => tracer.startSpan(name, described, context)),
     startActiveSpan: tracer.startActiveSpan.bind(tracer),
   };
 }
@@ -67,15 +103,19 @@ type Starting = RestoreOptions & { readonly tracing: TurnTracing };
 
 function start(lost: LostSpan, { tracing, ...options }: Starting, parent: Context): Span {
   switch (lost.kind) {
-    case 'turn':
-      return startTurnSpan(tracing, { agentName: lost.agentName, messages: [] }, parent).span;
+    case 'turn': {
+      const { agentName, agentId } = lost;
+      return startTurnSpan(tracing, { agentName, messages: [], provider: options.infoOf(agentId) }, parent).span;
+    }
     case 'execute': {
       const { maxIterations } = options;
       return startExecuteSpan(tracing, { maxIterations, resumed: lost.resumed }, parent).span;
     }
     case 'segment': {
       const { from, reason, agentId } = lost;
-      return startSegmentSpan(tracing, { agentName: options.agentNameOf(agentId), from, reason }, parent).span;
+      const provider = options.infoOf(agentId);
+      return startSegmentSpan(tracing, { agentName: options.agentNameOf(agentId), from, reason, provider }, parent)
+        .span;
     }
     case 'iteration':
       return startLoopIterationSpan(tracing, lost.iteration, parent).span;

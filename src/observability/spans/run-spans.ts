@@ -6,14 +6,15 @@ import {
   type Link,
   type Span,
   type SpanContext,
+  TraceFlags,
   trace,
 } from '@opentelemetry/api';
-import { AgentLoopError, type Message, textOf, type Usage } from '../../core/contracts/index.ts';
-import { type LoopState, resultOf } from '../../core/journal/index.ts';
+import { AgentLoopError, type LLMProviderInfo, type Message, textOf, type Usage } from '../../core/contracts/index.ts';
+import { type LoopState, type ParentLink, resultOf, type TraceLink } from '../../core/journal/index.ts';
 import { attribute } from '../attributes.ts';
 import { withoutAttempts } from './call-spans.ts';
 import { choosesIds, randomSpanId } from './chosen-ids.ts';
-import { contentText, messagesJson } from './content.ts';
+import { contentText, messagesJson, outputMessagesJson } from './content.ts';
 import {
   cancelSpan,
   failSpan,
@@ -23,9 +24,14 @@ import {
   type TurnTracing,
 } from './tracing-options.ts';
 
+/** The attribute is required on `invoke_agent`. */
+const unknownProvider = '_OTHER';
+
 interface TurnSpanInput {
   readonly agentName: string;
   readonly description?: string | undefined;
+  /** The provider of the agent's model, if known. */
+  readonly provider?: LLMProviderInfo | undefined;
   /** The input of this turn, without the conversation before it; exported only with content capture. */
   readonly messages: readonly Message[];
 }
@@ -61,6 +67,7 @@ export function startTurnSpan(tracing: TurnTracing, input: TurnSpanInput, parent
     [attribute.spanKind]: 'AGENT',
     [attribute.operationName]: 'invoke_agent',
     [attribute.agentName]: input.agentName,
+    [attribute.providerName]: input.provider?.providerName ?? unknownProvider,
     ...(input.description !== undefined && { [attribute.agentDescription]: input.description }),
   };
   const name = tracing.spanNames === 'semconv' ? `invoke_agent ${input.agentName}` : 'agent.turn';
@@ -86,7 +93,7 @@ export function finishTurnSpan(tracing: TurnTracing, span: Span, result: TurnSpa
   });
   if (tracing.captureContent) {
     span.setAttributes({
-      [attribute.outputMessages]: messagesJson(tracing, result.messages),
+      [attribute.outputMessages]: outputMessagesJson(tracing, result.messages),
       [attribute.outputValue]: lastText(tracing, result.messages),
     });
   }
@@ -222,12 +229,14 @@ interface SegmentSpanInput {
   readonly from: string;
   /** Why the agent changed. */
   readonly reason: string | undefined;
+  /** The provider of the agent's model, if known. */
+  readonly provider?: LLMProviderInfo | undefined;
 }
 
 /** Starts `agent.segment`: the part of a turn that one of several agents runs. The caller sets the status and ends the span. */
 export function startSegmentSpan(
   tracing: TurnTracing,
-  { agentName, from, reason }: SegmentSpanInput,
+  { agentName, from, reason, provider }: SegmentSpanInput,
   parent: Context,
 ): TracedSpan {
   const name = tracing.spanNames === 'semconv' ? `invoke_agent ${agentName}` : 'agent.segment';
@@ -235,6 +244,7 @@ export function startSegmentSpan(
     [attribute.spanKind]: 'AGENT',
     [attribute.operationName]: 'invoke_agent',
     [attribute.agentName]: agentName,
+    [attribute.providerName]: provider?.providerName ?? unknownProvider,
     [attribute.changedFrom]: from,
     ...(reason !== undefined && { [attribute.changeReason]: reason }),
   };
@@ -263,4 +273,45 @@ function usageTotals(usage: Usage): Attributes {
   if (usage.cost !== undefined) attributes[attribute.costUsd] = usage.cost;
   if (usage.estimated === true) attributes[attribute.usageEstimated] = true;
   return attributes;
+}
+
+/** The caller's context, from which a run starts. */
+interface LinkOrigin {
+  readonly parentContext: Context;
+  /** For a child turn. */
+  readonly parent?: { readonly link: Pick<ParentLink, 'callId'> } | undefined;
+}
+
+/** The reference to a run's span, for the journal. */
+export function linkOf(context: SpanContext, origin: LinkOrigin): TraceLink | undefined {
+  if (!trace.isSpanContextValid(context)) return undefined;
+  const { traceId, spanId, traceFlags } = context;
+  const above = trace.getSpanContext(origin.parentContext);
+  const agentTurn = turnSpanOf(origin.parentContext);
+  const parentSpanId = lastingId(agentTurn ? agentTurn.parent : above, origin);
+  return {
+    traceId,
+    spanId,
+    ...((traceFlags & TraceFlags.SAMPLED) === 0 && { sampled: false as const }),
+    ...(parentSpanId !== undefined && { parentSpanId }),
+    ...(above && agentTurn && { agentTurn: { spanId: above.spanId, agentName: agentTurn.agentName } }),
+  };
+}
+
+const ofCall = /^\d+:\d+$/;
+
+/**
+ * The id of the parent span of a turn, if that span survives a crash of this process: either another process exports it, or it is the span of a
+ * call, which the process that resumes the parent turn writes again. A local span of the caller is lost in a crash.
+ */
+function lastingId(context: SpanContext | undefined, { parent }: LinkOrigin): string | undefined {
+  if (!context || !trace.isSpanContextValid(context)) return undefined;
+  return context.isRemote || (parent && ofCall.test(parent.link.callId)) ? context.spanId : undefined;
+}
+
+/** Links a run's span to that of the previous run. */
+export function linksTo(link: TraceLink | undefined): readonly Link[] {
+  if (!link || link.sampled === false) return [];
+  const { traceId, spanId } = link;
+  return [{ context: { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: true } }];
 }

@@ -15,7 +15,9 @@ import { withoutSecrets } from '../../redaction.ts';
 import { packageVersion } from '../../version.ts';
 import { attribute } from '../attributes.ts';
 import { nextIdBelow, withIds } from './chosen-ids.ts';
-import { instruments, meteredTracer } from './instruments.ts';
+import { schemaOfConventions } from './conventions.ts';
+import { type Instruments, instruments, MeteredSpan } from './instruments.ts';
+import { hrTime, type SpanClock, spanClock, TimedSpan } from './timed-span.ts';
 
 /** The ids of a turn on all its spans. */
 export interface TurnIds {
@@ -39,6 +41,10 @@ export interface TracingOptions {
 /** The tracing of a turn for the span functions; created once per turn. */
 export interface TurnTracing {
   readonly tracer: Tracer;
+  /** Absent if nothing is measured. */
+  readonly measured: Instruments | undefined;
+  /** The clock of restored spans, whose time has passed. Absent: the clock of the process. */
+  readonly clock?: SpanClock;
   /** False if its spans are at most measured. */
   readonly isTraced: boolean;
   /** Whether its spans are neither recorded nor measured. Checked before a span's attributes are built, which is the main cost without an SDK. */
@@ -85,7 +91,8 @@ export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing 
   const isTraced = tracer !== undefined;
   const isOnlyMeasured = !isTraced && measured !== undefined;
   return {
-    tracer: measured === undefined ? (tracer ?? silentTracer) : meteredTracer(tracer ?? silentTracer, measured),
+    tracer: tracer ?? silentTracer,
+    measured,
     isTraced,
     isSilent: !isTraced && measured === undefined,
     ids,
@@ -119,10 +126,17 @@ export function startChildSpan(
 ): TracedSpan {
   if (tracing.isSilent) return silentSpanBelow(parent);
   const { key = name, spanId: chosen, ...options } = given;
-  const described = { ...options, attributes: { ...tracing.base, ...options.attributes } };
+  const { tracer, measured, base } = tracing;
+  const attributes = { ...base, ...options.attributes };
+  const above = trace.getSpan(parent);
+  const clock = tracing.clock ?? (above instanceof TimedSpan ? above.clock : spanClock());
+  const described = { ...options, attributes, startTime: hrTime(clock()) };
   const spanId = chosen ?? (key === null ? undefined : nextIdBelow(parent, key));
-  const start = () => tracing.tracer.startSpan(name, described, parent);
-  const span = spanId === undefined ? start() : withIds({ spanId }, start);
+  const start = () => tracer.startSpan(name, described, parent);
+  const started = spanId === undefined ? start() : withIds({ spanId }, start);
+  const span = measured
+    ? new MeteredSpan(started, clock, { name, attributes, measured })
+    : new TimedSpan(started, clock);
   if (tracing.redact !== unchanged) redactions.set(span, tracing.redact);
   const traceContext = span.spanContext().traceId === INVALID_TRACEID ? parent : trace.setSpan(parent, span);
   return { span, traceContext };
@@ -142,9 +156,9 @@ export function silentSpanBelow(parent: Context): TracedSpan {
 /** This engine's tracer, if an SDK is registered. */
 export function registeredTracer(): Tracer | undefined {
   const provider = trace.getTracerProvider();
-  return provider instanceof ProxyTracerProvider
-    ? provider.getDelegateTracer('millrace', packageVersion)
-    : provider.getTracer('millrace', packageVersion);
+  // Without an SDK the environment is not read: some runtimes have none.
+  if (provider instanceof ProxyTracerProvider && !provider.getDelegateTracer('millrace')) return undefined;
+  return provider.getTracer('millrace', packageVersion, schemaOfConventions());
 }
 
 /**

@@ -1,3 +1,4 @@
+import { defaultBodyLimits } from '../../body-limits.ts';
 import {
   AgentLoopError,
   type Clock,
@@ -5,7 +6,6 @@ import {
   type LLMProviderInfo,
   systemClock,
 } from '../../core/contracts/index.ts';
-import { defaultBodyLimits } from '../../core/model-call/index.ts';
 import {
   aBoolean,
   aClock,
@@ -19,7 +19,7 @@ import {
   oneOf,
   someStrings,
   wholeNumber,
-} from '../../core/options/index.ts';
+} from '../../options/option-rules.ts';
 import { capabilityWords, serverOf, wrongCapability } from '../connection-options.ts';
 import { keepLatest } from '../keep-latest.ts';
 import type { RequestLimits } from '../openai-wire/request-watch.ts';

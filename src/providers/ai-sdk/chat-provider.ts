@@ -1,5 +1,5 @@
 import type { LLMCallParams } from '../../core/contracts/index.ts';
-import { wrongOption } from '../../core/options/index.ts';
+import { wrongOption } from '../../options/option-rules.ts';
 import type { LiteLLMProviderOptions } from '../litellm-options.ts';
 import { LiteLLMProvider } from '../litellm-provider.ts';
 import type { Fetch } from '../openai-wire/openai-client.ts';

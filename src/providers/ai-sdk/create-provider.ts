@@ -1,5 +1,12 @@
 import type { Observable } from 'rxjs';
 import {
+  type BodyLimits,
+  boundedResponse,
+  defaultBodyLimits,
+  type LimitError,
+  nestedTooDeep,
+} from '../../body-limits.ts';
+import {
   AgentLoopError,
   type LLMCallParams,
   type LLMCapabilities,
@@ -8,8 +15,7 @@ import {
   type LLMProviderInfo,
   shownValue,
 } from '../../core/contracts/index.ts';
-import { type BodyLimits, boundedResponse, defaultBodyLimits } from '../../core/model-call/index.ts';
-import { checkOption, wholeNumber, wrongOption } from '../../core/options/index.ts';
+import { checkOption, wholeNumber, wrongOption } from '../../options/option-rules.ts';
 import { checkedBaseUrl, checkedHeaders, checkedKey } from '../connection-options.ts';
 import type { LiteLLMProviderOptions } from '../litellm-options.ts';
 import type { Fetch } from '../openai-wire/openai-client.ts';
@@ -213,7 +219,10 @@ function withQuery(fetch: Fetch | undefined, query: string): Fetch {
 
 /** Counts bytes. Following a redirect would turn the POST into a GET, and could carry the key to another host. */
 function boundedFetch(fetch: Fetch | undefined, limits: BodyLimits, model: string): Fetch {
-  const fail = (what: string) => new AgentLoopError('PROVIDER_TOO_LARGE', `Model ${model} ${what}.`);
+  const fail: LimitError = (what, limit) => {
+    if (limit === 'size') return new AgentLoopError('PROVIDER_TOO_LARGE', `Model ${model} ${what}.`);
+    return new AgentLoopError('PROVIDER_PROTOCOL', `Model ${model} ${what}.`, { reason: nestedTooDeep });
+  };
   return async (url, init) => {
     const response = await (fetch ?? globalThis.fetch)(url, { ...init, redirect: 'manual' });
     return boundedResponse(response, limits, fail);

@@ -6,6 +6,7 @@ import {
   type ImagePart,
   type ToolCall,
   type ToolMessage,
+  textNestsTooDeep,
   textOf,
 } from '../../core/contracts/index.ts';
 import { digestOf } from '../model-origin.ts';
@@ -80,7 +81,7 @@ function withFailure(text: string, failed: boolean, media: number): string {
 
 /** The object or array whose canonical JSON is the string. */
 function asJson(text: string): SdkJson | undefined {
-  if (!/^[[{]/.test(text)) return undefined;
+  if (!/^[[{]/.test(text) || textNestsTooDeep(text)) return undefined;
   try {
     const value: SdkJson = JSON.parse(text);
     return JSON.stringify(value) === text ? value : undefined;

@@ -1,3 +1,4 @@
+import { maxMessageDepth, textNestsTooDeep } from '../../core/contracts/index.ts';
 import { soundsFailed } from '../failure-words.ts';
 import { failureIn } from '../read-failure.ts';
 import type { ChatAnswer } from './chat-answer.ts';
@@ -99,8 +100,10 @@ function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
 /** Names of events and of fields that bring a failure. */
 const failedName = /^(.*[._-])?(error|exception|failed|failure)$/i;
 
-/** Input that is not JSON: a failure in words, a page of a gateway, or another protocol. */
+/** Input that is not JSON, or nests too deep: a failure in words, a page of a gateway, or another protocol. */
 function unreadable(server: ModelServer, text: string, what: string): Error {
+  if (textNestsTooDeep(text, maxMessageDepth))
+    return protocolError(server, `sent JSON that nests deeper than ${maxMessageDepth} levels`);
   return soundsFailed(text) ? vendorError(server, text) : protocolError(server, `sent ${what}, ${server.quote(text)}`);
 }
 

@@ -1,5 +1,5 @@
+import { BodyCounter, type BodyLimits } from '../../body-limits.ts';
 import { AgentLoopError, type Clock } from '../../core/contracts/index.ts';
-import { BodyCounter, type BodyLimits } from '../../core/model-call/index.ts';
 import { onAbort } from '../../core/streams/index.ts';
 import { type ModelServer, wireError } from './wire-errors.ts';
 

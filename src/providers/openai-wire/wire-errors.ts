@@ -1,5 +1,10 @@
-import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, systemClock } from '../../core/contracts/index.ts';
-import { withoutForms } from '../../secret-forms.ts';
+import {
+  AgentLoopError,
+  type AgentLoopErrorOptions,
+  type ErrorCode,
+  systemClock,
+  withoutForms,
+} from '../../core/contracts/index.ts';
 import { retryableCodes } from '../http-status.ts';
 import { jsonIn } from '../json-object.ts';
 import { type Failure, readFailure } from '../read-failure.ts';

@@ -119,9 +119,9 @@ class Attempt {
       this.#span?.done(chunk.response);
       return;
     }
+    if (chunk.type === 'attempt') return;
     this.#span?.streamed();
-    if (chunk.type === 'tool-call') this.#output.add(chunk.arguments ?? '');
-    else if (chunk.type !== 'attempt') this.#output.add(chunk.text);
+    this.#output.add(chunk.type === 'tool-call' ? (chunk.arguments ?? '') : chunk.text);
   }
 
   fail(thrown: unknown): AgentLoopError {

@@ -19,7 +19,7 @@ import {
   assertOptions,
   milliseconds,
   wrongOption,
-} from '../../core/options/index.ts';
+} from '../../options/option-rules.ts';
 import { aCacheStore, type CacheStore } from '../../stores/cache/cache-store.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 import { isResponse, keyOf, requestOf } from './request-key.ts';

@@ -1,6 +1,6 @@
 import { catchError, defer, finalize, tap, throwError } from 'rxjs';
 import { AgentLoopError, type Clock, systemClock } from '../../core/contracts/index.ts';
-import { aClock, assertOptions, milliseconds, wholeNumber } from '../../core/options/index.ts';
+import { aClock, assertOptions, milliseconds, wholeNumber } from '../../options/option-rules.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 /** Options of `circuitBreaker`: when it opens, and how long. */

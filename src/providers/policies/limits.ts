@@ -2,6 +2,7 @@ import pLimit from 'p-limit';
 import { defer, Observable, type Subscriber, tap } from 'rxjs';
 import { AgentLoopError, type Clock, type LLMCallParams, systemClock } from '../../core/contracts/index.ts';
 import { estimatePromptTokens } from '../../core/model-call/index.ts';
+import { measureWait } from '../../observability/spans/instruments.ts';
 import {
   aClock,
   assertGiven,
@@ -9,8 +10,7 @@ import {
   milliseconds,
   wholeNumber,
   wrongOption,
-} from '../../core/options/index.ts';
-import { measureWait } from '../../observability/spans/instruments.ts';
+} from '../../options/option-rules.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 /** Options of `limitConcurrency`. */

@@ -16,7 +16,7 @@ import {
   milliseconds,
   type OptionRule,
   wrongOption,
-} from '../../core/options/index.ts';
+} from '../../options/option-rules.ts';
 import { attemptStream, nextAttempt, type StreamCall } from './attempt-stream.ts';
 import { assertOrder, policyNames } from './policy-order.ts';
 import { assertProvider, definePolicy, type ProviderPolicy } from './provider-policy.ts';

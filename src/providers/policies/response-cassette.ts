@@ -18,12 +18,15 @@ import {
   AgentLoopError,
   type ErrorCode,
   errorCodes,
+  isObject,
   type LLMCallParams,
   type LLMChunk,
   type LLMResponse,
+  maxMessageDepth,
   messageOf,
+  parsedJson,
 } from '../../core/contracts/index.ts';
-import { aFunction, aName, assertGiven, assertOptions } from '../../core/options/index.ts';
+import { aFunction, aName, assertGiven, assertOptions } from '../../options/option-rules.ts';
 import { appendPrivate, makeFolder, writePrivate } from '../../private-files.ts';
 import { redactMembers, withoutSecrets } from '../../redaction.ts';
 import { difference, shown } from '../../replay/recording.ts';
@@ -239,7 +242,7 @@ interface Line {
 function lineOf(text: string, place: string): Line {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parsedJson(text, maxMessageDepth);
   } catch (error) {
     throw invalid(`${place} is not JSON: ${messageOf(error)}`);
   }
@@ -283,10 +286,6 @@ function isRecordedError(value: unknown): value is RecordedError {
     typeof value['message'] === 'string' &&
     typeof value['retryable'] === 'boolean'
   );
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function invalid(what: string): AgentLoopError {

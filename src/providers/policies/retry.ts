@@ -13,7 +13,7 @@ import {
   milliseconds,
   type OptionRule,
   wholeNumber,
-} from '../../core/options/index.ts';
+} from '../../options/option-rules.ts';
 import { isTransient } from '../http-status.ts';
 import { mostUnusableRetries, unusableAnswer } from '../read-failure.ts';
 import { beginAttempt, LeavingSubscriber, voidAttempt } from './attempt-stream.ts';

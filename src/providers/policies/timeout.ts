@@ -1,6 +1,6 @@
 import { defer, Observable, type Subscriber, takeUntil, tap } from 'rxjs';
 import { AgentLoopError, type Clock, type LLMChunk, systemClock } from '../../core/contracts/index.ts';
-import { aClock, assertOptions, milliseconds, wrongOption } from '../../core/options/index.ts';
+import { aClock, assertOptions, milliseconds, wrongOption } from '../../options/option-rules.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 /** Options of `timeout`. A request that takes longer fails with `PROVIDER_TIMEOUT`. */

@@ -7,7 +7,7 @@ import {
   type ArtifactQuery,
   type ArtifactStore,
 } from '../../core/contracts/index.ts';
-import { assertOptions } from '../../core/options/index.ts';
+import { assertOptions } from '../../options/option-rules.ts';
 import { appendPrivate, makeFolder, writePrivate } from '../../private-files.ts';
 import { damagedArtifact, noArtifact } from './check-artifact.ts';
 import {

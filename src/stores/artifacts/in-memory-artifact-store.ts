@@ -16,7 +16,7 @@ import {
   type UpdateOptions,
   type VersionOptions,
 } from '../../core/contracts/index.ts';
-import { assertOptions, type OptionRules } from '../../core/options/index.ts';
+import { assertOptions, type OptionRules } from '../../options/option-rules.ts';
 import { aMost, artifactStoreArguments, checkArguments } from '../check-arguments.ts';
 import {
   artifactExists,

@@ -16,7 +16,7 @@ import {
   type UpdateOptions,
   type VersionOptions,
 } from '../../core/contracts/index.ts';
-import { aClock, type OptionRules, wholeNumber } from '../../core/options/index.ts';
+import { aClock, type OptionRules, wholeNumber } from '../../options/option-rules.ts';
 import { artifactStoreArguments, checkArguments } from '../check-arguments.ts';
 import { InTurn } from '../in-turn.ts';
 import {

@@ -8,7 +8,7 @@ import {
   shownValue,
   systemClock,
 } from '../../core/contracts/index.ts';
-import { aClock, assertOptions, type OptionRule, type OptionRules, wholeNumber } from '../../core/options/index.ts';
+import { aClock, assertOptions, type OptionRule, type OptionRules, wholeNumber } from '../../options/option-rules.ts';
 import { anything, checkArguments, number, options, type StoreArguments, text } from '../check-arguments.ts';
 
 /** Options of `set`. */

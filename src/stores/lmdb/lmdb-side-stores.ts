@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../../core/contracts/index.ts';
-import { aClock, anything, assertOptions, type OptionRules, wholeNumber } from '../../core/options/index.ts';
+import { aClock, anything, assertOptions, type OptionRules, wholeNumber } from '../../options/option-rules.ts';
 import { cacheStoreArguments } from '../cache/cache-store.ts';
 import { TableCacheStore } from '../cache/table-cache-store.ts';
 import { aTimeToLive, checkArguments, keptMs, messageStoreArguments } from '../check-arguments.ts';

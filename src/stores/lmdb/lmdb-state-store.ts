@@ -26,7 +26,7 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { aClock, anything, assertOptions, milliseconds, type OptionRules } from '../../core/options/index.ts';
+import { aClock, anything, assertOptions, milliseconds, type OptionRules } from '../../options/option-rules.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { assertTaskId, busy, checkAppend, ended, fenced, firstSeq, recordJson, takesAtOnce } from '../store-rules.ts';
 import { DeltaBuffer } from './deltas.ts';

@@ -25,7 +25,7 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { aClock, assertOptions, type OptionRules } from '../../core/options/index.ts';
+import { aClock, assertOptions, type OptionRules } from '../../options/option-rules.ts';
 import { aMost, checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { InMemoryMessageStore } from '../messages/table-message-store.ts';
 import { assertTaskId, busy, childrenIn, ended, fenced, newerSchema, notFound, takesAtOnce } from '../store-rules.ts';

@@ -13,7 +13,7 @@ import {
   systemClock,
   type TurnAppendOptions,
 } from '../../core/contracts/index.ts';
-import { aClock, assertOptions, type OptionRules } from '../../core/options/index.ts';
+import { aClock, assertOptions, type OptionRules } from '../../options/option-rules.ts';
 import { aMost, checkArguments, encodeMetadata, messageStoreArguments } from '../check-arguments.ts';
 import { type Answer, MemoryTable, type Rows, type Steps, type Table, type Timing } from '../table/table.ts';
 import {

@@ -1,5 +1,5 @@
 import { AgentLoopError, within } from '../../core/contracts/index.ts';
-import { aBoolean, anything, type OptionRules } from '../../core/options/index.ts';
+import { aBoolean, anything, type OptionRules } from '../../options/option-rules.ts';
 import {
   assertPostgresTarget,
   assertSchemaName,

@@ -23,7 +23,7 @@ import {
   type Stamped,
   type TurnStarted,
 } from '../../core/journal/index.ts';
-import { anything, assertOptions, type OptionRules } from '../../core/options/index.ts';
+import { anything, assertOptions, type OptionRules } from '../../options/option-rules.ts';
 import { aTimeToLive, checkArguments, keptMs, stateStoreArguments } from '../check-arguments.ts';
 import {
   assertTaskId,

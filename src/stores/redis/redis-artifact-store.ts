@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { AgentLoopError, type ArtifactInfo, type ArtifactQuery, type Clock } from '../../core/contracts/index.ts';
-import { assertOptions, type OptionRules } from '../../core/options/index.ts';
+import { assertOptions, type OptionRules } from '../../options/option-rules.ts';
 import { damagedArtifact, newerArtifact, noArtifact } from '../artifacts/check-artifact.ts';
 import {
   type ArtifactBackend,

@@ -15,7 +15,7 @@ import {
   systemClock,
   type TurnAppendOptions,
 } from '../../core/contracts/index.ts';
-import { assertOptions } from '../../core/options/index.ts';
+import { assertOptions } from '../../options/option-rules.ts';
 import { checkArguments, encodeMetadata, messageStoreArguments } from '../check-arguments.ts';
 import {
   assertAgentId,

@@ -10,7 +10,7 @@ import {
   oneOf,
   wholeNumber,
   wrongOption,
-} from '../../core/options/index.ts';
+} from '../../options/option-rules.ts';
 import { aTimeToLive } from '../check-arguments.ts';
 import type { Confirmation } from './lua-scripts.ts';
 import { assertRedisTarget, defaultSilenceMs, type RedisTarget } from './redis-connection.ts';

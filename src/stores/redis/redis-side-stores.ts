@@ -1,4 +1,4 @@
-import { assertOptions } from '../../core/options/index.ts';
+import { assertOptions } from '../../options/option-rules.ts';
 import {
   assertCacheKey,
   type CacheSetOptions,

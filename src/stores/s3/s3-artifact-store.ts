@@ -15,7 +15,7 @@ import {
   assertOptions,
   type OptionRules,
   wholeNumber,
-} from '../../core/options/index.ts';
+} from '../../options/option-rules.ts';
 import { damagedArtifact, noArtifact } from '../artifacts/check-artifact.ts';
 import { fileNameOf, idOfFileName } from '../artifacts/folder-files.ts';
 import {

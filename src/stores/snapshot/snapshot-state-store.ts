@@ -24,7 +24,7 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
-import { aClock, assertOptions, milliseconds, type OptionRules } from '../../core/options/index.ts';
+import { aClock, assertOptions, milliseconds, type OptionRules } from '../../options/option-rules.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { InTurn } from '../in-turn.ts';
 import { CommandBox, listedTasks } from '../memory/memory-task.ts';

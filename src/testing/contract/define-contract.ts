@@ -121,6 +121,58 @@ async function outcomeOf(action: () => unknown): Promise<{ failed: false } | { f
   }
 }
 
+/** Times are not made longer than this to repeat a case. Milliseconds. */
+const longestMs = 10_000;
+/** At least this long a case waits, beside the length of its times. Milliseconds. */
+const shortestMs = 2_000;
+
+type Advance = (ms: number) => MaybePromise<void>;
+
+interface InTime {
+  readonly harness: object;
+  /** Waits on a real clock; undefined where the suite moves the clock. */
+  readonly advance: Advance | undefined;
+  /** How long leases and values last. Milliseconds. */
+  readonly lengthMs: number;
+}
+
+/**
+ * Where times run on a real clock and the machine was too slow for them, a failure says nothing about the store: the case is repeated with
+ * times that are four times as long.
+ */
+export async function inTime(
+  { harness, advance, lengthMs }: InTime,
+  run: (lengthMs: number, advance: Advance | undefined) => Promise<void>,
+): Promise<void> {
+  if (advance === undefined) return run(lengthMs, undefined);
+  let waitedMs = 0;
+  const waiting = (ms: number) => {
+    waitedMs += ms;
+    return advance.call(harness, ms);
+  };
+  const begun = performance.now();
+  try {
+    await run(lengthMs, waiting);
+  } catch (error) {
+    // A clock of milliseconds may tick at once.
+    const workedMs = performance.now() - begun - waitedMs + 1;
+    if (workedMs < lengthMs / 4 || !isRepeated(lengthMs)) throw error;
+    await inTime({ harness, advance, lengthMs: lengthMs * 4 }, run);
+  }
+}
+
+function isRepeated(lengthMs: number): boolean {
+  return lengthMs * 4 <= longestMs;
+}
+
+/**
+ * How long a case waits for what may happen a little later. One that is repeated where it fails does not wait long for what a lapsed lease, or value,
+ * keeps from happening.
+ */
+export function patienceMs(deadlineMs: number, { advance, lengthMs }: Pick<InTime, 'advance' | 'lengthMs'>): number {
+  return advance && isRepeated(lengthMs) ? Math.min(deadlineMs, lengthMs + shortestMs) : deadlineMs;
+}
+
 /** Asserts that `check` passes, now or within the deadline: for what a store may do a little later. */
 export async function eventually(deadlineMs: number, check: () => Promise<void>): Promise<void> {
   const deadline = performance.now() + deadlineMs;
@@ -139,19 +191,20 @@ export interface Reading<T> {
   readonly values: readonly T[];
   readonly completed: boolean;
   readonly error: unknown;
-  /** Resolves once `condition` holds; fails past the deadline, or when the stream ended without it. */
+  /** Resolves once `condition` holds; fails past the deadline, if it has one, or when the stream ended without it. */
   until(what: string, condition: (reading: Reading<T>) => boolean): Promise<void>;
   stop(): void;
 }
 
 interface WatchOptions<T> {
-  readonly deadlineMs: number;
+  /** How long `until` waits. Milliseconds; default without a limit. */
+  readonly deadlineMs?: number;
   /** Called with each value, after it was noted. */
   readonly onValue?: (value: T) => void;
 }
 
 /** Subscribes, and notes all that comes. */
-export function watch<T>(source: Observable<T>, options: WatchOptions<T>): Reading<T> {
+export function watch<T>(source: Observable<T>, options: WatchOptions<T> = {}): Reading<T> {
   const values: T[] = [];
   const changed = new Set<() => void>();
   const end = { completed: false, error: undefined as unknown };
@@ -175,9 +228,11 @@ export function watch<T>(source: Observable<T>, options: WatchOptions<T>): Readi
         };
         const check = (): void => {
           if (condition(reading)) settle(resolve);
-          else if (end.completed || end.error !== undefined) settle(() => reject(missed(what, reading)));
+          else if (end.completed || end.error !== undefined) miss();
         };
-        const deadline = setTimeout(() => settle(() => reject(missed(what, reading))), options.deadlineMs);
+        const { deadlineMs } = options;
+        const miss = (): void => settle(() => reject(missed(what, reading)));
+        const deadline = deadlineMs === undefined ? undefined : setTimeout(miss, deadlineMs);
         changed.add(check);
         check();
       }),

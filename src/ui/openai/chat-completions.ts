@@ -115,7 +115,11 @@ export class CompletionEncoder implements Encoder<ChunkOfCompletion> {
 
   #finished(end: CompletionEnd): readonly ChunkOfCompletion[] {
     this.#end = end;
-    if (end.error) return [{ error: end.error }];
+    if (end.error) {
+      // The AI SDK repeats a request whose stream failed before it had any output.
+      const isUnsent = this.#texts.every((each) => each.isUnsent);
+      return [...(isUnsent ? [this.#delta({ refusal: end.error.message })] : []), { error: end.error }];
+    }
     const usage = { ...this.#head('chat.completion.chunk'), choices: [], usage: chatUsage(end.usage) };
     return [this.#delta({}, end.finish), ...(this.#options.includeUsage ? [usage] : [])];
   }

@@ -10,6 +10,7 @@ import {
 } from '../../core/contracts/index.ts';
 import type { Question } from '../../core/journal/index.ts';
 import { onAbort } from '../../core/streams/index.ts';
+import { isOpening } from '../../core/turn/index.ts';
 import { Chat, ChatRecovery, type Followed, kindOf, ofOneTask } from '../chats.ts';
 import { type Encoder, type EventSource, iteratorOf, responseOf, streamOf } from '../event-stream.ts';
 import {
@@ -198,12 +199,19 @@ class Model {
     }
     const conversation = before?.id.slice(5, 27) ?? key.slice(0, 22);
     const newest = await before?.chat.newest();
-    if (before && newest !== before.taskId)
+    const isRepeated = before && (await this.handler.store.describe(await before.chat.taskOf(key))) !== null;
+    if (before && newest !== before.taskId && !isRepeated)
       throw new ParameterRefusal(
         'previous_response_id',
         `Only the newest response of a conversation can be continued: resp_${conversation}${newest}.`,
       );
     if (before) await this.#over(before, request);
+    if (before && !isRepeated && isSuspended((await before.chat.own(before.taskId)).state))
+      throw new ParameterRefusal(
+        'input',
+        'The response waits for an approval: answer it with an mcp_approval_response, or cancel the response.',
+        { code: 'AGENT_BUSY' },
+      );
     const chat = before?.chat ?? (await Chat.of(this.handler, request, conversation, { isStreamed: stream }));
     const followed = await chat.start(key, messages);
     const id = `resp_${conversation}${await chat.taskOf(key)}`;
@@ -295,13 +303,16 @@ class Model {
   /** Cancels completions whose server is gone: their clients are, too. One with an `Idempotency-Key` waits for its client for a while. */
   async #endAbandoned(): Promise<void> {
     const { agent, store } = this.handler;
-    const { clock = systemClock } = agent.options;
+    const { clock = systemClock, leaseMs = 30_000 } = agent.options;
     const query = { runnable: true, roots: true, agentId: agent.id, limit: mostAbandoned };
     for (const task of await store.list(query)) {
       const kind = kindOf(task);
-      const isLeft = kind === 'completion' || (kind === 'keyed' && clock.now() - Date.parse(task.updatedAt) > keyedMs);
+      const idleMs = clock.now() - Date.parse(task.updatedAt);
+      const waitMs = kind === 'keyed' ? keyedMs : 0;
+      const isLeft = (kind === 'completion' || kind === 'keyed') && !isOpening(task, { store, clock, leaseMs });
       // A store that does not know `runnable` gives all tasks.
-      if (isLeft && isOpen(task.state) && !task.held) await agent.cancel(task.taskId, 'its server ended before it did');
+      if (isLeft && idleMs >= waitMs && isOpen(task.state) && !task.held)
+        await agent.cancel(task.taskId, 'its server ended before it did');
     }
   }
 

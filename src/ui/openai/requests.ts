@@ -206,6 +206,8 @@ export async function responseRequest(body: Body, limits: Limits, resolve: Resol
   const others = items.filter((item) => !isApproval(item) && !isOfAgent(item));
   const own = instructions ? [{ role: 'developer', content: instructions }] : [];
   const isAnswer = approvals.size > 0;
+  // What the agent did after a message answers it: the message would be a second turn.
+  if (!isAnswer && items.length > 0 && isOfAgent(items.at(-1))) throw notOfUser('input');
   const messages = isAnswer ? others.map(messageAt) : conversation('input', [...own, ...others], limits);
   const answeredBefore = items
     .slice(0, end)
@@ -269,9 +271,12 @@ function conversation(param: string, given: unknown, { maxMessages, appends }: L
     const read = messageOf(`${param}[${index}]`, message);
     return read.role === 'system' && !appends ? [] : [read];
   });
-  if (messages.at(-1)?.role !== 'user')
-    throw new ParameterRefusal(param, `The last entry of ${param} must be a message of the user.`);
+  if (messages.at(-1)?.role !== 'user') throw notOfUser(param);
   return messages;
+}
+
+function notOfUser(param: string): ParameterRefusal {
+  return new ParameterRefusal(param, `The last entry of ${param} must be a message of the user.`);
 }
 
 function messageOf(param: string, given: unknown): Message {

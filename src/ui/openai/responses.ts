@@ -297,6 +297,9 @@ export class ResponseEncoder implements Encoder<Members> {
     );
     for (const id of calls) this.#calls.delete(id);
     if (texts.length === 0) return ended;
+    const { item } = this.#text;
+    // An iteration that has ended may have text that a guardrail replaces: it is in no response that is still to be sent.
+    if (item && !this.#options.isStreamed) item.isOpen = true;
     this.#text.restart();
     this.#reasoning.restart();
     const again = standing.filter(({ type }) => type === 'text' || type === 'reasoning');
@@ -321,9 +324,17 @@ export class ResponseEncoder implements Encoder<Members> {
     return [...open, ...this.#failed(error, { ...spent, ...(state === 'canceled' ? { status: 'cancelled' } : {}) })];
   }
 
-  #failed({ code, message }: WireError, more: Members = {}): readonly Members[] {
-    this.#end = { status: 'failed', error: { code, message }, ...more };
-    return [{ type: 'response.failed', response: this.response }];
+  #failed({ code, message, type, param }: WireError, more: Members = {}): readonly Members[] {
+    const output = this.#items.length === 0 ? this.#sayNothing() : [];
+    this.#end = { status: 'failed', error: { code, message, type, param }, ...more };
+    return [...output, { type: 'response.failed', response: this.response }];
+  }
+
+  /** The AI SDK repeats a request whose stream failed before it had any output. */
+  #sayNothing(): readonly Members[] {
+    const message = { type: 'message', role: 'assistant', status: 'in_progress', content: [] };
+    const [item, added] = this.#add({ id: this.#idOf('msg', this.#iteration), ...message });
+    return [added, this.#done(item, { status: 'incomplete' })];
   }
 }
 

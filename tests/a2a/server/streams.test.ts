@@ -4,6 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { AgentLoopError, InMemoryStateStore } from 'millrace';
 import { gate } from 'millrace/testing';
 import { Observable } from 'rxjs';
+import { eventually } from '../../eventually.ts';
 import { answerOf, clientOf, message, rpc, serverBench, wireMessage } from './test-server.ts';
 
 const on = serverBench();
@@ -17,10 +18,6 @@ function haltingModel() {
     return { message: { role: 'assistant' as const, content: 'Done.' } };
   };
   return { held, provider: { call } };
-}
-
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 /** Counts who follows its tasks. */
@@ -56,9 +53,9 @@ describe('a stream', () => {
     });
     expect(response.status).toBe(200);
     await held.reached;
-    await until(() => store.following === 1);
+    await eventually(() => store.following === 1);
     leaving.abort();
-    await until(() => store.following === 0);
+    await eventually(() => store.following === 0);
     held.open();
     const { result } = await answerOf(rpc(url, 'SendMessage', wireMessage('Hi', 'left')));
     expect(result.task.status.state).toBe('TASK_STATE_COMPLETED');
@@ -144,10 +141,10 @@ describe('a request that waits for its turn', () => {
     const send = { method: 'POST', headers, body: params, signal: leaving.signal };
     const sent = fetch(`${url}/a2a/rest/message:send`, send).catch(() => 'left');
     await held.reached;
-    await until(() => store.following === 1);
+    await eventually(() => store.following === 1);
     leaving.abort();
     expect(await sent).toBe('left');
-    await until(() => store.following === 0);
+    await eventually(() => store.following === 0);
     held.open();
     const { result } = await answerOf(rpc(url, 'SendMessage', wireMessage('Hi', 'left')));
     expect(result.task.status.state).toBe('TASK_STATE_COMPLETED');

@@ -1,5 +1,5 @@
 // Starts or resumes a turn of a context whose first turn waits for an answer, in a process of its own, and says so once the turn is queued. The
-// parent kills it there.
+// parent kills it there. `behind`: a turn that never ends runs first, in the same process.
 import { agent } from 'millrace';
 import { LmdbStateStore } from 'millrace/lmdb';
 
@@ -20,5 +20,6 @@ const ada = agent({
     info: (line) => void (line === 'turn queued' && process.send?.('queued')),
   },
 });
-if (mode === 'start') ada.startTurn('And now?', { taskId, detached: true });
+if (mode === 'behind') ada.startTurn('First.', { taskId: 'first', detached: true });
+if (mode !== 'resume') ada.startTurn('And now?', { taskId, detached: true });
 else ada.resume(taskId, { onBusy: 'wait', detached: true });

@@ -2,6 +2,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { calculateTool } from 'millrace/internals';
+import { timesAsLong } from '../../processor-time.ts';
 import { runTool } from './run-tool.ts';
 
 const calculate = calculateTool();
@@ -182,7 +183,9 @@ it('takes time by the length of an expression, not by its numbers', async () => 
     'cbrt(1e-999)',
   ];
   const nested = ['('.repeat(249) + 1 + ')'.repeat(249), `${'2^'.repeat(240)}2`, '-'.repeat(499) + 1];
-  const before = process.cpuUsage();
-  for (const expression of [...hard.map(fill), ...nested]) await run(expression).catch(() => {});
-  expect(process.cpuUsage(before).user / 1_000).toBeLessThan(2_000);
+  const base = () => run(fill('2.5*3'));
+  for (const expression of [...hard.map(fill), ...nested]) {
+    const compared = { run: () => run(expression).catch(() => {}), base, most: 500 };
+    expect(await timesAsLong(compared)).toBeLessThan(500);
+  }
 });

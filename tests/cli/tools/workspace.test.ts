@@ -27,7 +27,7 @@ beforeAll(() => {
   symlinkSync('gone', join(root, 'dangling'));
   symlinkSync('loop', join(root, 'loop'));
   symlinkSync('folder-out', join(root, 'chain'));
-  execFileSync('mkfifo', [join(root, 'pipe')]);
+  execFileSync('/usr/bin/mkfifo', [join(root, 'pipe')]);
 });
 
 afterAll(() => outer.remove());

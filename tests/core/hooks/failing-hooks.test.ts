@@ -3,6 +3,7 @@ import { type AgentLoopConfig, type Extension, type JournalRecord, replay } from
 import { AgentLoop, refusedCall } from 'millrace/internals';
 import { gate, type LLMStep } from 'millrace/testing';
 import type { TurnRecord } from 'millrace/types';
+import { testLimitMs } from '../../eventually.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../dead-turn.ts';
 import { obedient, plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';
@@ -236,7 +237,7 @@ describe('a hook around a call that fails the turn', () => {
     await turn.cancel('enough');
     expect(await result).toMatchObject({ code: 'CANCELED' });
     expect(journal().slice(-2)).toMatchObject([{ type: 'tool.result', fails: fail }, { type: 'turn.canceled' }]);
-    const { deviations } = await replay(journal(), {}, { patienceMs: 1_000 }).result();
+    const { deviations } = await replay(journal(), {}, { patienceMs: testLimitMs }).result();
     expect(deviations).toEqual([]);
   });
 });

@@ -183,7 +183,6 @@ describe('loopIterations', () => {
       });
       expect(timerFired).toBe(true);
     },
-    120_000,
   );
 
   it('runs the iterations of up to a hundred steps without a turn of the event loop', () => {

@@ -36,22 +36,25 @@ describe('journal', () => {
     expect(fired).toEqual([]);
   });
 
-  it('sends each append when it comes, and lets commits through in their order once they are acknowledged', () => {
-    const { sent } = draw({
+  it('sends one append at a time, with all commits that came since the last one was sent', () => {
+    const { appends } = draw({
       source: '    -abc---------|',
-      answers: ({ cold }) => [cold('-----a'), cold('--a'), cold('-------a')],
-      out: '       ------(ab)c--|',
+      answers: ({ cold }) => [cold('-----a'), cold('--a')],
+      out: '       ------a-(bc)-|',
       subscribed: '^------------!',
     });
-    expect(sent).toEqual(['2@1', '3@2', '4@3']);
+    expect(appends).toEqual([
+      { at: 1, seqs: [2], status: 'working', barrier: false },
+      { at: 6, seqs: [3, 4], status: 'working', barrier: true },
+    ]);
   });
 
   it('keeps deltas behind the commit before them, and merges adjacent text', () => {
     draw({
-      source: '    -atu-rb--t-(up)----|',
+      source: '    -atu-rb--t-(up)--------|',
       answers: ({ cold }) => [cold('-----a'), cold('--------a')],
-      out: '       ------(amr)---(bmp)|',
-      subscribed: '^------------------!',
+      out: '       ------a-------(mrbmp)--|',
+      subscribed: '^----------------------!',
     });
   });
 
@@ -94,22 +97,19 @@ describe('journal', () => {
     expect(fired).toEqual([]);
   });
 
-  it('sends a failed append and all behind it again, unchanged, and none before it', () => {
+  it('sends a failed append again, unchanged, before what has come since', () => {
     const { appends, fired } = draw({
-      source: '    -a-bc 60ms |',
-      answers: ({ cold }) => [cold('--a'), cold('----#', {}, down), cold('-----#', {}, down)],
-      out: '       ---a 53ms (bc) 4ms |',
-      subscribed: '^---- 60ms !',
+      source: '    -abc 60ms |',
+      answers: ({ cold }) => [cold('--#', {}, down), cold('-a'), cold('-a')],
+      out: '       --- 51ms a(bc) 5ms |',
+      subscribed: '^--- 60ms !',
     });
     expect(appends.map(({ at, seqs }) => [at, ...seqs])).toEqual([
       [1, 2],
-      [3, 3],
-      [4, 4],
-      [57, 3],
-      [57, 4],
+      [53, 2],
+      [54, 3, 4],
     ]);
-    expect(appends[3]).toEqual({ ...appends[1], at: 57 });
-    expect(fired).toEqual([57]);
+    expect(fired).toEqual([53]);
   });
 
   it('tries again after 50 ms, doubling to a second, and after a success after 50 ms anew', () => {
@@ -140,37 +140,6 @@ describe('journal', () => {
     expect(sent).toEqual(['2@1', '2@52', '3@52']);
   });
 
-  it('goes on at once where the store acknowledges an append before the failed one', () => {
-    const { sent } = draw({
-      source: '    -ab-------|',
-      answers: ({ cold }) => [cold('-----a'), cold('--#', {}, down)],
-      out: '       ------(ab)|',
-      subscribed: '^---------!',
-    });
-    expect(sent).toEqual(['2@1', '3@2', '3@6']);
-  });
-
-  it('passes over an answer to an append that was sent again since', () => {
-    const { sent } = draw({
-      source: '    -ab 80ms |',
-      answers: ({ cold }) => [cold('-#', {}, down), cold('60ms a'), cold('-a'), cold('20ms a')],
-      out: '       --- 50ms a 18ms b 10ms |',
-      subscribed: '^-- 80ms !',
-    });
-    expect(sent).toEqual(['2@1', '3@2', '2@52', '3@52']);
-  });
-
-  it('passes over the refusal of an append that went wrong because one before it failed', () => {
-    const rewound = new AgentLoopError('REWOUND', 'record 2 is missing');
-    const { sent } = draw({
-      source: '    -ab 60ms |',
-      answers: ({ cold }) => [cold('-#', {}, down), cold('-#', {}, rewound)],
-      out: '       - 51ms (ab) 7ms |',
-      subscribed: '^ -- 60ms !',
-    });
-    expect(sent).toEqual(['2@1', '3@2', '2@52', '3@52']);
-  });
-
   it('errors at once with what no retry mends, and leaves the source', () => {
     const { sent, fired } = draw({
       source: '    -ab-------|',
@@ -179,7 +148,7 @@ describe('journal', () => {
       error: fenced,
       subscribed: '^-----!',
     });
-    expect(sent).toEqual(['2@1', '3@2']);
+    expect(sent).toEqual(['2@1']);
     expect(fired).toEqual([]);
   });
 
@@ -208,34 +177,23 @@ describe('journal', () => {
     expect(sent).toEqual(['2@1', '2@51', '2@151']);
   });
 
-  it('counts the deadline for the oldest commit that is not durable', () => {
+  it('counts the deadline for each append', () => {
     draw({
       source: '    -a 80ms b 200ms |',
       answers: ({ cold }) => [cold('90ms a'), cold('95ms a')],
-      out: '       - 90ms a 85ms b 105ms |',
+      out: '       - 90ms a 94ms b 96ms |',
       subscribed: '^ 81ms - 200ms !',
       storeDeadlineMs: 100,
     });
   });
 
-  it('gives up a commit that is the oldest since another was acknowledged', () => {
+  it('gives up an append that was sent when another was acknowledged', () => {
     draw({
       source: '    -ab 3s |',
       answers: ({ cold }) => [cold('50ms a'), cold('4s a')],
       out: '       - 50ms a 99ms #',
       error: silent(100),
       subscribed: '^ 150ms !',
-      storeDeadlineMs: 100,
-    });
-  });
-
-  it('gives the oldest commit no more time because a later one was acknowledged before it', () => {
-    draw({
-      source: '    -ab 3s |',
-      answers: ({ cold }) => [cold('4s a'), cold('50ms a')],
-      out: '       - 100ms #',
-      error: silent(100),
-      subscribed: '^ 100ms !',
       storeDeadlineMs: 100,
     });
   });
@@ -265,7 +223,7 @@ describe('journal', () => {
       leave: '     - 40ms !',
       subscribed: '^ 40ms !',
     });
-    expect(sent).toEqual(['2@1', '3@2']);
+    expect(sent).toEqual(['2@1']);
     expect(fired).toEqual([]);
   });
 });

@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoopError, type Extension, type HookAnswer, type HookContext, replay } from 'millrace';
 import {
+  AgentLoop,
   type AskedHookName,
-  type HookSubjects,
   type HookTable,
   hookNames,
-  hookSubjects,
   hookTable,
   type RecordedHook,
   type Replayed,
@@ -14,7 +13,9 @@ import {
 } from 'millrace/internals';
 import { gate } from 'millrace/testing';
 import type { TurnChange } from 'millrace/types';
+import { testLimitMs } from '../../eventually.ts';
 import { question } from '../dead-turn.ts';
+import { endingOf } from '../operators/recorded-spans.ts';
 import { recordingLogger } from '../operators/recording-logger.ts';
 import { plainTools } from '../plain-tools.ts';
 
@@ -46,10 +47,14 @@ const callsBefore: Readonly<Record<AskedHookName, 0 | 1 | 2>> = {
   afterEnd: 2,
 };
 
-/** An extension with one hook that answers its first question so, and later ones with nothing. */
-function once(hook: AskedHookName, answer: () => unknown, more: Partial<Extension> = {}): Extension {
+/** An extension with one hook that answers its first question so, and later ones with nothing. Its context is its last argument. */
+function once(
+  hook: AskedHookName,
+  answer: (context: HookContext | undefined) => unknown,
+  more: Partial<Extension> = {},
+): Extension {
   let asked = 0;
-  const first = () => (asked++ === 0 ? answer() : undefined);
+  const first = (...given: readonly HookContext[]) => (asked++ === 0 ? answer(given.at(-1)) : undefined);
   return { name: 'tester', ...more, [hook]: first };
 }
 
@@ -93,10 +98,13 @@ const cases = askedHooks.flatMap((hook) =>
   failures.flatMap(([how, answer, message]) => policies.map((onError) => ({ hook, how, answer, message, onError }))),
 );
 
-describe('each hook that fails obeys onError and timeoutMs', () => {
-  it.each(cases)('$hook that $how, with onError $onError', async ({ hook, how, answer, message, onError }) => {
+describe('each hook that fails', () => {
+  it.each(cases)('K-06 $hook that $how, with onError $onError', async ({ hook, how, answer, message, onError }) => {
     const reached = gate();
-    const reach = () => {
+    const seen: HookContext[] = [];
+    const reach = (context: HookContext | undefined) => {
+      // What a hook does not read is not created: its signal, and the span of one that answers at once.
+      if (context?.signal && context.traceContext) seen.push(context);
       reached.open();
       return answer();
     };
@@ -105,12 +113,17 @@ describe('each hook that fails obeys onError and timeoutMs', () => {
     const extension = once(hook, reach, { onError, timeoutMs: 1_000 });
     const { ran, logger, watcher, ended } = start(extension, fatal ? callsBefore[hook] : 2);
     await reached.pass();
-    if (how === 'never answers') bench.clock.advance(1_000);
+    const [context] = seen;
+    if (how === 'never answers') {
+      bench.clock.advance(999);
+      expect(context?.signal.aborted).toBe(false);
+      bench.clock.advance(1);
+    }
     expect(await ended).toEqual(
       fatal ? { status: 'failed', code: 'EXTENSION_FAILED' } : { status: 'completed', code: undefined },
     );
     const shown = { extension: 'tester', hook, fatal, message: expect.stringMatching(message) };
-    // Behind the last event nothing is shown: what fails there is logged only.
+    // After the last event nothing is emitted: a failure there is only logged.
     expect(watcher.of('internal:extension-error')).toMatchObject(hook === 'afterEnd' ? [] : [shown]);
     const error = expect.objectContaining({ message: expect.stringMatching(message) });
     expect(logger.lines).toContainEqual([
@@ -118,11 +131,45 @@ describe('each hook that fails obeys onError and timeoutMs', () => {
       'extension failed',
       { taskId: 't', extension: 'tester', hook, error },
     ]);
+    expect(context?.signal.aborted).toBe(true);
+    const spans = bench.spans.spans().filter(({ name }) => name === `hook[tester.${hook}]`);
+    expect(spans.map(endingOf)).toMatchObject([{ status: 'ERROR', exceptions: [expect.stringMatching(message)] }]);
     expect(ran).toHaveLength(
       refuses || (fatal && callsBefore[hook] === 0) || (fatal && ['afterLLMCall', 'beforeToolCall'].includes(hook))
         ? 0
         : 1,
     );
+  });
+});
+
+/** Answers with one valid part and one that is not; the types forbid it. */
+const halfValid = {
+  prepareIteration: { view: { systemPrompt: 'Changed.' }, data: () => 1 },
+  beforeLLMCall: { params: { temperature: 0.5, messages: [{ role: 'tool', toolCallId: 'x', content: 'Changed.' }] } },
+  afterLLMCall: { response: { message: { role: 'assistant', content: 'Changed.' } }, data: () => 1 },
+  beforeToolCall: { deadline: 0, deny: 7 },
+  afterToolCall: { result: { content: 'Changed.' }, data: () => 1 },
+} as const;
+
+describe('an answer that is invalid in part', () => {
+  it.each(Object.entries(halfValid))('K-06 has no effect at all in %s, with onError continue', async (hook, answer) => {
+    let asked = 0;
+    const extension: Extension = {
+      name: 'tester',
+      onError: 'continue',
+      [hook]: () => (asked++ === 0 ? answer : undefined),
+    };
+    const model = bench.model(steps);
+    const toolProviders = [plainTools({ pay: async () => 'paid' })];
+    const config = bench.config(model, { toolProviders, extensions: [extension] });
+    const turn = new AgentLoop(config).startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Done.' });
+    expect(watcher.of('internal:extension-error')).toMatchObject([{ extension: 'tester', hook, fatal: false }]);
+    expect(model.calls[0]).not.toHaveProperty('temperature');
+    const seen = JSON.stringify([model.calls.map(({ messages }) => messages), bench.store.read('t')]);
+    expect(seen).toContain('paid');
+    expect(seen).not.toContain('Changed.');
   });
 });
 
@@ -137,7 +184,7 @@ const recordedBy: Readonly<Record<RecordedHook, object>> = {
   afterIteration: { data: 1 },
   afterTurn: { text: 'Changed.' },
 };
-const isRecorded = (hook: AskedHookName): hook is RecordedHook => hookTable[hook].recorded !== false;
+const isRecorded = (hook: AskedHookName): hook is RecordedHook => hook in recordedBy;
 
 describe('each row of the hook table', () => {
   it.each(askedHooks)('%s is asked, answered, traced, recorded and replayed', async (hook) => {
@@ -153,7 +200,7 @@ describe('each row of the hook table', () => {
     const records = bench.store.read('t');
     const own = records.filter(({ type }) => type === 'x.tester');
     expect(own).toMatchObject(isRecorded(hook) ? [{ hook }] : []);
-    const replayed = await replay(records, {}, { patienceMs: 1_000 }).result();
+    const replayed = await replay(records, {}, { patienceMs: testLimitMs }).result();
     expect(replayed.deviations).toEqual([]);
     expect(Object.keys(recordedAnswers(() => undefined)).includes(hook)).toBe(isRecorded(hook));
   });
@@ -173,10 +220,12 @@ describe('a new hook', () => {
   it('has no place that the compiler does not name', () => {
     const row = {
       asked: 'each time',
+      call: (extension: Extended, context: HookContext) => extension.beforeNothing?.(context),
+      isLast: () => false,
       answer: { data: true, fail: true },
       flag: false,
       misfit: 'not an object',
-      recorded: false,
+      recorded: 'nothing',
       failure: 'by onError',
       onDrain: 'at once',
       endsWait: false,
@@ -187,15 +236,17 @@ describe('a new hook', () => {
     const withoutProperty: HookTable<Extended> = { ...hookTable, beforeNothing: { ...row, answer: { data: true } } };
     // @ts-expect-error: its answers are not recorded anywhere
     const withoutRecord: HookTable<Extended> = { ...hookTable, beforeNothing: { ...row, recorded: 'change' } };
-    // @ts-expect-error: nothing says how it is asked
-    const withoutSubject: HookSubjects<Extended> = { ...hookSubjects };
+    const { call, ...uncalled } = row;
+    // @ts-expect-error: nothing says how it is called
+    const withoutCall: HookTable<Extended> = { ...hookTable, beforeNothing: uncalled };
     // @ts-expect-error: nothing says how it is replayed
     const withoutReplay: Replayed<RecordedHook | 'beforeNothing', Extended> = recordedAnswers(() => undefined);
     // @ts-expect-error: nothing says that a replay needs it not
     const withoutSilence: keyof UnnamedHooks<Extended> extends keyof UnnamedHooks ? true : false = true;
     const complete: HookTable<Extended> = { ...hookTable, beforeNothing: row };
-    expect(Object.keys(complete)).toHaveLength(hookNames.length + 1);
-    const all = [withoutRow, withoutProperty, withoutRecord, withoutSubject, withoutReplay, withoutSilence];
+    expect(Object.keys(complete)).toHaveLength(hookNames.length);
+    expect(complete.beforeNothing.call).toBe(call);
+    const all = [withoutRow, withoutProperty, withoutRecord, withoutCall, withoutReplay, withoutSilence];
     expect(all).not.toContain(undefined);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { InMemoryStateStore, type JournalRecord } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import { scriptedLLM } from 'millrace/testing';
-import type { AppendOptions, Lease } from 'millrace/types';
+import type { AppendOptions, Lease, TaskStateStore } from 'millrace/types';
 import { type PlainTool, plainTools } from '../plain-tools.ts';
 
 /** A store that tells what each append held, in short. */
@@ -93,8 +93,7 @@ describe('the appends of a batch', () => {
     const tools = { soon, asks: { execute: soon, needsApproval: true } };
     expect(await appendsOf(tools, ['soon', 'asks', 'soon', 'asks'], 3)).toEqual([
       'llm.done, asked 1:1, asked 1:3, intent 1:0, intent 1:2',
-      'answered 1:1, intent 1:1',
-      'answered 1:3',
+      'answered 1:1, intent 1:1, answered 1:3',
       'result 1:0, intent 1:3',
       'result 1:2',
       'result 1:1',
@@ -102,21 +101,58 @@ describe('the appends of a batch', () => {
     ]);
   });
 
-  it.each([1, 5])('T-21 are one for each of 5,000 calls that answer at once, %i at a time', async (concurrency) => {
+  it.each([1, 5])('T-21 are one for each %i of 5,000 calls that answer at once', async (concurrency) => {
     const names = Array.from({ length: 5_000 }, () => 'atOnce');
     const appends = await appendsOf({ atOnce }, names, concurrency);
-    expect(appends).toHaveLength(5_001);
-    expect(appends.slice(1)).toEqual(
-      names.map((_, index) => {
-        const next = index + concurrency;
-        return next < names.length ? `result 1:${index}, intent 1:${next}` : `result 1:${index}`;
-      }),
-    );
+    const intents = (from: number) => names.slice(from, from + concurrency).map((_, at) => `intent 1:${from + at}`);
+    const waves = Array.from({ length: 5_000 / concurrency }, (_, wave) => wave * concurrency);
+    expect(appends).toEqual([
+      ['llm.done', ...intents(0)].join(', '),
+      ...waves.map((from) =>
+        names
+          .slice(from, from + concurrency)
+          .flatMap((_, at) => [`result 1:${from + at}`, ...intents(from + concurrency).slice(at, at + 1)])
+          .join(', '),
+      ),
+    ]);
   });
 
   it('T-21 are two for 5,000 calls that may not run behind one that does, on a flat stack', async () => {
     const names = ['soon', ...Array.from({ length: 5_000 }, () => 'no')];
     const appends = await appendsOf({ soon }, names, 1);
     expect(appends.map((append) => append.split(', ').length)).toEqual([2, 5_001]);
+  });
+});
+
+/** As a store on another machine: each append is acknowledged later. */
+function slowly(store: CountingStore): TaskStateStore {
+  return new Proxy(store, {
+    get(target, name) {
+      if (name === 'append') return async (...given: Parameters<CountingStore['append']>) => target.append(...given);
+      const member: unknown = Reflect.get(target, name, target);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+}
+
+describe('the appends of a turn with a store that takes its time', () => {
+  it('K-03 are two an iteration: a result is sent with the start of the next call', async () => {
+    const store = new CountingStore();
+    const steps = [{ toolCalls: [{ name: 'soon' }] }, { toolCalls: [{ name: 'soon' }] }, { text: 'done' }];
+    const loop = new AgentLoop({
+      agentId: 'agent',
+      llmProvider: scriptedLLM(steps),
+      toolProviders: [plainTools({ soon })],
+      taskStateStore: slowly(store),
+    });
+    await loop.startTurn([{ role: 'user', content: 'go' }]).result();
+    expect(store.appends).toEqual([
+      'llm.start',
+      'llm.done, intent 1:0',
+      'result 1:0, llm.start',
+      'llm.done, intent 2:0',
+      'result 2:0, llm.start',
+      'llm.done, turn.done',
+    ]);
   });
 });

@@ -54,6 +54,7 @@ describe('agent.turn', () => {
     'gen_ai.operation.name': 'invoke_agent',
     'gen_ai.agent.name': 'Weather',
     'gen_ai.agent.description': 'Knows the weather.',
+    'gen_ai.provider.name': '_OTHER',
     'millrace.outcome': 'completed',
     'millrace.iterations': 2,
     'millrace.tool_calls': 1,
@@ -77,11 +78,70 @@ describe('agent.turn', () => {
     expect(ended(span)).toEqual({
       ...attributes,
       'gen_ai.input.messages': '[{"role":"user","parts":[{"type":"text","content":"Rain?"}]}]',
-      'gen_ai.output.messages': '[{"role":"assistant","parts":[{"type":"text","content":"It rains."}]}]',
+      'gen_ai.output.messages':
+        '[{"role":"assistant","parts":[{"type":"text","content":"It rains."}],"finish_reason":"stop"}]',
       'input.value': 'Rain?',
       'output.value': 'It rains.',
     });
     expect(recorder.spans()[0]?.name).toBe('invoke_agent Weather');
+  });
+});
+
+describe('the conventions', () => {
+  it('R-36 give the turn the provider, and each response its finish reason and its arguments as an object', () => {
+    const tracing = turnTracing({ captureContent: true }, ids);
+    const { span } = startTurnSpan(tracing, { agentName: 'Weather', messages: [], provider: info }, ROOT_CONTEXT);
+    const asking = { role: 'assistant', content: null, toolCalls: [toolCall('weather')] } as const;
+    const told = { role: 'tool', toolCallId: 'call-weather', content: 'rain' } as const;
+    const messages = [asking, told, answer.message];
+    finishTurnSpan(tracing, span, { outcome: 'completed', iterations: 2, toolCalls: 1, usage, messages });
+    const attributes = ended(span);
+    expect(attributes['gen_ai.provider.name']).toBe('openai');
+    expect(JSON.parse(String(attributes['gen_ai.output.messages']))).toEqual([
+      {
+        role: 'assistant',
+        parts: [{ type: 'tool_call', id: 'call-weather', name: 'weather', arguments: {} }],
+        finish_reason: 'tool_call',
+      },
+      { role: 'assistant', parts: [{ type: 'text', content: 'It rains.' }], finish_reason: 'stop' },
+    ]);
+  });
+
+  it('R-36 have the URL of their schema on the tracer, unless later names are requested', () => {
+    const schemaOf = () => {
+      startToolsSpan(turnTracing({}, ids), ROOT_CONTEXT).span.end();
+      return recorder.spans().at(-1)?.instrumentationScope.schemaUrl;
+    };
+    expect(schemaOf()).toBe('https://opentelemetry.io/schemas/1.41.0');
+    process.env['OTEL_SEMCONV_STABILITY_OPT_IN'] = 'gen_ai_latest_experimental';
+    try {
+      expect(schemaOf()).toBeUndefined();
+    } finally {
+      delete process.env['OTEL_SEMCONV_STABILITY_OPT_IN'];
+    }
+  });
+
+  it('R-36 have no result of a failed call, also where content is captured', () => {
+    const tracing = turnTracing({ captureContent: true }, ids);
+    const call = { callId: '1:0', call: toolCall('weather'), intent: { attempt: 1, arguments: {} } };
+    const { span } = startToolSpan(tracing, call, ROOT_CONTEXT);
+    const error = { code: 'TOOL_FAILED', message: 'no such city' };
+    finishToolSpan(tracing, span, { content: 'no such city', success: false, error });
+    const attributes = ended(span);
+    expect(attributes).toMatchObject({ 'error.type': 'TOOL_FAILED', 'input.value': '{}' });
+    expect(attributes).not.toHaveProperty('gen_ai.tool.call.result');
+    expect(attributes).not.toHaveProperty('output.value');
+  });
+
+  it('R-36 leave a model call the input and the output that OpenInference shows', () => {
+    const tracing = turnTracing({ captureContent: true }, ids);
+    const params: LLMCallParams = { messages: [{ role: 'user', content: 'Rain?' }] };
+    const { span } = startLlmSpan(tracing, { iteration: 1, params, info }, ROOT_CONTEXT);
+    finishLlmSpan(tracing, span, { response: answer });
+    const attributes = ended(span);
+    expect(attributes['input.value']).toBe(attributes['gen_ai.input.messages']);
+    expect(attributes['output.value']).toBe(attributes['gen_ai.output.messages']);
+    expect(attributes).toMatchObject({ 'input.mime_type': 'application/json', 'output.mime_type': 'application/json' });
   });
 });
 
@@ -311,6 +371,10 @@ describe('tool[name]', () => {
       ...start,
       'gen_ai.tool.call.arguments': '{"city":"X"}',
       'gen_ai.tool.call.result': '[{"type":"text","text":"rain in X"}]',
+      'input.value': '{"city":"X"}',
+      'input.mime_type': 'application/json',
+      'output.value': '[{"type":"text","text":"rain in X"}]',
+      'output.mime_type': 'application/json',
     });
   });
 });

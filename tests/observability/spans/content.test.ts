@@ -49,12 +49,12 @@ describe('what the model is sent', () => {
         role: 'user',
         parts: [
           { type: 'text', content: 'Where is this?' },
-          { type: 'blob', modality: 'image', mime_type: 'image/png' },
+          { type: 'omitted', modality: 'image', mime_type: 'image/png' },
           { type: 'uri', modality: 'image', uri: 'https://example.org/a.png' },
-          { type: 'file', modality: 'file', file_id: 'a.pdf' },
+          { type: 'omitted', modality: 'document', name: 'a.pdf', mime_type: 'application/pdf' },
         ],
       },
-      { role: 'assistant', parts: [{ type: 'tool_call', id: weather.id, name: 'weather', arguments: '{}' }] },
+      { role: 'assistant', parts: [{ type: 'tool_call', id: weather.id, name: 'weather', arguments: {} }] },
       { role: 'tool', parts: [{ type: 'tool_call_response', id: weather.id, response: 'rain' }] },
     ]);
     expect(parsed(attributes['gen_ai.tool.definitions'])).toEqual([
@@ -93,12 +93,28 @@ describe('what the model answers', () => {
         role: 'assistant',
         parts: [
           { type: 'text', content: 'Looking.' },
-          { type: 'tool_call', id: 'call-weather', name: 'weather', arguments: '{}' },
+          { type: 'tool_call', id: 'call-weather', name: 'weather', arguments: {} },
         ],
-        finish_reason: 'tool_calls',
+        finish_reason: 'tool_call',
       },
     ]);
   });
+
+  it.each([500, 501, 8_000])(
+    'R-28 is written with arguments of %d levels, as a string if that is too deep',
+    (levels) => {
+      const text = '['.repeat(levels) + ']'.repeat(levels);
+      const { id, type } = toolCall('weather');
+      const call = { id, type, function: { name: 'weather', arguments: text } };
+      const message = { role: 'assistant', content: null, toolCalls: [call] } as const;
+      const given = levels > 500 ? text : JSON.parse(text);
+      const part = { type: 'tool_call', id, name: 'weather', arguments: given };
+      const [sent] = Object(parsed(inputContent(tracing, { messages: [message] })['gen_ai.input.messages']));
+      expect(sent.parts).toEqual([part]);
+      const answered = outputContent(tracing, { message, toolCalls: [call] })['gen_ai.output.messages'];
+      expect(parsed(answered)).toMatchObject([{ parts: [part] }]);
+    },
+  );
 });
 
 describe('a text', () => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CreateBucketCommand, S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
+import { eventually } from '../../eventually.ts';
 import { freePort } from '../../stores/redis/free-port.ts';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
@@ -123,20 +124,17 @@ export async function startSwift(): Promise<SwiftProcess> {
   throw new Error(`Swift did not start:\n${said.join('\n')}`);
 }
 
-/** Whether it serves requests within a minute. */
+/** Whether it serves requests, in the end; not where one of its processes has ended. */
 async function answers(port: number, children: readonly ChildProcess[]): Promise<boolean> {
   const client = new S3Client({ ...new SwiftProcess(port, '', []).config(), maxAttempts: 1 });
-  for (const until = Date.now() + 60_000; Date.now() < until; ) {
-    if (children.some(({ exitCode }) => exitCode !== null)) return false;
-    try {
-      await client.send(new CreateBucketCommand({ Bucket: 'started' }));
-      client.destroy();
-      return true;
-    } catch {
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-  }
-  return false;
+  const isOver = () => children.some(({ exitCode }) => exitCode !== null);
+  const isServed = async () => {
+    await client.send(new CreateBucketCommand({ Bucket: 'started' }));
+    return true;
+  };
+  await eventually(async () => isOver() || (await isServed().catch(() => false)));
+  client.destroy();
+  return !isOver();
 }
 
 function writeConfiguration(folder: string, proxy: number, memcached: number, ports: readonly number[]): void {

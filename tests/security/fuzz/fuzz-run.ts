@@ -23,7 +23,7 @@ export interface FuzzOptions {
   readonly seed: number;
   readonly requests: number;
   readonly atOnce?: number;
-  /** How long one request may take. Milliseconds; default 10,000. */
+  /** How long one request may take. Milliseconds; default the time limit of a test. */
   readonly deadlineMs?: number;
 }
 
@@ -45,7 +45,7 @@ export async function fuzz({
   seed,
   requests,
   atOnce = 16,
-  deadlineMs = 10_000,
+  deadlineMs = 300_000,
 }: FuzzOptions): Promise<FuzzReport> {
   const faults: string[] = [];
   let index = -1;

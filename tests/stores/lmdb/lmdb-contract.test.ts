@@ -3,6 +3,7 @@ import type { Clock } from 'millrace';
 import { LmdbDatabase, TaskTable } from 'millrace/internals';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { storeContract } from 'millrace/testing';
+import { testLimitMs } from '../../eventually.ts';
 import { TemporaryStores } from './temporary-stores.ts';
 
 const stores = new TemporaryStores();
@@ -28,6 +29,7 @@ storeContract(
     createStore: ({ clock }) => open({ path: stores.path(), clock }),
     createPeer: (store, { clock }) => open({ path: optionsOf(store).path, clock }),
     dispose: (store) => (store instanceof LmdbStateStore ? store.close() : undefined),
+    deadlineMs: testLimitMs,
     async plantUnknownRecord(store, taskId) {
       const database = new LmdbDatabase(optionsOf(store).path);
       const tasks = new TaskTable(database);

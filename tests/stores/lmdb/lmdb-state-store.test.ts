@@ -75,7 +75,7 @@ describe('LmdbStateStore', () => {
     expect(second.list()).toEqual(tasks);
     expect((await errorOf(() => second.acquire('t', 'other', 1_000))).code).toBe('BUSY');
     await second.append(lease, stamp(lease, 4, note('goes on')), options);
-    const commands = watch(second.commands('t'), { deadlineMs: 120_000 });
+    const commands = watch(second.commands('t'));
     expect(commands.values).toEqual([{ id: 'c', type: 'pause' }]);
     commands.stop();
   });
@@ -157,7 +157,7 @@ describe('LmdbStateStore', () => {
         await tamper(path, damage);
         const error = await errorOf(() => store.read('t'));
         expect(error).toMatchObject({ code: 'POISON', taskId: 't' });
-        const follower = watch(store.follow('t'), { deadlineMs: 120_000 });
+        const follower = watch(store.follow('t'));
         expect(follower.error).toMatchObject({ code: 'POISON' });
       }
     });
@@ -261,8 +261,8 @@ describe('LmdbStateStore', () => {
       const path = stores.path();
       const store = stores.open({ path });
       const lease = await held(store);
-      const follower = watch(store.follow('t'), { deadlineMs: 120_000 });
-      const listener = watch(store.commands('t'), { deadlineMs: 120_000 });
+      const follower = watch(store.follow('t'));
+      const listener = watch(store.commands('t'));
       const appends = upTo(20).map((index) => store.append(lease, stamp(lease, index + 1, note(index)), options));
       const closing = [store.close(), store.close()];
       await Promise.all([...appends, ...closing]);
@@ -280,9 +280,9 @@ describe('LmdbStateStore', () => {
       const [store, other] = [stores.open({ path }), stores.open({ path })];
       const lease = await held(store);
       await store.append(lease, stamp(lease, 2, llmStart(1)), options);
-      watch(store.follow('t'), { deadlineMs: 1 });
-      watch(other.follow('t'), { deadlineMs: 1 });
-      watch(store.commands('t'), { deadlineMs: 1 });
+      watch(store.follow('t'));
+      watch(other.follow('t'));
+      watch(store.commands('t'));
       store.publish('t', textDelta(lease.epoch, 'text'));
       await Promise.all([store.close(), other.close()]);
       await ledger.assertNone();

@@ -2,6 +2,7 @@ import { afterAll, describe, it } from '@jest/globals';
 import type { Clock } from 'millrace';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { storeContract } from 'millrace/testing';
+import { testLimitMs } from '../../eventually.ts';
 import { ChildPrograms } from './child-programs.ts';
 import { type RemoteStore, RemoteStores } from './remote-stores.ts';
 import { TemporaryStores } from './temporary-stores.ts';
@@ -34,7 +35,7 @@ storeContract(
       return peer;
     },
     dispose: (store) => (store instanceof LmdbStateStore ? store.close() : remotes.get(store)?.close()),
-    deadlineMs: 120_000,
+    deadlineMs: testLimitMs,
   },
   { describe, it },
 );

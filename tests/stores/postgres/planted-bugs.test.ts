@@ -83,29 +83,25 @@ describePostgres('bugs planted in PostgresStateStore', () => {
     return Store;
   }
 
-  it.each(bugs)(
-    'F-18 the contract of stores notices that $bug',
-    async ({ bug, patch, noticedBy }) => {
-      const Store = await withBug(patch, bug.replaceAll(' ', '-'));
-      const stores = new Map<TaskStateStore, PostgresStateStore>();
-      const open = () => {
-        const store = new Store({ postgres: postgres.url });
-        stores.set(store, store);
-        return store;
-      };
-      const harness: StoreContractHarness = {
-        name: bug,
-        createStore: open,
-        createPeer: open,
-        dispose: async (store) => stores.get(store)?.close(),
-        advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-        leaseMs: 300,
-      };
-      const { passed, failed } = await runSuite(({ describe, it: add }) =>
-        storeContract(harness, { describe, it: (title, test) => void (title === noticedBy && add(title, test)) }),
-      );
-      expect({ passed, failed: [...failed.keys()] }).toEqual({ passed: [], failed: [noticedBy] });
-    },
-    120_000,
-  );
+  it.each(bugs)('F-18 the contract of stores notices that $bug', async ({ bug, patch, noticedBy }) => {
+    const Store = await withBug(patch, bug.replaceAll(' ', '-'));
+    const stores = new Map<TaskStateStore, PostgresStateStore>();
+    const open = () => {
+      const store = new Store({ postgres: postgres.url });
+      stores.set(store, store);
+      return store;
+    };
+    const harness: StoreContractHarness = {
+      name: bug,
+      createStore: open,
+      createPeer: open,
+      dispose: async (store) => stores.get(store)?.close(),
+      advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+      leaseMs: 300,
+    };
+    const { passed, failed } = await runSuite(({ describe, it: add }) =>
+      storeContract(harness, { describe, it: (title, test) => void (title === noticedBy && add(title, test)) }),
+    );
+    expect({ passed, failed: [...failed.keys()] }).toEqual({ passed: [], failed: [noticedBy] });
+  });
 });

@@ -1,7 +1,7 @@
 import type { TaskStateStore } from 'millrace';
 import type { RedisStateStore } from 'millrace/redis';
 import type { StoreContractHarness } from 'millrace/testing';
-import { patienceMs } from '../../eventually.ts';
+import { testLimitMs } from '../../eventually.ts';
 
 export interface ContractServer {
   readonly open: () => RedisStateStore;
@@ -27,7 +27,7 @@ export function contractHarness(name: string, { open, command }: ContractServer)
     },
     advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
     leaseMs: 2_000,
-    deadlineMs: patienceMs,
+    deadlineMs: testLimitMs,
     plantUnknownRecord: async (_, taskId) => {
       await command('XADD', `millrace:{${taskId}}:j`, '2-1', 'r', '{"type":"later.thing","at":1}');
       await command('HSET', `millrace:{${taskId}}:h`, 'seq', '2');

@@ -41,8 +41,7 @@ describeRedis('RedisStateStore while a cluster moves slots', () => {
       const turn = loop.startTurn([{ role: 'user', content: 'Go' }]);
       let follower: ReturnType<typeof watch> | undefined;
       turn.subscribe((event) => {
-        if (event.kind === 'internal:iteration-start')
-          follower ??= watch(store.follow(turn.taskId), { deadlineMs: 120_000 });
+        if (event.kind === 'internal:iteration-start') follower ??= watch(store.follow(turn.taskId));
       });
       expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Done.' });
       await turn.settled;

@@ -4,7 +4,7 @@ import { AgentLoopError } from 'millrace';
 import { Owner, startRecord } from 'millrace/internals';
 import { RedisStateStore, type RedisStateStoreOptions } from 'millrace/redis';
 import type { Lease } from 'millrace/types';
-import { eventually, patienceMs } from '../../eventually.ts';
+import { eventually } from '../../eventually.ts';
 import { type RedisProcess, type RedisProcessOptions, startRedis } from './redis-process.ts';
 
 export interface HeldTask {
@@ -63,12 +63,17 @@ export async function untilReplicas(primary: RedisProcess, count: number): Promi
 
 /** Sends again for as long as the connection is not back. */
 export async function sentUntilAnswered<T>(send: () => Promise<T>): Promise<T> {
-  const deadline = performance.now() + patienceMs;
-  for (;;) {
-    try {
-      return await send();
-    } catch (error) {
-      if (performance.now() > deadline || !AgentLoopError.isInstance(error) || !error.retryable) throw error;
-    }
-  }
+  let answer: Promise<T> | undefined;
+  await eventually(async () => {
+    answer = send();
+    return answer.then(
+      () => true,
+      (error: unknown) => {
+        if (!AgentLoopError.isInstance(error) || !error.retryable) throw error;
+        return false;
+      },
+    );
+  });
+  if (answer === undefined) throw new Error('nothing was sent');
+  return answer;
 }

@@ -47,6 +47,7 @@ export class RedisProcess {
     this.#child = child;
     running.add(child);
     child.once('exit', () => running.delete(child));
+    await once(child, 'spawn');
     const log: string[] = [];
     for await (const line of createInterface({ input: child.stdout })) {
       log.push(line);
@@ -124,6 +125,11 @@ export async function startRedis(options: RedisProcessOptions = {}): Promise<Red
   ];
   writeFileSync(join(folder, 'redis.conf'), `${lines.join('\n')}\n`);
   const redis = new RedisProcess(port, folder, options);
-  await redis.start();
+  try {
+    await redis.start();
+  } catch (error) {
+    await redis.remove();
+    throw error;
+  }
   return redis;
 }

@@ -7,6 +7,8 @@ export interface WatchedRedis {
   readonly replica: RedisProcess;
   /** Options of an ioredis client that asks the Sentinel. */
   readonly options: { readonly sentinels: { host: string; port: number }[]; readonly name: string };
+  /** Waits until the replica is the primary. */
+  promoted(): Promise<void>;
   remove(): Promise<void>;
 }
 
@@ -34,6 +36,12 @@ export async function startWatched(config: readonly string[] = []): Promise<Watc
       primary,
       replica,
       options: { sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name: 'journal' },
+      // Sentinel ends the connections of clients with the promotion; it is asked, as it does not end its own.
+      promoted: () =>
+        eventually(() => {
+          const [, port] = sentinel.cli('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'journal').split('\n');
+          return Number(port) === replica.port;
+        }),
       remove,
     };
   } catch (error) {

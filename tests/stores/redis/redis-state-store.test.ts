@@ -30,7 +30,7 @@ describeRedis('RedisStateStore', () => {
   it('keeps payloads over 256 KB beside the journal, each once, and every reader gets them whole', async () => {
     const store = bench.open();
     const { taskId, owner } = await beginHeld(store);
-    const follower = watch(bench.open().follow(taskId), { deadlineMs: 120_000 });
+    const follower = watch(bench.open().follow(taskId));
     const [small, large] = ['x'.repeat(200 * 1024), 'ä'.repeat(200 * 1024)];
     const records = owner.stamp(note(small), note(large), note('after'), done);
     await owner.send(records);
@@ -76,7 +76,7 @@ describeRedis('RedisStateStore', () => {
   it('shows a delta between the records that it came between, also where all came in one go', async () => {
     const store = bench.open();
     const { taskId, owner } = await beginHeld(store);
-    const follower = watch(store.follow(taskId), { deadlineMs: 120_000 });
+    const follower = watch(store.follow(taskId));
     await follower.until('the first record', ({ values }) => values.length === 1);
     const sent = [owner.append(llmStart(1))];
     store.publish(taskId, textDelta(owner.lease.epoch, 'in between'));
@@ -118,7 +118,7 @@ describeRedis('RedisStateStore', () => {
     await refuses('POISON', () => store.read(taskId));
     await refuses('POISON', () => store.load(taskId));
     await refuses('POISON', () => owner.append(note('on top')));
-    await failsWith('POISON', watch(store.follow(taskId), { deadlineMs: 120_000 }));
+    await failsWith('POISON', watch(store.follow(taskId)));
     await store.release(owner.lease);
     await refuses('POISON', () => store.acquire(taskId, 'owner-b', 1_000));
     await store.delete(taskId);
@@ -158,7 +158,7 @@ describeRedis('RedisStateStore', () => {
   it('a reader whose records were lost by the store is told REWOUND', async () => {
     const store = bench.open();
     const { taskId, owner } = await beginHeld(store);
-    const follower = watch(store.follow(taskId), { deadlineMs: 120_000 });
+    const follower = watch(store.follow(taskId));
     await owner.append(note('lost in a fail-over'));
     await follower.until('two records', ({ values }) => values.length === 2);
     bench.server.cli('XDEL', bench.key(taskId, 'j'), `2-${owner.lease.epoch}`);
@@ -203,7 +203,7 @@ describeRedis('RedisStateStore', () => {
       await store.append(owner.lease, [], { status: 'working', barrier: false });
     }
     expect(bench.server.cli('XLEN', bench.key(taskId, 'd'))).toBe('1200');
-    const late = watch(bench.open().follow(taskId), { deadlineMs: 120_000 });
+    const late = watch(bench.open().follow(taskId));
     await late.until('the text', ({ values }) => values.length === 3);
     expect(late.values[2]).toEqual({ type: 'delta', delta: textDelta(epoch, words.join('')) });
     late.stop();
@@ -242,10 +242,7 @@ describeRedis('RedisStateStore', () => {
     const ledger = openResources();
     const store = bench.open();
     const held = await Promise.all(upTo(20).map(() => beginHeld(store)));
-    const readings = held.flatMap(({ taskId }) => [
-      watch(store.follow(taskId), { deadlineMs: 120_000 }),
-      watch(store.commands(taskId), { deadlineMs: 120_000 }),
-    ]);
+    const readings = held.flatMap(({ taskId }) => [watch(store.follow(taskId)), watch(store.commands(taskId))]);
     await Promise.all(held.map(({ taskId }) => store.post(taskId, { id: 'c', type: 'pause' })));
     await Promise.all(readings.map((reading) => reading.until('a value', ({ values }) => values.length === 1)));
     expect(Number(bench.server.cli('INFO', 'clients').match(/connected_clients:(\d+)/)?.[1])).toBe(before + 2);
@@ -261,7 +258,7 @@ describeRedis('RedisStateStore', () => {
     try {
       const store = bench.open({ redis: client });
       const { taskId } = await beginHeld(store);
-      const follower = watch(store.follow(taskId), { deadlineMs: 120_000 });
+      const follower = watch(store.follow(taskId));
       await follower.until('the first record', ({ values }) => values.length === 1);
       await store.close();
       expect(await client.ping()).toBe('PONG');
@@ -276,7 +273,7 @@ describeRedis('RedisStateStore', () => {
       const { taskId, owner } = await beginHeld(store);
       await Promise.all(upTo(10).map((number) => owner.append(note(number))));
       expect(await seqsOf(store.read(taskId))).toEqual(upTo(11));
-      const follower = watch(store.follow(taskId), { deadlineMs: 120_000 });
+      const follower = watch(store.follow(taskId));
       await owner.append(done);
       await follower.until('the end', ({ completed }) => completed);
       expect(await store.list({ contextId: `context-of-${taskId}` })).toMatchObject([{ seq: 12, state: 'completed' }]);

@@ -18,7 +18,7 @@ describeSentinel('RedisStateStore behind Sentinel', () => {
     const afterwards = new RedisStateStore({ redis: redis.options });
     try {
       const { taskId, owner } = await beginHeld(store, 60_000);
-      const follower = watch(afterwards.follow(taskId), { deadlineMs: 120_000 });
+      const follower = watch(afterwards.follow(taskId));
       await owner.append(note('confirmed by the replica'));
       await follower.until('two records', ({ values }) => values.length === 2);
       await redis.primary.end('SIGKILL');

@@ -38,7 +38,7 @@ describeRedis('RedisStateStore when Redis fails', () => {
       () => store.check(),
     ];
     await Promise.all(calls.map((call) => refusesForNow('UNAVAILABLE', call)));
-    const follower = watch(store.follow('t'), { deadlineMs: 120_000 });
+    const follower = watch(store.follow('t'));
     await follower.until('an error', (reading) => reading.error !== undefined);
     await refusesForNow('UNAVAILABLE', () => Promise.reject(follower.error));
   });
@@ -154,7 +154,7 @@ describeRedis('RedisStateStore when Redis restarts', () => {
     const store = new RedisStateStore({ redis: redis.url });
     try {
       const { taskId, owner } = await beginHeld(store);
-      const follower = watch(store.follow(taskId), { deadlineMs: 120_000 });
+      const follower = watch(store.follow(taskId));
       await follower.until('the first record', ({ values }) => values.length === 1);
       await redis.end('SIGKILL');
       await redis.start();
@@ -201,7 +201,7 @@ describeRedis('RedisStateStore when Redis restarts', () => {
       await refusesForNow('UNAVAILABLE', () => store.read(turn.taskId));
       expect(ran).toEqual(['stop']);
       await redis.start();
-      const follower = watch(store.follow(turn.taskId), { deadlineMs: 120_000 });
+      const follower = watch(store.follow(turn.taskId));
       expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Done.' });
       await turn.settled;
       expect(ran).toEqual(['stop', 'next']);
@@ -220,8 +220,8 @@ describeRedis('RedisStateStore when Redis restarts', () => {
     const store = new RedisStateStore({ redis: redis.url });
     try {
       const { taskId, owner } = await beginHeld(store);
-      const follower = watch(store.follow(taskId), { deadlineMs: 120_000 });
-      const listener = watch(store.commands(taskId), { deadlineMs: 120_000 });
+      const follower = watch(store.follow(taskId));
+      const listener = watch(store.commands(taskId));
       await owner.append(note('before'));
       await follower.until('two records', ({ values }) => values.length === 2);
       await redis.end('SIGKILL');

@@ -1,9 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { StreamResponse, type Task } from '@a2a-js/sdk';
 import { V03PushNotificationSerializer } from '@a2a-js/sdk/compat/v0_3/server';
-import { type Clock, type Logger, RecentMap, type TaskStateStore } from '../../../core/contracts/index.ts';
+import type { Clock, Logger, TaskStateStore } from '../../../core/contracts/index.ts';
 import { foldRecords, observeTask } from '../../../core/journal/index.ts';
 import { onAbort, pause } from '../../../core/streams/index.ts';
+import { RecentMap } from '../../../recent-map.ts';
 import type { PushEntry, PushKey, PushProgress } from '../../../stores/push/push-store.ts';
 import { turnExtension } from '../../extensions.ts';
 import { codeOf } from '../../protocol-errors.ts';
