@@ -108,8 +108,8 @@ async function clientOf(api: string, chat: string, what: 'ask' | 'resume'): Prom
   return JSON.parse(stdout);
 }
 
-/** A question that the demo model takes some seconds to repeat. */
-const longQuestion = `What is the status of order A-1 ${'that I have been waiting for '.repeat(30)}?`;
+/** A question that the demo model takes some seconds to repeat; of a longer one it repeats the beginning only. */
+const longQuestion = `What is the status of order A-1 ${'that I have been waiting for '.repeat(15)}?`;
 
 /** Asks, reads the first words of the answer, and gives how the connection is dropped. */
 async function begin(api: string, chat: string): Promise<() => void> {
