@@ -1,13 +1,18 @@
 import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
-import { Observable } from 'rxjs';
+import { type MonoTypeOperatorFunction, Observable } from 'rxjs';
 import type { AgentLoopConfig, Message } from './core/contracts/index.ts';
 import { Hooks } from './core/hooks/index.ts';
 import { type Commit, commitOf, journalSchema, type LoopState, replayOf, type Signal } from './core/journal/index.ts';
-import { OpenCall } from './core/model-call/index.ts';
+import { callModel as callWithStart, OpenCall } from './core/model-call/index.ts';
 import { Inbox, TurnNode } from './core/ownership/index.ts';
 import { AbortScope } from './core/streams/index.ts';
 import { collectTools, executeTools as executeWithJournal, ToolSet, UnstartedCalls } from './core/tool-call/index.ts';
-import { loopIterations as loopWithJournal, startOfCall, type TurnDeps } from './core/turn/index.ts';
+import {
+  loopIterations as loopWithJournal,
+  startOfCall,
+  type TurnDeps,
+  withTools as withToolsAndJournal,
+} from './core/turn/index.ts';
 import { startExecuteSpan } from './observability/spans/run-spans.ts';
 import { turnTracing } from './observability/spans/tracing-options.ts';
 import { resolveConfig } from './options/config.ts';
@@ -26,10 +31,12 @@ export {
   type ToolProgress,
 } from './core/journal/index.ts';
 export {
+  type CallSignal,
   catchLLMError,
   mapLLMResponseToState,
   type PreparedCall,
   prepareLLMCall,
+  requestLLM,
   tapLLMResponse,
 } from './core/model-call/index.ts';
 export {
@@ -55,6 +62,21 @@ export function loopIterations(deps: TurnDeps, traceContext: Context): (state: L
 export function executeTools(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
   const execute = executeWithJournal(deps, traceContext);
   return (state) => durableAtOnce(execute(state));
+}
+
+/**
+ * The next model call of a state: the commit of its start, the `beforeLLMCall` hooks, the deltas, and the commit of the answer. Errors with the
+ * `AgentLoopError` of the call. Unsubscribing aborts the request and the hooks.
+ */
+export function callModel(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
+  const call = callWithStart(deps, traceContext);
+  return (state) => call(state, { start: startOfCall(deps, state) });
+}
+
+/** Runs the tools that a model call asks for, behind its signals. Completes when both are over; unsubscribing stops both. */
+export function withTools(deps: TurnDeps, traceContext: Context): MonoTypeOperatorFunction<Signal> {
+  const follow = withToolsAndJournal(executeWithJournal(deps, traceContext));
+  return (signals$) => durableAtOnce(signals$.pipe(follow));
 }
 
 /** What waits for an append, such as the start of a call, waits for it to be shown. */

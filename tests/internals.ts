@@ -127,8 +127,8 @@ export { type CallBatch, RunningTool, type ToolCallRun, type ToolSignal } from '
 export { executeTools } from '../src/core/tool-call/tool-operators.ts';
 export { refusedCall, UnstartedCalls } from '../src/core/tool-call/tool-results.ts';
 export { collectTools, ToolSet } from '../src/core/tool-call/tool-set.ts';
+export { runIteration } from '../src/core/turn/iteration.ts';
 export { loopIterations } from '../src/core/turn/loop.ts';
-export { newIteration } from '../src/core/turn/model-step.ts';
 export { followCommands } from '../src/core/turn/run-operators.ts';
 export { type SharedTurn, shareTurn } from '../src/core/turn/share-turn.ts';
 export { summaryMessage } from '../src/extensions/context/compaction.ts';

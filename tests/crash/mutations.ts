@@ -15,9 +15,9 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
         to: `this.#owner.pass({ type: 'commit', steps, after, barrier: true }); durable();`,
       },
       {
-        file: 'src/core/turn/model-step.ts',
-        from: `this.#owner.pass(draft.finish(true, runsTools ? () => this.#runTools(draft.after) : undefined));`,
-        to: `this.#owner.pass(draft.finish(true)); if (runsTools) this.#runTools(draft.after);`,
+        file: 'src/core/turn/iteration.ts',
+        from: `return whenDurable(signal, () => this.follow(signal.after));`,
+        to: `this.to.next(signal); this.follow(signal.after); return undefined as never;`,
       },
     ],
   },

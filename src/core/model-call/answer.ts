@@ -1,10 +1,11 @@
 import { type Context, ROOT_CONTEXT } from '@opentelemetry/api';
-import type { LLMChunk, LLMResponse } from '../contracts/index.ts';
+import { type LLMChunk, type LLMResponse, textOf } from '../contracts/index.ts';
 import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
 import {
   CommitDraft,
   type LlmDone,
   type LoopState,
+  type ModelNoted,
   maxIterationsOf,
   type Signal,
   type StreamChunk,
@@ -16,7 +17,7 @@ import { loadChecks } from '../tool-call/check-call.ts';
 import { planFirstWave } from '../tool-call/tool-plan.ts';
 import { type ChangedResponse, changeResponse } from './change-call.ts';
 import type { PreparedCall } from './request.ts';
-import { endWithResponse, noResponse, recordOfResponse, responseFlaw } from './response.ts';
+import { endWithResponse, failedSummary, noResponse, recordOfResponse, responseFlaw } from './response.ts';
 import type { ModelCallDeps } from './usage.ts';
 
 /** Waits for the outcome of a model's answer. */
@@ -99,105 +100,110 @@ function addFirstWave(deps: ModelCallDeps, draft: CommitDraft, traceContext: Con
   draft.addAll(records);
 }
 
-// The parts of a model call as operators, for turns that are composed by hand. `ModelStep` runs the same parts as one object.
-
-/**
- * Measures one model call: records its metrics on the span and in the log when it is done, and ends the span on complete, error and unsubscribe,
- * before it notifies downstream. Deltas are passed on with whole characters, without calls that repeat an earlier one. Notes of the provider are on the span only.
- */
-export function tapLLMResponse(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
-  return staged((to) => new ResponseTap(call, to));
-}
-
-class ResponseTap extends Stage<LLMChunk> {
-  readonly #call: PreparedCall;
-
-  constructor(call: PreparedCall, to: Sink<LLMChunk>) {
-    super(to);
-    this.#call = call;
-    call.begin();
-  }
-
-  protected override take(chunk: LLMChunk): void {
-    if (chunk.type === 'done') return this.to.next(this.#call.answered(chunk));
-    this.#call.saw(chunk, this);
-  }
-
-  pass(delta: StreamChunk): void {
-    this.to.next(delta);
-  }
-
-  protected override failed(error: unknown): void {
-    this.#call.endWith(error);
-    this.to.error(error);
-  }
-
-  protected override finalize(): void {
-    this.#call.leave();
-  }
-}
+/** What the operators of a model call pass on: the chunks of the answer, and the provider's notes. */
+export type CallSignal = LLMChunk | ModelNoted;
 
 /**
  * Converts any failure of a model call to an `AgentLoopError`, records it on the span and in the log, and passes it on. An answer without a
  * message, or a source that completes without a `done` chunk, fails too: `PROVIDER_PROTOCOL`. Chunks and failures after `done` are
  * dropped.
  */
-export function catchLLMError(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
+export function catchLLMError(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<CallSignal, CallSignal> {
   return staged((to) => new CallFailure(call, to));
 }
 
-class CallFailure extends Stage<LLMChunk> {
-  readonly #call: PreparedCall;
-  #done = false;
+class CallFailure extends Stage<CallSignal> {
+  declare private readonly call: PreparedCall;
+  declare private done: boolean;
 
-  constructor(call: PreparedCall, to: Sink<LLMChunk>) {
+  constructor(call: PreparedCall, to: Sink<CallSignal>) {
     super(to);
-    this.#call = call;
+    this.call = call;
+    this.done = false;
   }
 
-  protected override take(chunk: LLMChunk): void {
-    if (this.#done) return;
-    if (chunk.type === 'done') {
-      const flaw = responseFlaw(chunk.response);
-      if (flaw) return this.failed(flaw);
-      this.#done = true;
-    }
-    this.to.next(chunk);
+  protected override take(chunk: CallSignal): CallSignal | undefined {
+    if (this.done) return undefined;
+    const flaw = chunk.type === 'done' && responseFlaw(chunk.response);
+    if (flaw) return void this.failed(flaw);
+    this.done = chunk.type === 'done';
+    return chunk;
   }
 
   protected override failed(thrown: unknown): void {
-    if (this.#done) this.to.complete();
-    else this.to.error(this.#call.failed(thrown));
+    if (this.done) this.to.complete();
+    else this.to.error(this.call.failed(thrown));
   }
 
   protected override completed(): void {
-    if (this.#done) this.to.complete();
+    if (this.done) this.to.complete();
     else this.failed(noResponse());
   }
 }
 
 /**
+ * Measures one model call: records its metrics on the span and in the log when it is done, and ends the span on complete, error and unsubscribe,
+ * before it notifies downstream. Deltas are passed on with whole characters, without calls that repeat an earlier one; the notes that the
+ * provider makes before the end are passed on between them.
+ */
+export function tapLLMResponse(_deps: ModelCallDeps, call: PreparedCall): FusibleOperator<CallSignal, CallSignal> {
+  return staged((to) => new ResponseTap(call, to));
+}
+
+class ResponseTap extends Stage<CallSignal> {
+  declare private readonly call: PreparedCall;
+
+  constructor(call: PreparedCall, to: Sink<CallSignal>) {
+    super(to);
+    this.call = call;
+    call.begin(this);
+  }
+
+  protected override take(chunk: CallSignal): CallSignal | undefined {
+    if (chunk.type === 'done') return this.call.answered(chunk);
+    if (chunk.type === 'model-note') return chunk;
+    this.call.saw(chunk, this);
+    return undefined;
+  }
+
+  pass(signal: StreamChunk | ModelNoted): void {
+    this.to.next(signal);
+  }
+
+  protected override failed(error: unknown): void {
+    this.call.endWith(error);
+    this.to.error(error);
+  }
+
+  protected override finalize(): void {
+    this.call.leave();
+  }
+}
+
+/**
  * Converts the `done` chunk to the commit of `llm.done` and the records that follow: calls with clean ids and the intents of those
- * that start first, or the end of the turn. Passes other chunks on. Completes with that commit, whatever the source does.
+ * that start first, or the end of the turn. Passes everything else on. Completes with that commit, whatever the source does.
  */
 export function mapLLMResponseToState(
   deps: ModelCallDeps,
   state: LoopState,
   traceContext: Context = ROOT_CONTEXT,
-): FusibleOperator<LLMChunk, Signal> {
+): FusibleOperator<CallSignal, Signal> {
   return staged((to) => new ResponseMapping(deps, { state, traceContext }, to));
 }
 
-class ResponseMapping extends Stage<LLMChunk, Signal> implements Responder {
-  readonly #deps: ModelCallDeps;
-  readonly #place: HookPlace;
-  #answered = false;
-  #question: AskedHook | undefined;
+class ResponseMapping extends Stage<CallSignal, Signal> implements Responder {
+  declare private readonly deps: ModelCallDeps;
+  declare private readonly place: HookPlace;
+  declare private answered: boolean;
+  declare private question: AskedHook | undefined;
 
   constructor(deps: ModelCallDeps, place: HookPlace, to: Sink<Signal>) {
     super(to);
-    this.#deps = deps;
-    this.#place = place;
+    this.deps = deps;
+    this.place = place;
+    this.answered = false;
+    this.question = undefined;
   }
 
   get isOver(): boolean {
@@ -205,7 +211,7 @@ class ResponseMapping extends Stage<LLMChunk, Signal> implements Responder {
   }
 
   waitsFor(question: AskedHook): void {
-    this.#question = question;
+    this.question = question;
   }
 
   commit(draft: CommitDraft): void {
@@ -217,22 +223,29 @@ class ResponseMapping extends Stage<LLMChunk, Signal> implements Responder {
     this.to.error(error);
   }
 
-  protected override take(chunk: LLMChunk): void {
-    if (this.#answered) return;
-    if (chunk.type !== 'done') return this.to.next(chunk);
-    this.#answered = true;
-    respond(this.#deps, this.#place, { response: chunk.response, to: this });
+  protected override take(chunk: CallSignal): Signal | undefined {
+    if (this.answered) return undefined;
+    if (chunk.type !== 'done') return chunk;
+    this.answered = true;
+    const { response } = chunk;
+    if (this.place.state.summary && textOf(response.message.content) === '') this.to.next(emptySummary());
+    respond(this.deps, this.place, { response, to: this });
+    return undefined;
   }
 
   protected override failed(error: unknown): void {
-    if (!this.#answered) this.to.error(error);
+    if (!this.answered) this.to.error(error);
   }
 
   protected override completed(): void {
-    if (!this.#answered) this.to.complete();
+    if (!this.answered) this.to.complete();
   }
 
   protected override finalize(): void {
-    if (this.#question?.isOver === false) this.#question.leave(reasonToLeave(this.#deps));
+    if (this.question?.isOver === false) this.question.leave(reasonToLeave(this.deps));
   }
+}
+
+function emptySummary(): ModelNoted {
+  return { type: 'model-note', note: { kind: 'warning', message: failedSummary('the model gave no text.') } };
 }

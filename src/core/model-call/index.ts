@@ -1,6 +1,7 @@
 // One request to a model: its messages, the call, the response. Exports for code outside of core, and some of the rooms inside.
 
-export { catchLLMError, mapLLMResponseToState, tapLLMResponse } from './answer.ts';
+export { type CallSignal, catchLLMError, mapLLMResponseToState, tapLLMResponse } from './answer.ts';
+export { callModel, requestLLM } from './call-model.ts';
 export { ModelSilence } from './limits.ts';
 export { RepeatedCalls } from './repeated-calls.ts';
 export { type PreparedCall, prepareLLMCall } from './request.ts';

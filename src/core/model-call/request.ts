@@ -41,9 +41,9 @@ interface ShownCall {
   readonly changed: ChangedCall;
 }
 
-/** Receives the deltas to emit. */
+/** Receives the deltas to emit, and the provider's notes. */
 interface DeltaOwner {
-  pass(delta: StreamChunk): void;
+  pass(signal: StreamChunk | ModelNoted): void;
 }
 
 interface CallOptions {
@@ -94,19 +94,19 @@ export class PreparedCall {
     if (this.#isTimed) this.#measureChunk = measureChunks(traced.span);
   }
 
-  /** The request starts: its usage counts from now on. `pass` receives the provider's notes until the call ends. */
-  begin(pass?: (signal: ModelNoted) => void): void {
+  /** The request starts: its usage counts from now on. `to` receives the provider's notes until the call ends. */
+  begin(to: DeltaOwner): void {
     if (this.response) return;
     this.params.noteUsage = this.#deps.openCall.begin(this.params, this.provider);
     // Not written into the assignment: V8 would put the function into old space, and the turn with it.
-    const note = (given: ModelNote): void => this.#noted(given, pass);
+    const note = (given: ModelNote): void => this.#noted(given, to);
     this.params.note = note;
   }
 
-  #noted(note: ModelNote, pass: ((signal: ModelNoted) => void) | undefined): void {
+  #noted(note: ModelNote, to: DeltaOwner): void {
     if (this.#ended || !isModelNote(note)) return;
     if (this.span.isRecording()) noteOnSpan(this.span, note);
-    pass?.({ type: 'model-note', note });
+    to.pass({ type: 'model-note', note });
   }
 
   /** A delta has arrived. Passes on what is to be emitted by now: with whole characters, and without calls that repeat an earlier one. */

@@ -68,7 +68,7 @@ class JournalLine extends Stage<Signal> {
     this.#deps = deps;
   }
 
-  protected override take(signal: Signal): void {
+  protected override take(signal: Signal): undefined {
     const { journal: target } = this.#deps;
     if (this.#sending) this.#hold(signal);
     else if (signal.type !== 'commit') target ? this.#passDelta(signal, target) : this.to.next(signal);

@@ -173,13 +173,13 @@ class LeaseRelease extends Stage<Signal> {
 
   constructor(deps: LeaseDeps, to: Sink<Signal>) {
     // Commits matter only if an earlier owner was lost: see `#release`.
-    super(to, deps.lease.abandonedAt != null);
+    super(to, deps.lease.abandonedAt == null ? 'none' : 'records');
     this.#deps = deps;
   }
 
-  protected override take(signal: Signal): void {
+  protected override take(signal: Signal): Signal {
     if (signal.type === 'commit') this.#hasRun = true;
-    this.to.next(signal);
+    return signal;
   }
 
   protected override completed(): void {

@@ -11,6 +11,11 @@ export interface Sink<T> {
 }
 
 /**
+ * What a stage handles: all values, none, or commits of records and the answers that become one. What it does not handle passes it by.
+ */
+type Takes = 'all' | 'records' | 'none';
+
+/**
  * One operator in one subscription: it receives values and emits its output to `to`. Methods that a subclass does not override pass the signal
  * on. On complete and error it first closes itself and everything upstream, then notifies downstream.
  */
@@ -18,30 +23,43 @@ export abstract class Stage<T, R = T> implements Sink<T> {
   // Declared only, and none of them with #: V8 defines and finds private names slowly in a class that many others extend.
   declare closed: boolean;
   declare protected readonly to: Sink<R>;
-  /** The first stage, from here downstream, that handles values. */
+  /** The first stage, from here downstream, that handles commits and answers. */
   declare private readonly target: Stage<unknown, unknown>;
+  /** The first one that handles everything else. */
+  declare private readonly deltas: Stage<unknown, unknown>;
   declare private before: Stage<unknown, unknown> | undefined;
   declare private teardown: (() => void)[] | undefined;
 
-  constructor(to: Sink<R>, takes?: boolean) {
+  /** Default: all values where `take` is overridden, else none. */
+  constructor(to: Sink<R>, takes?: Takes) {
     this.closed = false;
     this.to = to;
     this.target = this;
+    this.deltas = this;
     this.before = undefined;
     this.teardown = undefined;
     if (!(to instanceof Stage)) return;
-    if (!(takes ?? this.take !== Stage.prototype.take)) this.target = to.target;
+    const handles = takes ?? (this.take === Stage.prototype.take ? 'none' : 'all');
+    if (handles === 'none') this.target = to.target;
+    if (handles !== 'all') this.deltas = to.deltas;
     this.closed = to.closed;
     if (!to.closed) to.before = this;
   }
 
+  /** Hands a value to the stages that handle it, one after another, until one does not pass it on. */
   next(value: T): void {
-    if (this.closed) return;
-    const target: Stage<unknown, unknown> = this.target;
+    let given: unknown = value;
+    let next: Stage<unknown, unknown> = this as never;
+    let stage = next;
     try {
-      target.take(value);
+      while (given !== undefined && !next.closed) {
+        const { type } = given as { readonly type?: unknown };
+        stage = type === 'commit' || type === 'done' ? next.target : next.deltas;
+        given = stage.take(given);
+        next = stage.to as Stage<unknown, unknown>;
+      }
     } catch (thrown) {
-      target.threw(thrown);
+      stage.threw(thrown);
     }
   }
 
@@ -80,9 +98,9 @@ export abstract class Stage<T, R = T> implements Sink<T> {
     if (this.teardown) for (const teardown of this.teardown) teardown();
   }
 
-  /** Default: passes the value on; only valid if `T` and `R` are the same type. */
-  protected take(value: T): void {
-    this.to.next(value as never);
+  /** Returns what it passes on: default the value, which is only valid if `T` and `R` are the same type; `undefined` for nothing. */
+  protected take(value: T): R | undefined {
+    return value as never;
   }
 
   /** Default: passes the error on. */
@@ -103,10 +121,14 @@ export abstract class Stage<T, R = T> implements Sink<T> {
   }
 }
 
-/** The end of a chain: rethrows errors that the subscriber throws, so that RxJS reports them. */
-class Outlet extends Stage<unknown> {
-  override next(value: unknown): void {
-    if (!this.closed) this.to.next(value);
+/** The end of a chain: rethrows errors that the subscriber throws, so that RxJS reports them. Unsubscribing stops the chain. */
+export class Outlet<T> extends Stage<T> {
+  constructor(to: Observer<T>) {
+    super(to as Sink<T>);
+  }
+
+  protected override take(value: T): undefined {
+    this.to.next(value);
   }
 
   protected override threw(thrown: unknown): void {
@@ -132,11 +154,11 @@ class HandlerStage<T, R> extends Stage<T, R> {
   readonly #handlers: Handlers<T>;
 
   constructor(to: Sink<R>, handlers: Handlers<T>) {
-    super(to, handlers.next !== undefined);
+    super(to, handlers.next ? 'all' : 'none');
     this.#handlers = handlers;
   }
 
-  protected override take(value: T): void {
+  protected override take(value: T): undefined {
     this.#handlers.next?.(value);
   }
 
@@ -151,9 +173,11 @@ class HandlerStage<T, R> extends Stage<T, R> {
   }
 }
 
-/** An operator that exposes its stage, so that `fuse` can run several in one subscription. */
-export interface FusibleOperator<T, R> extends OperatorFunction<T, R> {
-  stageOf(to: Sink<R>): Stage<T, R>;
+/** An operator that also makes its stage for a sink, so that several run in one subscription. */
+export interface FusibleOperator<T, R> {
+  (to: Sink<R>): Stage<T, R>;
+  // The last one: it is what `pipe` infers from.
+  (source: Observable<T>): Observable<R>;
 }
 
 /**
@@ -162,11 +186,20 @@ export interface FusibleOperator<T, R> extends OperatorFunction<T, R> {
  * middle.
  */
 export function staged<T, R>(stageOf: (to: Sink<R>) => Stage<T, R>): FusibleOperator<T, R> {
-  const operator = (source: Observable<T>) =>
-    new Observable<R>((to) => void source.subscribe(subscriberOf<T>([operator], to)));
-  operator.stageOf = stageOf;
-  return operator;
+  // One function for both: an iteration makes six of them.
+  const operator = (from: Observable<T> | Sink<R>): never => {
+    if (!(from instanceof Observable)) return stageOf(from) as never;
+    return new Source<R>((to) => pipeInto(to as Sink<never>, from as Observable<never>, operator as never)) as never;
+  };
+  return operator as FusibleOperator<T, R>;
 }
+
+/** An operator that does nothing. */
+export function passOn<T>(): FusibleOperator<T, T> {
+  return same as FusibleOperator<T, T>;
+}
+
+const same = (from: unknown): never => from as never;
 
 /** As `staged`, from handlers; `make` may `add` teardown to the sink it receives. */
 export function operate<T, R>(make: (to: Sink<R>) => Handlers<T>): FusibleOperator<T, R> {
@@ -174,26 +207,61 @@ export function operate<T, R>(make: (to: Sink<R>) => Handlers<T>): FusibleOperat
 }
 
 /**
- * The same as `pipe(...operators)`, in one subscription: RxJS creates a subscriber per operator of a pipe, and for the operators of an
- * iteration these subscribers would cost more than the work.
+ * An Observable that can also run into a sink. Operators that are fused around it, and the source that it fuses itself, share one subscription.
+ * `run` receives a sink that is not closed; what it throws errors the sink.
  */
-export function fuse<T>(...operators: readonly FusibleOperator<T, T>[]): OperatorFunction<T, T>;
-export function fuse(...operators: readonly Fused[]) {
-  return (source: Observable<unknown>) =>
-    new Observable<never>((to) => void source.subscribe(subscriberOf(operators, to)));
+export class Source<T> extends Observable<T> {
+  declare private readonly run: (to: Sink<T>) => void;
+
+  constructor(run: (to: Sink<T>) => void) {
+    super(run);
+    this.run = run;
+  }
+
+  runInto(to: Sink<T>): void {
+    try {
+      if (!to.closed) this.run(to);
+    } catch (error) {
+      to.error(error);
+    }
+  }
 }
 
-type Fused = Pick<FusibleOperator<unknown, unknown>, 'stageOf'>;
+/** The same as `pipe(...operators)`, in one subscription: see `pipeInto`. */
+export function fuse<T>(...operators: readonly FusibleOperator<T, T>[]): (source: Observable<T>) => Source<T> {
+  return (source) => new Source<T>((to) => pipeInto(to, source, ...operators));
+}
 
-/** Chains the operators: each one's sink is the stage of the next operator; the last one's sink is the `Outlet`. */
-function subscriberOf<T>(operators: readonly Fused[], to: Subscriber<unknown>): Subscriber<T> {
-  const last = new Outlet(to);
-  let first: Stage<unknown> = last;
-  for (let index = operators.length - 1; index >= 0; index--) first = (operators[index] as Fused).stageOf(first);
-  const source = new DirectSubscriber<T>(first);
-  first.add(() => source.unsubscribe());
-  to.add(last);
-  return source;
+/**
+ * The same as `source.pipe(...operators).subscribe(to)`, in one subscription: RxJS creates a subscriber per operator of a pipe, and for the operators
+ * of an iteration these subscribers would cost more than the work. Each operator's sink is the stage of the next one.
+ */
+export function pipeInto<A>(to: Sink<A>, source: Observable<A>, ...operators: readonly FusibleOperator<A, A>[]): void;
+export function pipeInto<A, B, C, D>(
+  to: Sink<D>,
+  source: Observable<A>,
+  first: FusibleOperator<A, B>,
+  second: FusibleOperator<B, C>,
+  third: FusibleOperator<C, D>,
+): void;
+export function pipeInto(
+  to: Sink<never>,
+  source: Observable<unknown>,
+  ...operators: readonly FusibleOperator<unknown, unknown>[]
+): void {
+  let first: Stage<unknown> = to instanceof Stage ? to : outletOf(to);
+  for (let index = operators.length - 1; index >= 0; index--)
+    first = (operators[index] as FusibleOperator<unknown, unknown>)(first);
+  if (source instanceof Source) return source.runInto(first);
+  const subscriber = new DirectSubscriber<unknown>(first);
+  first.add(() => subscriber.unsubscribe());
+  source.subscribe(subscriber);
+}
+
+function outletOf(to: Sink<never>): Outlet<unknown> {
+  const outlet = new Outlet<unknown>(to as Sink<unknown>);
+  to.add(() => outlet.unsubscribe());
+  return outlet;
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Context } from '@opentelemetry/api';
-import { Observable, type Subscriber, Subscription } from 'rxjs';
+import { Subscription } from 'rxjs';
 import type { LoopState, Signal } from '../journal/index.ts';
+import { type Sink, Source } from '../streams/index.ts';
 import type { BatchOwner, CallPipe } from './call-pipe.ts';
 import { loadChecks } from './check-call.ts';
 import { MergedBatch } from './tool-batch.ts';
@@ -15,17 +16,17 @@ import type { ToolCallDeps } from './tool-results.ts';
 export function executeTools(
   deps: ToolCallDeps,
   traceContext: Context,
-  pipe?: CallPipe,
-): (state: LoopState) => Observable<Signal> {
+  pipeOf?: () => CallPipe,
+): (state: LoopState) => Source<Signal> {
   return (state) =>
-    new Observable((to) => {
+    new Source((to) => {
       const owner: BatchOwner = {
         pass: (signal) => to.next(signal),
         fail: (error) => to.error(error),
         end: () => to.complete(),
       };
       const start = () => {
-        const batch = new MergedBatch(deps, { state, owner, traceContext, pipe });
+        const batch = new MergedBatch(deps, { state, owner, traceContext, pipe: pipeOf?.() });
         to.add(() => batch.stop());
         batch.start();
       };
@@ -38,7 +39,7 @@ export function executeTools(
 interface LateStart {
   readonly loading: Promise<unknown>;
   readonly start: () => void;
-  readonly to: Subscriber<Signal>;
+  readonly to: Sink<Signal>;
 }
 
 /** Starts after `loading`, or at once when the turn is cancelled or drained. */
@@ -53,7 +54,7 @@ function startAfter({ scope, drain }: ToolCallDeps, { loading, start, to }: Late
       to.error(error);
     }
   };
-  to.add(waiting);
+  to.add(() => waiting.unsubscribe());
   for (const stop of [scope, drain]) waiting.add(stop.onAbort(begin));
   void loading.then(begin);
 }

@@ -1,8 +1,8 @@
 // The turn: its loop (`loop.ts`, read first), how it is opened, run, shared, watched and taken over. Exports for code outside of `core`.
 
 export type { ModelCallDeps as TurnDeps } from '../model-call/usage.ts';
+export { catchIterationError, completeIteration, startIterationSpan, withTools } from './iteration.ts';
 export { loopIterations } from './loop.ts';
-export { catchIterationError, completeIteration, startIterationSpan } from './model-step.ts';
 export { isAtLastCall, type LastCallLimits, startOfCall } from './next-step.ts';
 export {
   type Admitted,

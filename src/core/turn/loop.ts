@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import { Observable, type Subscriber, type Unsubscribable } from 'rxjs';
+import type { Observer } from 'rxjs';
 import { messageOf } from '../contracts/index.ts';
 import {
   type Commit,
@@ -14,10 +14,10 @@ import { answerFailure, type FailureAnswer } from '../model-call/failed-call.ts'
 import { failedSummary, limitReason, summaryFallback } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { endRecords } from '../ownership/inbox.ts';
-import type { AbortListener } from '../streams/index.ts';
+import { type AbortListener, Outlet, type Sink, Source } from '../streams/index.ts';
 import { backoffAfter, withoutRetries } from './backoff.ts';
 import { decideStep } from './decide-step.ts';
-import { type ModelStep, type NewIteration, newIteration, type StepOwner } from './model-step.ts';
+import { runIteration } from './iteration.ts';
 import { type CallStep, callWith, isAtLastCall, type NextStep, nextStep } from './next-step.ts';
 
 /*
@@ -30,8 +30,8 @@ import { type CallStep, callWith, isAtLastCall, type NextStep, nextStep } from '
  *    The steps are: end, write records, call hooks (`decide-step.ts`), call the model, run open tool calls, wait. Requests to the running turn
  *    (pause, steer, answer) are in its inbox (`../ownership/inbox.ts`). Aborting `deps.scope` cancels the turn; aborting `deps.drain` leaves it to
  *    another process.
- * 3. An iteration is a `ModelStep` (`model-step.ts`): it makes the model call (`../model-call/request.ts`, `../model-call/answer.ts`), then runs the
- *    tools that the response asks for (`MergedBatch` in `../tool-call/tool-batch.ts`, through `mergeMap`).
+ * 3. An iteration (`iteration.ts`) is composed of the operators that `millrace/operators` exports: `callModel` (`../model-call/call-model.ts`) makes
+ *    the model call, `withTools` then runs the tools that the response asks for (`executeTools`: `../tool-call/tool-batch.ts`, through `mergeMap`).
  * 4. All of them emit signals (`../journal/commit.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
  *    ever the fold of the records (`applyRecord` there); the loop keeps the state after the last commit.
  *    `state.phase` tells where a turn is: `llm`, a model call is open; `tools`, calls have no result; `answered`, the model asked for no tools;
@@ -46,23 +46,21 @@ import { type CallStep, callWith, isAtLastCall, type NextStep, nextStep } from '
  * and on drain a model call is aborted at once, and running tools get `abortGraceMs` to stop. Errors with the error of an iteration; unsubscribing
  * stops it.
  */
-export function loopIterations(deps: ModelCallDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
-  return (state) => new Observable((out) => runLoop(deps, { state, traceContext, out }));
-}
-
-/** As `loopIterations`, for a caller that already has the subscriber (`out`). Hooks emit their failures to it too. */
-export function runLoop(deps: ModelCallDeps, options: LoopOptions): void {
-  const { out } = options;
-  deps.hooks.out = out;
-  const loop = new IterationLoop(deps, options);
-  out.add(loop);
-  loop.advance();
+export function loopIterations(deps: ModelCallDeps, traceContext: Context): (state: LoopState) => Source<Signal> {
+  return (state) =>
+    new Source((out) => {
+      // Hooks emit their failures here too.
+      deps.hooks.out = out;
+      const loop = new IterationLoop(deps, { state, traceContext, out });
+      out.add(() => loop.unsubscribe());
+      loop.advance();
+    });
 }
 
 interface LoopOptions {
   readonly state: LoopState;
   readonly traceContext: Context;
-  readonly out: Subscriber<Signal>;
+  readonly out: Sink<Signal>;
 }
 
 const stepsBetweenYields = 100;
@@ -70,13 +68,13 @@ const stepsBetweenYields = 100;
 /** The longest delay of a timer in Node. */
 const longestTimerMs = 2 ** 31 - 1;
 
-class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
+class IterationLoop implements Observer<Signal>, AbortListener {
   readonly #deps: ModelCallDeps;
   readonly #traceContext: Context;
-  readonly #out: Subscriber<Signal>;
-  readonly #newIteration: NewIteration;
+  readonly #out: Sink<Signal>;
+  readonly #runIteration: ReturnType<typeof runIteration>;
   #state: LoopState;
-  #iteration: ModelStep | undefined;
+  #iteration: Outlet<Signal> | undefined;
   /** The promise of pending hooks. */
   #pendingHooks: Promise<unknown> | undefined;
   #advancing = false;
@@ -94,7 +92,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     this.#deps = deps;
     this.#traceContext = options.traceContext;
     this.#out = options.out;
-    this.#newIteration = newIteration(deps, options.traceContext);
+    this.#runIteration = runIteration(deps, options.traceContext);
     this.#state = options.state;
     deps.scope.listen(this);
     deps.drain.listen(this);
@@ -145,7 +143,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
       case 'call':
         return this.#startCall(step);
       case 'tools':
-        return this.#runIteration(step);
+        return this.#iterate(step);
       case 'wait':
         return this.#wait(step.until);
     }
@@ -197,18 +195,18 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
   #startCall(step: CallStep): void {
     // If a parent turn has reached a limit, this cancels its call, and so this turn.
     if (this.#deps.node.parent && this.#deps.node.stopAtLimit()) return this.advance();
-    if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#runIteration(step);
+    if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#iterate(step);
     this.#awaitHooks(prepareView(this.#deps, this.#traceContext)(this.#state), ({ view, draft }) => {
       if (draft.after.changes.finish) return this.#commit(draft);
-      if (draft.steps.length > 0) this.pass(draft.finish(false));
-      this.#runIteration(callWith(this.#deps, this.#state, { start: step.start, view }));
+      if (draft.steps.length > 0) this.next(draft.finish(false));
+      this.#iterate(callWith(this.#deps, this.#state, { start: step.start, view }));
     });
   }
 
-  #runIteration(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
-    const iteration = this.#newIteration(this.#state, step, this);
+  #iterate(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
+    const iteration = new Outlet<Signal>(this);
     this.#iteration = iteration;
-    iteration.start(step);
+    this.#runIteration(this.#state, step).runInto(iteration);
   }
 
   /** Waits until `until`, or until the turn is paused, resumed, cancelled or drained. */
@@ -237,18 +235,20 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     this.#deps.inbox.onPause(undefined);
   }
 
-  pass(signal: Signal): void {
+  /** A signal of the iteration. */
+  next(signal: Signal): void {
     if (signal.type === 'commit') this.#state = signal.after;
     this.#out.next(signal);
   }
 
-  stepCompleted(): void {
+  /** The iteration is over. */
+  complete(): void {
     this.#iteration = undefined;
     this.advance();
   }
 
-  /** Asks the extensions whether a failed model call is repeated at once. */
-  stepFailed(error: unknown): void {
+  /** The iteration failed. Asks the extensions whether a failed model call is repeated at once. */
+  error(error: unknown): void {
     this.#iteration = undefined;
     if (this.#stopped) return this.#failed(error);
     const asked = answerFailure(this.#deps, this.#traceContext)(this.#state, error);
@@ -293,8 +293,8 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
       return this.advance();
     }
     if (this.#state.phase !== 'llm' || !this.#iteration) return;
-    this.#iteration.leave();
-    this.stepCompleted();
+    this.#iteration.unsubscribe();
+    this.complete();
   }
 
   unsubscribe(): void {
@@ -303,7 +303,7 @@ class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
     clearImmediate(this.#yield);
     this.#pendingHooks = undefined;
     if (this.#wake) this.#stopWaiting();
-    this.#iteration?.leave();
+    this.#iteration?.unsubscribe();
   }
 
   get #stopped(): boolean {

@@ -41,18 +41,18 @@ class TurnFailure extends Stage<Signal> {
   #state: LoopState;
 
   constructor(deps: RunDeps, initial: LoopState, to: Sink<Signal>) {
-    super(to);
+    super(to, 'records');
     this.#deps = deps;
     this.#state = initial;
   }
 
-  protected override take(signal: Signal): void {
+  protected override take(signal: Signal): Signal {
     if (signal.type === 'commit') {
       this.#state = signal.after;
       this.#deps.node.state = signal.after;
       if (signal.cause) this.#log(signal.after);
     }
-    this.to.next(signal);
+    return signal;
   }
 
   protected override failed(thrown: unknown): void {
@@ -62,7 +62,7 @@ class TurnFailure extends Stage<Signal> {
     const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error));
     const commit = { cause: thrown, ...commitOf(this.#deps, this.#state, endRecords(this.#deps, end), true) };
     this.#deps.inbox.close(commit.after);
-    this.take(commit);
+    this.to.next(this.take(commit));
     this.to.complete();
   }
 
@@ -74,7 +74,7 @@ class TurnFailure extends Stage<Signal> {
       const hold = { error: { code, message, ...(details && { details }) } };
       records.push({ type: 'turn.suspended', state: 'working', reason: code.toLowerCase(), questions: [], hold });
     }
-    if (records.length > 0) this.take(commitOf(this.#deps, this.#state, records, true));
+    if (records.length > 0) this.to.next(this.take(commitOf(this.#deps, this.#state, records, true)));
     this.to.error(error);
   }
 
@@ -113,16 +113,17 @@ class ChildTurnsEnd extends Stage<Signal> {
     this.#state = initial;
   }
 
-  protected override take(signal: Signal): void {
+  protected override take(signal: Signal): Signal | undefined {
     if (this.#waiting) return void this.#waiting.push(signal);
-    if (signal.type !== 'commit') return this.to.next(signal);
+    if (signal.type !== 'commit') return signal;
     const before = this.#state;
     this.#state = signal.after;
     const { node } = this.#deps;
     const children = before.openChildren.length > 0 ? unendedChildren(node, before, signal) : noChildren;
-    if (node.unanswered.length > 0 && signal.after.isComplete) return this.#afterHooks(before, children, signal);
-    if (children.length === 0) return this.to.next(signal);
+    if (node.unanswered.length > 0 && signal.after.isComplete) return void this.#afterHooks(before, children, signal);
+    if (children.length === 0) return signal;
     this.#cancel(children, signal);
+    return undefined;
   }
 
   /** Cancels the child turns of hooks without an answer; the end record includes their usage and is later than their ends. */
@@ -174,10 +175,15 @@ class ChildTurnsEnd extends Stage<Signal> {
     );
   }
 
+  #again(signal: Signal): void {
+    const passed = this.take(signal);
+    if (passed) this.to.next(passed);
+  }
+
   #flush(): void {
     const waiting = this.#waiting ?? [];
     this.#waiting = undefined;
-    for (const signal of waiting) this.take(signal);
+    for (const signal of waiting) this.#again(signal);
     if (this.#hasEnded && !this.#waiting) this.to.complete();
   }
 }
@@ -380,14 +386,14 @@ class TurnTap extends Stage<Signal> {
 
   constructor(deps: RunDeps, span: Span, to: Sink<Signal>) {
     // A span that records nothing needs no state.
-    super(to, span.isRecording());
+    super(to, span.isRecording() ? 'records' : 'none');
     this.#deps = deps;
     this.#span = span;
   }
 
-  protected override take(signal: Signal): void {
+  protected override take(signal: Signal): Signal {
     if (signal.type === 'commit') this.#state = signal.after;
-    this.to.next(signal);
+    return signal;
   }
 
   protected override failed(error: unknown): void {

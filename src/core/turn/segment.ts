@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import { Observable, type Subscriber } from 'rxjs';
+import { Observable } from 'rxjs';
 import { startSegmentSpan } from '../../observability/spans/run-spans.ts';
 import {
   cancelSpan,
@@ -19,10 +19,10 @@ import { hookLists } from '../hooks/hook-table.ts';
 import type { Commit, LoopState, Signal } from '../journal/index.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import type { ResolvedConfig } from '../options/index.ts';
-import { DirectSubscriber, switchOnce } from '../streams/index.ts';
+import { Outlet, type Sink, Source } from '../streams/index.ts';
 import { checkToolsOfOpenCalls } from '../tool-call/tool-plan.ts';
 import { listTools, noTools, providerName, type ToolSet } from '../tool-call/tool-set.ts';
-import { runLoop } from './loop.ts';
+import { loopIterations } from './loop.ts';
 import type { RunDeps } from './run-operators.ts';
 
 /**
@@ -34,9 +34,9 @@ export function loopSegments(
   deps: RunDeps,
   traceContext: Context,
   run: SegmentRun,
-): (state: LoopState) => Observable<Signal> {
+): (state: LoopState) => Source<Signal> {
   if (!deps.config.agents) return loopSegment(deps, traceContext, run);
-  return (state) => new Observable((to) => new SegmentLoop({ deps, traceContext, run, state, to }).advance());
+  return (state) => new Source((to) => new SegmentLoop({ deps, traceContext, run, state, to }).advance());
 }
 
 interface SegmentRun {
@@ -50,7 +50,7 @@ interface SegmentLoopOptions {
   readonly traceContext: Context;
   readonly run: SegmentRun;
   readonly state: LoopState;
-  readonly to: Subscriber<Signal>;
+  readonly to: Sink<Signal>;
 }
 
 /** The agents of one run of a turn, one after another. */
@@ -92,7 +92,7 @@ class SegmentLoop {
     deps.hooks.begin(own);
     const { span, traceContext: inner } = segmentSpan(own, this.#state, traceContext);
     let ended = false;
-    const running = new DirectSubscriber<Signal>({
+    const running = new Outlet<Signal>({
       next: (signal) => {
         if (signal.type === 'commit') this.#state = signal.after;
         to.next(signal);
@@ -118,7 +118,7 @@ class SegmentLoop {
       cancelSpan(span);
       span.end();
     });
-    loopSegment(own, inner, { resumed: run.resumed, begin })(this.#state).subscribe(running);
+    loopSegment(own, inner, { resumed: run.resumed, begin })(this.#state).runInto(running);
   }
 
   /** A turn that only writes its end may have an unknown agent. */
@@ -141,21 +141,24 @@ function loopSegment(
   deps: RunDeps,
   traceContext: Context,
   { resumed, begin }: SegmentRun,
-): (state: LoopState) => Observable<Signal> {
+): (state: LoopState) => Source<Signal> {
   return (state) => {
-    const run = (tools: ToolSet, out: Subscriber<Signal>) => {
+    const run = (tools: ToolSet, out: Sink<Signal>) => {
       if (!onlyWritesEnd(deps, state)) checkToolsOfOpenCalls({ tools }, state);
       if (begin) out.next(begin);
-      runLoop(withTools(deps, tools), { state, traceContext, out });
+      loopIterations(withTools(deps, tools), traceContext)(state).runInto(out);
     };
-    return new Observable((out) => {
+    return new Source((out) => {
       if (onlyWritesEnd(deps, state)) return run(noTools, out);
       const { turn, authContext, context } = deps;
       const waiting = new Set<ToolProvider>();
       const tools = listTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
       if (!(tools instanceof Promise)) return run(tools, out);
-      const runLater = switchOnce((listed: ToolSet) => new Observable<Signal>((to) => run(listed, to)));
-      toolsInTime(deps, { tools, waiting, resumed }).pipe(runLater).subscribe(out);
+      const listing = toolsInTime(deps, { tools, waiting, resumed }).subscribe({
+        next: (listed) => new Source<Signal>((to) => run(listed, to)).runInto(out),
+        error: (error: unknown) => out.error(error),
+      });
+      out.add(() => listing.unsubscribe());
     });
   };
 }

@@ -3,6 +3,7 @@ import { ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
 import { AgentLoopError, type LLMChunk, type LLMResponse, type LoopState, type Message, type ToolCall } from 'millrace';
 import { commitOf, type LlmStart, messageOf } from 'millrace/internals';
 import {
+  type CallSignal,
   type Commit,
   catchLLMError,
   mapLLMResponseToState,
@@ -41,7 +42,7 @@ function prepared(deps: TurnDeps, state = callingState()) {
 
 /** Draws `operator` over a source, and tells at each thing heard behind it whether `span` had ended by then. */
 function drawn(
-  operator: OperatorFunction<LLMChunk, LLMChunk>,
+  operator: OperatorFunction<CallSignal, CallSignal>,
   { source, out = source, leave, isOver }: { source: string; out?: string; leave?: string; isOver: () => boolean },
 ): readonly boolean[] {
   const seen: boolean[] = [];

@@ -44,7 +44,7 @@ class Noting extends Stage<string> {
   readonly #heard: string[];
 
   constructor(to: Sink<string>, name: string, heard: string[]) {
-    super(to, true);
+    super(to, 'all');
     this.#name = name;
     this.#heard = heard;
     this.add(() => heard.push(`${name} teardown`));

@@ -1,9 +1,22 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { AgentLoopError, type LLMCallParams, type LLMChunk, type LLMProvider, type LLMResponse } from 'millrace';
-import { journal, newIteration } from 'millrace/internals';
+import { journal, runIteration } from 'millrace/internals';
 import type { Signal, TurnDeps } from 'millrace/operators';
-import { concat, firstValueFrom, lastValueFrom, map, NEVER, Observable, of, Subject, skip, take, toArray } from 'rxjs';
+import {
+  concat,
+  defer,
+  firstValueFrom,
+  lastValueFrom,
+  map,
+  NEVER,
+  type Observable,
+  of,
+  Subject,
+  skip,
+  take,
+  toArray,
+} from 'rxjs';
 import { plainTools } from '../plain-tools.ts';
 import { answeringStore } from './answering-store.ts';
 import { leave, type Plan, type Timeline, timedTools, timelineOf } from './batch-timeline.ts';
@@ -23,16 +36,8 @@ const values = {
 
 /** The signals of the first iteration of a turn; unsubscribing leaves it. */
 function iterationOf(deps: TurnDeps): Observable<Signal> {
-  return new Observable((to) => {
-    const start = { do: 'call', start: { type: 'llm.start', iteration: 1, attempt: 1 } } as const;
-    const step = newIteration(deps, ROOT_CONTEXT)(startedState(), start, {
-      pass: (signal) => to.next(signal),
-      stepFailed: (error) => to.error(error),
-      stepCompleted: () => to.complete(),
-    });
-    to.add(() => step.leave());
-    step.start(start);
-  });
+  const start = { do: 'call', start: { type: 'llm.start', iteration: 1, attempt: 1 } } as const;
+  return defer(() => runIteration(deps, ROOT_CONTEXT)(startedState(), start));
 }
 
 function streaming(stream: NonNullable<LLMProvider['stream']>): LLMProvider {
