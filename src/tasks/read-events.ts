@@ -1,16 +1,32 @@
 import type { Observable, Subscription } from 'rxjs';
-import { type AgentEvent, AgentLoopError, type ArtifactUpdateEvent, shownValue } from '../core/contracts/index.ts';
+import {
+  type AgentEvent,
+  AgentLoopError,
+  type ArtifactUpdateEvent,
+  isTerminalState,
+  shownValue,
+} from '../core/contracts/index.ts';
 
 // Loads no package: `millrace/ui` brings this file to browsers.
 
 const cursorPattern = /^(\d+)-(\d+)\.(\d+)$/;
 
-/** Whether an event comes after a cursor; always true for a delta, which has none. Throws `INVALID_INPUT` for an invalid cursor. */
+/**
+ * Whether an event comes after a cursor; always true for a delta, which has none. Throws `INVALID_INPUT` for an invalid cursor, and at the end of a
+ * turn that has no such record: the cursor is of another turn.
+ */
 export function isAfterCursor(cursor: string): (event: AgentEvent) => boolean {
   const from = placeOf(cursor);
   return (event) => {
     if (event.cursor === undefined) return true;
     const { seq, n } = placeOf(event.cursor);
+    if (seq < from.seq && event.kind === 'status-update' && isTerminalState(event.status.state)) {
+      const problem = `Cursor "${cursor}" is after the end of turn "${event.taskId}", "${event.cursor}"`;
+      throw new AgentLoopError(
+        'INVALID_INPUT',
+        `${problem}; pass a cursor of this turn, or none to read from the start.`,
+      );
+    }
     return seq > from.seq || (seq === from.seq && n > from.n);
   };
 }

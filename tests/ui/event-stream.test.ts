@@ -147,6 +147,22 @@ describe('streams of a turn', () => {
     ]);
   });
 
+  it('refuses a cursor after the end of the turn, whether the source or the stream skips what the reader has', async () => {
+    const bo = made([{ text: 'Hi.' }]);
+    await bo.run('Hello.', { taskId: 't' });
+    const from = '999-1.0';
+    for (const source of [bo.observe('t', { from }), bo.observe('t')])
+      expect(lines(await textOf(toSSE(source, { from }))).map(({ data }) => data)).toMatchObject([
+        { state: 'refused', code: 'INVALID_INPUT', retryable: false },
+      ]);
+    await expect(lastValueFrom(bo.observe('t', { from }))).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringMatching(
+        /^Cursor "999-1.0" is after the end of turn "t", "\d.*; pass a cursor of this turn/,
+      ),
+    });
+  });
+
   it('V-11 answers a request for an unknown turn with 404, and one for a turn with another message with 409', async () => {
     const bo = made([{ text: 'Hi.' }]);
     const asked = (question: string) => respondWithSSE(() => bo.startTurn(question, { taskId: 't' }));
@@ -161,6 +177,7 @@ describe('streams of a turn', () => {
       [await respondWithSSE(() => bo.observe('nowhere', { recover: {} })), 404, 'NOT_FOUND'],
       [await respondWithSSE(() => bo.observe('no id')), 400, 'INVALID_INPUT'],
       [await respondWithSSE(() => bo.observe('t'), { from: 'no cursor' }), 400, 'INVALID_INPUT'],
+      [await respondWithSSE(() => bo.observe('t', { from: '999-1.0' }), { from: '999-1.0' }), 400, 'INVALID_INPUT'],
       [await asked('Something else?'), 409, 'CONFLICT'],
     ] as const) {
       expect(response.status).toBe(status);
