@@ -1,3 +1,5 @@
+import { assertKnownOptions } from './options/option-rules.ts';
+
 /** What a process that a signal ended answers: 128 and the number of the signal. */
 export const stopExitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
 
@@ -60,7 +62,9 @@ let stopping: AbortController | undefined;
  * the first call on the process no longer ends at these signals by itself: close in a listener of `abort` what keeps it alive. A second Ctrl-C or SIGTERM ends it at
  * once; one that npm or `node --watch` forwards within 500 ms counts as the first. All calls return the same signal. Never aborted where there is no `process`.
  */
-export function stopSignal(): AbortSignal {
+export function stopSignal(): AbortSignal;
+export function stopSignal(options: object = {}): AbortSignal {
+  assertKnownOptions('stopSignal', options, {});
   if (stopping) return stopping.signal;
   const controller = new AbortController();
   stopping = controller;

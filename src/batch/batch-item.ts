@@ -14,6 +14,14 @@ export interface PlacedItem {
 }
 
 const longestKey = 512;
+const itemNames: readonly string[] = ['key', 'prompt', 'messages', 'metadata'];
+
+/** Returns what is wrong with the names of the properties of an item. `more`: names that are known, but not for users. */
+export function strayProperty(item: object, more: readonly string[] = []): string | undefined {
+  const stray = Object.keys(item).find((name) => ![...itemNames, ...more].includes(name));
+  if (stray === undefined) return undefined;
+  return `unknown property "${stray}"; allowed: ${itemNames.join(', ')}; put others into metadata`;
+}
 
 /** The items of one source, in order. Memory: the key and the place of each. */
 export class ItemCheck {
@@ -33,6 +41,8 @@ export class ItemCheck {
       throw invalid(`item ${this.#count} must be a string or an object { key, prompt }, not ${shownValue(given)}`);
     const { line, metadata, key = String(line ?? this.#count) } = item;
     const place = line === undefined ? `item ${this.#count}` : `line ${line}`;
+    const flaw = strayProperty(item, ['line']);
+    if (flaw !== undefined) throw invalid(`${place}: ${flaw}`);
     if (typeof key !== 'string' || key === '' || key.length > longestKey)
       throw invalid(`${place}: key must be a string of 1 to ${longestKey} characters, not ${shownValue(key)}`);
     const before = this.#places.get(key);

@@ -7,6 +7,7 @@ import {
   parsedJson,
   shownValue,
 } from '../core/contracts/index.ts';
+import { strayProperty } from './batch-item.ts';
 import type { BatchItem } from './batch-options.ts';
 import { type TextLine, textLines } from './text-lines.ts';
 
@@ -65,9 +66,8 @@ function itemOf(text: string, place: Place): BatchItem {
   if (typeof given === 'string') return { prompt: given, line };
   if (!isObject(given)) throw invalid(place, `must be an object { key, prompt } or a string, not ${shownValue(given)}`);
   const fields = new Map<string, unknown>(Object.entries(given));
-  const stray = [...fields.keys()].find((field) => !known.includes(field));
-  if (stray !== undefined)
-    throw invalid(place, `unknown property "${stray}"; allowed: ${known.join(', ')}; put others into metadata`);
+  const flaw = strayProperty(given);
+  if (flaw !== undefined) throw invalid(place, flaw);
   const basics = { ...keyIn(fields.get('key'), place), ...metadataIn(fields.get('metadata'), place), line };
   const [prompt, messages] = [fields.get('prompt'), fields.get('messages')];
   if ((prompt === undefined) === (messages === undefined)) throw invalid(place, 'needs either prompt or messages');
@@ -77,8 +77,6 @@ function itemOf(text: string, place: Place): BatchItem {
   }
   return { ...basics, messages: messagesIn(messages, place) };
 }
-
-const known: readonly string[] = ['key', 'prompt', 'messages', 'metadata'];
 
 function parsed(text: string, place: Place): unknown {
   try {

@@ -102,8 +102,11 @@ export function checkOptions(options: object, rules: Readonly<Record<string, Opt
 /** Errors: `INVALID_CONFIG` for an unknown option, naming the known ones. `of`: the name of their owner. */
 export function checkNames(options: object, known: readonly string[], of: string): void {
   const stray = Object.keys(options).find((name) => !known.includes(name));
-  if (stray !== undefined)
-    throw invalidConfig(`${of} has no option "${stray}"`, `the options are: ${known.join(', ')}`);
+  if (stray !== undefined) throw invalidConfig(`${of} has no option "${stray}"`, optionsOf(known));
+}
+
+function optionsOf(known: readonly string[]): string {
+  return known.length === 0 ? 'leave the argument out' : `the options are: ${known.join(', ')}`;
 }
 
 /** The names of an object of options, all of them and no other. */
@@ -118,10 +121,7 @@ export function assertKnownOptions<Options extends object>(
   const given: unknown = options;
   const known = Object.keys(names);
   if (!isObject(given))
-    throw invalidConfig(
-      `${owner} takes an object of options, not ${shownValue(given)}`,
-      `the options are: ${known.join(', ')}`,
-    );
+    throw invalidConfig(`${owner} takes an object of options, not ${shownValue(given)}`, optionsOf(known));
   checkNames(given, known, owner);
 }
 

@@ -21,7 +21,7 @@ import {
   type TaskStateStore,
 } from '../core/contracts/index.ts';
 import { GrowingText, observeTurn, projectEvents, type Signal } from '../core/journal/index.ts';
-import { checkStore } from '../options/option-rules.ts';
+import { assertKnownOptions, checkStore } from '../options/option-rules.ts';
 import { checkTaskId } from '../options/turn-options.ts';
 import { observeTree } from './observe-tree.ts';
 import { isAfterCursor, iterate, iterateEvents, seqOf } from './read-events.ts';
@@ -62,7 +62,9 @@ export class TurnStream<T> extends Observable<T> implements AsyncIterable<T> {
 type Piece = string | DiscardedText;
 
 /** Implements `Turn.text` over the events of a turn. */
-export function textOfTurn(events$: Observable<AgentEvent>, { onDiscard }: TextOptions): TurnStream<string> {
+export function textOfTurn(events$: Observable<AgentEvent>, options: TextOptions): TurnStream<string> {
+  assertKnownOptions('turn.text', options, { onDiscard: true });
+  const { onDiscard } = options;
   const pieces$ = new Observable<Piece>((subscriber) => {
     const reader = new TextReader((piece) => subscriber.next(piece));
     return events$.subscribe({

@@ -27,6 +27,7 @@ import {
   shareTurn,
   shutdownError,
 } from '../core/turn/index.ts';
+import { assertKnownOptions } from '../options/option-rules.ts';
 import { iterate, iterateEvents } from './read-events.ts';
 import { limitsFrom, recordedFor, type Steered } from './steered.ts';
 import { eventsAfter, type TextOptions, TurnStream, textOfTurn, turnPartials } from './turn-stream.ts';
@@ -145,7 +146,8 @@ export class Turn<T = unknown, X extends Tool = Tool>
    * Subscribes, completes and errors as `text` does. Errors: `INVALID_CONFIG` if the agent has no structured output.
    */
   partials(): TurnStream<Partially<T>>;
-  partials(): TurnStream<unknown> {
+  partials(options: object = {}): TurnStream<unknown> {
+    assertKnownOptions('turn.partials', options, {});
     const partials$ = turnPartials(this.#request.config)(this.#eventsOrError());
     return new TurnStream(partials$, () => iterate(partials$, (_, later) => later));
   }

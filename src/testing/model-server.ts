@@ -6,10 +6,12 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { AgentLoopError, isObject, messageOf, shownValue } from '../core/contracts/index.ts';
+import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
 import { type ProfileName, profileNames } from '../providers/profiles.ts';
 import { ApiError, type ModelReply } from './model-server/chat-request.ts';
 import {
   type AnswerStep,
+  checkScriptStep,
   type Exchange,
   exchangeOf,
   isRefusal,
@@ -52,6 +54,17 @@ export interface ModelServerOptions {
   readonly keepRequests?: number | undefined;
 }
 
+const optionNames: OptionNames<ModelServerOptions> = {
+  port: true,
+  host: true,
+  strict: true,
+  model: true,
+  delayMs: true,
+  script: true,
+  maxBodyBytes: true,
+  keepRequests: true,
+};
+
 /** A server that speaks the OpenAI chat API, or the wire of another vendor, and answers by fixed rules or by a script. */
 export interface ModelServer {
   /** `http://127.0.0.1:<port>`. */
@@ -93,7 +106,9 @@ export interface ModelServer {
  * the loopback. Source: OpenAI's API reference, chat completions.
  */
 export async function startModelServer(options: ModelServerOptions = {}): Promise<ModelServer> {
-  const { host = '127.0.0.1', strict } = options;
+  assertKnownOptions('startModelServer', options, optionNames);
+  const { host = '127.0.0.1', strict, script = [] } = options;
+  for (const [index, step] of script.entries()) if (typeof step !== 'function') checkScriptStep(step, index + 1);
   const speaker = strict === undefined ? openSpeaker() : strictSpeaker(checkedProfile(strict), options.model);
   const endpoint = new ChatEndpoint({
     speaker,

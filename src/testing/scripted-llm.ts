@@ -15,6 +15,7 @@ import {
   type Usage,
 } from '../core/contracts/index.ts';
 import { onAbort } from '../core/streams/index.ts';
+import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
 
 /** A tool call that a step of the script asks for. */
 export interface LLMStepCall {
@@ -46,6 +47,23 @@ export interface LLMStep {
 /** A step, or a function that looks at the request and gives one. What it throws is the call's error. */
 export type ScriptedLLMStep = LLMStep | ((params: LLMCallParams) => LLMStep);
 
+const stepNames: OptionNames<LLMStep> = {
+  gate: true,
+  reasoning: true,
+  text: true,
+  toolCalls: true,
+  error: true,
+  never: true,
+  finishReason: true,
+  usage: true,
+};
+const callNames: OptionNames<LLMStepCall> = { name: true, arguments: true, id: true };
+
+function checkStep(step: LLMStep, number: number): void {
+  assertKnownOptions(`step ${number} of scriptedLLM`, step, stepNames);
+  for (const call of step.toolCalls ?? []) assertKnownOptions(`a tool call of step ${number}`, call, callNames);
+}
+
 /** What a step comes to: chunks to emit, promises to wait for, and how it ends. */
 type StepItem =
   | LLMChunk
@@ -55,6 +73,7 @@ type StepItem =
 
 /** The items of one step; `callNumber` is the number of the model call from 1. */
 function itemsOf(step: LLMStep, callNumber: number): readonly StepItem[] {
+  checkStep(step, callNumber);
   const items: StepItem[] = [];
   if (step.gate !== undefined) items.push(step.gate);
   if (step.reasoning !== undefined) items.push({ type: 'reasoning', text: step.reasoning });
@@ -124,6 +143,13 @@ export interface ScriptedLLMOptions {
   readonly info?: LLMProviderInfo | undefined;
 }
 
+const optionNames: OptionNames<ScriptedLLMOptions> = {
+  streaming: true,
+  synchronous: true,
+  capabilities: true,
+  info: true,
+};
+
 /** A provider that answers from a script, and fails on a call that the script does not have. */
 export interface ScriptedLLM extends LLMProvider {
   /** What each call was asked, with the messages and tools as they were then. */
@@ -144,6 +170,8 @@ export interface ScriptedLLM extends LLMProvider {
  * the calls.
  */
 export function scriptedLLM(steps: readonly ScriptedLLMStep[], options: ScriptedLLMOptions = {}): ScriptedLLM {
+  assertKnownOptions('scriptedLLM', options, optionNames);
+  for (const [index, step] of steps.entries()) if (typeof step !== 'function') checkStep(step, index + 1);
   const calls: LLMCallParams[] = [];
   let active = 0;
   let maxActive = 0;

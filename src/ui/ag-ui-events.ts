@@ -1,7 +1,7 @@
 import { type AgentEvent, isSuspended, type Usage } from '../core/contracts/index.ts';
 import type { AgUiEvent, AgUiInterrupt, AgUiMessage, AgUiUsage } from './ag-ui-types.ts';
 import type { ShownEnd, ShownQuestion, ShownStep, VoidStep } from './shown-steps.ts';
-import { isRetryableCode, type Shown, type StreamOptions, shownOf } from './stream-options.ts';
+import { assertStreamOptions, isRetryableCode, type Shown, type StreamOptions, shownOf } from './stream-options.ts';
 import { TurnReader } from './turn-reader.ts';
 
 /** Options of the events of AG-UI: the ids that the client named, and what it has already. */
@@ -14,12 +14,15 @@ export interface AgUiOptions extends StreamOptions {
   readonly messages?: readonly AgUiMessage[] | undefined;
 }
 
+export const agUiNames = { threadId: true, runId: true, messages: true } as const;
+
 /**
  * The events of AG-UI 1.0 for the events of one turn: a function for one stream, called with each event in order. Pure. Each start has its end, and the last event
  * is `RUN_FINISHED` or `RUN_ERROR`. Ids of calls, messages and interrupts are `<taskId>/<id>`. Holds the messages of the run. Errors:
  * `INVALID_CONFIG`.
  */
 export function agUiEvents(options: AgUiOptions): (event: AgentEvent) => readonly AgUiEvent[] {
+  assertStreamOptions('agUiEvents', options, agUiNames);
   const encoder = new AgUiEncoder(options);
   return (event) => encoder.encode(event);
 }

@@ -38,7 +38,9 @@ export function agUiHandler(options: HandlerOptions): FetchHandler {
       ? run.chat.answer(...answersOf(run.answers))
       : started(run));
     const { threadId: thread, runId, messages } = run;
-    return toAgUIResponse(source, { ...options, threadId: thread, runId, messages, from, answered });
+    const { heartbeatMs } = options;
+    const ids = { threadId: thread, runId };
+    return toAgUIResponse(source, { ...handler.shown, heartbeatMs, ...ids, messages, from, answered });
   };
   return handlerOf(handler, answer, recovery);
 }

@@ -2,17 +2,18 @@ import type { Observable } from 'rxjs';
 import { type AgentEvent, AgentLoopError } from '../core/contracts/index.ts';
 import { iterateEvents } from '../tasks/read-events.ts';
 
-import { AgUiEncoder, type AgUiOptions } from './ag-ui-events.ts';
+import { AgUiEncoder, type AgUiOptions, agUiNames } from './ag-ui-events.ts';
 import { PlainEncoder, type PlainEvent } from './plain-events.ts';
 import { refusalOf, refused } from './requests.ts';
-import { type StreamOptions, sentenceOf } from './stream-options.ts';
-import { UIMessageEncoder, type UIMessageOptions } from './ui-message-chunks.ts';
+import { assertStreamOptions, type StreamOptions, sentenceOf } from './stream-options.ts';
+import { UIMessageEncoder, type UIMessageOptions, uiMessageNames } from './ui-message-chunks.ts';
 
 /** The events of one turn: a `Turn`, what `observe` of an agent gives, or these with operators. */
 export type EventSource = AsyncIterable<AgentEvent> | Observable<AgentEvent>;
 
 /** The UI message stream of the AI SDK. Pulled: see `toUIMessageStreamResponse`. */
 export function toUIMessageStream(source: EventSource, options: UIMessageOptions = {}): ReadableStream<Uint8Array> {
+  assertStreamOptions('toUIMessageStream', options, uiMessageNames);
   return streamOf(source, { ...options, encoder: new UIMessageEncoder(options), frame: dataFrame, last: doneFrame });
 }
 
@@ -27,6 +28,7 @@ export function toUIMessageStreamResponse(source: EventSource, options: UIMessag
 
 /** The events of AG-UI. Pulled, and left, as `toUIMessageStreamResponse` says; ends with `RUN_FINISHED` or `RUN_ERROR` in any case. */
 export function toAgUI(source: EventSource, options: AgUiOptions): ReadableStream<Uint8Array> {
+  assertStreamOptions('toAgUI', options, agUiNames);
   return streamOf(source, { ...options, encoder: new AgUiEncoder(options), frame: dataFrame, last: '' });
 }
 
@@ -37,6 +39,7 @@ export function toAgUIResponse(source: EventSource, options: AgUiOptions): Respo
 
 /** Plain server-sent events, see `plainEvents`. Pulled, and left, as `toUIMessageStreamResponse` says. */
 export function toSSE(source: EventSource, options: StreamOptions = {}): ReadableStream<Uint8Array> {
+  assertStreamOptions('toSSE', options, {});
   return streamOf(source, { ...options, encoder: new PlainEncoder(options), frame: plainFrame, last: '' });
 }
 
@@ -48,9 +51,10 @@ export function toSSEResponse(source: EventSource, options: StreamOptions = {}):
 /**
  * `toSSEResponse` for a request that may name no turn, or one of something else: the response comes with the first event of the turn, or after 2 s. What `open` throws,
  * and what the turn errors with before that, is the response: its status, for example 404 for a task that does not exist and 409 for a task that exists with other
- * messages, and JSON `{ error: { code, message } }` as the handlers send it. Never rejects. Left as `toUIMessageStreamResponse` says.
+ * messages, and JSON `{ error: { code, message } }` as the handlers send it. Rejects for an unknown option only. Left as `toUIMessageStreamResponse` says.
  */
 export async function respondWithSSE(open: () => EventSource, options: StreamOptions = {}): Promise<Response> {
+  assertStreamOptions('respondWithSSE', options, {});
   try {
     const encoder = new PlainEncoder(options);
     const body = streamOf(await begun(open()), { ...options, encoder, frame: plainFrame, last: '' });

@@ -7,6 +7,7 @@ import {
   shownValue,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
+import { checkNames } from '../options/option-rules.ts';
 import type { Turn } from '../tasks/turn.ts';
 import { malformed, Refusal, refusalOf, refused } from './requests.ts';
 import { type Shown, type StreamOptions, shownOf } from './stream-options.ts';
@@ -81,16 +82,14 @@ export interface ResolvedHandler extends HandlerOptions {
   readonly maxMessages: number;
 }
 
-const names = new Set([
+const names = [
   ...['agent', 'scopeOf', 'authContextOf', 'contextOf', 'onTurn', 'admit', 'onDisconnect', 'recoverEveryMs', 'limits'],
   ...['tools', 'reasoning', 'errorText', 'heartbeatMs'],
-]);
+];
 
 /** Errors: `INVALID_CONFIG`, naming the option and the cure. `own`: options that only this handler has. */
 export function resolveHandler(options: HandlerOptions, own: readonly string[] = []): ResolvedHandler {
-  const stray = Object.keys(options).find((name) => !names.has(name) && !own.includes(name));
-  if (stray !== undefined)
-    throw invalidConfig(`unknown option ${stray}`, `the options are ${[...names, ...own].join(', ')}`);
+  checkNames(options, [...names, ...own], 'the handler');
   const { agent, scopeOf, onDisconnect, recoverEveryMs: recoverMs = 30_000, limits = {} } = options;
   if (typeof agent?.startTurn !== 'function')
     throw invalidConfig('agent must be an Agent', 'give agent({ … }), or team.asAgent()');

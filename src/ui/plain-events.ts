@@ -1,6 +1,13 @@
 import type { AgentEvent } from '../core/contracts/index.ts';
 import type { ShownStep } from './shown-steps.ts';
-import { isRefusalCode, isRetryableCode, type Shown, type StreamOptions, shownOf } from './stream-options.ts';
+import {
+  assertStreamOptions,
+  isRefusalCode,
+  isRetryableCode,
+  type Shown,
+  type StreamOptions,
+  shownOf,
+} from './stream-options.ts';
 import { TurnReader } from './turn-reader.ts';
 
 /** An event of a plain event stream, as `EventSource` reads it. */
@@ -35,6 +42,7 @@ export interface PlainEvent {
  * such turn, or it is of another message. Holds the open iteration. Errors: `INVALID_CONFIG`.
  */
 export function plainEvents(options: StreamOptions = {}): (event: AgentEvent) => readonly PlainEvent[] {
+  assertStreamOptions('plainEvents', options, {});
   const encoder = new PlainEncoder(options);
   return (event) => encoder.encode(event);
 }

@@ -1,4 +1,5 @@
 import { AgentLoopError, type ErrorCode, invalidConfig, shownValue } from '../core/contracts/index.ts';
+import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
 
 /** What of a turn leaves the server, and how. */
 export interface StreamOptions {
@@ -17,6 +18,24 @@ export interface StreamOptions {
   readonly from?: string | undefined;
   /** Ids of questions that the reader has answered: they are not asked again while the turn takes the answers. Default: none. */
   readonly answered?: readonly string[] | undefined;
+}
+
+const streamNames: OptionNames<StreamOptions> = {
+  tools: true,
+  reasoning: true,
+  errorText: true,
+  heartbeatMs: true,
+  from: true,
+  answered: true,
+};
+
+/** `own`: the options that only this kind of stream has. Errors: `INVALID_CONFIG` for an unknown option of `owner`, naming the known ones. */
+export function assertStreamOptions<Options extends StreamOptions>(
+  owner: string,
+  options: Options,
+  own: OptionNames<Omit<Options, keyof StreamOptions>>,
+): void {
+  assertKnownOptions<object>(owner, options, { ...streamNames, ...own });
 }
 
 /** The options of a reader, complete. */

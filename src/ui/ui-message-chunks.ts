@@ -1,6 +1,6 @@
 import { type AgentEvent, type ErrorCode, invalidConfig, shownValue } from '../core/contracts/index.ts';
 import type { ShownEnd, ShownQuestion, ShownStep, VoidStep } from './shown-steps.ts';
-import { isRetryableCode, type Shown, type StreamOptions, shownOf } from './stream-options.ts';
+import { assertStreamOptions, isRetryableCode, type Shown, type StreamOptions, shownOf } from './stream-options.ts';
 import { TurnReader } from './turn-reader.ts';
 import type { UIChunk, UIMessageMetadata } from './ui-chunks.ts';
 
@@ -10,12 +10,15 @@ export interface UIMessageOptions extends StreamOptions {
   readonly sdk?: 6 | 7 | undefined;
 }
 
+export const uiMessageNames = { sdk: true } as const;
+
 /**
  * The chunks of the UI message stream of the AI SDK for the events of one turn: a function for one stream, called with each event in order. Pure: no I/O, no
  * clock. A replay of the turn gives chunks that fold to the same message. Ids of tool calls and approvals are `<taskId>/<id>`, the id of the message is the
  * task id. Holds the open iteration. Errors: `INVALID_CONFIG`.
  */
 export function uiMessageChunks(options: UIMessageOptions = {}): (event: AgentEvent) => readonly UIChunk[] {
+  assertStreamOptions('uiMessageChunks', options, uiMessageNames);
   const encoder = new UIMessageEncoder(options);
   return (event) => encoder.encode(event);
 }

@@ -29,9 +29,10 @@ export interface UIMessageHandlerOptions extends HandlerOptions {
  */
 export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler {
   const handler = resolveHandler(options, ['sdk']);
+  const { heartbeatMs, sdk } = options;
   const recovery = new ChatRecovery(handler);
   const stream = ({ source, from, answered }: Followed): Response =>
-    toUIMessageStreamResponse(source, { ...options, from, answered });
+    toUIMessageStreamResponse(source, { ...handler.shown, heartbeatMs, sdk, from, answered });
   const answer = async (request: Request): Promise<Response> => {
     const [verb, chatId] = routeOf(request);
     // A stop comes before: the turn that it ends may be one that would be continued, and end.

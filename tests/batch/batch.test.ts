@@ -198,6 +198,11 @@ describe('the source of a batch', () => {
       [{ key: 7, prompt: 'x' }],
       'item 1: key must be a string of 1 to 512 characters, not 7',
     ],
+    [
+      'an unknown property',
+      [{ prompt: 'x', line: 3, stray: 1 }],
+      'line 3: unknown property "stray"; allowed: key, prompt, messages, metadata; put others into metadata',
+    ],
     ['metadata that is no object', [{ metadata: [], prompt: 'x' }], 'item 1: metadata must be an object'],
   ])('with %s is refused', async (_, items, message) => {
     const wrong: Iterable<BatchItem> = JSON.parse(JSON.stringify(items));

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FinishReason, Usage } from '../../core/contracts/index.ts';
+import { assertKnownOptions, type OptionNames } from '../../options/option-rules.ts';
 import { ApiError } from './chat-request.ts';
 import type { ModelAnswer } from './model-answer.ts';
 import type { AnswerForm } from './wire.ts';
@@ -65,6 +66,29 @@ export type ScriptedAnswer = AnswerStep | RefusalStep;
 
 /** What the server does with one request, or a function that looks at the request's body and says so. */
 export type ScriptStep = ScriptedAnswer | ((body: Readonly<Record<string, unknown>>) => ScriptedAnswer);
+
+const answerNames: OptionNames<AnswerStep> = {
+  reasoning: true,
+  text: true,
+  toolCalls: true,
+  finishReason: true,
+  usage: true,
+  model: true,
+  chunkSize: true,
+  delayMs: true,
+  gate: true,
+  closeAfter: true,
+  stallAfter: true,
+  endAfter: true,
+  malformed: true,
+  midStreamError: true,
+};
+const refusalNames: OptionNames<RefusalStep> = { status: true, body: true, headers: true, gate: true };
+
+/** Errors: `INVALID_CONFIG` for an unknown property of a step, from 1. */
+export function checkScriptStep(step: ScriptedAnswer, number: number): void {
+  assertKnownOptions<object>(`step ${number} of the script`, step, isRefusal(step) ? refusalNames : answerNames);
+}
 
 export function isRefusal(step: ScriptedAnswer): step is RefusalStep {
   return 'status' in step;
