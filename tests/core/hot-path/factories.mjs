@@ -24,8 +24,8 @@ await run([{ toolCalls: [{ name: 'count' }] }, { text: 'Two.' }]);
 await run([{ error: new Error('no') }]).catch(() => {});
 const { result } = await post('Profiler.takePreciseCoverage');
 const called = new Set();
+// The bundler gives a function a number if another one has its name.
 for (const { functions } of result)
-  // The bundler gives a function a number if another one has its name.
   for (const { functionName, ranges } of functions)
     if (ranges[0].count > 0) called.add(functionName.replace(/\d+$/, ''));
 const exported = Object.keys(operators);
