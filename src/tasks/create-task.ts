@@ -221,7 +221,7 @@ function isSameCopy({ forkedFrom: asked }: TurnStarted, { forkedFrom: found }: T
 }
 
 function taken(taskId: string): AgentLoopError {
-  return new AgentLoopError('CONFLICT', `Task "${taskId}" exists; use another taskId, or omit it.`, { taskId });
+  return new AgentLoopError('CONFLICT', `Task "${taskId}" exists; use another task id, or none.`, { taskId });
 }
 
 /** Appends the records that the journal lacks. False if another writer has the lease, and the journal is not complete. */

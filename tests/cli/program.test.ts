@@ -81,10 +81,14 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
     }
   });
 
-  it('U-19 a Redis that is away is named, without its password', async () => {
-    const end = await runInProcess(['run', 'hi', '--store', 'redis://user:hunter2@127.0.0.1:1']);
+  it.each([
+    ['Redis', 'redis'],
+    ['PostgreSQL', 'postgres'],
+  ])('U-19 a %s that is away is named once, without its password', async (name, protocol) => {
+    const end = await runInProcess(['run', 'hi', '--store', `${protocol}://user:hunter2@127.0.0.1:1`]);
     expect(end).toMatchObject({ exitCode: 1, stdout: '' });
-    expect(end.stderr).toContain('Redis at redis://127.0.0.1:1 does not answer');
+    expect(end.stderr.split('does not answer')).toHaveLength(2);
+    expect(end.stderr).toContain(`${name} at ${protocol}://127.0.0.1:1 does not answer`);
     expect(end.stderr).not.toContain('hunter2');
   });
 

@@ -63,11 +63,12 @@ describe('PostgresStateStore, without a server', () => {
       postgres: 'postgres://u:s3cr%40t@127.0.0.1:1/s3cr@t',
     });
     expect(store).toBeInstanceOf(PostgresStateStore);
-    const error = await failureOf(() => store.describe('t'));
-    expect(error).toMatchObject({ code: 'UNAVAILABLE', retryable: true });
-    expect(error.message).toContain('ECONNREFUSED');
-    expect(`${error.stack} ${JSON.stringify(error)}`).not.toMatch(/s3cr/);
-    expect((await store.check()).warnings.join()).not.toMatch(/s3cr/);
+    for (const call of [() => store.describe('t'), () => store.check()]) {
+      const error = await failureOf(call);
+      expect(error).toMatchObject({ code: 'UNAVAILABLE', retryable: true });
+      expect(error.message).toContain('ECONNREFUSED');
+      expect(`${error.stack} ${JSON.stringify(error)}`).not.toMatch(/s3cr/);
+    }
     await store.close();
     expect(await failureOf(() => store.describe('t'))).toMatchObject({ code: 'UNAVAILABLE', retryable: false });
   });

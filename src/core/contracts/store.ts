@@ -255,6 +255,6 @@ export interface TaskStateStore {
    */
   delete(taskId: string): MaybePromise<void>;
 
-  /** Checks how the server of the store is configured. */
+  /** Checks how the server of the store is configured. Errors: `UNAVAILABLE` if it does not answer. */
   check(): MaybePromise<StoreCheck>;
 }

@@ -333,12 +333,12 @@ export function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
   if (same) return;
   throw new AgentLoopError(
     'CONFLICT',
-    `Task "${asked.taskId}" exists with other messages or another agent; leave taskId out for a new turn, or use AgentLoop.resume.`,
+    `Task "${asked.taskId}" exists with other messages or another agent; use another task id, or none, for a new turn, or resume the task.`,
     { taskId: asked.taskId },
   );
 }
 
 export function otherContext(taskId: string): AgentLoopError {
-  const message = `Task "${taskId}" belongs to another context; pass the contextId that it was started with, or omit it.`;
+  const message = `Task "${taskId}" belongs to another context; give the context that it was started with, or none.`;
   return new AgentLoopError('CONFLICT', message, { taskId });
 }

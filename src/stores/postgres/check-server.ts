@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { messageOf, type StoreCheck } from '../../core/contracts/index.ts';
+import { AgentLoopError, messageOf, type StoreCheck } from '../../core/contracts/index.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import { openConnection, type PostgresTarget } from './postgres-target.ts';
 
@@ -28,6 +28,7 @@ export async function checkServer(database: PostgresDatabase, listen: PostgresTa
       'Notifications do not arrive, so readers of other processes wait for the poll: `postgres` may be a pooler that lends connections for one transaction; give a direct URL as `listen`, or `listen: false`.';
     return { ok: faults.length === 0, warnings: isHeard ? faults : [...faults, deaf] };
   } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'UNAVAILABLE') throw error;
     return { ok: false, warnings: [messageOf(error)] };
   }
 }

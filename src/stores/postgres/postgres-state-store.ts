@@ -334,7 +334,7 @@ export class PostgresStateStore implements TaskStateStore {
     }
   }
 
-  /** Checks the version, its tables, persistence, and whether notifications arrive. Never rejects. */
+  /** Checks the version, its tables, persistence, and whether notifications arrive. Errors: `UNAVAILABLE`. */
   check(): Promise<StoreCheck> {
     return checkServer(this.#database, this.#listen);
   }
