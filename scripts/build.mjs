@@ -182,7 +182,7 @@ function dropForeignSources() {
 }
 
 /**
- * Those that a program can reach from an entry. A room of the core has a door, `index.d.ts`, which gets the exports that they import, and not all
+ * Those that a program can reach from an entry. The index of a room of the core gets the exports that they import, and not all
  * that other rooms use. Where an optional package is not installed its types are `any`: a compiler that checks declarations would refuse them all.
  */
 function copyDeclarations() {

@@ -160,9 +160,9 @@ interface Place {
 /** The turns of an agent that run in this process. */
 export class RunningTurns {
   /** In the order of their first events. */
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new ByContext<Entry>();
   /** In the order of their starts: a store may answer a later one first. */
-  readonly #places = new Map<string, Place>();
+  readonly #places = new ByContext<Place>();
 
   get(taskId: string): RunningTurn | undefined {
     return this.#entries.get(taskId);
@@ -173,7 +173,7 @@ export class RunningTurns {
     if (this.#entries.has(turn.taskId)) return undefined;
     const [over, finish] = signal();
     const entry = { turn, contextId, endsHere: false, over, finish };
-    this.#entries.set(turn.taskId, entry);
+    this.#entries.add(turn.taskId, entry);
     return entry;
   }
 
@@ -189,7 +189,7 @@ export class RunningTurns {
     if (this.#places.has(taskId)) return () => {};
     const [registered, register] = signal();
     const place = { contextId, registered, register };
-    this.#places.set(taskId, place);
+    this.#places.add(taskId, place);
     return () => {
       if (this.#places.get(taskId) === place) this.#places.delete(taskId);
       register();
@@ -204,12 +204,12 @@ export class RunningTurns {
 
   /** The first turn of a context whose first event was before that of this one. */
   ahead(contextId: string, taskId: string): Pick<Entry, 'turn' | 'over'> | undefined {
-    return before(this.#entries, contextId, taskId);
+    return this.#entries.before(contextId, taskId);
   }
 
   /** The first turn of a context that started before this one and is not registered in the store yet. */
   unregistered(contextId: string, taskId: string): Pick<Place, 'registered'> | undefined {
-    return before(this.#places, contextId, taskId);
+    return this.#places.before(contextId, taskId);
   }
 
   /** Adds the messages of a new turn to the running one, and returns it; `undefined` if that one reads no more. Errors: `AGENT_BUSY`. */
@@ -236,16 +236,43 @@ export class RunningTurns {
   }
 }
 
-function before<T extends { readonly contextId: string }>(
-  turns: ReadonlyMap<string, T>,
-  contextId: string,
-  taskId: string,
-): T | undefined {
-  for (const [id, turn] of turns) {
-    if (id === taskId) return undefined;
-    if (turn.contextId === contextId) return turn;
+/** Turns by id, in the order in which they were added. A context has few of them, an agent may run thousands. */
+class ByContext<T extends { readonly contextId: string }> {
+  readonly #all = new Map<string, T>();
+  readonly #contexts = new Map<string, Map<string, T>>();
+
+  get(taskId: string): T | undefined {
+    return this.#all.get(taskId);
   }
-  return undefined;
+
+  has(taskId: string): boolean {
+    return this.#all.has(taskId);
+  }
+
+  values(): IterableIterator<T> {
+    return this.#all.values();
+  }
+
+  add(taskId: string, turn: T): void {
+    this.#all.set(taskId, turn);
+    const turns = this.#contexts.get(turn.contextId) ?? new Map<string, T>();
+    this.#contexts.set(turn.contextId, turns.set(taskId, turn));
+  }
+
+  delete(taskId: string): void {
+    const contextId = this.#all.get(taskId)?.contextId;
+    if (contextId === undefined) return;
+    this.#all.delete(taskId);
+    const turns = this.#contexts.get(contextId);
+    turns?.delete(taskId);
+    if (turns?.size === 0) this.#contexts.delete(contextId);
+  }
+
+  /** The first turn of a context, unless it is this one. */
+  before(contextId: string, taskId: string): T | undefined {
+    const [first] = this.#contexts.get(contextId) ?? [];
+    return first && first[0] !== taskId ? first[1] : undefined;
+  }
 }
 
 /** A promise, and the function that resolves it. */

@@ -20,7 +20,8 @@ export function isAfterCursor(cursor: string): (event: AgentEvent) => boolean {
   return (event) => {
     if (event.cursor === undefined) return true;
     const { seq, n } = placeOf(event.cursor);
-    if (seq < from.seq && event.kind === 'status-update' && isTerminalState(event.status.state)) {
+    // A reader of what is new only asks from the next record on.
+    if (seq + 1 < from.seq && event.kind === 'status-update' && isTerminalState(event.status.state)) {
       const problem = `Cursor "${cursor}" is after the end of turn "${event.taskId}", "${event.cursor}"`;
       throw new AgentLoopError(
         'INVALID_INPUT',

@@ -1,5 +1,6 @@
 import type { Ajv2020, ErrorObject, Options, ValidateFunction } from 'ajv/dist/2020.js';
 import { AgentLoopError, type JSONSchema, maxSchemaDepth, messageOf, nestsTooDeep } from '../core/contracts/index.ts';
+import { isPlainSchema } from './plain-schema.ts';
 
 type Draft = '2020-12' | '2019-09' | 'draft-07';
 type Ajv = Pick<Ajv2020, 'compile' | 'errorsText' | 'validateSchema'> & { errors?: ErrorObject[] | null | undefined };
@@ -45,6 +46,7 @@ export async function verifyJsonSchema(schema: JSONSchema, owner: string): Promi
   assertDepth(schema, owner);
   const draft = draftOf(schema, owner);
   const ajvClass = await load(draft);
+  if (isPlainSchema(bodyOf(schema))) return;
   const ajv = schemaChecks.get(draft) ?? new ajvClass(options);
   schemaChecks.set(draft, ajv);
   if (ajv.validateSchema(bodyOf(schema)) === true) return;

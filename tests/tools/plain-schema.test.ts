@@ -1,0 +1,57 @@
+import { describe, expect, it } from '@jest/globals';
+import { Ajv } from 'ajv';
+import { Ajv2019 } from 'ajv/dist/2019.js';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
+import { isPlainSchema } from 'millrace/internals';
+
+const drafts = [Ajv, Ajv2019, Ajv2020].map(
+  (draft) => new draft({ strict: false, logger: false, validateFormats: false }),
+);
+
+const names =
+  'type properties required additionalProperties items anyOf allOf title pattern minimum maxLength enum const'
+    .concat(' default examples uniqueItems minItems exclusiveMaximum $ref not $defs')
+    .split(' ');
+
+/** Schemas, most of them valid, with now and then a value that its keyword cannot have. */
+const { schema } = fc.letrec<{ schema: unknown; body: unknown; value: unknown }>((tie) => ({
+  schema: fc.oneof({ maxDepth: 3 }, fc.boolean(), tie('body')),
+  body: fc.dictionary(fc.constantFrom(...names), tie('value'), { maxKeys: 3 }),
+  value: fc.oneof(
+    { maxDepth: 3 },
+    fc.constantFrom('string', 'object', 'objekt', '', 0, 1, -1, 0.5, null, true),
+    fc.array(fc.constantFrom('string', 'null', 'a', 1), { maxLength: 3 }),
+    fc.array(tie('schema'), { maxLength: 2 }),
+    fc.dictionary(fc.constantFrom('a', 'b', '__proto__'), tie('schema'), { maxKeys: 2 }),
+    tie('schema'),
+  ),
+}));
+
+describe('C-09 a schema that is checked without its meta-schema', () => {
+  it('is valid in each draft', () => {
+    const plain = { count: 0 };
+    fc.assert(
+      fc.property(schema, (given) => {
+        if (!isPlainSchema(given)) return;
+        plain.count++;
+        for (const ajv of drafts) expect(ajv.validateSchema(given as object)).toBe(true);
+      }),
+      { numRuns: 20_000 },
+    );
+    expect(plain.count).toBeGreaterThan(1_000);
+  });
+
+  it.each([
+    [
+      { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false },
+      true,
+    ],
+    [{ type: ['string', 'null'], description: 'A city.', enum: ['Rome', null] }, true],
+    [{ type: 'array', items: { anyOf: [{ type: 'integer', minimum: 0 }, { const: 'none' }] } }, true],
+    [{ $ref: '#/$defs/city' }, false],
+    [{ type: 'objekt' }, false],
+    [{ type: 'object', required: 'city' }, false],
+    [{ 'x-vendor': 1 }, false],
+  ])('%j: %s', (given, isPlain) => expect(isPlainSchema(given)).toBe(isPlain));
+});
