@@ -14,7 +14,9 @@ const someTools = fileURLToPath(new URL('../cli/commands/some-tools.mjs', import
 const folder = temporaryFolder({});
 const store = `lmdb:${join(folder.path, 'journals')}`;
 const where = ['--store', store];
-const how = [...where, '--tools', tools, '--lease-ms', '200'];
+const calm = [...where, '--tools', tools];
+/** So that another process soon takes a turn over. */
+const how = [...calm, '--lease-ms', '200'];
 const ledgerFile = join(folder.path, 'ledger');
 process.env['TEST_LEDGER'] = ledgerFile;
 
@@ -205,9 +207,9 @@ describe('a turn that another process runs', () => {
 
   it('is followed by resume, can be watched, is cancelled from outside, and says so', async () => {
     const server = await modelServer({ script: [asking('quick', 'once')] });
-    const runner = start(['run', 'Go', '--task', 't', ...how], settingsOf(server));
+    const runner = start(['run', 'Go', '--task', 't', ...calm], settingsOf(server));
     await runner.shows('✓ quick');
-    const follower = start(['resume', 't', ...how], settingsOf(server));
+    const follower = start(['resume', 't', ...calm], settingsOf(server));
     await follower.shows('✓ quick');
     const watcher = start(['show', 't', '--watch', ...where], {});
     await watcher.shows('✓ quick');
