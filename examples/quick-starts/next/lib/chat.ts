@@ -11,10 +11,10 @@ const agent = support.with({ taskStateStore, shutdown: stopping });
 // Everybody is one user here: return the id of the user whose session you have verified.
 export const chat = uiMessageHandler({ agent, scopeOf: () => 'demo', tools: 'full' });
 
-// Tools get time to finish, and the next process resumes the turns. Next.js would wait for the pages that are connected.
+// Tools get time to finish, and the next process resumes the turns. Next.js ends the process once no page is connected, so the streams end last.
 stopping.addEventListener('abort', async () => {
-  chat.close();
   await agent.close();
+  chat.close();
   await taskStateStore.close();
   process.exit();
 });
