@@ -8,7 +8,6 @@ import {
   type ModelNoted,
   maxIterationsOf,
   type Signal,
-  type StreamChunk,
 } from '../journal/index.ts';
 import { leftReason } from '../ownership/child-turns.ts';
 import { steeringRecords } from '../ownership/inbox.ts';
@@ -156,18 +155,14 @@ class ResponseTap extends Stage<CallSignal> {
   constructor(call: PreparedCall, to: Sink<CallSignal>) {
     super(to);
     this.call = call;
-    call.begin(this);
+    call.begin(to);
   }
 
   protected override take(chunk: CallSignal): CallSignal | undefined {
     if (chunk.type === 'done') return this.call.answered(chunk);
     if (chunk.type === 'model-note') return chunk;
-    this.call.saw(chunk, this);
+    this.call.saw(chunk, this.to);
     return undefined;
-  }
-
-  pass(signal: StreamChunk | ModelNoted): void {
-    this.to.next(signal);
   }
 
   protected override failed(error: unknown): void {
@@ -195,14 +190,12 @@ export function mapLLMResponseToState(
 class ResponseMapping extends Stage<CallSignal, Signal> implements Responder {
   declare private readonly deps: ModelCallDeps;
   declare private readonly place: HookPlace;
-  declare private answered: boolean;
   declare private question: AskedHook | undefined;
 
   constructor(deps: ModelCallDeps, place: HookPlace, to: Sink<Signal>) {
-    super(to);
+    super(to, 'records');
     this.deps = deps;
     this.place = place;
-    this.answered = false;
     this.question = undefined;
   }
 
@@ -224,21 +217,13 @@ class ResponseMapping extends Stage<CallSignal, Signal> implements Responder {
   }
 
   protected override take(chunk: CallSignal): Signal | undefined {
-    if (this.answered) return undefined;
     if (chunk.type !== 'done') return chunk;
-    this.answered = true;
+    // Nothing of the source counts any more.
+    this.close();
     const { response } = chunk;
     if (this.place.state.summary && textOf(response.message.content) === '') this.to.next(emptySummary());
     respond(this.deps, this.place, { response, to: this });
     return undefined;
-  }
-
-  protected override failed(error: unknown): void {
-    if (!this.answered) this.to.error(error);
-  }
-
-  protected override completed(): void {
-    if (!this.answered) this.to.complete();
   }
 
   protected override finalize(): void {

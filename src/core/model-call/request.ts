@@ -43,7 +43,7 @@ interface ShownCall {
 
 /** Receives the deltas to emit, and the provider's notes. */
 interface DeltaOwner {
-  pass(signal: StreamChunk | ModelNoted): void;
+  next(signal: StreamChunk | ModelNoted): void;
 }
 
 interface CallOptions {
@@ -106,7 +106,7 @@ export class PreparedCall {
   #noted(note: ModelNote, to: DeltaOwner): void {
     if (this.#ended || !isModelNote(note)) return;
     if (this.span.isRecording()) noteOnSpan(this.span, note);
-    to.pass({ type: 'model-note', note });
+    to.next({ type: 'model-note', note });
   }
 
   /** A delta has arrived. Passes on what is to be emitted by now: with whole characters, and without calls that repeat an earlier one. */
@@ -116,7 +116,7 @@ export class PreparedCall {
     // Written out: this is the hot path, and nearly every delta ends with a whole character.
     if ((delta.type === 'text' || delta.type === 'reasoning') && !this.#characters) {
       const { text } = delta;
-      if ((text.charCodeAt(text.length - 1) & 0xfc00) !== 0xd800) return to.pass(delta);
+      if ((text.charCodeAt(text.length - 1) & 0xfc00) !== 0xd800) return to.next(delta);
     }
     if (delta.type === 'attempt') this.#calls?.clear();
     if (delta.type !== 'tool-call') return this.#emit(delta, to);
@@ -137,10 +137,10 @@ export class PreparedCall {
     if (delta.type === 'tool-call') piece = delta.arguments;
     else if (delta.type !== 'attempt') piece = delta.text;
     if (!this.#characters && !(piece && (piece.charCodeAt(piece.length - 1) & 0xfc00) === 0xd800))
-      return to.pass(delta);
+      return to.next(delta);
     this.#characters ??= new WholeCharacters();
     const whole = this.#characters.take(delta);
-    if (whole) to.pass(whole);
+    if (whole) to.next(whole);
   }
 
   /** The answer has arrived. Returns the chunk to emit, with the reported usage of failed requests. Ends the span. */

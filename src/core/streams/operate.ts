@@ -195,11 +195,8 @@ export function staged<T, R>(stageOf: (to: Sink<R>) => Stage<T, R>): FusibleOper
 }
 
 /** An operator that does nothing. */
-export function passOn<T>(): FusibleOperator<T, T> {
-  return same as FusibleOperator<T, T>;
-}
-
-const same = (from: unknown): never => from as never;
+// biome-ignore lint/suspicious/noExplicitAny: an operator of any values
+export const passOn: FusibleOperator<any, any> = (from: unknown): never => from as never;
 
 /** As `staged`, from handlers; `make` may `add` teardown to the sink it receives. */
 export function operate<T, R>(make: (to: Sink<R>) => Handlers<T>): FusibleOperator<T, R> {
@@ -250,8 +247,10 @@ export function pipeInto(
   ...operators: readonly FusibleOperator<unknown, unknown>[]
 ): void {
   let first: Stage<unknown> = to instanceof Stage ? to : outletOf(to);
-  for (let index = operators.length - 1; index >= 0; index--)
-    first = (operators[index] as FusibleOperator<unknown, unknown>)(first);
+  for (let index = operators.length - 1; index >= 0; index--) {
+    const operator = operators[index] as FusibleOperator<unknown, unknown>;
+    if (operator !== passOn) first = operator(first);
+  }
   if (source instanceof Source) return source.runInto(first);
   const subscriber = new DirectSubscriber<unknown>(first);
   first.add(() => subscriber.unsubscribe());

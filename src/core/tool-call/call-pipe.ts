@@ -1,6 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import { mergeMap, Observable, type Subscriber, type Subscription } from 'rxjs';
-import type { LoopState, PendingToolCall, Signal, ToolResultRecord } from '../journal/index.ts';
+import type { LoopState, PendingToolCall, ToolResultRecord } from '../journal/index.ts';
 import { DirectSubscriber } from '../streams/index.ts';
 import { CallChecks, Deadlines } from './call-limits.ts';
 import type { RunningTool, ToolSignal } from './running-tool.ts';
@@ -18,13 +18,6 @@ export interface SlotHolder {
 }
 
 export const noStarts: readonly SlotHolder[] = [];
-
-/** Receives the signals of a batch, then exactly one of `fail` and `end`, unless it stopped the batch before. */
-export interface BatchOwner {
-  pass(signal: Signal): void;
-  fail(error: unknown): void;
-  end(): void;
-}
 
 /** The batch whose calls a pipe runs. */
 export interface PipedBatch {

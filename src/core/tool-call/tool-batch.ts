@@ -1,5 +1,5 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { isObservable, type Subscriber, Subscription } from 'rxjs';
+import { isObservable, type Observer, type Subscriber, Subscription } from 'rxjs';
 import { noteQuestion, startToolsSpan } from '../../observability/spans/call-spans.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, toolError } from '../contracts/index.ts';
@@ -11,6 +11,7 @@ import {
   openCallIndex,
   openQuestions,
   type PendingToolCall,
+  type Signal,
   type ToolResultRecord,
   type TurnAnswered,
   type TurnAsked,
@@ -19,7 +20,7 @@ import { failed } from '../model-call/response.ts';
 import { leftReason } from '../ownership/child-turns.ts';
 import { endRecords, takeReply } from '../ownership/inbox.ts';
 import type { AbortListener, AbortScope } from '../streams/index.ts';
-import { type BatchOwner, CallPipe, noStarts, type PipedBatch, type SlotHolder } from './call-pipe.ts';
+import { CallPipe, noStarts, type PipedBatch, type SlotHolder } from './call-pipe.ts';
 import { type Settled, settleDoubt, unknownOutcome } from './doubt.ts';
 import { type CallBatch, RunningTool, type ToolSignal } from './running-tool.ts';
 import {
@@ -35,7 +36,7 @@ import { failureBy, refusedCall, type ToolCallDeps } from './tool-results.ts';
 interface ToolBatchOptions {
   /** The state with the open batch. */
   readonly state: LoopState;
-  readonly owner: BatchOwner;
+  readonly owner: Observer<Signal>;
   /** The pipe of the loop. Default: a new one. */
   readonly pipe: CallPipe | undefined;
   /** The parent of the batch's span. */
@@ -53,7 +54,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
   readonly #deps: ToolCallDeps;
   /** The state after the last commit. */
   state: LoopState;
-  readonly #owner: BatchOwner;
+  readonly #owner: Observer<Signal>;
   /** The span `tools.execute`. */
   readonly #span: Span;
   /** Aborted with the turn, and when a failed call fails the turn. */
@@ -166,8 +167,8 @@ export class MergedBatch implements PipedBatch, AbortListener {
     if (this.#ready.length > 0) return leaseHold?.afterRenewal(() => this.#pump());
     if (this.#pipe.busy.size > 0 || this.#pendingQuestions > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
-    if (this.#failure && !this.state.outcome) this.#owner.fail(this.#failure);
-    else this.#owner.end();
+    if (this.#failure && !this.state.outcome) this.#owner.error(this.#failure);
+    else this.#owner.complete();
   }
 
   #close(canceled: boolean): void {
@@ -194,14 +195,14 @@ export class MergedBatch implements PipedBatch, AbortListener {
   }
 
   onSignal(signal: ToolSignal): void {
-    if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#owner.pass(signal);
+    if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#owner.next(signal);
     else if (signal.type === 'tool-outcome') this.settle(signal.result, signal.records, signal.thrown);
     else if (signal.type === 'tool-unfinished') this.#unfinished(signal.callId);
     else this.settle(signal);
   }
 
   onError(error: unknown): void {
-    this.#owner.fail(error);
+    this.#owner.error(error);
   }
 
   /** Running calls have `abortGraceMs` to end; the others are left to the next owner of the turn. */
@@ -210,7 +211,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const { clock, abortGraceMs } = this.#deps.config;
     this.#cancelDrain = clock.schedule(abortGraceMs, () => {
       this.stop();
-      this.#owner.end();
+      this.#owner.complete();
     });
     this.#stopChecking(leftReason(this.#deps.turn.taskId));
   }
@@ -313,9 +314,9 @@ export class MergedBatch implements PipedBatch, AbortListener {
     }
     if (after.outcome) {
       this.#deps.inbox.close(after);
-      return this.#owner.pass({ type: 'commit', steps, after, barrier: true, cause: this.#failure });
+      return this.#owner.next({ type: 'commit', steps, after, barrier: true, cause: this.#failure });
     }
-    if (starts.length === 0 && !asks) return this.#owner.pass({ type: 'commit', steps, after, barrier: false });
+    if (starts.length === 0 && !asks) return this.#owner.next({ type: 'commit', steps, after, barrier: false });
     this.#commitAwaited(draft, starts, asks);
   }
 
@@ -327,7 +328,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
       for (const holder of starts) this.#ready.push(holder);
       this.#pump();
     };
-    this.#owner.pass({ type: 'commit', steps, after, barrier: true, durable });
+    this.#owner.next({ type: 'commit', steps, after, barrier: true, durable });
   }
 
   /** Adds the records that need no slot, then those of the calls that hold one. Returns the calls that start. */
@@ -373,7 +374,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
       batch: this.#scope,
       traceContext: this.#batch.traceContext,
       turn: this,
-      progress: (update) => this.#owner.pass(update),
+      progress: (update) => this.#owner.next(update),
     });
     if (!isObservable(settled)) return this.#doubtSettled(pending, settled);
     this.#reconciling ??= new Subscription();

@@ -2,7 +2,7 @@ import type { Context } from '@opentelemetry/api';
 import { Subscription } from 'rxjs';
 import type { LoopState, Signal } from '../journal/index.ts';
 import { type Sink, Source } from '../streams/index.ts';
-import type { BatchOwner, CallPipe } from './call-pipe.ts';
+import type { CallPipe } from './call-pipe.ts';
 import { loadChecks } from './check-call.ts';
 import { MergedBatch } from './tool-batch.ts';
 import type { ToolCallDeps } from './tool-results.ts';
@@ -20,13 +20,8 @@ export function executeTools(
 ): (state: LoopState) => Source<Signal> {
   return (state) =>
     new Source((to) => {
-      const owner: BatchOwner = {
-        pass: (signal) => to.next(signal),
-        fail: (error) => to.error(error),
-        end: () => to.complete(),
-      };
       const start = () => {
-        const batch = new MergedBatch(deps, { state, owner, traceContext, pipe: pipeOf?.() });
+        const batch = new MergedBatch(deps, { state, owner: to, traceContext, pipe: pipeOf?.() });
         to.add(() => batch.stop());
         batch.start();
       };

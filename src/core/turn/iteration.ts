@@ -4,7 +4,16 @@ import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans
 import type { Commit, LoopState, Signal } from '../journal/index.ts';
 import { callModel } from '../model-call/call-model.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
-import { type FusibleOperator, Outlet, passOn, pipeInto, type Sink, Source, Stage, staged } from '../streams/index.ts';
+import {
+  type FusibleOperator,
+  Outlet,
+  passOn,
+  pipeInto,
+  type Sink,
+  type Source,
+  Stage,
+  staged,
+} from '../streams/index.ts';
 import { CallPipe } from '../tool-call/call-pipe.ts';
 import { executeTools } from '../tool-call/tool-operators.ts';
 import type { NextStep } from './next-step.ts';
@@ -13,27 +22,26 @@ type RunStep = Extract<NextStep, { do: 'call' | 'tools' }>;
 
 /**
  * Runs one iteration: a model call and the tools that its response requests, or the open calls of an interrupted batch, in a span of their own.
- * Errors with the error of the call or of the batch. Unsubscribing aborts the model's request, or the tools, and writes nothing.
+ * Errors `to` with the error of the call or of the batch. Closing `to` aborts the model's request, or the tools, and writes nothing.
  */
 export function runIteration(
   deps: ModelCallDeps,
   traceContext: Context,
-): (state: LoopState, step: RunStep) => Source<Signal> {
+): (state: LoopState, step: RunStep, to: Sink<Signal>) => void {
   const startSpan = startIterationSpan(deps, traceContext);
   let pipe: CallPipe | undefined;
   const pipeOf = () => {
     pipe ??= new CallPipe(deps);
     return pipe;
   };
-  return (state, step) =>
-    new Source((to) => {
-      const { span, traceContext: inner } = startSpan(step.do === 'call' ? step.start.iteration : state.iteration);
-      const execute = executeTools(deps, inner, pipeOf);
-      const failure = catchIterationError(deps, span);
-      const end = completeIteration(deps, span);
-      if (step.do === 'tools') pipeInto(to, execute(state), failure, end);
-      else pipeInto(to, callModel(deps, inner)(state, step), withTools(execute), failure, end);
-    });
+  return (state, step, to) => {
+    const { span, traceContext: inner } = startSpan(step.do === 'call' ? step.start.iteration : state.iteration);
+    const execute = executeTools(deps, inner, pipeOf);
+    const failure = catchIterationError(deps, span);
+    const end = completeIteration(deps, span);
+    if (step.do === 'tools') pipeInto(to, execute(state), failure, end);
+    else pipeInto(to, callModel(deps, inner)(state, step), withTools(execute), failure, end);
+  };
 }
 
 /** Starts the span of an iteration below `traceContext`. */
@@ -91,7 +99,7 @@ function whenDurable({ steps, after, barrier }: Commit, durable: () => void): Co
 
 /** Records the error of an iteration on its span and passes it on; it does not retry. */
 export function catchIterationError(_deps: ModelCallDeps, span: Span): FusibleOperator<Signal, Signal> {
-  return span.isRecording() ? staged((to) => new IterationFailure(span, to)) : passOn();
+  return span.isRecording() ? staged((to) => new IterationFailure(span, to)) : passOn;
 }
 
 class IterationFailure extends Stage<Signal> {
@@ -115,7 +123,7 @@ class IterationFailure extends Stage<Signal> {
 
 /** Ends the span on complete, error and unsubscribe, before it notifies downstream. */
 export function completeIteration(deps: ModelCallDeps, span: Span): FusibleOperator<Signal, Signal> {
-  return span.isRecording() ? staged((to) => new IterationEnd(deps, span, to)) : passOn();
+  return span.isRecording() ? staged((to) => new IterationEnd(deps, span, to)) : passOn;
 }
 
 class IterationEnd extends Stage<Signal> {

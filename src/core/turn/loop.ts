@@ -206,7 +206,11 @@ class IterationLoop implements Observer<Signal>, AbortListener {
   #iterate(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
     const iteration = new Outlet<Signal>(this);
     this.#iteration = iteration;
-    this.#runIteration(this.#state, step).runInto(iteration);
+    try {
+      this.#runIteration(this.#state, step, iteration);
+    } catch (error) {
+      iteration.error(error);
+    }
   }
 
   /** Waits until `until`, or until the turn is paused, resumed, cancelled or drained. */

@@ -3,20 +3,7 @@ import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { AgentLoopError, type LLMCallParams, type LLMChunk, type LLMProvider, type LLMResponse } from 'millrace';
 import { journal, runIteration } from 'millrace/internals';
 import type { Signal, TurnDeps } from 'millrace/operators';
-import {
-  concat,
-  defer,
-  firstValueFrom,
-  lastValueFrom,
-  map,
-  NEVER,
-  type Observable,
-  of,
-  Subject,
-  skip,
-  take,
-  toArray,
-} from 'rxjs';
+import { concat, firstValueFrom, lastValueFrom, map, NEVER, Observable, of, Subject, skip, take, toArray } from 'rxjs';
 import { plainTools } from '../plain-tools.ts';
 import { answeringStore } from './answering-store.ts';
 import { leave, type Plan, type Timeline, timedTools, timelineOf } from './batch-timeline.ts';
@@ -37,7 +24,7 @@ const values = {
 /** The signals of the first iteration of a turn; unsubscribing leaves it. */
 function iterationOf(deps: TurnDeps): Observable<Signal> {
   const start = { do: 'call', start: { type: 'llm.start', iteration: 1, attempt: 1 } } as const;
-  return defer(() => runIteration(deps, ROOT_CONTEXT)(startedState(), start));
+  return new Observable((to) => runIteration(deps, ROOT_CONTEXT)(startedState(), start, to));
 }
 
 function streaming(stream: NonNullable<LLMProvider['stream']>): LLMProvider {
