@@ -11,8 +11,8 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: batch,
-        from: `this.#owner.pass({ type: 'commit', steps, after, barrier: true, durable });`,
-        to: `this.#owner.pass({ type: 'commit', steps, after, barrier: true }); durable();`,
+        from: `this.#owner.next({ type: 'commit', steps, after, barrier: true, durable });`,
+        to: `this.#owner.next({ type: 'commit', steps, after, barrier: true }); durable();`,
       },
       {
         file: 'src/core/turn/iteration.ts',
