@@ -6,6 +6,7 @@ export {
   fuse,
   Outlet,
   operate,
+  outletOf,
   passOn,
   pipeInto,
   type Sink,

@@ -94,7 +94,7 @@ export abstract class Stage<T, R = T> implements Sink<T> {
     this.closed = true;
     const before = this.before;
     before?.close();
-    before?.finalize();
+    before?.finalize?.();
     if (this.teardown) for (const teardown of this.teardown) teardown();
   }
 
@@ -114,7 +114,7 @@ export abstract class Stage<T, R = T> implements Sink<T> {
   }
 
   /** Called once, on complete, error and unsubscribe, before downstream is notified. */
-  protected finalize(): void {}
+  protected finalize?(): void;
 
   protected threw(thrown: unknown): void {
     this.to.error(thrown);
@@ -246,7 +246,7 @@ export function pipeInto(
   source: Observable<unknown>,
   ...operators: readonly FusibleOperator<unknown, unknown>[]
 ): void {
-  let first: Stage<unknown> = to instanceof Stage ? to : outletOf(to);
+  let first: Stage<unknown> = outletOf(to);
   for (let index = operators.length - 1; index >= 0; index--) {
     const operator = operators[index] as FusibleOperator<unknown, unknown>;
     if (operator !== passOn) first = operator(first);
@@ -257,8 +257,10 @@ export function pipeInto(
   source.subscribe(subscriber);
 }
 
-function outletOf(to: Sink<never>): Outlet<unknown> {
-  const outlet = new Outlet<unknown>(to as Sink<unknown>);
+/** Emits to `to`, as the end of a chain, unless `to` is a stage itself. */
+export function outletOf<T>(to: Sink<T>): Stage<T, unknown> {
+  if (to instanceof Stage) return to;
+  const outlet = new Outlet<T>(to);
   to.add(() => outlet.unsubscribe());
   return outlet;
 }

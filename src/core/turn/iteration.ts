@@ -4,16 +4,7 @@ import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans
 import type { Commit, LoopState, Signal } from '../journal/index.ts';
 import { callModel } from '../model-call/call-model.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
-import {
-  type FusibleOperator,
-  Outlet,
-  passOn,
-  pipeInto,
-  type Sink,
-  type Source,
-  Stage,
-  staged,
-} from '../streams/index.ts';
+import { type FusibleOperator, passOn, pipeInto, type Sink, type Source, Stage, staged } from '../streams/index.ts';
 import { CallPipe } from '../tool-call/call-pipe.ts';
 import { executeTools } from '../tool-call/tool-operators.ts';
 import type { NextStep } from './next-step.ts';
@@ -58,37 +49,24 @@ class ToolsAfter extends Stage<Signal> {
   declare private readonly execute: (state: LoopState) => Source<Signal>;
   /** How many parts are not over: the model call and, after its commit, the tools. */
   declare private open: number;
-  declare private tools: Outlet<Signal> | undefined;
+  declare private hasTools: boolean;
 
   constructor(execute: (state: LoopState) => Source<Signal>, to: Sink<Signal>) {
     super(to, 'records');
     this.execute = execute;
     this.open = 1;
-    this.tools = undefined;
+    this.hasTools = false;
   }
 
   protected override take(signal: Signal): Signal {
-    if (signal.type !== 'commit' || signal.after.phase !== 'tools') return signal;
+    if (this.hasTools || signal.type !== 'commit' || signal.after.phase !== 'tools') return signal;
+    this.hasTools = true;
     this.open++;
-    return whenDurable(signal, () => this.follow(signal.after));
+    return whenDurable(signal, () => this.execute(signal.after).runInto(this));
   }
 
-  protected override completed(): void {
-    if (--this.open === 0) this.to.complete();
-  }
-
-  protected override finalize(): void {
-    this.tools?.unsubscribe();
-  }
-
-  private follow(state: LoopState): void {
-    if (this.to.closed) return;
-    this.tools = new Outlet<Signal>({
-      next: (signal) => this.to.next(signal),
-      error: (error: unknown) => this.to.error(error),
-      complete: () => this.completed(),
-    });
-    this.execute(state).runInto(this.tools);
+  override complete(): void {
+    if (--this.open === 0) super.complete();
   }
 }
 

@@ -1,5 +1,4 @@
 import type { Context } from '@opentelemetry/api';
-import type { Observer } from 'rxjs';
 import { messageOf } from '../contracts/index.ts';
 import {
   type Commit,
@@ -14,7 +13,7 @@ import { answerFailure, type FailureAnswer } from '../model-call/failed-call.ts'
 import { failedSummary, limitReason, summaryFallback } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { endRecords } from '../ownership/inbox.ts';
-import { type AbortListener, Outlet, type Sink, Source } from '../streams/index.ts';
+import { type AbortListener, outletOf, type Sink, Source, Stage } from '../streams/index.ts';
 import { backoffAfter, withoutRetries } from './backoff.ts';
 import { decideStep } from './decide-step.ts';
 import { runIteration } from './iteration.ts';
@@ -48,13 +47,37 @@ import { type CallStep, callWith, isAtLastCall, type NextStep, nextStep } from '
  */
 export function loopIterations(deps: ModelCallDeps, traceContext: Context): (state: LoopState) => Source<Signal> {
   return (state) =>
-    new Source((out) => {
+    new Source((to) => {
+      const out = outletOf(to);
       // Hooks emit their failures here too.
       deps.hooks.out = out;
       const loop = new IterationLoop(deps, { state, traceContext, out });
       out.add(() => loop.unsubscribe());
       loop.advance();
     });
+}
+
+/** The last stage of an iteration: what it emits goes on to the operators around the loop. */
+class Iteration extends Stage<Signal> {
+  declare private readonly loop: IterationLoop;
+
+  constructor(loop: IterationLoop, to: Sink<Signal>) {
+    super(to, 'records');
+    this.loop = loop;
+  }
+
+  protected override take(signal: Signal): Signal {
+    if (signal.type === 'commit') this.loop.state = signal.after;
+    return signal;
+  }
+
+  protected override failed(error: unknown): void {
+    this.loop.iterationFailed(error);
+  }
+
+  protected override completed(): void {
+    this.loop.iterationOver();
+  }
 }
 
 interface LoopOptions {
@@ -68,13 +91,14 @@ const stepsBetweenYields = 100;
 /** The longest delay of a timer in Node. */
 const longestTimerMs = 2 ** 31 - 1;
 
-class IterationLoop implements Observer<Signal>, AbortListener {
+class IterationLoop implements AbortListener {
   readonly #deps: ModelCallDeps;
   readonly #traceContext: Context;
   readonly #out: Sink<Signal>;
   readonly #runIteration: ReturnType<typeof runIteration>;
-  #state: LoopState;
-  #iteration: Outlet<Signal> | undefined;
+  /** After the last commit. */
+  state: LoopState;
+  #iteration: Iteration | undefined;
   /** The promise of pending hooks. */
   #pendingHooks: Promise<unknown> | undefined;
   #advancing = false;
@@ -93,7 +117,7 @@ class IterationLoop implements Observer<Signal>, AbortListener {
     this.#traceContext = options.traceContext;
     this.#out = options.out;
     this.#runIteration = runIteration(deps, options.traceContext);
-    this.#state = options.state;
+    this.state = options.state;
     deps.scope.listen(this);
     deps.drain.listen(this);
     deps.inbox.reader = this;
@@ -101,7 +125,7 @@ class IterationLoop implements Observer<Signal>, AbortListener {
 
   /** See `isAtLastCall` in `next-step.ts`. */
   get isAtLastCall(): boolean {
-    return isAtLastCall(this.#deps, this.#state);
+    return isAtLastCall(this.#deps, this.state);
   }
 
   /** Takes steps until one of them is asynchronous. A trampoline: synchronous steps do not nest, and after every 100 the event loop runs. */
@@ -120,7 +144,7 @@ class IterationLoop implements Observer<Signal>, AbortListener {
   #advanceOnce(): void {
     this.#again = false;
     if (++this.#steps > stepsBetweenYields) this.#yieldOnce();
-    else this.#execute(nextStep(this.#deps, this.#state, this.#waitedUntil));
+    else this.#execute(nextStep(this.#deps, this.state, this.#waitedUntil));
   }
 
   #yieldOnce(): void {
@@ -137,7 +161,7 @@ class IterationLoop implements Observer<Signal>, AbortListener {
       case 'write':
         return this.#write(step.records);
       case 'ask':
-        return this.#awaitHooks(decideStep(this.#deps, this.#traceContext)(this.#state, step.question), (draft) =>
+        return this.#awaitHooks(decideStep(this.#deps, this.#traceContext)(this.state, step.question), (draft) =>
           this.#commit(draft),
         );
       case 'call':
@@ -151,12 +175,12 @@ class IterationLoop implements Observer<Signal>, AbortListener {
 
   #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
     if (records.length === 0) return this.advance();
-    this.#emit(commitOf(this.#deps, this.#state, records, true));
+    this.#emit(commitOf(this.#deps, this.state, records, true));
     this.advance();
   }
 
   #emit(commit: Commit): void {
-    this.#state = commit.after;
+    this.state = commit.after;
     if (commit.after.outcome) this.#deps.inbox.close(commit.after);
     this.#out.next(commit);
   }
@@ -196,18 +220,18 @@ class IterationLoop implements Observer<Signal>, AbortListener {
     // If a parent turn has reached a limit, this cancels its call, and so this turn.
     if (this.#deps.node.parent && this.#deps.node.stopAtLimit()) return this.advance();
     if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#iterate(step);
-    this.#awaitHooks(prepareView(this.#deps, this.#traceContext)(this.#state), ({ view, draft }) => {
+    this.#awaitHooks(prepareView(this.#deps, this.#traceContext)(this.state), ({ view, draft }) => {
       if (draft.after.changes.finish) return this.#commit(draft);
-      if (draft.steps.length > 0) this.next(draft.finish(false));
-      this.#iterate(callWith(this.#deps, this.#state, { start: step.start, view }));
+      if (draft.steps.length > 0) this.#emit(draft.finish(false));
+      this.#iterate(callWith(this.#deps, this.state, { start: step.start, view }));
     });
   }
 
   #iterate(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
-    const iteration = new Outlet<Signal>(this);
+    const iteration = new Iteration(this, this.#out);
     this.#iteration = iteration;
     try {
-      this.#runIteration(this.#state, step, iteration);
+      this.#runIteration(this.state, step, iteration);
     } catch (error) {
       iteration.error(error);
     }
@@ -239,23 +263,17 @@ class IterationLoop implements Observer<Signal>, AbortListener {
     this.#deps.inbox.onPause(undefined);
   }
 
-  /** A signal of the iteration. */
-  next(signal: Signal): void {
-    if (signal.type === 'commit') this.#state = signal.after;
-    this.#out.next(signal);
-  }
-
   /** The iteration is over. */
-  complete(): void {
+  iterationOver(): void {
     this.#iteration = undefined;
     this.advance();
   }
 
   /** The iteration failed. Asks the extensions whether a failed model call is repeated at once. */
-  error(error: unknown): void {
+  iterationFailed(error: unknown): void {
     this.#iteration = undefined;
     if (this.#stopped) return this.#failed(error);
-    const asked = answerFailure(this.#deps, this.#traceContext)(this.#state, error);
+    const asked = answerFailure(this.#deps, this.#traceContext)(this.state, error);
     if (asked) this.#awaitHooks(asked, (answer) => this.#takeAnswer(error, answer));
     else this.#failed(error);
   }
@@ -271,12 +289,12 @@ class IterationLoop implements Observer<Signal>, AbortListener {
    * error fails the turn.
    */
   #failed(error: unknown): void {
-    const isCall = this.#state.phase === 'llm' && !this.#state.outcome && this.#deps.openCall.failureBy(error);
-    const backoff = isCall && !this.#stopped ? backoffAfter(this.#deps, this.#state, error) : undefined;
+    const isCall = this.state.phase === 'llm' && !this.state.outcome && this.#deps.openCall.failureBy(error);
+    const backoff = isCall && !this.#stopped ? backoffAfter(this.#deps, this.state, error) : undefined;
     if (backoff) return this.#backOff(backoff);
-    if (!this.#state.summary || !isCall)
-      return this.#out.error(isCall ? withoutRetries(this.#deps, this.#state, error) : error);
-    const reason = limitReason(this.#deps, this.#state);
+    if (!this.state.summary || !isCall)
+      return this.#out.error(isCall ? withoutRetries(this.#deps, this.state, error) : error);
+    const reason = limitReason(this.#deps, this.state);
     this.#out.next({ type: 'model-note', note: { kind: 'warning', message: failedSummary(messageOf(error)) } });
     const last = this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason });
     this.#write(endRecords(this.#deps, last));
@@ -296,9 +314,9 @@ class IterationLoop implements Observer<Signal>, AbortListener {
       this.#pendingHooks = undefined;
       return this.advance();
     }
-    if (this.#state.phase !== 'llm' || !this.#iteration) return;
-    this.#iteration.unsubscribe();
-    this.complete();
+    if (this.state.phase !== 'llm' || !this.#iteration) return;
+    this.#iteration.close();
+    this.iterationOver();
   }
 
   unsubscribe(): void {
@@ -307,7 +325,7 @@ class IterationLoop implements Observer<Signal>, AbortListener {
     clearImmediate(this.#yield);
     this.#pendingHooks = undefined;
     if (this.#wake) this.#stopWaiting();
-    this.#iteration?.unsubscribe();
+    this.#iteration?.close();
   }
 
   get #stopped(): boolean {
