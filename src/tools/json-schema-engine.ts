@@ -1,6 +1,6 @@
 import type { Ajv2020, ErrorObject, Options, ValidateFunction } from 'ajv/dist/2020.js';
 import { AgentLoopError, type JSONSchema, maxSchemaDepth, messageOf, nestsTooDeep } from '../core/contracts/index.ts';
-import { isPlainSchema } from './plain-schema.ts';
+import { isPlainSchema, plainTest } from './plain-schema.ts';
 
 type Draft = '2020-12' | '2019-09' | 'draft-07';
 type Ajv = Pick<Ajv2020, 'compile' | 'errorsText' | 'validateSchema'> & { errors?: ErrorObject[] | null | undefined };
@@ -39,11 +39,22 @@ export function loadJsonSchemaEngine(schema: JSONSchema, owner: string): Promise
 }
 
 /**
- * Loads ajv and checks that a schema is one of its draft. Rejects with `INVALID_CONFIG`, naming `owner`, if it is not. A
+ * A test that is true only for values that the schema allows, made without ajv; `undefined` for a schema that only ajv can tell. Throws
+ * `INVALID_CONFIG` for a draft that is not known, and for a schema that nests too deep.
+ */
+export function testWithoutEngine(schema: JSONSchema, owner: string): ((value: unknown) => boolean) | undefined {
+  assertDepth(schema, owner);
+  draftOf(schema, owner);
+  const body = bodyOf(schema);
+  return isPlainSchema(body) ? plainTest(body) : undefined;
+}
+
+/**
+ * Checks that a schema is one of its draft; loads ajv, unless `testWithoutEngine` can tell. Rejects with `INVALID_CONFIG`, naming `owner`, if it is not. A
  * `$ref` that leads nowhere is found only when the schema is compiled.
  */
 export async function verifyJsonSchema(schema: JSONSchema, owner: string): Promise<void> {
-  assertDepth(schema, owner);
+  if (testWithoutEngine(schema, owner)) return;
   const draft = draftOf(schema, owner);
   const ajvClass = await load(draft);
   if (isPlainSchema(bodyOf(schema))) return;

@@ -15,6 +15,7 @@ import {
   endlessSchema,
   loadJsonSchemaEngine,
   problemText,
+  testWithoutEngine,
   verifyJsonSchema,
 } from './json-schema-engine.ts';
 
@@ -51,6 +52,7 @@ function checkerOf(parameters: JSONSchema, owner: string): ArgumentChecker {
 /** Where this fails, so does the check, which says why. */
 function load(parameters: JSONSchema): Promise<void> | undefined {
   try {
+    if (quickTest(parameters, 'a tool')) return undefined;
     return loadLimitedChecks(parameters, 'a tool')?.catch(() => {});
   } catch {
     return undefined;
@@ -128,11 +130,28 @@ function limitedChecker(schema: JSONSchema, owner: string, lateChecks: number): 
       throw tooSlow(owner, isForeign);
     }
   };
+  let quick: QuickTest | false | undefined;
   return (value) => {
+    quick ??= quickTest(schema, owner) ?? false;
+    if (quick && sizeOf(value, quick.most) <= quick.most && quick.test(value)) return { ok: true, value };
     if (isQuick(value)) return check(value);
     const loading = loadLimitedChecks(schema, owner) ?? breath;
     return loading === undefined ? bounded(value) : loading.then(() => afterBreath(() => bounded(value)));
   };
+}
+
+/** Tells without ajv that a small value is allowed. */
+interface QuickTest {
+  readonly test: (value: unknown) => boolean;
+  /** How many values a value may have. */
+  readonly most: number;
+}
+
+/** The test of a schema whose checks need no limit; ajv is loaded only to say what is wrong with a value. Throws as `testWithoutEngine`. */
+function quickTest(schema: JSONSchema, owner: string): QuickTest | undefined {
+  const test = testWithoutEngine(schema, owner);
+  const most = test ? quickValues(schema) : 0;
+  return test && most > 0 ? { test, most } : undefined;
 }
 
 /** There from a check that was late until the event loop has run: one answer of a model may bring 100 calls that are late. */
@@ -206,10 +225,10 @@ function sizeOf(value: unknown, most: number, onName?: (name: string) => void): 
   return size;
 }
 
-/** As `verifyJsonSchema`, for `foreignSchemaChecker`: from then on its checks answer without a promise. */
+/** As `verifyJsonSchema`, for `foreignSchemaChecker`: from then on a value that the schema allows is answered without a promise. */
 export async function verifyForeignSchema(schema: JSONSchema, owner: string): Promise<void> {
   await verifyJsonSchema(schema, owner);
-  await loadLimitedChecks(schema, owner);
+  if (!quickTest(schema, owner)) await loadLimitedChecks(schema, owner);
 }
 
 /** As `verifyForeignSchema`, for `jsonSchemaChecker`, apart from checks of large values by a schema that needs no limit otherwise. */

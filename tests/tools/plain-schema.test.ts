@@ -1,12 +1,13 @@
+import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from '@jest/globals';
 import { Ajv } from 'ajv';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
-import { isPlainSchema } from 'millrace/internals';
+import { isPlainSchema, plainTest } from 'millrace/internals';
 
 const drafts = [Ajv, Ajv2019, Ajv2020].map(
-  (draft) => new draft({ strict: false, logger: false, validateFormats: false }),
+  (draft) => new draft({ strict: false, logger: false, validateFormats: false, ownProperties: true }),
 );
 
 const names =
@@ -28,6 +29,29 @@ const { schema } = fc.letrec<{ schema: unknown; body: unknown; value: unknown }>
   ),
 }));
 
+const jsonValue = fc
+  .jsonValue({ maxDepth: 2 })
+  .chain((value) =>
+    fc.constantFrom<unknown>(
+      value,
+      'string',
+      'a',
+      'ab',
+      '',
+      '💡',
+      0,
+      1,
+      0.5,
+      null,
+      true,
+      [],
+      [1, 'a'],
+      {},
+      { a: value },
+      { b: 1 },
+    ),
+  );
+
 describe('C-09 a schema that is checked without its meta-schema', () => {
   it('is valid in each draft', () => {
     const plain = { count: 0 };
@@ -42,6 +66,23 @@ describe('C-09 a schema that is checked without its meta-schema', () => {
     expect(plain.count).toBeGreaterThan(1_000);
   });
 
+  it('says of a value what each draft says', () => {
+    const said = { yes: 0, no: 0 };
+    fc.assert(
+      fc.property(schema, fc.array(jsonValue, { minLength: 1, maxLength: 8 }), (given, values) => {
+        const test = isPlainSchema(given) ? plainTest(given) : undefined;
+        if (!test) return;
+        const checks = drafts.map((ajv) => ajv.compile(given as object));
+        for (const value of values) {
+          said[test(value) ? 'yes' : 'no']++;
+          for (const check of checks) expect([given, value, check(value)]).toEqual([given, value, test(value)]);
+        }
+      }),
+      { numRuns: 5_000 },
+    );
+    expect(Math.min(said.yes, said.no)).toBeGreaterThan(1_000);
+  });
+
   it.each([
     [
       { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false },
@@ -54,4 +95,16 @@ describe('C-09 a schema that is checked without its meta-schema', () => {
     [{ type: 'object', required: 'city' }, false],
     [{ 'x-vendor': 1 }, false],
   ])('%j: %s', (given, isPlain) => expect(isPlainSchema(given)).toBe(isPlain));
+});
+
+describe('C-09 the first turn of a process', () => {
+  /** Five tools with plain schemas are called, one of a provider without checks of its own. */
+  const loadedBy = (given: 'right' | 'wrong'): readonly string[] => {
+    const script = new URL('children/first-turn.mjs', import.meta.url).pathname;
+    return JSON.parse(execFileSync(process.execPath, [script, given], { encoding: 'utf8' })).packages;
+  };
+
+  it('loads no schema compiler for plain schemas', () => expect(loadedBy('right')).not.toContain('ajv'));
+
+  it('loads it to say what is wrong with arguments', () => expect(loadedBy('wrong')).toContain('ajv'));
 });
