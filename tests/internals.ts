@@ -115,7 +115,7 @@ export { whenReady } from '../src/core/journal/store-answer.ts';
 export { taskState } from '../src/core/journal/turn-result.ts';
 export { ModelSilence } from '../src/core/model-call/limits.ts';
 export { summaryFallback } from '../src/core/model-call/response.ts';
-export { estimatedUsage, estimatePromptTokens, OpenCall, tokenCounter } from '../src/core/model-call/usage.ts';
+export { estimatePromptTokens, OpenCall, tokenCounter } from '../src/core/model-call/usage.ts';
 export { TurnNode } from '../src/core/ownership/child-turns.ts';
 export { Inbox } from '../src/core/ownership/inbox.ts';
 export { journal } from '../src/core/ownership/journal-line.ts';

@@ -10,10 +10,11 @@ import {
   type LLMCallParams,
   type LLMResponse,
   type Message,
+  noUsage,
   type ToolContext,
   textOf,
 } from '../core/contracts/index.ts';
-import { ReportedUsage, usageOfAnswer, usageWithoutAnswer } from '../core/model-call/index.ts';
+import { ReportedUsage } from '../core/model-call/index.ts';
 import { tracedCall } from '../extensions/context/summarize.ts';
 import { leaveToAttempts } from '../observability/spans/call-spans.ts';
 import { turnTracing } from '../observability/spans/tracing-options.ts';
@@ -66,17 +67,16 @@ export async function answerSampling(
     ...(model !== undefined && { model }),
     ...(context && { traceContext: tracedBelow(context) }),
   };
-  const reported = new ReportedUsage(asked, provider);
+  const reported = new ReportedUsage();
   const request: LLMCallParams = { ...asked, noteUsage: (usage) => reported.add(usage) };
   try {
     const response = await call.outside(() => tracedCall(provider, request));
-    const usage = usageOfAnswer(request, reported.answered(response));
+    const { usage = noUsage } = reported.answered(response);
     context?.noteUsage(usage);
     context?.progress({ type: 'mcp-sampling', usage });
     return resultOf(response);
-  } catch (error) {
-    const usage = reported.sum ?? usageWithoutAnswer(request, 0, error);
-    if (usage) context?.noteUsage(usage);
+  } catch {
+    if (reported.sum) context?.noteUsage(reported.sum);
     throw new sdk.ProtocolError(internalError, 'the model did not answer');
   }
 }

@@ -9,7 +9,7 @@ import {
   shownValue,
   textOf,
 } from '../core/contracts/index.ts';
-import { usageOfAnswer } from '../core/model-call/index.ts';
+import { usageOfAnswer } from '../extensions/usage/estimated-usage.ts';
 import { assertKnownOptions } from '../options/option-rules.ts';
 import { demoModel } from './demo-model.ts';
 import type { ChatMessage, ChatRequest } from './model-server/chat-request.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AgentEvent, AgentLoopError, agent, agentTools, type RetryPlan, replay } from 'millrace';
+import { type AgentEvent, AgentLoopError, agent, agentTools, type LLMProvider, type RetryPlan, replay } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import type { LLMStep } from 'millrace/testing';
 import { deadTurn, firstCall, question } from './dead-turn.ts';
@@ -162,14 +162,20 @@ describe('a turn with a retry plan', () => {
     expect(await passing(again.result())).toMatchObject({ status: 'completed' });
   });
 
-  it('H-32 counts what failed calls used', async () => {
+  it('H-32 counts what failed calls used, as their provider reports it', async () => {
     const usage = { promptTokens: 10, completionTokens: 0, totalTokens: 10 };
-    const failing: LLMStep = { ...away(), usage };
-    const turn = bench.loop([failing, { text: 'Two.', usage }], { retryPlan }).startTurn(question, { taskId: 't' });
+    let calls = 0;
+    const reporting: LLMProvider = {
+      call: async ({ noteUsage }) => {
+        if (calls++ > 0) return { message: { role: 'assistant', content: 'Two.' }, usage };
+        noteUsage?.(usage);
+        throw new AgentLoopError('PROVIDER_RATE_LIMIT', 'slow down', { retryable: true, status: 429 });
+      },
+    };
+    const turn = new AgentLoop(bench.config(reporting, { retryPlan })).startTurn(question, { taskId: 't' });
     await passing(turn.result());
-    const [, , suspended] = await bench.store.read('t');
-    const taken = suspended?.type === 'turn.suspended' ? (suspended.usage?.totalTokens ?? 0) : 0;
-    expect(turn.state?.usage.totalTokens).toBe(10 + taken);
+    expect(bench.store.read('t')[2]).toMatchObject({ type: 'turn.suspended', usage });
+    expect(turn.state?.usage.totalTokens).toBe(20);
   });
 
   it('H-32 holds for its sub-agents too, and the parent turn waits for them', async () => {

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { type AgentLoopConfig, estimateTokens, type HookContext, type TaskStateStore, type Turn } from 'millrace';
-import { AgentLoop, addUsage, estimatedUsage, estimatePromptTokens } from 'millrace/internals';
+import type { AgentLoopConfig, HookContext, LLMProvider, TaskStateStore, Turn } from 'millrace';
+import { AgentLoop, addUsage } from 'millrace/internals';
 import { asyncStore, faultyStore, gate } from 'millrace/testing';
+import { merge, NEVER, of } from 'rxjs';
 import { eventually } from '../eventually.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
@@ -30,16 +31,23 @@ describe('a turn whose process shuts down', () => {
     await expect(turn.settled).rejects.toMatchObject(lost);
     expect(watcher.end).toMatchObject({ error: lost });
     expect(watcher.of('status-update')).toMatchObject([{ status: { state: 'working' }, final: false }]);
-    expect([model.active, typesOf()]).toEqual([0, ['turn.started', 'llm.start', 'x.shutdown']]);
+    expect([model.active, typesOf()]).toEqual([0, ['turn.started', 'llm.start']]);
     expect(bench.store.list()).toMatchObject([{ state: 'working', held: false }]);
     const again = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }])));
     expect(await again.result()).toMatchObject({ status: 'completed', text: 'Two.' });
   });
 
-  it('counts what the model call took that it leaves, each time that it is left', async () => {
+  it('counts what the provider reports of the model call that it leaves, each time that it is left', async () => {
+    const once = { promptTokens: 7, completionTokens: 3, totalTokens: 10 };
     const leave = async (turnOf: (config: AgentLoopConfig) => Turn) => {
       const leaving = new AbortController();
-      const model = bench.model([{ text: ['Two'], never: true }]);
+      const model: LLMProvider = {
+        call: () => Promise.reject(new Error('it streams')),
+        stream: ({ noteUsage }) => {
+          noteUsage?.(once);
+          return merge(of({ type: 'text' as const, text: 'Two' }), NEVER);
+        },
+      };
       const watcher = watch(turnOf(bench.config(model, { shutdown: leaving.signal, maxResumes: 1 })));
       await watcher.until('artifact-update', ({ append }) => !append);
       leaving.abort();
@@ -47,7 +55,6 @@ describe('a turn whose process shuts down', () => {
       expect(outlineOf(watcher.events).at(-1)).toBe('answer-1 is: "Two"');
       return bench.store.load('t')?.usage;
     };
-    const once = estimatedUsage(estimatePromptTokens({ messages: question }), estimateTokens('Two'));
     expect(await leave((config) => new AgentLoop(config).startTurn(question, { taskId: 't' }))).toEqual(once);
     expect(await leave((config) => AgentLoop.resume('t', config))).toEqual(addUsage(once, once));
     expect(await leave((config) => AgentLoop.resume('t', config))).toEqual(addUsage(addUsage(once, once), once));

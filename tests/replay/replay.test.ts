@@ -222,7 +222,7 @@ describe('what others asked of a turn is asked again', () => {
     await watcher.until('internal:llm-call');
     leaving.abort();
     await watcher.ended;
-    expect(bench.store.read('t').at(-1)).toMatchObject({ type: 'x.shutdown', effects: { usage: { estimated: true } } });
+    expect(bench.store.read('t').at(-1)).toMatchObject({ type: 'llm.start' });
     await expectReplay();
     await AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }]))).result();
     await expectReplay();

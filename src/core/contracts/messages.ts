@@ -307,11 +307,11 @@ export interface Usage {
   readonly reasoningTokens?: number;
   /** In US dollars. */
   readonly cost?: number;
-  /** True if the vendor reported no usage and the numbers are an estimate. */
+  /** True if the numbers contain an estimate: of a limit on tokens, or of a budget, for what the vendor did not report. */
   readonly estimated?: boolean;
   /**
-   * An estimate of the usage of requests of the same call without an answer: retried, hedged or aborted ones. Not part of the other numbers,
-   * which are those of the answer; sums over several calls include both.
+   * The usage of requests of the same call without an answer, as their providers reported it: retried, hedged or aborted ones. Not part of the other
+   * numbers, which are those of the answer; sums over several calls include both.
    */
   readonly discarded?: Omit<Usage, 'discarded'>;
 }

@@ -96,8 +96,8 @@ export interface LLMCallParams extends CallSettings {
   /** The OpenTelemetry context of this call; it contains the `llm.call` span. */
   readonly traceContext?: Context;
   /**
-   * Reports the usage of a request of this call without an answer, before its error or on unsubscribe; it replaces the engine's
-   * estimate. Several reports are added up; invalid values are ignored. If the call is answered after all,
+   * Reports the usage of a request of this call without an answer, before its error or on unsubscribe: what is not reported does not
+   * count. Several reports are added up; invalid values are ignored. If the call is answered after all,
    * the sum becomes that answer's `discarded`, unless the answer has its own.
    */
   readonly noteUsage?: (usage: Omit<Usage, 'discarded'>) => void;

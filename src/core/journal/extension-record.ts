@@ -120,7 +120,7 @@ export function eventsIn({ events, event }: ExtensionRecord): readonly EmittedEv
 }
 
 /**
- * The usage of the model call that a process aborted at its shutdown. Its answer is not recorded; the process that resumes the turn repeats the call.
+ * The reported usage of the model call that a process aborted at its shutdown. Its answer is not recorded; the process that resumes the turn repeats the call.
  * The aborting process writes nothing after this record.
  */
 export function leftCall(usage: Usage): ExtensionRecord {

@@ -281,7 +281,7 @@ export interface TurnSuspended {
 
 /** Members of every end of a turn. */
 interface TurnEnded {
-  /** Usage of the open model call, which failed or was aborted and has no `llm.done`. Usually an estimate. */
+  /** Usage of the open model call, which failed or was aborted and has no `llm.done`, as its provider reported it. */
   readonly usage?: Usage;
   /** The part of `usage` by child turns of hooks that failed or were aborted. By agent and model. */
   readonly usageBy?: readonly AgentUsage[];

@@ -7,16 +7,12 @@ export { RepeatedCalls } from './repeated-calls.ts';
 export { type PreparedCall, prepareLLMCall } from './request.ts';
 export { cutShort, responseFlaw } from './response.ts';
 export {
-  estimatedUsage,
   estimatePromptTokens,
   estimateTokens,
   OpenCall,
+  quartersOf,
   ReportedUsage,
-  StreamedTokens,
   type TokenCounter,
   tokenCounter,
-  usageOfAnswer,
-  usageWithoutAnswer,
-  withDiscarded,
 } from './usage.ts';
 export { viewOf } from './view.ts';

@@ -97,7 +97,7 @@ export class PreparedCall {
   /** The request starts: its usage counts from now on. `to` receives the provider's notes until the call ends. */
   begin(to: DeltaOwner): void {
     if (this.response) return;
-    this.params.noteUsage = this.#deps.openCall.begin(this.params, this.provider);
+    this.params.noteUsage = this.#deps.openCall.begin(this.params);
     // Not written into the assignment: V8 would put the function into old space, and the turn with it.
     const note = (given: ModelNote): void => this.#noted(given, to);
     this.params.note = note;
@@ -111,7 +111,7 @@ export class PreparedCall {
 
   /** A delta has arrived. Passes on what is to be emitted by now: with whole characters, and without calls that repeat an earlier one. */
   saw(delta: StreamChunk, to: DeltaOwner): void {
-    this.#deps.openCall.saw(delta);
+    this.#deps.openCall.silence?.heard();
     if (this.#isTimed && delta.type !== 'attempt') this.#time();
     // Written out: this is the hot path, and nearly every delta ends with a whole character.
     if ((delta.type === 'text' || delta.type === 'reasoning') && !this.#characters) {

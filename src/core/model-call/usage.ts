@@ -1,61 +1,53 @@
 import {
-  AgentLoopError,
+  type AgentLoopError,
   addUsage,
   type Content,
   type ContentPart,
-  type ErrorCode,
   type FailedCall,
   type LLMCallParams,
-  type LLMProvider,
   type LLMResponse,
   type Message,
   noUsage,
   type ToolDefinition,
   type Usage,
 } from '../contracts/index.ts';
-import type { StreamChunk, TerminalRecord, TurnSuspended } from '../journal/index.ts';
+import type { TerminalRecord, TurnSuspended } from '../journal/index.ts';
 import type { ToolCallDeps } from '../tool-call/tool-results.ts';
 import { fileTokens, imageTokens } from './attachment-tokens.ts';
 import type { ModelSilence } from './limits.ts';
 
 /** The run that a model call belongs to. */
 export interface ModelCallDeps extends ToolCallDeps {
-  /** Usage of the current model call until a record contains it. */
+  /** The current model call until a record contains its usage. */
   readonly openCall: OpenCall;
 }
 
-/** Usage of the current model call until a record contains it: `llm.done`, or for a failed or aborted call the end of the turn, a suspension, or `x.shutdown`. */
+/**
+ * The current model call until a record contains what its provider reported: `llm.done`, or for a failed or aborted call the end of the turn, a
+ * suspension, or `x.shutdown`.
+ */
 export class OpenCall {
   /** The limit on its silence, if any. */
   silence: ModelSilence | undefined;
   #params: LLMCallParams | undefined;
-  #reported: ReportedUsage | undefined;
+  #reported = new ReportedUsage();
   #response: LLMResponse | undefined;
   #error: AgentLoopError | undefined;
-  #output = new StreamedTokens();
 
   /** A call starts. Returns its `noteUsage`, which receives the usage of requests without an answer. */
-  begin(params: LLMCallParams, provider: LLMProvider): NonNullable<LLMCallParams['noteUsage']> {
-    const reported = new ReportedUsage(params, provider);
+  begin(params: LLMCallParams): NonNullable<LLMCallParams['noteUsage']> {
+    const reported = new ReportedUsage();
     this.#params = params;
     this.#reported = reported;
     this.#response = undefined;
     this.#error = undefined;
-    this.#output = new StreamedTokens();
     return (usage) => reported.add(usage);
-  }
-
-  /** A delta has arrived. */
-  saw(chunk: StreamChunk): void {
-    this.silence?.heard();
-    if (chunk.type === 'text' || chunk.type === 'reasoning') this.#output.add(chunk.text);
-    else if (chunk.type === 'tool-call') this.#output.add(chunk.arguments ?? '');
   }
 
   /** The answer has arrived. Returns it with the reported usage of failed requests. */
   answered(given: LLMResponse): LLMResponse {
     this.silence?.heard();
-    const response = this.#params && this.#reported ? this.#reported.answered(given) : given;
+    const response = this.#params ? this.#reported.answered(given) : given;
     this.#response = response;
     return response;
   }
@@ -80,12 +72,10 @@ export class OpenCall {
     this.#params = undefined;
   }
 
-  /** Its usage so far: as its provider reported it, else an estimate. `undefined` if no call is open, or it was refused. */
+  /** Its usage so far, as its provider reported it; `undefined` if it reported none, or no call is open. */
   get usage(): Usage | undefined {
-    if (this.#params === undefined) return undefined;
-    const { usage } = this.#response ?? {};
-    const taken = usage ?? this.#reported?.sum ?? usageWithoutAnswer(this.#params, this.#output.tokens, this.#error);
-    return taken && taken.totalTokens > 0 ? taken : undefined;
+    const usage = this.#params && (this.#response?.usage ?? this.#reported.sum);
+    return usage && addUsage(noUsage, usage).totalTokens > 0 ? usage : undefined;
   }
 
   /** Its usage, for the record that will contain it. */
@@ -104,20 +94,14 @@ export class OpenCall {
 
 /** The sum of the reported usage of one call's requests without an answer. */
 export class ReportedUsage {
-  readonly #params: LLMCallParams;
   #sum: Usage | undefined;
-
-  constructor(params: LLMCallParams, { tracesAttempts }: Pick<LLMProvider, 'tracesAttempts'>) {
-    this.#params = params;
-    this.#sum = tracesAttempts === true ? noUsage : undefined;
-  }
 
   /** Ignores invalid usage: a broken report must not fail the call. */
   add(usage: Usage): void {
     if (isUsage(usage)) this.#sum = addUsage(this.#sum ?? noUsage, usage);
   }
 
-  /** `undefined` if the provider reported nothing, so that usage is estimated. */
+  /** `undefined` if the provider reported nothing. */
   get sum(): Usage | undefined {
     return this.#sum;
   }
@@ -125,7 +109,7 @@ export class ReportedUsage {
   /** Adds the sum to the answer as `discarded`, unless the answer has its own. */
   answered(response: LLMResponse): LLMResponse {
     if (this.#sum === undefined || this.#sum.totalTokens === 0 || response.usage?.discarded) return response;
-    return withDiscarded(response, this.#params, this.#sum);
+    return { ...response, usage: { ...(response.usage ?? noUsage), discarded: this.#sum } };
   }
 }
 
@@ -159,38 +143,6 @@ function toolTokens(tool: ToolDefinition): number {
   const tokens = estimateTokens(JSON.stringify(tool.function));
   measured.set(tool, tokens);
   return tokens;
-}
-
-/** An estimated usage. */
-export function estimatedUsage(promptTokens: number, completionTokens: number): Usage {
-  return { promptTokens, completionTokens, totalTokens: promptTokens + completionTokens, estimated: true };
-}
-
-/** Adds the usage of requests without an answer to the call's answer. The answer's own usage is estimated if the vendor reported none. */
-export function withDiscarded(response: LLMResponse, params: LLMCallParams, discarded: Usage): LLMResponse {
-  return { ...response, usage: { ...usageOfAnswer(params, response), discarded } };
-}
-
-/** The usage of an answered request: as the vendor reported it, else an estimate. */
-export function usageOfAnswer(params: LLMCallParams, { usage, message }: LLMResponse): Usage {
-  return usage ?? estimatedUsage(estimatePromptTokens(params), estimateTokens(message));
-}
-
-/**
- * Estimates the usage of a request that ended without an answer, after this many tokens of output: by `error`, or because it was aborted.
- * `undefined` if it failed without any output: it is unknown whether a model processed it. A request that its caller aborted, or that timed out, was
- * being processed.
- */
-export function usageWithoutAnswer(params: LLMCallParams, outputTokens: number, error?: unknown): Usage | undefined {
-  if (outputTokens === 0 && error !== undefined && !wasLeft(error)) return undefined;
-  return estimatedUsage(estimatePromptTokens(params), outputTokens);
-}
-
-const left: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['CANCELED', 'PROVIDER_TIMEOUT']);
-
-/** Whether an error means that the caller aborted a request. An error with an HTTP status comes from the server. */
-function wasLeft(error: unknown): boolean {
-  return AgentLoopError.isInstance(error) && error.status === undefined && left.has(error.code);
 }
 
 /** The number of tokens of a string or a message. Synchronous; an integer ≥ 0. */
@@ -249,21 +201,8 @@ function textTokens(text: string): number {
   return Math.ceil(quartersOf(text) / 4);
 }
 
-/** Counts the tokens of a string that arrives in chunks, like `textTokens` for the whole; buffers nothing. */
-export class StreamedTokens {
-  #quarters = 0;
-
-  add(piece: string): void {
-    this.#quarters += quartersOf(piece);
-  }
-
-  get tokens(): number {
-    return Math.ceil(this.#quarters / 4);
-  }
-}
-
-/** Tokens times four. */
-function quartersOf(text: string): number {
+/** Tokens times four. Of a string in pieces it is the sum of the pieces. */
+export function quartersOf(text: string): number {
   let quarters = 0;
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index);

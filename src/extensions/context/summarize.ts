@@ -11,12 +11,11 @@ import {
   textOf,
   type Usage,
 } from '../../core/contracts/index.ts';
-import { estimatedUsage, ReportedUsage, type TokenCounter, usageWithoutAnswer } from '../../core/model-call/index.ts';
+import { ReportedUsage, type TokenCounter } from '../../core/model-call/index.ts';
 import { onAbort } from '../../core/streams/index.ts';
 import { startAttempt } from '../../observability/spans/call-spans.ts';
 import { isSummary, summaryOf } from './compaction.ts';
 import { fittingText } from './shorten-messages.ts';
-import { messageTokens } from './turn-tokens.ts';
 
 export const defaultPrompt = `You take notes for an assistant whose conversation has become too long to be read again. The notes take the place of the messages, so whatever they leave out is lost to it.
 
@@ -103,15 +102,15 @@ class Notes implements Summary {
   async add(transcript: string): Promise<true> {
     const { provider, maxSummaryTokens, countTokens } = this.#by;
     const params = this.#request(transcript);
-    const reported = new ReportedUsage(params, provider);
+    const reported = new ReportedUsage();
     const response = await tracedCall(provider, { ...params, noteUsage: (usage) => reported.add(usage) }).catch(
       (error) => {
-        this.#count(reported.sum ?? usageWithoutAnswer(params, 0, error));
+        this.#count(reported.sum);
         throw error;
       },
     );
     const text = textOf(response.message.content).trim();
-    this.#count(reported.answered(response).usage ?? estimated(this.#by, params, text));
+    this.#count(reported.answered(response).usage);
     if (text === '') throw noText(response);
     this.text = fitTokens(text, maxSummaryTokens, countTokens);
     return true;
@@ -134,10 +133,6 @@ class Notes implements Summary {
   #count(usage: Usage | undefined): void {
     if (usage) this.usage = addUsage(this.usage, usage);
   }
-}
-
-function estimated({ countTokens }: Summarizer, { messages }: LLMCallParams, text: string): Usage {
-  return estimatedUsage(messageTokens(messages, countTokens), countTokens(text));
 }
 
 function noText({ finishReason = 'stop' }: LLMResponse): AgentLoopError {
@@ -205,14 +200,14 @@ export async function tracedCall(provider: LLMProvider, params: LLMCallParams): 
   const attempt = provider.tracesAttempts === true ? undefined : startAttempt(params, { info: provider.info });
   if (!attempt) return provider.call(params);
   const { traceContext } = attempt;
-  const cancel = (): void => attempt.cancel(usageWithoutAnswer(params, 0));
+  const cancel = (): void => attempt.cancel();
   const leave = params.signal && onAbort(params.signal, cancel);
   try {
     const response = await activeContext.with(traceContext, () => provider.call({ ...params, traceContext }));
     attempt.done(response);
     return response;
   } catch (error) {
-    attempt.fail(error, usageWithoutAnswer(params, 0, error));
+    attempt.fail(error);
     throw error;
   } finally {
     leave?.();

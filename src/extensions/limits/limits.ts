@@ -8,7 +8,6 @@ import {
   type HookContext,
   type IterationChange,
   type LLMResponse,
-  noUsage,
   type ResponseChange,
   restOf,
   type ToolCallChange,
@@ -16,11 +15,11 @@ import {
   type TreeUsage,
   type Usage,
 } from '../../core/contracts/index.ts';
-import type { LoopState, TurnIdentity } from '../../core/journal/index.ts';
-import { usageOfAnswer, usageWithoutAnswer } from '../../core/model-call/index.ts';
+import { GrowingText, type LoopState, type TurnIdentity } from '../../core/journal/index.ts';
 import { assertOptions, milliseconds, wholeNumber, wrongOption } from '../../options/option-rules.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/model-info.ts';
-import { type AroundCall, aroundCalls, pricedModel, SaidSoFar } from '../usage/around-calls.ts';
+import { type AroundCall, aroundCalls, pricedModel } from '../usage/around-calls.ts';
+import { meterCall } from '../usage/estimated-usage.ts';
 import {
   aPriceList,
   aReaction,
@@ -118,26 +117,35 @@ type AskedModels = WeakMap<TurnIdentity, string | undefined>;
 
 function limitedCall(options: LimitsOptions, { provider, clock, state }: HookContext, asked: AskedModels): CallChange {
   const { maxTokens, maxWallTimeMs, maxCost, onLimit = 'fail' } = options;
-  const noting: AroundCall = (chunks, { model }) => {
-    asked.set(state.turn, model ?? provider.info?.model);
-    return chunks;
+  const noting: AroundCall = (chunks, params, reported) => {
+    asked.set(state.turn, params.model ?? provider.info?.model);
+    return metered(maxTokens !== undefined)(chunks, params, reported);
   };
-  const noted = maxCost === undefined ? provider : aroundCalls(provider, noting);
-  const counted = maxTokens === undefined ? noted : aroundCalls(noted, sayingUsage);
+  const counted = (maxTokens ?? maxCost) === undefined ? provider : aroundCalls(provider, noting);
   if (maxWallTimeMs === undefined) return { provider: counted };
   const deadline = { clock, at: deadlineOf(options, state), broken: outOfTime(options), onLimit };
   return { provider: aroundCalls(counted, untilDeadline(deadline)) };
 }
 
-/** If a vendor reports no usage, adds an estimate to the answer: otherwise no limit on tokens would be reached. */
-const sayingUsage: AroundCall = (chunks, params) =>
-  chunks.pipe(
-    map((chunk) => {
-      if (chunk.type !== 'done') return chunk;
-      const { response } = chunk;
-      return { type: 'done', response: { ...response, usage: usageOfAnswer(params, response) } };
-    }),
-  );
+/**
+ * Adds an estimate of the requests without an answer whose usage the vendor does not report; with `ofAnswers` also of an answer:
+ * otherwise no limit on tokens would be reached.
+ */
+function metered(ofAnswers: boolean): AroundCall {
+  return (chunks, params, reported) => {
+    let known: Usage | undefined;
+    const ended = meterCall((end, usage) => {
+      known = usage;
+      if (end.type !== 'done' && !end.usage) params.noteUsage?.(usage);
+    })(chunks, params, reported);
+    return ended.pipe(
+      map((chunk) => {
+        if (chunk.type !== 'done' || !known || !(ofAnswers || chunk.response.usage)) return chunk;
+        return { type: 'done', response: { ...chunk.response, usage: known } };
+      }),
+    );
+  };
+}
 
 function limitedTool(options: LimitsOptions, { state, callId, clock }: ToolCallRequest): ToolCallChange {
   const deadline = deadlineOf(options, state);
@@ -216,15 +224,16 @@ interface Deadline {
 
 /**
  * Aborts a model call at a deadline: it errors with `LIMIT`, or its text so far becomes the answer, marked with the reason as
- * `cutShort` in the message's metadata, with estimated usage, and earlier requests as `discarded`.
+ * `cutShort` in the message's metadata.
  */
 function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundCall {
-  return (chunks, params, reported) =>
+  return (chunks) =>
     new Observable((to) => {
-      const said = new SaidSoFar();
+      const said = new GrowingText();
       const source = chunks.subscribe({
         next: (chunk) => {
-          said.add(chunk);
+          if (chunk.type === 'attempt') said.clear();
+          else if (chunk.type === 'text') said.add(chunk.text);
           to.next(chunk);
         },
         error: (error: unknown) => to.error(error),
@@ -233,16 +242,9 @@ function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundCall {
       to.add(source);
       if (to.closed) return;
       const expire = () => {
-        const before = reported();
         source.unsubscribe();
-        const hasReport = reported() !== undefined;
-        const guess = usageWithoutAnswer(params, said.attemptTokens);
-        if (onLimit === 'fail') {
-          if (guess && !hasReport) params.noteUsage?.(guess);
-          return to.error(limitError(broken));
-        }
-        const usage = guess && hasReport ? { ...guess, discarded: before ?? noUsage } : guess;
-        to.next({ type: 'done', response: cutShort(said, broken, usage) });
+        if (onLimit === 'fail') return to.error(limitError(broken));
+        to.next({ type: 'done', response: cutShort(said.toString(), broken) });
         to.complete();
       };
       to.add(clock.schedule(Math.max(0, at - clock.now()), expire));
@@ -253,7 +255,7 @@ function limitError({ reason, message }: { readonly reason: string; readonly mes
   return new AgentLoopError('LIMIT', message, { reason });
 }
 
-function cutShort(said: SaidSoFar, { reason }: BrokenLimit, usage: Usage | undefined): LLMResponse {
-  const message = { role: 'assistant' as const, content: said.text || null, metadata: { cutShort: reason } };
-  return { message, finishReason: 'stop', ...(usage && { usage }) };
+function cutShort(text: string, { reason }: BrokenLimit): LLMResponse {
+  const message = { role: 'assistant' as const, content: text || null, metadata: { cutShort: reason } };
+  return { message, finishReason: 'stop' };
 }

@@ -1,19 +1,12 @@
 import { defer, map, Observable } from 'rxjs';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../../core/contracts/index.ts';
-import { GrowingText } from '../../core/journal/index.ts';
-import {
-  estimatedUsage,
-  ReportedUsage,
-  StreamedTokens,
-  usageOfAnswer,
-  usageWithoutAnswer,
-} from '../../core/model-call/index.ts';
+import { ReportedUsage } from '../../core/model-call/index.ts';
 import type { PriceList } from '../../providers/models/model-info.ts';
 import { responseOf, sourceOf } from '../../providers/policies/attempt-stream.ts';
 
 /**
  * Wraps the chunks of one model call; called when the call is made. An exception becomes the error of the call. `reported` returns the
- * usage that the provider has reported for requests without an answer; `undefined` if it is to be estimated.
+ * usage that the provider has reported for requests without an answer, if any.
  */
 export type AroundCall = (
   chunks: Observable<LLMChunk>,
@@ -30,7 +23,7 @@ export function aroundCalls(provider: LLMProvider, around: AroundCall): LLMProvi
   const { streaming: _, ...abilities } = capabilities;
   const stream = (params: LLMCallParams) =>
     defer(() => {
-      const reported = new ReportedUsage(params, provider);
+      const reported = new ReportedUsage();
       const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
         reported.add(usage);
         params.noteUsage?.(usage);
@@ -49,81 +42,37 @@ export function aroundCalls(provider: LLMProvider, around: AroundCall): LLMProvi
   };
 }
 
-/** How a model call ended, and its usage: as the vendor reported it, else an estimate. */
+/** How a model call ended, and what its provider reported of its usage. */
 export type CallEnd =
-  | { readonly type: 'done'; readonly response: LLMResponse; readonly usage: Usage }
-  | { readonly type: 'failed'; readonly error: unknown; readonly usage: Usage }
-  | { readonly type: 'left'; readonly usage: Usage };
+  | { readonly type: 'done'; readonly response: LLMResponse; readonly usage: Usage | undefined }
+  | { readonly type: 'failed'; readonly error: unknown; readonly usage: Usage | undefined }
+  | { readonly type: 'left'; readonly usage: Usage | undefined };
 
 /** Reports once how each call ended: with its answer, its error, or aborted. */
 export function watchCall(onEnd: (end: CallEnd) => void): AroundCall {
-  return (chunks, params, reported) =>
+  return (chunks, _params, reported) =>
     new Observable((to) => {
-      const said = new SaidSoFar();
       let ended = false;
       const end = (how: CallEnd) => {
         if (ended) return;
         ended = true;
         onEnd(how);
       };
-      const taken = (error?: unknown) =>
-        reported() ?? usageWithoutAnswer(params, said.outputTokens, error) ?? estimatedUsage(0, 0);
       to.add(
         chunks.subscribe({
           next(chunk) {
-            said.add(chunk);
-            if (chunk.type === 'done') {
-              const { response } = chunk;
-              end({ type: 'done', response, usage: usageOfAnswer(params, response) });
-            }
+            if (chunk.type === 'done') end({ type: 'done', response: chunk.response, usage: chunk.response.usage });
             to.next(chunk);
           },
           error(error: unknown) {
-            end({ type: 'failed', error, usage: taken(error) });
+            end({ type: 'failed', error, usage: reported() });
             to.error(error);
           },
           complete: () => to.complete(),
         }),
       );
-      to.add(() => end({ type: 'left', usage: taken() }));
+      to.add(() => end({ type: 'left', usage: reported() }));
     });
-}
-
-/** The output of a model call so far. Memory: the text of the current attempt. */
-export class SaidSoFar {
-  readonly #text = new GrowingText();
-  readonly #output = new StreamedTokens();
-  #attempt = new StreamedTokens();
-
-  add(chunk: LLMChunk): void {
-    if (chunk.type === 'attempt') {
-      this.#text.clear();
-      this.#attempt = new StreamedTokens();
-    }
-    if (chunk.type === 'text') this.#text.add(chunk.text);
-    if (chunk.type === 'text' || chunk.type === 'reasoning') this.#count(chunk.text);
-    if (chunk.type === 'tool-call') this.#count(chunk.arguments ?? '');
-  }
-
-  /** Of the current attempt. */
-  get text(): string {
-    return this.#text.toString();
-  }
-
-  /** Of all attempts, with reasoning and arguments. */
-  get outputTokens(): number {
-    return this.#output.tokens;
-  }
-
-  /** Of the current attempt, with reasoning and arguments. */
-  get attemptTokens(): number {
-    return this.#attempt.tokens;
-  }
-
-  #count(text: string): void {
-    this.#output.add(text);
-    this.#attempt.add(text);
-  }
 }
 
 /** The model that answered if its price is known, else the requested one. */

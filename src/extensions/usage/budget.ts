@@ -6,11 +6,12 @@ import {
   type LLMProvider,
   type Usage,
 } from '../../core/contracts/index.ts';
-import { estimatedUsage, estimatePromptTokens } from '../../core/model-call/index.ts';
+import { estimatePromptTokens } from '../../core/model-call/index.ts';
 import { assertOptions, wholeNumber, wrongOption } from '../../options/option-rules.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/model-info.ts';
 import { aPriceList, aReaction, someDollars } from '../limits/broken-limit.ts';
-import { type AroundCall, aroundCalls, pricedModel, watchCall } from './around-calls.ts';
+import { type AroundCall, aroundCalls, pricedModel } from './around-calls.ts';
+import { estimatedUsage, meterCall } from './estimated-usage.ts';
 
 /** Options of `budget`: the shared limits. */
 export interface BudgetOptions {
@@ -46,7 +47,7 @@ export class Budget {
     this.#options = options;
   }
 
-  /** The usage of all calls so far; failed and aborted ones are estimated. */
+  /** The usage of all calls so far: as reported, else an estimate, also of aborted calls and of those that failed after some output. */
   get used(): Usage {
     return this.#options.maxCost === undefined ? this.#used : { ...this.#used, cost: this.#cost };
   }
@@ -88,10 +89,10 @@ export class Budget {
       if (broken) throw broken;
       this.#reserve(estimate, 1);
       const model = params.model ?? provider.info?.model;
-      const settled = watchCall((end) => {
+      const settled = meterCall((end, usage) => {
         this.#reserve(estimate, -1);
         const answered = end.type === 'done' ? end.response.model : undefined;
-        this.#spend(end.usage, pricedModel({ answered, asked: model }, this.#options.prices));
+        this.#spend(usage, pricedModel({ answered, asked: model }, this.#options.prices));
       });
       return settled(chunks, params, reported);
     };

@@ -5,6 +5,7 @@ import {
   isObject,
   type LLMCallParams,
   type LLMProvider,
+  noUsage,
   type Usage,
 } from '../../core/contracts/index.ts';
 import type { TurnIdentity } from '../../core/journal/index.ts';
@@ -35,8 +36,8 @@ export interface TrackUsageOptions {
 const name = 'usage';
 
 /**
- * Sums up the usage of a turn's model calls, by model, and journals it: see `usageByModel`. Failed and aborted calls
- * count with an estimate, marked by `estimated`; those of a crashed process are unknown. The call in which a turn failed or was cancelled
+ * Sums up the usage of a turn's model calls as their providers report it, by model, and journals it: see `usageByModel`. Failed and aborted calls
+ * are in `calls`; those of a crashed process are unknown. The call in which a turn failed or was cancelled
  * is passed to `onUsage`; in the journal it is only in the turn's usage, as is a call that a shutdown interrupted. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function trackUsage(options: TrackUsageOptions = {}): Extension {
@@ -49,7 +50,7 @@ export function trackUsage(options: TrackUsageOptions = {}): Extension {
     beforeLLMCall: (_, { provider, state }) => ({
       provider: aroundCalls(provider, (chunks, params, reported) => {
         const note = (end: CallEnd) =>
-          calls.add(state.turn, { usage: end.usage, model: modelOf(end, params, provider) });
+          calls.add(state.turn, { usage: end.usage ?? noUsage, model: modelOf(end, params, provider) });
         return watchCall(note)(chunks, params, reported);
       }),
     }),
@@ -92,7 +93,7 @@ function adding({ prices }: TrackUsageOptions): (sum: UsageByModel, call: Counte
 }
 
 function whole(usage: Usage): Usage {
-  return addUsage({ promptTokens: 0, completionTokens: 0, totalTokens: 0 }, usage);
+  return addUsage(noUsage, usage);
 }
 
 function knownUsage(data: unknown): UsageByModel {

@@ -8,15 +8,8 @@ import {
   type LLMResponse,
   messageOf,
   systemClock,
-  type Usage,
 } from '../../core/contracts/index.ts';
-import {
-  ModelSilence,
-  ReportedUsage,
-  responseFlaw,
-  StreamedTokens,
-  usageWithoutAnswer,
-} from '../../core/model-call/index.ts';
+import { ModelSilence, ReportedUsage, responseFlaw } from '../../core/model-call/index.ts';
 import { AbortScope, DirectSubscriber } from '../../core/streams/index.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/call-spans.ts';
 import { headersOf, readFailure } from '../read-failure.ts';
@@ -27,7 +20,7 @@ export type StreamCall = (params: LLMCallParams) => Observable<LLMChunk>;
 
 /**
  * The calls of a provider in the one form that policies compose: `call` becomes a stream of its answer alone. Each request gets its
- * `llm.call` span, and is counted where it ends without an answer, unless the provider does that itself (`tracesAttempts`). Completes
+ * `llm.call` span, unless the provider does that itself (`tracesAttempts`). Completes
  * behind `done`; an answer of a wrong shape, and an end without one, are `PROVIDER_PROTOCOL`. Unsubscribing leaves the request: what
  * streams is unsubscribed, `call` is given a signal that is aborted. A request that is silent for longer than the loop's `modelSilenceMs`
  * fails with `PROVIDER_TIMEOUT`. Everything that a policy wraps has that form.
@@ -65,8 +58,7 @@ class Attempt {
   readonly #provider: LLMProvider;
   readonly #params: LLMCallParams;
   readonly #span: AttemptSpan | undefined;
-  readonly #reported: ReportedUsage;
-  readonly #output = new StreamedTokens();
+  readonly #reported = new ReportedUsage();
   readonly #silence: ModelSilence | undefined;
   #ended = false;
 
@@ -74,7 +66,6 @@ class Attempt {
     this.#provider = provider;
     if (provider.tracesAttempts !== true)
       this.#span = startAttempt(params, { info: provider.info, isStreamed: isStreaming(provider) });
-    this.#reported = new ReportedUsage(params, provider);
     const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
       this.#reported.add(usage);
       params.noteUsage?.(usage);
@@ -121,32 +112,20 @@ class Attempt {
     }
     if (chunk.type === 'attempt') return;
     this.#span?.streamed();
-    this.#output.add(chunk.type === 'tool-call' ? (chunk.arguments ?? '') : chunk.text);
   }
 
   fail(thrown: unknown): AgentLoopError {
     const error = providerFailure(thrown);
     this.#ended = true;
-    const usage = this.#noteUsage(error);
-    this.#span?.fail(error, usage);
+    this.#span?.fail(error, this.#reported.sum);
     return error;
   }
 
-  /** The request is over; one that somebody left before its end is counted. */
+  /** The request is over: answered, failed, or left before its end. */
   leave(): void {
     this.#silence?.end();
     if (this.#ended) return;
-    const usage = this.#noteUsage();
-    this.#span?.cancel(usage);
-  }
-
-  /** The usage that the provider reported, else an estimate, which is reported instead. */
-  #noteUsage(error?: AgentLoopError): Usage | undefined {
-    const { sum } = this.#reported;
-    if (sum) return sum;
-    const usage = usageWithoutAnswer(this.#params, this.#output.tokens, error);
-    if (usage) this.#params.noteUsage?.(usage);
-    return usage;
+    this.#span?.cancel(this.#reported.sum);
   }
 }
 
@@ -240,7 +219,7 @@ export function nextAttempt(failed: AgentLoopError, attempt: () => Observable<LL
 
 /**
  * Hands chunks over without the guard that RxJS puts between. An error is handed over once the source is torn down, so that a request that
- * is left has been counted by then.
+ * is left has ended by then.
  */
 export class LeavingSubscriber<T> extends Subscriber<T> {
   readonly #observer: Observer<T>;

@@ -1,12 +1,6 @@
 import { Observable } from 'rxjs';
-import {
-  AgentLoopError,
-  type LLMCallParams,
-  type LLMChunk,
-  type LLMProvider,
-  shownValue,
-} from '../../core/contracts/index.ts';
-import { ModelSilence, ReportedUsage, withDiscarded } from '../../core/model-call/index.ts';
+import { AgentLoopError, type LLMChunk, type LLMProvider, shownValue } from '../../core/contracts/index.ts';
+import { ModelSilence } from '../../core/model-call/index.ts';
 import { AbortScope } from '../../core/streams/index.ts';
 import { attemptStream, LeavingSubscriber, responseOf, type StreamCall } from './attempt-stream.ts';
 import { assertOrder, type PolicyName, policyNames, withPolicyNames } from './policy-order.ts';
@@ -57,9 +51,8 @@ function streamingProvider(provider: LLMProvider, inner: StreamCall): LLMProvide
 }
 
 /**
- * What stands around a call of a policy: an aborted signal ends it at once with `CANCELED`, whatever its policies wait for, its waits are
- * no silence of the model, and its answer includes the usage of earlier attempts. An end is emitted after the teardown of everything inside, so that a request
- * that is left has been counted by then.
+ * What stands around a call of a policy: an aborted signal ends it at once with `CANCELED`, whatever its policies wait for, and its waits are
+ * no silence of the model. An end is emitted after the teardown of everything inside: a request that is left has reported its usage by then.
  */
 function wholeCall(inner: StreamCall): StreamCall {
   return (params) =>
@@ -67,29 +60,16 @@ function wholeCall(inner: StreamCall): StreamCall {
       to.add(ModelSilence.of(params)?.suspend());
       const { signal } = params;
       if (signal?.aborted) return to.error(cancellation(signal.reason));
-      const reported = new ReportedUsage(params, {});
-      const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
-        reported.add(usage);
-        params.noteUsage?.(usage);
-      };
       const chunks = new LeavingSubscriber<LLMChunk>({
-        next: (chunk) => to.next(chunk.type === 'done' ? withReportedUsage(chunk, params, reported) : chunk),
+        next: (chunk) => to.next(chunk),
         error: (error) => to.error(error),
         complete: () => to.complete(),
       });
       to.add(chunks);
       // The signal has one listener, however many policies a call passes.
       if (signal) chunks.add(AbortScope.of(signal).onAbort(() => chunks.error(cancellation(signal.reason))));
-      inner({ ...params, noteUsage }).subscribe(chunks);
+      inner(params).subscribe(chunks);
     });
-}
-
-function withReportedUsage(
-  done: Extract<LLMChunk, { type: 'done' }>,
-  params: LLMCallParams,
-  { sum }: ReportedUsage,
-): Extract<LLMChunk, { type: 'done' }> {
-  return sum ? { type: 'done', response: withDiscarded(done.response, params, sum) } : done;
 }
 
 function cancellation(reason: unknown): AgentLoopError {

@@ -9,7 +9,7 @@ import {
   ModelRegistry,
   type Usage,
 } from 'millrace';
-import { AgentLoop, estimatedUsage, estimatePromptTokens } from 'millrace/internals';
+import { AgentLoop, estimatePromptTokens } from 'millrace/internals';
 import type { LLMStep } from 'millrace/testing';
 import type { LimitsOptions } from 'millrace/types';
 import { merge, NEVER, of } from 'rxjs';
@@ -213,12 +213,15 @@ describe('the limit on costs', () => {
 });
 
 describe('the limit on wall time', () => {
-  it('counts a model call that it leaves before the first word', async () => {
-    const turn = bench.loop([{ never: true }], { extensions: [limits({ maxWallTimeMs: 500 })] }).startTurn(question);
+  it.each([
+    ['nothing for', {}, 0],
+    ['an estimate for a limit on tokens of', { maxTokens: 1_000 }, estimatePromptTokens({ messages: question })],
+  ])('counts %s a model call that it leaves before the first word', async (_, options, totalTokens) => {
+    const extensions = [limits({ maxWallTimeMs: 500, ...options })];
+    const turn = bench.loop([{ never: true }], { extensions }).startTurn(question);
     await watch(turn).until('internal:llm-call');
     bench.clock.advance(500);
-    const usage = estimatedUsage(estimatePromptTokens({ messages: question }), 0);
-    await expect(turn.result()).rejects.toMatchObject({ reason: 'max_wall_time', result: { usage } });
+    await expect(turn.result()).rejects.toMatchObject({ reason: 'max_wall_time', result: { usage: { totalTokens } } });
   });
 
   it('S0-30 leaves a running model call', async () => {
@@ -251,7 +254,8 @@ describe('the limit on wall time', () => {
   });
 
   it('takes what was said so far as the answer where onLimit is "stop"', async () => {
-    const loop = limited([{ text: 'So far', never: true }], { maxWallTimeMs: 500, onLimit: 'stop' });
+    const limits = { maxWallTimeMs: 500, maxTokens: 1_000, onLimit: 'stop' } as const;
+    const loop = limited([{ text: 'So far', never: true }], limits);
     const turn = loop.startTurn(question);
     const watcher = watch(turn);
     await watcher.until('artifact-update');

@@ -48,13 +48,11 @@ describe('the spans of attempts', () => {
         attributes['gen_ai.request.model'],
         attributes['error.type'],
         attributes['gen_ai.usage.input_tokens'],
-        attributes['millrace.usage.estimated_input_tokens'],
       ]),
     ).toEqual([
-      // An estimate of what was asked; the second was refused.
-      ['m1', 'PROVIDER_SERVER', undefined, 5],
-      ['m1', 'PROVIDER_SERVER', undefined, undefined],
-      ['m2', undefined, 10, undefined],
+      ['m1', 'PROVIDER_SERVER', undefined],
+      ['m1', 'PROVIDER_SERVER', undefined],
+      ['m2', undefined, 10],
     ]);
     expect(llmSpans().map(({ attributes }) => 'gen_ai.response.time_to_first_chunk' in attributes)).toEqual([
       false,
@@ -109,47 +107,36 @@ describe('the spans of attempts', () => {
 describe('usage of attempts', () => {
   const usage = { promptTokens: 10, completionTokens: 2, totalTokens: 12 };
 
-  it('counts what was streamed and discarded, as a guess, in the totals of the turn', async () => {
+  it('H-40 counts nothing that the provider did not report for what was streamed and discarded', async () => {
     const llm = scriptedLLM([
       { text: 'x'.repeat(40), error: failure('PROVIDER_STREAM_CLOSED') },
       { text: 'Hello', usage },
     ]);
-    const { usage: total } = await turnOf(retry(at0)(llm)).result();
-    // The request is 5 tokens, the void text 10.
-    expect(total).toEqual({ promptTokens: 15, completionTokens: 12, totalTokens: 27, estimated: true });
+    expect((await turnOf(retry(at0)(llm)).result()).usage).toEqual(usage);
   });
 
-  it('tells the outermost policy what requests within the innermost took, once', async () => {
-    const broken = { text: 'x'.repeat(40), error: failure('PROVIDER_STREAM_CLOSED') };
+  it('passes on once what requests within the innermost policy report', async () => {
     const nested = composePolicies(
       timeout({ totalMs: 60_000 }),
       retry(at0),
       timeout({ totalMs: 60_000 }),
       timeout({ totalMs: 60_000 }),
     );
-    expect((await nested(scriptedLLM([broken, { text: 'Hello', usage }])).call(hi)).usage).toEqual({
-      ...usage,
-      discarded: { promptTokens: 5, completionTokens: 10, totalTokens: 15, estimated: true },
-    });
+    let requests = 0;
+    const reporting: LLMProvider = {
+      call: async ({ noteUsage }) => {
+        if (requests++ > 0) return { message: { role: 'assistant', content: 'Hello' }, usage };
+        noteUsage?.(usage);
+        throw failure('PROVIDER_STREAM_CLOSED');
+      },
+    };
+    expect((await turnOf(nested(reporting)).result()).usage).toEqual(addUsage(usage, usage));
   });
 
   it('counts nothing for a request that was refused', async () => {
     expect((await turnOf(retry(at0)(scriptedLLM([down, down, { text: 'Hello', usage }]))).result()).usage).toEqual(
       usage,
     );
-  });
-
-  it('guesses the answer’s own where the vendor did not tell, but only where there is something to add to it', async () => {
-    const broken = { error: failure('PROVIDER_TIMEOUT') };
-    const { usage: guessed } = await retry(at0)(scriptedLLM([broken, { text: 'Hello' }])).call(hi);
-    expect(guessed).toEqual({
-      promptTokens: 5,
-      completionTokens: 6,
-      totalTokens: 11,
-      estimated: true,
-      discarded: { promptTokens: 5, completionTokens: 0, totalTokens: 5, estimated: true },
-    });
-    expect((await retry()(scriptedLLM([{ text: 'Hello' }])).call(hi)).usage).toBeUndefined();
   });
 
   it('addUsage sums discarded tokens with the others, on both sides', () => {

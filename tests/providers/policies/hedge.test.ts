@@ -4,7 +4,7 @@ import { LiteLLMProvider } from 'millrace/litellm';
 import { fakeClock, openResources, scriptedLLM, startModelServer } from 'millrace/testing';
 import { NEVER } from 'rxjs';
 import { marbles } from '../../core/operators/marbles.ts';
-import { chunk, chunksOf, failure, hi, inShort$, short, streaming, streamOf } from './scripted-calls.ts';
+import { chunk, chunksOf, failure, inShort$, short, streaming, streamOf } from './scripted-calls.ts';
 
 const down = failure('PROVIDER_SERVER', { status: 503 });
 
@@ -99,16 +99,6 @@ describe('hedge', () => {
     const early = streamOf(hedge({ delayMs: 10, clock })(scriptedLLM([{ never: true }]))).subscribe();
     early.unsubscribe();
     expect(clock.pending).toBe(0);
-  });
-
-  it('counts in usage.discarded, as a guess, what the loser may have taken', async () => {
-    const clock = fakeClock();
-    const usage = { promptTokens: 10, completionTokens: 2, totalTokens: 12 };
-    const call = hedge({ delayMs: 10, clock })(scriptedLLM([{ never: true }, { text: 'Hello', usage }])).call(hi);
-    clock.advance(10);
-    const { discarded, ...own } = (await call).usage ?? {};
-    expect(own).toEqual(usage);
-    expect(discarded).toEqual({ promptTokens: 5, completionTokens: 0, totalTokens: 5, estimated: true });
   });
 
   it('closes the socket of the loser', async () => {
