@@ -105,6 +105,10 @@ describe('the invariants', () => {
     ['the idempotency key is stable', [{ ...start, key: 'other' }, end]],
     ['what was shown is recorded', [start, end, { type: 'shown', task: 't', record: '9-1', pid: 7 }]],
     [
+      'who has lost or ended a turn has stopped its work',
+      [start, end, { type: 'unstopped', task: 't', work: 'call 1:0', pid: 7 }],
+    ],
+    [
       'no model call after its answer was recorded',
       [start, end, { type: 'model', task: 't', iteration: 1, pid: 7, at: 9 }],
     ],

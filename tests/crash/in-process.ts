@@ -6,6 +6,7 @@ import type { Life } from './workload/life.ts';
 import { mortalStore } from './workload/mortal-store.ts';
 import { planOf } from './workload/plan.ts';
 import { plannedModel } from './workload/planned-model.ts';
+import type { Running } from './workload/running.ts';
 import { drive } from './workload/turn-driver.ts';
 import type { Deed, World } from './workload/world.ts';
 import { worldTools } from './workload/world-tools.ts';
@@ -65,22 +66,26 @@ export async function interruptedTurn(
   let died = 0;
   for (let pid = 1; ; pid++) {
     const life = new VirtualProcess(died < deaths ? random.int(1, 80) : Number.POSITIVE_INFINITY);
-    const config = {
+    const { taskId } = task;
+    const configOf = (running: Running) => ({
       agentId: 'worker',
-      llmProvider: plannedModel(life, (_, iteration) =>
-        world.note({ type: 'model', task: task.taskId, iteration, pid, at: Date.now() }),
-      ),
-      toolProviders: [worldTools({ life, world, pid })],
+      llmProvider: plannedModel(life, (_, iteration, __, request) => {
+        world.note({ type: 'model', task: taskId, iteration, pid, at: Date.now() });
+        running.beginRequest(taskId, iteration, request);
+      }),
+      toolProviders: [worldTools({ life, world, pid, running })],
       taskStateStore: mortalStore(random.chance(0.5) ? store : asyncStore(store), life),
       toolConcurrency: 3,
       leaseMs,
       clock: life.clock,
       enableTracing: false,
-    };
-    const onShown = (_: unknown, record: string) => world.note({ type: 'shown', task: task.taskId, record, pid });
+    });
+    const onShown = (_: unknown, record: string) => world.note({ type: 'shown', task: taskId, record, pid });
+    const onUnstopped = (_: unknown, work: string) => world.note({ type: 'unstopped', task: taskId, work, pid });
     const lost: string[] = [];
     const onLost = (_: unknown, { code }: { readonly code: string }) => lost.push(code);
-    const outcome = await Promise.race([life.death, drive({ config, persistent: false, onShown, onLost }, task)]);
+    const driver = { configOf, persistent: false, onShown, onUnstopped, onLost };
+    const outcome = await Promise.race([life.death, drive(driver, task)]);
     if (lost.length > 0) return { died, violations: [`${task.taskId}: a turn is lost to nobody: ${lost.join()}`] };
     if (outcome !== 'died') break;
     died++;

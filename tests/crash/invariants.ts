@@ -36,6 +36,7 @@ export function violationsOf(remains: Remains): readonly string[] {
   checkModelCalls(remains, say);
   checkEnd(remains, state, say);
   checkShown(remains, say);
+  checkStopped(remains, say);
   checkExecutions(remains, say);
   return broken;
 }
@@ -106,5 +107,12 @@ function checkShown({ records, deeds }: Remains, say: Say): void {
   const known = new Set(records.map(({ seq, epoch }) => `${seq}-${epoch}`));
   for (const deed of deeds) {
     if (deed.type === 'shown' && !known.has(deed.record)) say('what was shown is recorded', `record ${deed.record}`);
+  }
+}
+
+function checkStopped({ deeds }: Remains, say: Say): void {
+  for (const deed of deeds) {
+    if (deed.type === 'unstopped')
+      say('who has lost or ended a turn has stopped its work', `${deed.work} in ${deed.pid}`);
   }
 }

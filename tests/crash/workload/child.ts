@@ -14,6 +14,7 @@ import type { Order, Outcome, Report, StoreAddress, Task } from './order.ts';
 import { outageStore } from './outage-store.ts';
 import { isPrompt } from './plan.ts';
 import { plannedModel } from './planned-model.ts';
+import { Running } from './running.ts';
 import { rootAgentOf, teamId, workloadOf } from './tree.ts';
 import { treeAgents } from './tree-agents.ts';
 import { driveTree } from './tree-driver.ts';
@@ -80,20 +81,23 @@ interface Tools {
 
 function turnDrive(order: Order, { life, world, store, onLost }: Tools): (task: Task) => Promise<Outcome> {
   const ofSeed = new Map(order.tasks.map(({ taskId, seed }) => [seed, taskId]));
-  const config = {
+  const configOf = (running: Running) => ({
     agentId: 'worker',
-    llmProvider: plannedModel(life, (seed, iteration) => {
-      world.note({ type: 'model', task: ofSeed.get(seed) ?? '', iteration, pid, at: Date.now() });
+    llmProvider: plannedModel(life, (seed, iteration, _, request) => {
+      const task = ofSeed.get(seed) ?? '';
+      world.note({ type: 'model', task, iteration, pid, at: Date.now() });
+      running.beginRequest(task, iteration, request);
     }),
-    toolProviders: [worldTools({ life, world, pid })],
+    toolProviders: [worldTools({ life, world, pid, running })],
     taskStateStore: store,
     toolConcurrency: 3,
     leaseMs: order.leaseMs,
     enableTracing: false,
-  };
+  });
   const driver = {
-    config,
+    configOf,
     persistent: order.persistent,
+    onUnstopped: ({ taskId: task }: Task, work: string) => world.note({ type: 'unstopped', task, work, pid }),
     onShown: ({ taskId: task }: { readonly taskId: string }, record: string) =>
       world.note({ type: 'shown', task, record, pid }),
     onLost,
@@ -118,7 +122,9 @@ async function treeDrive(
   const { callRemote, serveRemote } = remoteId === undefined ? {} : await import('./remote.ts');
   const remote =
     remoteId === undefined || isServer ? undefined : await callRemote?.(workload, remoteId, { port, store });
-  const { agents, team } = treeAgents(workload, order.tasks, { life, world, pid, store, messageStore, remote });
+  const running = new Running();
+  const actor = { life, world, pid, running, store, messageStore, remote };
+  const { agents, team } = treeAgents(workload, order.tasks, actor);
   const served = isServer && remoteId !== undefined ? agents.get(remoteId) : undefined;
   if (served) {
     await serveRemote?.(served, port);
@@ -133,7 +139,9 @@ async function treeDrive(
     random,
     work: order.work ?? 'run',
     persistent: order.persistent,
+    running,
     onShown: (task: string, record: string) => world.note({ type: 'shown', task, record, pid }),
+    onUnstopped: (task: string, work: string) => world.note({ type: 'unstopped', task, work, pid }),
     onLost,
   };
   return async (task) => {

@@ -78,9 +78,9 @@ export function planOf(seed: number): Plan {
   );
 }
 
-/** A call of this tool, or of any. `longMs`: how long it takes, in milliseconds; default a few. */
+/** A call of this tool, or of any. `longMs`: how long it takes, in milliseconds; default a few, now and then as long as a renewal of the lease is away. */
 export function plannedCall(random: Random, tool?: ToolName, longMs?: number): PlannedCall {
-  const ms = longMs ?? random.int(0, 6);
+  const ms = longMs ?? (random.chance(0.06) ? random.int(60, 160) : random.int(0, 6));
   if (tool !== undefined) return { tool, arguments: JSON.stringify({ ms }) };
   if (random.chance(0.04)) return { tool: 'vanish', arguments: '{}' };
   if (random.chance(0.04)) return { tool: 'pay', arguments: '{"ms":' };

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from 'millrace';
-import { Observable } from 'rxjs';
+import { Observable, type Subscription } from 'rxjs';
 import type { Life } from './life.ts';
 import { callIdAt, finalText, type Plan, planOf, seedIn, since, toldIn } from './plan.ts';
 
@@ -9,15 +9,16 @@ function thinkingMs(params: LLMCallParams): number {
   return params.messages.length % 2 === 0 ? 2 : 20;
 }
 
-/** Told at each call: of which turn, which of its iterations, and how many steering messages it has. */
-export type OnModelCall = (seed: number, iteration: number, told: number) => void;
+/** Told at each call: of which turn, which of its iterations, how many steering messages it has, and the request. */
+export type OnModelCall = (seed: number, iteration: number, told: number, request?: Subscription) => void;
 
 /** A model whose answer is a function of the history, so that any process can go on with a turn. */
 export function plannedModel(life: Life, onCall: OnModelCall, planFor: (seed: number) => Plan = planOf): LLMProvider {
-  const answerTo = (params: LLMCallParams) => answerOf(params, planFor, onCall);
+  const answerTo = (params: LLMCallParams, request?: Subscription) =>
+    answerOf(params, planFor, (seed, iteration, told) => onCall(seed, iteration, told, request));
   const stream = (params: LLMCallParams) =>
     new Observable<LLMChunk>((subscriber) => {
-      const response = answerTo(params);
+      const response = answerTo(params, subscriber);
       const say = async () => {
         await life.reach('model:called');
         await sleep(thinkingMs(params));

@@ -13,7 +13,7 @@ import {
   team,
 } from 'millrace';
 import type { Task } from './order.ts';
-import { plannedModel } from './planned-model.ts';
+import { type OnModelCall, plannedModel } from './planned-model.ts';
 import { helpersOf, planOfAgent, rootAgentOf, type TreeTurn, teamId, turnsOf, type Workload } from './tree.ts';
 import { type Actor, worldTools } from './world-tools.ts';
 
@@ -34,7 +34,7 @@ export interface TreeAgents {
 
 /** The agents of a workload as one process has them. */
 export function treeAgents(workload: Workload, tasks: readonly Task[], actor: TreeActor): TreeAgents {
-  const { life, world, pid, store: taskStateStore, messageStore, clock, remote } = actor;
+  const { life, world, pid, running, store: taskStateStore, messageStore, clock, remote } = actor;
   const turns = tasks.flatMap((task) => turnsOf(workload, task)).filter(({ isRelay }) => !isRelay);
   const made = new Map<string, Agent>(remote ? [[remote.id, remote]] : []);
   const make = (id: string): Agent => {
@@ -42,8 +42,11 @@ export function treeAgents(workload: Workload, tasks: readonly Task[], actor: Tr
     if (known) return known;
     const helpers = helpersOf(workload, id).map(make);
     const turnOf = (seed: number) => turns.find((turn) => turn.seed === seed && speaksIn(turn, id));
-    const onCall = (seed: number, iteration: number, told: number) =>
-      world.note({ type: 'model', task: turnOf(seed)?.taskId ?? '', agent: id, iteration, told, pid, at: Date.now() });
+    const onCall: OnModelCall = (seed, iteration, told, request) => {
+      const task = turnOf(seed)?.taskId ?? '';
+      world.note({ type: 'model', task, agent: id, iteration, told, pid, at: Date.now() });
+      running?.beginRequest(task, iteration, request);
+    };
     const { root, below } = workload.leases;
     const one = agent({
       id,

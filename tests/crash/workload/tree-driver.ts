@@ -13,6 +13,7 @@ import { AgentLoop, messageOf } from 'millrace/internals';
 import type { Random } from '../random.ts';
 import type { Outcome, Task, TreeWork } from './order.ts';
 import { promptOf } from './plan.ts';
+import type { Running } from './running.ts';
 
 export interface TreeDriver {
   readonly agents: ReadonlyMap<string, Agent>;
@@ -21,8 +22,12 @@ export interface TreeDriver {
   readonly random: Random;
   readonly work: TreeWork;
   readonly persistent: boolean;
+  /** Of the process. */
+  readonly running: Running;
   /** An event of a record was shown: of the turn itself, or of one below it. */
   readonly onShown: (taskId: string, record: string) => void;
+  /** The tree ended or was lost here, and something still ran in it. */
+  readonly onUnstopped: (taskId: string, work: string) => void;
   readonly onLost: (task: Task, outcome: Extract<Outcome, { ended: false }>) => void;
 }
 
@@ -32,6 +37,7 @@ const pauseMs = 30;
 export async function driveTree(driver: TreeDriver, task: Task): Promise<Outcome> {
   for (;;) {
     const outcome = await attempt(driver, task);
+    noteUnstopped(driver, task, outcome);
     const isAsked = outcome.ended && outcome.status === 'input-required';
     if (outcome.ended && (!isAsked || driver.work === 'run-until-asked')) return outcome;
     if (!outcome.ended && outcome.code !== 'BUSY') {
@@ -40,6 +46,12 @@ export async function driveTree(driver: TreeDriver, task: Task): Promise<Outcome
     }
     await sleep(pauseMs);
   }
+}
+
+/** Who sweeps may have another run of the tree beside this one. */
+function noteUnstopped({ running, work, onUnstopped }: TreeDriver, { taskId }: Task, outcome: Outcome): void {
+  if (work === 'sweep' || (!outcome.ended && outcome.code === 'BUSY')) return;
+  for (const left of running.unstopped(taskId)) onUnstopped(taskId, left);
 }
 
 async function attempt(driver: TreeDriver, task: Task): Promise<Outcome> {

@@ -10,10 +10,14 @@ import {
 import { AgentLoop, messageOf } from 'millrace/internals';
 import type { Outcome, Task } from './order.ts';
 import { promptOf } from './plan.ts';
+import { Running } from './running.ts';
 
 export interface Driver {
-  readonly config: AgentLoopConfig;
+  /** `running`: of one run of the turn. */
+  readonly configOf: (running: Running) => AgentLoopConfig;
   readonly persistent: boolean;
+  /** The turn ended or was lost here, and something still ran in it. */
+  readonly onUnstopped: (task: Task, work: string) => void;
   /** An event of a record was shown. */
   readonly onShown: (task: Task, record: string) => void;
   readonly onLost: (task: Task, outcome: Extract<Outcome, { ended: false }>) => void;
@@ -24,9 +28,13 @@ const pauseMs = 15;
 /** Runs a turn, or goes on with it, until it has ended or is lost. */
 export async function drive(driver: Driver, task: Task): Promise<Outcome> {
   for (;;) {
-    const outcome = await goOn(driver, task);
+    const running = new Running();
+    const config = driver.configOf(running);
+    const outcome = await goOn({ ...driver, config }, task);
+    const isBusy = !outcome.ended && outcome.code === 'BUSY';
+    if (!isBusy) for (const work of running.unstopped(task.taskId)) driver.onUnstopped(task, work);
     if (outcome.ended) return outcome;
-    if (outcome.code !== 'BUSY') {
+    if (!isBusy) {
       driver.onLost(task, outcome);
       if (!driver.persistent) return outcome;
     }
@@ -34,7 +42,12 @@ export async function drive(driver: Driver, task: Task): Promise<Outcome> {
   }
 }
 
-async function goOn(driver: Driver, task: Task): Promise<Outcome> {
+/** One run of a turn. */
+interface Run extends Driver {
+  readonly config: AgentLoopConfig;
+}
+
+async function goOn(driver: Run, task: Task): Promise<Outcome> {
   const { config } = driver;
   const resumed = await follow(driver, task, AgentLoop.resume(task.taskId, config));
   if (resumed.ended || resumed.code !== 'NOT_FOUND') return resumed;
@@ -44,7 +57,7 @@ async function goOn(driver: Driver, task: Task): Promise<Outcome> {
 }
 
 /** Where another was faster, a started turn watches it; should its owner die, somebody has to go on with it. */
-async function whenOrphaned({ config: { taskStateStore } }: Driver, { taskId }: Task): Promise<Outcome> {
+async function whenOrphaned({ config: { taskStateStore } }: Run, { taskId }: Task): Promise<Outcome> {
   for (let times = 0; times < 3; ) {
     await sleep(100);
     // No answer says nothing.

@@ -3,6 +3,7 @@ import { LocalToolProvider, type ToolContext, type ToolPolicy, type ToolProvider
 import type { OnInDoubt, Reconciled } from 'millrace/types';
 import type { Life } from './life.ts';
 import { type Policy, type ToolName, tools } from './plan.ts';
+import type { Running } from './running.ts';
 import type { World } from './world.ts';
 
 export interface Actor {
@@ -10,9 +11,13 @@ export interface Actor {
   readonly world: World;
   /** Names the process in the ledger. */
   readonly pid: number;
+  readonly running?: Running;
 }
 
 let executions = 0;
+
+/** A long call waits in parts, so that one whose process was stopped does not end as soon as that wakes up. Milliseconds. */
+const partMs = 20;
 
 /** Tools that note in the world when they start and what they did. Each execution answers something that no other does. */
 export function worldTools(actor: Actor): ToolProvider {
@@ -31,7 +36,7 @@ export function worldTools(actor: Actor): ToolProvider {
 }
 
 async function act(
-  { life, world, pid }: Actor,
+  { life, world, pid, running }: Actor,
   name: ToolName,
   { ms, context }: { readonly ms: number; readonly context: ToolContext },
 ): Promise<string> {
@@ -41,14 +46,19 @@ async function act(
   if (entered) await entered;
   const id = `${pid}.${++executions}`;
   world.note({ type: 'start', id, task, callId, key, tool: name, attempt, pid, at: Date.now() });
-  await life.reach('tool:started');
-  if (ms > 0) await sleep(ms);
-  await life.reach('tool:working');
-  const content = `${name} by ${id}`;
-  world.note({ type: 'end', id, task, key, content });
-  await life.reach('tool:done');
-  if ('throws' in tools[name]) throw new Error(content);
-  return content;
+  const over = running?.begin({ task, name: `call ${callId}`, isStopped: () => context.signal.aborted });
+  try {
+    await life.reach('tool:started');
+    for (let leftMs = ms; leftMs > 0; leftMs -= partMs) await sleep(Math.min(leftMs, partMs));
+    await life.reach('tool:working');
+    const content = `${name} by ${id}`;
+    world.note({ type: 'end', id, task, key, content });
+    await life.reach('tool:done');
+    if ('throws' in tools[name]) throw new Error(content);
+    return content;
+  } finally {
+    over?.();
+  }
 }
 
 function policyOf(name: ToolName, world: World): Omit<ToolPolicy, 'acceptsRaw'> {

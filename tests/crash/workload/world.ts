@@ -59,7 +59,9 @@ export type Deed =
       readonly at: number;
     }
   /** An event of a record was shown: `<seq>-<epoch>`. */
-  | { readonly type: 'shown'; readonly task: string; readonly record: string; readonly pid: number };
+  | { readonly type: 'shown'; readonly task: string; readonly record: string; readonly pid: number }
+  /** A turn was over for a process, whose call or request in it, or below it, nothing had told to stop. */
+  | { readonly type: 'unstopped'; readonly task: string; readonly work: string; readonly pid: number };
 
 /** The world that tools change. What is noted stands, whoever dies next. */
 export interface World {
