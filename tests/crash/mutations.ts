@@ -22,6 +22,50 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     ],
   },
   {
+    name: 'a draft is taken too late: calls start, then their intents are handed over',
+    mode: 'random',
+    patches: [
+      {
+        file: batch,
+        from: `this.#owner.next({ type: 'commit', steps, after, barrier: true, durable });`,
+        to: `durable(); this.#owner.next({ type: 'commit', steps, after, barrier: true });`,
+      },
+      {
+        file: 'src/core/turn/iteration.ts',
+        from: `return whenDurable(signal, () => this.follow(signal.after));`,
+        to: `this.follow(signal.after); return signal;`,
+      },
+    ],
+  },
+  {
+    name: 'an intent is shown before it is durable',
+    mode: 'boundary',
+    patches: [
+      {
+        file: line,
+        from: 'const answer = append(signals, target);',
+        to: 'for (const each of signals) if (isEarly(each) && !early.has(each)) { early.add(each); this.to.next(each); } const answer = append(signals, target);',
+      },
+      { file: line, from: 'this.to.next(commit);', to: 'if (!early.has(commit)) this.to.next(commit);' },
+      {
+        file: line,
+        from: 'const firstRetryMs = 50;',
+        to: `const firstRetryMs = 50; const early = new WeakSet<Signal>(); const isEarly = (each: Signal) => each.type === 'commit' && each.steps.some(({ record }) => record.type === 'tool.intent');`,
+      },
+    ],
+  },
+  {
+    name: 'a layer swallows the teardown: a lost lease stops nothing that runs',
+    mode: 'pause',
+    patches: [
+      {
+        file: 'src/core/ownership/lease.ts',
+        from: 'protected override finalize(): void {\n    this.#cancel?.();',
+        to: 'override close(): void {\n    this.closed = true;\n  }\n\n  protected override finalize(): void {\n    this.#cancel?.();',
+      },
+    ],
+  },
+  {
     name: 'no waiting: records count as durable when they are sent',
     mode: 'random',
     patches: [
@@ -219,6 +263,11 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'team-hand-off',
     patches: [
       { file: batch, from: 'const change = agentChange(this.#deps, draft.after);', to: 'const change = undefined;' },
+      {
+        file: line,
+        from: 'else if (this.#isAsync && !signal.barrier)',
+        to: 'else if (this.#isAsync && !signal.barrier && !signal.after.changes.agent)',
+      },
     ],
   },
   {
@@ -283,7 +332,8 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
       {
         file: 'src/core/journal/fold.ts',
         from: 'draft.changes = { ...noChanges, settings, data, decided: others, ...kept };',
-        to: 'draft.changes = { ...draft.changes, data, decided: others };',
+        // Not for ever: a journal without an end fills the disk before anybody looks at it.
+        to: 'draft.changes = { ...noChanges, settings, data, decided: others, ...kept, ...(draft.agentChanges < 4 && { agent: draft.changes.agent }) };',
       },
     ],
   },

@@ -138,8 +138,9 @@ function checkSpeakers(remains: TreeRemains, { taskId, agentId, speakers }: Tree
     const asks = deed.type === 'model' && !remains.paused.has(deed.pid);
     if (asks && speakers && deed.agent !== speakers[deed.iteration - 1])
       say('an iteration is of the agent that has the turn', `${deed.iteration} of ${taskId} is ${deed.agent}'s`);
-    const isAlone = deed.type === 'changed' && !deed.types.some((type) => type !== 'agent.changed');
-    if (isAlone && taskId === remains.task.taskId) say('a hand-over is written with its cause', taskId);
+    // What caused it stands before it.
+    const isApart = deed.type === 'changed' && deed.types[0] === 'agent.changed';
+    if (isApart && taskId === remains.task.taskId) say('a hand-over is written with its cause', taskId);
   }
   const users = records.flatMap((record) => (record.type === 'turn.started' ? record.messages : []));
   if (
