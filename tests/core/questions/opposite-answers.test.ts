@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { TaskStateStore } from 'millrace';
-import { AgentLoop } from 'millrace/internals';
+import { foldRecords, type TaskStateStore } from 'millrace';
+import { AgentLoop, commitOf } from 'millrace/internals';
 import { type Gate, gate } from 'millrace/testing';
+import { eventually } from '../../eventually.ts';
 import { answerOf, deadTurn, firstCall, intentOf } from '../dead-turn.ts';
 import { type PlainTool, plainTools } from '../plain-tools.ts';
 import { questionBench } from './question-bench.ts';
@@ -90,6 +91,46 @@ describe('R-05 two opposite decisions', () => {
       await expect(late).rejects.toMatchObject({ code: 'CONFLICT' });
     },
   );
+
+  it('R-05 with onBusy wait: a decision that the owner took no notice of is a conflict, once another was taken', async () => {
+    const [each] = decisions;
+    if (!each) throw new Error('no decision');
+    await suspended(each);
+    const lease = bench.store.acquire('t', 'the deaf', 60_000);
+    const config = bench.config(bench.model([]), { toolProviders: [plainTools({ tool: each.tool })] });
+    const posted: string[] = [];
+    const reading = bench.store.commands('t').subscribe(({ type }) => posted.push(type));
+    const late = AgentLoop.resume('t', config, { answers: { '1:0': each.second }, onBusy: 'wait' }).result();
+    await eventually(() => posted.length > 0);
+    reading.unsubscribe();
+    const answered = { type: 'turn.answered', callId: '1:0', questionId: '1:0', answer: each.first } as const;
+    const end = { type: 'turn.canceled', reason: 'enough' } as const;
+    // The answer was not recorded in time: from here on the turn is watched.
+    bench.clock.advance(30_000);
+    const { steps } = commitOf({ epoch: lease.epoch, now: () => 0 }, foldRecords(bench.store.read('t')), [
+      answered,
+      end,
+    ]);
+    bench.store.append(
+      lease,
+      steps.map(({ record }) => record),
+      { status: 'canceled', barrier: true },
+    );
+    await expect(late).rejects.toMatchObject({ code: 'CONFLICT' });
+  });
+
+  it('R-05 the loser leaves no lease behind where the turn asks on', async () => {
+    const tool: PlainTool = ({ ask }) => `${ask({ prompt: 'Where?' })} ${ask({ prompt: 'When?' })}`;
+    await waiting({ tool });
+    const held = gate();
+    const config = bench.config(bench.model([]), { taskStateStore: delayed('acquire', held) });
+    const late = AgentLoop.resume('t', config, { answers: { '1:0': 'Oslo' } }).result();
+    await held.reached;
+    expect(await resumedWithoutModel({ '1:0': 'Rome' }, { tool }).result()).toMatchObject({ status: 'input-required' });
+    held.open();
+    await expect(late).rejects.toMatchObject({ code: 'CONFLICT' });
+    expect(bench.store.describe('t')).toMatchObject({ held: false });
+  });
 
   it('R-05 the same decision twice succeeds twice', async () => {
     const [each] = decisions;
