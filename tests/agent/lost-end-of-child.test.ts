@@ -10,7 +10,10 @@ import {
   type TaskStateStore,
   tool,
 } from 'millrace';
+import type { ToolResultRecord } from 'millrace/internals';
 import { gate, type ScriptedLLMStep } from 'millrace/testing';
+import type { TurnRecord } from 'millrace/types';
+import { answerOf, deadTurn, firstCall } from '../core/dead-turn.ts';
 import { agentBench, passing, seenBy, user } from './agent-bench.ts';
 
 const on = agentBench();
@@ -82,6 +85,15 @@ describe('the end of a child turn that the store loses', () => {
     expect(recordsOf('t').filter(({ type }) => type === 'tool.result')).toHaveLength(1);
   });
 
+  it('R-09 is noticed if the child turn failed: it is resumed, and its answer is the result of the call', async () => {
+    const { store, lost } = losing({ times: 1, when: 'at once' });
+    const kid = [{ error: new Error('no such model') }, answers];
+    const result = await passing(on.bench.clock, boss({ store, kid }).run('Go.', { taskId: 't' }));
+    expect([lost(), result.text]).toEqual([1, 'END']);
+    expect(last(child)).toMatchObject({ type: 'turn.done', text: 'the kid answers' });
+    expect(recordsOf('t').find(({ type }) => type === 'tool.result')).toMatchObject({ success: true });
+  });
+
   it('R-09 loses the parent turn with REWOUND if the store never keeps it: nothing is recorded for the call', async () => {
     const { store } = losing({ times: Number.POSITIVE_INFINITY, when: 'at once' });
     const failure = passing(on.bench.clock, boss({ store, steps: [asksKid] }).run('Go.', { taskId: 't' }));
@@ -147,6 +159,54 @@ describe('the end of a child turn that the store loses', () => {
     on.bench.store.create('t:9:0', { ...orphan, seq: 1, epoch: 0, at: 0 });
     await recover();
     expect(last('t:9:0')).toMatchObject({ type: 'turn.canceled' });
+  });
+});
+
+describe('a child turn that has lost its end, beside the journal of its parent turn', () => {
+  const intent = (attempt: number): TurnRecord => ({
+    type: 'tool.intent',
+    callId: '1:0',
+    attempt,
+    arguments: {},
+    child: { taskId: child, agentId: 'kid' },
+  });
+  const resultOf = (content: string, members: Partial<ToolResultRecord>): TurnRecord => ({
+    type: 'tool.result',
+    callId: '1:0',
+    content,
+    success: true,
+    durationMs: 5,
+    ...members,
+  });
+  const parent = { taskId: 't', callId: '1:0', agentId: 'tester', rootTaskId: 't' };
+
+  /** Writes both journals; `records`: of the parent turn, from the intent of the call on. */
+  function recorded(...records: readonly TurnRecord[]): void {
+    deadTurn(on.bench, [firstCall, answerOf(['kid']), ...records]);
+    deadTurn(on.bench, [firstCall], { taskId: child, contextId: child, agentId: 'kid', parent });
+  }
+
+  it.each(['CANCELED', 'TOOL_TIMEOUT', 'TOOL_ABANDONED'] as const)(
+    'R-09 ends as cancelled where the call was stopped: %s',
+    async (code) => {
+      const error = { code, message: 'too late' };
+      recorded(intent(1), resultOf('Tool error: too late', { success: false, error }));
+      await cancel(child);
+      expect(last(child)).toMatchObject({ type: 'turn.canceled', reason: 'too late' });
+    },
+  );
+
+  it('R-09 ends with the usage that the parent turn recorded, with a question and with the result', async () => {
+    const question = { id: '1:0', callId: '1:0', kind: 'input', toolName: 'kid' } as const;
+    recorded(
+      intent(1),
+      { type: 'turn.asked', question, usage },
+      { type: 'turn.answered', callId: '1:0', questionId: '1:0', answer: 'Rome' },
+      intent(2),
+      resultOf('in Rome', { usage }),
+    );
+    await cancel(child);
+    expect(last(child)).toMatchObject({ type: 'turn.done', text: 'in Rome', usage: { totalTokens: 220 } });
   });
 });
 
