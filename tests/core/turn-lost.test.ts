@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AgentLoopConfig, AgentLoopError, type ToolContext, type Turn } from 'millrace';
+import { type AgentLoopConfig, AgentLoopError, type Extension, type ToolContext, type Turn } from 'millrace';
 import { AgentLoop, isTerminal } from 'millrace/internals';
 import { faultyStore, gate, type StoreFault } from 'millrace/testing';
+import { eventually } from '../eventually.ts';
 import { question } from './dead-turn.ts';
 import { obedient, plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
@@ -85,6 +86,30 @@ describe('a turn that another process took over', () => {
     expect(signal?.aborted).toBe(true);
     expect(bench.store.read('t').at(-1)).toMatchObject({ type: 'tool.intent' });
     expect(watcher.of('internal:tool-complete')).toEqual([]);
+  });
+
+  it('aborts the hook that it waits for, whose answer then starts no model call', async () => {
+    const answer = gate();
+    let signal: AbortSignal | undefined;
+    const hook: Extension = {
+      name: 'slow',
+      prepareIteration: async (_, context) => {
+        ({ signal } = context);
+        await answer.pass();
+        return {};
+      },
+    };
+    const turn = bench.loop([], { extensions: [hook] }).startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await answer.reached;
+    takeOver();
+    bench.clock.advance(10_000);
+    await expectLost(turn, watcher, 'FENCED');
+    expect(signal?.reason).toMatchObject({ code: 'LEFT' });
+    const spans = bench.spans.spans().length;
+    answer.open();
+    await eventually(() => bench.spans.open().length === 0);
+    expect(bench.spans.spans()).toHaveLength(spans);
   });
 });
 
