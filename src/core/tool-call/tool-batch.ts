@@ -244,7 +244,6 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   /** Leaves a call to the next owner of the turn. No call starts in its slot, since the turn drains. */
   #unfinished(callId: string): void {
-    if (this.#ended) return;
     this.#pipe.free(callId);
     this.#pump();
   }
@@ -353,7 +352,6 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   /** Decides a call without a result again, in the slot that it holds. */
   decideAgain(callId: string): void {
-    if (this.#ended) return;
     const holder = this.#pipe.busy.get(callId);
     this.#pipe.busy.delete(callId);
     if (holder) this.#pipe.addWaiting(holder);

@@ -105,7 +105,6 @@ class IterationLoop implements AbortListener {
   #again = false;
   /** Steps since the loop last yielded to the event loop. */
   #steps = 0;
-  #yield: NodeJS.Immediate | undefined;
   /** Ends the current `wait` step early. */
   #wake: (() => void) | undefined;
   #cancelWait: (() => void) | undefined;
@@ -148,7 +147,7 @@ class IterationLoop implements AbortListener {
   }
 
   #yieldOnce(): void {
-    this.#yield = setImmediate(() => {
+    setImmediate(() => {
       this.#steps = 0;
       this.advance();
     });
@@ -256,7 +255,6 @@ class IterationLoop implements AbortListener {
   }
 
   #stopWaiting(): void {
-    if (!this.#wake) return;
     this.#wake = undefined;
     this.#cancelWait?.();
     this.#cancelWait = undefined;
@@ -322,9 +320,8 @@ class IterationLoop implements AbortListener {
   unsubscribe(): void {
     this.#deps.scope.forget(this);
     this.#deps.drain.forget(this);
-    clearImmediate(this.#yield);
     this.#pendingHooks = undefined;
-    if (this.#wake) this.#stopWaiting();
+    this.#stopWaiting();
     this.#iteration?.close();
   }
 
