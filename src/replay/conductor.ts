@@ -333,7 +333,7 @@ export class ReplayStore extends InMemoryStateStore {
   /** Puts records there that no run of the loop makes: those that a fork copied, and those of who only visits the turn. */
   put(taskId: string, records: readonly JournalRecord[]): void {
     const [first, ...rest] = records;
-    if (first?.type === 'turn.started') super.create(taskId, first);
+    if (first?.type === 'turn.started') super.create(taskId, withoutParent(first));
     const more = first?.type === 'turn.started' ? rest : records;
     if (more.length === 0) return;
     const lease = super.acquire(taskId, 'the recording', 1_000);
@@ -343,7 +343,7 @@ export class ReplayStore extends InMemoryStateStore {
 
   override create(taskId: string, started: Stamped<TurnStarted>) {
     const [first] = this.#kept([started]);
-    const answer = super.create(taskId, first?.type === 'turn.started' ? { ...first } : started);
+    const answer = super.create(taskId, withoutParent(first?.type === 'turn.started' ? first : started));
     this.#conductor.taken();
     return answer;
   }
@@ -386,4 +386,9 @@ export class ReplayStore extends InMemoryStateStore {
   #checkAlive(lease: Lease): void {
     if (this.#conductor.isDead) throw this.#conductor.failure ?? fenced(lease);
   }
+}
+
+/** A child turn is replayed as a turn of its own: its parent turn is not in the store of the replay. */
+function withoutParent({ parent: _, ...started }: Stamped<TurnStarted>): Stamped<TurnStarted> {
+  return started;
 }

@@ -211,8 +211,10 @@ function isOfBatch(record: JournalRecord): boolean {
 /** What two runs of a turn have in common in a record, as JSON; `tools` are those of a model call. */
 function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = false): unknown {
   const { seq: _seq, epoch: _epoch, at: _at, ...content } = record;
-  if (content.type === 'turn.started')
-    return asJson({ ...content, schema: undefined, trace: undefined, forkedFrom: undefined });
+  if (content.type === 'turn.started') {
+    const { schema: _, trace: _t, submitted: _s, forkedFrom: _f, parent: _p, ...input } = content;
+    return asJson(input);
+  }
   if (content.type === 'turn.suspended' && content.hold)
     return asJson({
       ...content,
