@@ -6,6 +6,7 @@ import { AgentLoop } from 'millrace/internals';
 import { concat, map, of, range, Subject } from 'rxjs';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
+import { StackDepths } from './stack-depth.ts';
 import { turnBench } from './turn-bench.ts';
 import { textOfParts } from './watch-events.ts';
 
@@ -43,14 +44,19 @@ describe('a long turn', () => {
   it.each([
     ['answer at once', 20_000, 'at once'],
     ['answer later', 5_000, 'later'],
-  ] as const)('of thousands of iterations completes where model and tools %s', async (_, times, how) => {
+  ] as const)('K-04 of thousands of iterations runs on a flat stack where all %s', async (_, times, how) => {
     const llmProvider = patientModel(times, how);
-    const answer = () => (how === 'later' ? Promise.resolve(2) : 2);
+    const depths = new StackDepths();
+    const answer = () => {
+      depths.look();
+      return how === 'later' ? Promise.resolve(2) : 2;
+    };
     const toolProviders = [plainTools({ count: answer })];
     const options = { store: false, maxIterations: times, enableTracing: false, toolProviders };
     const result = await new AgentLoop(bench.config(llmProvider, options)).startTurn(question).result();
     expect(result).toMatchObject({ status: 'completed', text: 'Done.', iterations: times, toolCalls: times - 1 });
     expect(llmProvider.calls).toBe(times);
+    expect(depths.spread).toBeLessThan(50);
   });
 
   it('lets the event loop run meanwhile, also where all answer at once', async () => {

@@ -37,7 +37,7 @@ describe('calls of functions', () => {
     expect(cost.loop.own + cost.loop.rxjs).toBeLessThanOrEqual(44);
   });
 
-  it('W-04 are few for one more call of an answer, however many there are', () => {
+  it('W-04 K-04 are few for one more call of an answer, however many there are', () => {
     expect(cost.call.own).toBeLessThanOrEqual(146);
     expect(cost.call.rxjs).toBeLessThanOrEqual(41);
     expect(cost.callOfMany).toEqual(cost.call);
@@ -65,7 +65,7 @@ describe('calls of functions', () => {
     expect(cost.iteration.clockReads).toBeLessThanOrEqual(5);
   });
 
-  it('W-09 are the same in a late iteration', () => {
+  it('W-09 K-04 are the same in a late iteration', () => {
     expect(cost.lateIteration).toEqual(cost.iteration);
   });
 

@@ -4,6 +4,7 @@ import { InMemoryStateStore, type ToolContext, type ToolMessage } from 'millrace
 import { AgentLoop } from 'millrace/internals';
 import { gate, type LLMStepCall, type ScriptedLLM, scriptedLLM } from 'millrace/testing';
 import { plainTools } from '../plain-tools.ts';
+import { StackDepths } from '../stack-depth.ts';
 import { turnBench } from '../turn-bench.ts';
 import { question, runTurn, wait, whilePassing } from './run-turn.ts';
 
@@ -145,10 +146,15 @@ describe('a batch of calls', () => {
     expect(seenBeside).toEqual({ '1:0': 1, '1:1': 1, '1:2': 0, '1:3': 1, '1:4': 1 });
   });
 
-  it('S0-65 runs 5,000 calls that answer at once, one after the other, on a flat stack', async () => {
+  it('S0-65 K-04 runs 5,000 calls that answer at once, one after the other, on a flat stack', async () => {
     const order: number[] = [];
+    const depths = new StackDepths();
     const model = bench.model([{ toolCalls: callsOf('note', 5_000) }, { text: 'Done.' }]);
-    const tools = plainTools({ note: (context) => order.push(argumentOf(context)) });
+    const note = (context: ToolContext) => {
+      depths.look();
+      return order.push(argumentOf(context));
+    };
+    const tools = plainTools({ note });
     const loop = new AgentLoop(
       bench.config(model, { toolProviders: [tools], toolConcurrency: 1, enableTracing: false }),
     );
@@ -156,6 +162,7 @@ describe('a batch of calls', () => {
     expect(result).toMatchObject({ status: 'completed', toolCalls: 5_000 });
     expect(order).toEqual(Array.from({ length: 5_000 }, (_, n) => n));
     expect(toolContents(model, 1)).toEqual(order.map((n) => `${n + 1}`));
+    expect(depths.spread).toBeLessThan(50);
   });
 
   it('S0-19 comes from the response alone: calls in the history that the caller gives start no tool', async () => {
