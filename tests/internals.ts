@@ -122,6 +122,7 @@ export { journal } from '../src/core/ownership/journal-line.ts';
 export { keepLease, LeaseHold, releaseLease } from '../src/core/ownership/lease.ts';
 export { AbortScope } from '../src/core/streams/abort-scope.ts';
 export { fuse, type Handlers, operate, type Sink, Stage, staged, switchOnce } from '../src/core/streams/operate.ts';
+export { Backoff, pause, settled, Timer, unlessAborted, within } from '../src/core/streams/wait.ts';
 export { Deadlines } from '../src/core/tool-call/call-limits.ts';
 export { type CallBatch, RunningTool, type ToolCallRun, type ToolSignal } from '../src/core/tool-call/running-tool.ts';
 export { executeTools } from '../src/core/tool-call/tool-operators.ts';

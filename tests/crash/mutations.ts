@@ -214,8 +214,8 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/core/turn/watch-turn.ts',
-        from: 'if (!to.closed) cancelPoll = deadline.clock',
-        to: 'if (to.closed) cancelPoll = deadline.clock',
+        from: 'poll.set(Math.min(ms, longestPollMs)',
+        to: 'if (to.closed) poll.set(Math.min(ms, longestPollMs)',
       },
     ],
   },

@@ -64,6 +64,16 @@ export const systemClock: Clock = {
   },
 };
 
+/** The system's time for what a process need not stay alive for: Node.js exits although a callback waits. */
+export const backgroundClock: Clock = {
+  ...systemClock,
+  schedule(ms, callback) {
+    const timer: NodeJS.Timeout | number = setTimeout(callback, ms);
+    if (typeof timer === 'object') timer.unref();
+    return () => clearTimeout(timer);
+  },
+};
+
 interface TimeLimit {
   /** How long to wait. Milliseconds; 0: for ever. */
   readonly ms: number;

@@ -11,7 +11,7 @@ import {
 } from '../contracts/index.ts';
 import { type ExtensionRecord, originOf, type ToolResultRecord } from '../journal/index.ts';
 import { leftReason, type ParentTurn, TurnLost } from '../ownership/child-turns.ts';
-import type { AbortScope } from '../streams/index.ts';
+import { type AbortScope, after } from '../streams/index.ts';
 import { AskedHook, type HookDeps, type HookPlace, type HookQuestion } from './hook-context.ts';
 import {
   type AboutOf,
@@ -245,9 +245,9 @@ class Round<Name extends AskedHookName> {
         if (endsWait) reject(from.reason);
       };
       const drained = leave(drain);
-      const graceful = () => void stops.push(clock.schedule(abortGraceMs, drained));
+      const graceful = () => void stops.push(after(abortGraceMs, clock, drained));
       stops.push(scope.onAbort(leave(scope)), drain.onAbort(onDrain === 'at once' ? drained : graceful));
-      if (timeoutMs > 0) stops.push(clock.schedule(timeoutMs, () => late(`${timeoutMs} ms (timeoutMs)`)));
+      if (timeoutMs > 0) stops.push(after(timeoutMs, clock, () => late(`${timeoutMs} ms (timeoutMs)`)));
       context.awaited({ stop, expire: (afterMs) => late(`${afterMs} ms`) });
       answer.then(resolve, reject);
     });

@@ -1,6 +1,7 @@
 import { firstValueFrom, Observable, type Subscriber } from 'rxjs';
 import { AgentLoopError, reasonOf } from '../contracts/errors.ts';
 import type { Clock } from '../contracts/host.ts';
+import { after } from '../streams/index.ts';
 
 export interface Deadline {
   readonly clock: Clock;
@@ -47,7 +48,7 @@ export function whenAnswered<T>(ask: () => T | Promise<T>, { deadline, to, give,
   const refuse = (error: unknown) => {
     if (!over()) fail(storeError(error));
   };
-  const cancel = clock.schedule(ms, () => refuse(silent(ms, option)));
+  const cancel = after(ms, clock, () => refuse(silent(ms, option)));
   to.add(cancel);
   answer.then((given) => {
     if (!over()) take(given);

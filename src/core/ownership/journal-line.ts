@@ -1,7 +1,7 @@
 import { countFencedAppend, measureAppend } from '../../observability/spans/instruments.ts';
 import { AgentLoopError, type Clock, type Lease, type TaskState, type TaskStateStore } from '../contracts/index.ts';
 import { type Commit, type JournalRecord, type Signal, storeError, taskState } from '../journal/index.ts';
-import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
+import { after, Backoff, type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
 
 /** The store and lease that a turn appends with. */
 interface JournalTarget {
@@ -52,7 +52,6 @@ class JournalLine extends Stage<Signal> {
   #waiting: Signal[] = [];
   #end: SourceEnd | undefined;
   #failure: unknown;
-  #retryMs = firstRetryMs;
   /** Whether the store has answered with a promise: then nobody sees a commit in the call that emits it. */
   #isAsync = false;
   /** Set while a commit waits for what follows it. */
@@ -60,6 +59,7 @@ class JournalLine extends Stage<Signal> {
   /** The model call that deltas belong to, from the last emitted commit. */
   #iteration = 0;
   #attempt = 0;
+  #retries: Backoff | undefined;
   #cancelRetry: (() => void) | undefined;
   #cancelDeadline: (() => void) | undefined;
 
@@ -150,7 +150,7 @@ class JournalLine extends Stage<Signal> {
       this.#cancelDeadline();
       this.#cancelDeadline = undefined;
       this.#failure = undefined;
-      this.#retryMs = firstRetryMs;
+      this.#retries = undefined;
     }
     for (const signal of signals) {
       if (this.to.closed) break;
@@ -167,8 +167,8 @@ class JournalLine extends Stage<Signal> {
     if (AgentLoopError.isInstance(error) && error.code === 'FENCED') countFencedAppend();
     if (!AgentLoopError.isInstance(error) || !error.retryable) return this.to.error(storeError(error));
     this.#failure = error;
-    this.#cancelRetry = this.#deps.clock.schedule(this.#retryMs, () => this.#send(signals, target));
-    this.#retryMs = Math.min(this.#retryMs * 2, lastRetryMs);
+    this.#retries ??= new Backoff(firstRetryMs, lastRetryMs);
+    this.#cancelRetry = after(this.#retries.next(), this.#deps.clock, () => this.#send(signals, target));
   }
 
   #pass(commit: Commit): void {
@@ -194,7 +194,7 @@ class JournalLine extends Stage<Signal> {
   #limitWait(): void {
     const { clock, storeDeadlineMs } = this.#deps;
     const giveUp = () => this.to.error(this.#failure ?? silent(storeDeadlineMs));
-    this.#cancelDeadline = clock.schedule(storeDeadlineMs, giveUp);
+    this.#cancelDeadline = after(storeDeadlineMs, clock, giveUp);
   }
 }
 

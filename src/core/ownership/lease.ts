@@ -1,6 +1,6 @@
 import { AgentLoopError, type Clock, type Lease, type TaskStateStore } from '../contracts/index.ts';
 import type { Signal } from '../journal/index.ts';
-import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
+import { after, type FusibleOperator, type Sink, Stage, staged } from '../streams/index.ts';
 
 /** A moment on both clocks: setting the system clock changes only `now`, and `elapsed` may stand still while the machine is suspended. */
 export interface Moment {
@@ -113,7 +113,7 @@ class LeaseRenewal extends Stage<Signal> {
   #arm(): void {
     const { clock, lease } = this.#deps;
     this.#renewing = false;
-    if (!this.to.closed) this.#cancel = clock.schedule(lease.leaseMs / 3, () => this.#renew());
+    if (!this.to.closed) this.#cancel = after(lease.leaseMs / 3, clock, () => this.#renew());
   }
 
   #renew(): void {
@@ -145,7 +145,7 @@ class LeaseRenewal extends Stage<Signal> {
 
   #demand(): void {
     const { clock, storeDeadlineMs } = this.#deps;
-    this.#cancelDeadline ??= clock.schedule(storeDeadlineMs, () => this.to.error(unrenewed(storeDeadlineMs)));
+    this.#cancelDeadline ??= after(storeDeadlineMs, clock, () => this.to.error(unrenewed(storeDeadlineMs)));
     if (!this.#renewing) this.#renew();
   }
 }
@@ -188,17 +188,16 @@ class LeaseRelease extends Stage<Signal> {
     const released = this.#release();
     // On a cancel, hooks that are notified after the loop end their spans before the turn's span ends.
     if (!released) return queueMicrotask(complete);
-    this.to.add(clock.schedule(lease.leaseMs, complete));
+    this.to.add(after(lease.leaseMs, clock, complete));
     void released.then(complete);
   }
 
   protected override finalize(): void {
-    void this.#release();
+    if (!this.#released) void this.#release();
   }
 
   /** Once this run has recorded something, the next owner has no lost run to restore: `abandonedAt` is cleared. */
   #release(): Promise<void> | undefined {
-    if (this.#released) return undefined;
     this.#released = true;
     const { store, lease } = this.#deps;
     return release(store, this.#hasRun ? { ...lease, abandonedAt: null } : lease);

@@ -158,23 +158,4 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
   return AbortScope.of(signal).onAbort(listener);
 }
 
-/** The part of a `Clock` that runs `callback` once after `ms` milliseconds, unless what it returns is called first. */
-interface Scheduler {
-  schedule(ms: number, callback: () => void): () => void;
-}
-
-/** Resolves after `ms`, and at once where the signal is aborted. */
-export function pause(ms: number, clock: Scheduler, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
-    const over = () => {
-      stop();
-      leave?.();
-      resolve();
-    };
-    const stop = clock.schedule(ms, over);
-    const leave = signal && onAbort(signal, over);
-  });
-}
-
 function noop(): void {}

@@ -1,5 +1,5 @@
-// Operators, subscribers and the cancellation tree that the other rooms use. Code outside of `core` imports from here only.
-export { type AbortListener, AbortScope, onAbort, pause } from './abort-scope.ts';
+// Operators, subscribers, the cancellation tree and waits that the other rooms use. Code outside of `core` imports from here only.
+export { type AbortListener, AbortScope, onAbort } from './abort-scope.ts';
 export {
   DirectSubscriber,
   type FusibleOperator,
@@ -15,3 +15,4 @@ export {
   staged,
   switchOnce,
 } from './operate.ts';
+export { after, Backoff, pause, settled, Timer, unlessAborted, within } from './wait.ts';

@@ -9,7 +9,7 @@ import {
   type ToolResultRecord,
   type TurnAsked,
 } from '../journal/index.ts';
-import type { AbortScope } from '../streams/index.ts';
+import { type AbortScope, after } from '../streams/index.ts';
 import { CallContext, type CallTurn } from './call-context.ts';
 import { refusedCall, type ToolCallDeps } from './tool-results.ts';
 
@@ -113,8 +113,8 @@ function limitTime(
     scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The question ran into its limit of ${timeoutMs} ms.`));
   };
   const abandon = () => failed(`it did not stop within ${abortGraceMs} ms of the cancel`);
-  const onAbort = () => to.add(clock.schedule(abortGraceMs, abandon));
-  if (timeoutMs > 0) to.add(clock.schedule(timeoutMs, timeout));
+  const onAbort = () => to.add(after(abortGraceMs, clock, abandon));
+  if (timeoutMs > 0) to.add(after(timeoutMs, clock, timeout));
   if (scope.aborted) onAbort();
   else to.add(scope.onAbort(onAbort));
 }

@@ -27,7 +27,7 @@ import {
   TurnError,
 } from '../journal/index.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
-import type { AbortListener, AbortScope } from '../streams/index.ts';
+import { type AbortListener, type AbortScope, after } from '../streams/index.ts';
 import { CallContext, type CallNotes, type CallRunner, type CallTurn } from './call-context.ts';
 import { type ChangedOutcome, changeOutcome } from './call-hooks.ts';
 import type { Deadlines, Limited } from './call-limits.ts';
@@ -141,7 +141,7 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
   onAbort(): void {
     if (this.#settled || this.#ended || this.#cancelGrace || this.started.intent.child) return;
     const { clock, abortGraceMs } = this.#deps.config;
-    this.#cancelGrace = clock.schedule(abortGraceMs, () =>
+    this.#cancelGrace = after(abortGraceMs, clock, () =>
       this.#settle(this.#failed(toolError('abandoned', { limitMs: abortGraceMs }))),
     );
   }

@@ -19,7 +19,7 @@ import {
 import { failed } from '../model-call/response.ts';
 import { leftReason } from '../ownership/child-turns.ts';
 import { endRecords, takeReply } from '../ownership/inbox.ts';
-import type { AbortListener, AbortScope } from '../streams/index.ts';
+import { type AbortListener, type AbortScope, after } from '../streams/index.ts';
 import { CallPipe, noStarts, type PipedBatch, type SlotHolder } from './call-pipe.ts';
 import { type Settled, settleDoubt, unknownOutcome } from './doubt.ts';
 import { type CallBatch, RunningTool, type ToolSignal } from './running-tool.ts';
@@ -209,7 +209,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
   #drain(): void {
     this.#draining = true;
     const { clock, abortGraceMs } = this.#deps.config;
-    this.#cancelDrain = clock.schedule(abortGraceMs, () => {
+    this.#cancelDrain = after(abortGraceMs, clock, () => {
       this.stop();
       this.#owner.complete();
     });

@@ -13,7 +13,7 @@ import { answerFailure, type FailureAnswer } from '../model-call/failed-call.ts'
 import { failedSummary, limitReason, summaryFallback } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { endRecords } from '../ownership/inbox.ts';
-import { type AbortListener, outletOf, type Sink, Source, Stage } from '../streams/index.ts';
+import { type AbortListener, after, outletOf, type Sink, Source, Stage } from '../streams/index.ts';
 import { backoffAfter, withoutRetries } from './backoff.ts';
 import { decideStep } from './decide-step.ts';
 import { runIteration } from './iteration.ts';
@@ -248,7 +248,7 @@ class IterationLoop implements AbortListener {
     this.#deps.inbox.onPause(wake);
     if (until === undefined) return;
     const leftMs = Math.max(0, until - clock.now());
-    this.#cancelWait = clock.schedule(Math.min(leftMs, longestTimerMs), () => {
+    this.#cancelWait = after(Math.min(leftMs, longestTimerMs), clock, () => {
       if (leftMs <= longestTimerMs) this.#waitedUntil = until;
       wake();
     });

@@ -22,7 +22,7 @@ import { failed } from '../model-call/response.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import { leftReason, recordedUsage, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
 import { endRecords, steeringRecords } from '../ownership/inbox.ts';
-import { AbortScope, type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/index.ts';
+import { AbortScope, after, type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/index.ts';
 
 /** The dependencies of a run before the tools are listed. */
 export type RunDeps = Omit<ModelCallDeps, 'tools'>;
@@ -303,7 +303,7 @@ export function failAfterDrain(deps: RunDeps, initial: LoopState): FusibleOperat
     let state = initial;
     const { clock, abortGraceMs } = deps.config;
     const giveUp = () => to.error(shutdownError(deps.turn.taskId));
-    to.add(deps.drain.onAbort(() => to.add(clock.schedule(2 * abortGraceMs, giveUp))));
+    to.add(deps.drain.onAbort(() => to.add(after(2 * abortGraceMs, clock, giveUp))));
     return {
       next(signal) {
         if (signal.type === 'commit') state = signal.after;

@@ -19,7 +19,7 @@ import { hookLists } from '../hooks/hook-table.ts';
 import type { Commit, LoopState, Signal } from '../journal/index.ts';
 import type { ModelCallDeps } from '../model-call/usage.ts';
 import type { ResolvedConfig } from '../options/index.ts';
-import { Outlet, type Sink, Source } from '../streams/index.ts';
+import { after, Outlet, type Sink, Source } from '../streams/index.ts';
 import { checkToolsOfOpenCalls } from '../tool-call/tool-plan.ts';
 import { listTools, noTools, providerName, type ToolSet } from '../tool-call/tool-set.ts';
 import { loopIterations } from './loop.ts';
@@ -184,7 +184,7 @@ function toolsInTime(deps: RunDeps, { tools, waiting, resumed }: ListedTools): O
     };
     const fail = (error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error);
     const { toolListTimeoutMs: ms, clock } = deps.config;
-    if (ms > 0) subscriber.add(clock.schedule(ms, () => fail(lateTools(waiting, ms))));
+    if (ms > 0) subscriber.add(after(ms, clock, () => fail(lateTools(waiting, ms))));
     for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
     tools.then(give).catch(fail);
   });

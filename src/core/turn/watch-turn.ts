@@ -3,7 +3,7 @@ import { AgentLoopError, type Command, messageOf, type TaskStateStore } from '..
 import { type Answers, checkGivenAnswers, type Deadline, observeTurn, type Signal } from '../journal/index.ts';
 import type { Outside } from '../options/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
-import { type AbortScope, switchOnce } from '../streams/index.ts';
+import { type AbortScope, switchOnce, Timer } from '../streams/index.ts';
 import { type OpenOptions, type OwnOpening, openWatchedTurn, retryAfterMs } from './open-turn.ts';
 
 /** A turn that another owner runs, or that is over. */
@@ -112,7 +112,7 @@ function watchAndTakeOver(turn: BusyTurn): Observable<Signal> {
   const { taskId, deadline, options, busyMs, takeOver } = turn;
   return new Observable((to) => {
     let seen = 0;
-    let cancelPoll = () => {};
+    const poll = new Timer(deadline.clock);
     const watching = watch(turn).subscribe({
       next(signal) {
         if (signal.type === 'commit') seen = signal.after.seq;
@@ -122,7 +122,7 @@ function watchAndTakeOver(turn: BusyTurn): Observable<Signal> {
       complete: () => to.complete(),
     });
     to.add(watching);
-    to.add(() => cancelPoll());
+    to.add(() => poll.close());
     const run = (opening: OwnOpening) => {
       watching.unsubscribe();
       to.add(takeOver(opening, seen).subscribe(to));
@@ -148,7 +148,7 @@ function watchAndTakeOver(turn: BusyTurn): Observable<Signal> {
     };
     /** Schedules the request shortly after the lease expires; jitter spreads the watchers. */
     const askAfter = (ms: number) => {
-      if (!to.closed) cancelPoll = deadline.clock.schedule(Math.min(ms, longestPollMs) + 10 + Math.random() * 90, ask);
+      poll.set(Math.min(ms, longestPollMs) + 10 + Math.random() * 90, ask);
     };
     askAfter(busyMs);
   });
