@@ -8,7 +8,7 @@ import {
 } from '../core/contracts/index.ts';
 import { type Deadline, type Signal, whenReady } from '../core/journal/index.ts';
 import { releaseUnused } from '../core/ownership/index.ts';
-import { onAbort, operate, switchOnce } from '../core/streams/index.ts';
+import { after, onAbort, operate, switchOnce, within } from '../core/streams/index.ts';
 import type { Admitted, OpenedTurn } from '../core/turn/index.ts';
 import type { Admission } from '../tasks/agent-loop.ts';
 import type { SubmittedTask } from '../tasks/create-task.ts';
@@ -254,20 +254,19 @@ export class ContextQueue {
     const isRegistered = this.#registered.delete(taskId);
     this.#queued.delete(taskId);
     if (journal && !isRegistered) await this.#ask(() => messageStore.begin(contextId, taskId));
-    const limit = new WaitLimit(this.#options);
+    const { deadline, queueTimeoutMs } = this.#options;
+    const passedMs = () => deadline.clock.elapsed?.() ?? deadline.clock.now();
+    let startedAt: number | undefined;
     const look = journal ? this.#lookAt({ contextId, taskId, signal }, journal) : this.#lookHere(contextId, taskId);
-    try {
-      let waitedMs = 0;
-      for (let ahead = await look(); ahead; ahead = await look()) {
-        await limit.within(ahead.over, signal);
-        signal.throwIfAborted();
-        if (limit.isOver) return tooLong({ contextId, taskId, ahead, ms: this.#options.queueTimeoutMs });
-        waitedMs = Math.max(0, clock.now() - state.turn.createdAt);
-      }
-      return waitedMs;
-    } finally {
-      limit.stop();
+    let waitedMs = 0;
+    for (let ahead = await look(); ahead; ahead = await look()) {
+      startedAt ??= passedMs();
+      const ms = queueTimeoutMs && Math.max(1, startedAt + queueTimeoutMs - passedMs());
+      const limit = { ms, clock: deadline.clock, signal, late: () => true };
+      if (await within(limit, ahead.over)) return tooLong({ contextId, taskId, ahead, ms: queueTimeoutMs });
+      waitedMs = Math.max(0, clock.now() - state.turn.createdAt);
     }
+    return waitedMs;
   }
 
   #lookAt(
@@ -322,7 +321,7 @@ export class ContextQueue {
         leave();
         resolve();
       };
-      const stopTimer = deadline.clock.schedule(leaseMs, done);
+      const stopTimer = after(leaseMs, deadline.clock, done);
       const leave = onAbort(signal, done);
       const watching = store.follow(taskId, { from: seq + 1 }).subscribe({
         next(seen) {
@@ -336,41 +335,6 @@ export class ContextQueue {
 
   #ask<T>(ask: () => T | Promise<T>): Promise<T> {
     return firstValueFrom(whenReady(ask, this.#options.deadline));
-  }
-}
-
-/** Starts at the first wait. */
-class WaitLimit {
-  readonly #options: Pick<ContextQueueOptions, 'queueTimeoutMs' | 'deadline'>;
-  #over: Promise<void> | undefined;
-  stop = () => {};
-  isOver = false;
-
-  constructor(options: Pick<ContextQueueOptions, 'queueTimeoutMs' | 'deadline'>) {
-    this.#options = options;
-  }
-
-  /** Resolves once the wait is over, the limit is reached, or the waiting turn is aborted. */
-  within(wait: Promise<void>, signal: AbortSignal): Promise<void> {
-    const { queueTimeoutMs: ms, deadline } = this.#options;
-    if (ms !== 0) {
-      this.#over ??= new Promise((resolve) => {
-        this.stop = deadline.clock.schedule(ms, () => {
-          this.isOver = true;
-          resolve();
-        });
-      });
-    }
-    return new Promise((resolve) => {
-      if (signal.aborted) return resolve();
-      const done = () => {
-        leave();
-        resolve();
-      };
-      const leave = onAbort(signal, done);
-      void wait.then(done);
-      void this.#over?.then(done);
-    });
   }
 }
 

@@ -24,7 +24,7 @@ import {
 } from '../core/contracts/index.ts';
 import { ready, type Signal } from '../core/journal/index.ts';
 import { releaseUnused } from '../core/ownership/index.ts';
-import { onAbort } from '../core/streams/index.ts';
+import { after, onAbort } from '../core/streams/index.ts';
 import { isMarked, markOpening, openingMs, retryAfterMs } from '../core/turn/index.ts';
 import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
 import type { Turn } from '../tasks/turn.ts';
@@ -152,14 +152,14 @@ export class Recovery {
         const askAfter = (ms: number) => {
           if (to.closed || cancelAsk) return;
           const pauseMs = Math.min(ms, longestPauseMs) + 10 + Math.random() * 90;
-          cancelAsk = this.#options.clock.schedule(pauseMs, () => void ask());
+          cancelAsk = after(pauseMs, this.#options.clock, () => void ask());
         };
         to.add(() => cancelAsk?.());
         const next = (signal: Signal) => {
           if (signal.type === 'commit') {
-            const { after } = signal;
-            runs = after.outcome === undefined;
-            created = after.seq === 1 ? after.turn : undefined;
+            const { outcome, seq, turn } = signal.after;
+            runs = outcome === undefined;
+            created = seq === 1 ? turn : undefined;
             if (runs) askAfter(0);
           }
           to.next(signal);

@@ -10,7 +10,7 @@ import {
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
 import { TurnLost } from '../core/ownership/index.ts';
-import { onAbort } from '../core/streams/index.ts';
+import { AbortScope, within } from '../core/streams/index.ts';
 import { assertKnownOptions } from '../options/option-rules.ts';
 import { givenByCaller } from '../tasks/agent-loop.ts';
 import { childResult, hookParentOf, withParent } from '../tasks/child-turn.ts';
@@ -331,28 +331,14 @@ export async function limited<T>(
   { signal, limit: { clock, ms } }: { readonly signal: AbortSignal | undefined; readonly limit: RoutingLimit },
 ): Promise<T> {
   signal?.throwIfAborted();
-  const own = new AbortController();
-  let stop = () => {};
-  const stopped = new Promise<never>((_, reject) => {
-    const end = (reason: unknown) => {
-      own.abort(reason);
-      reject(reason);
-    };
-    const aborted = () => end(signal?.reason);
-    const late = () =>
-      end(new AgentLoopError('EXTENSION_FAILED', `${who} did not answer within ${ms} ms (routingTimeoutMs).`));
-    const leave = signal && onAbort(signal, aborted);
-    const stopTimer = ms > 0 ? clock.schedule(ms, late) : () => {};
-    stop = () => {
-      leave?.();
-      stopTimer();
-    };
-  });
-  try {
-    return await Promise.race([call(own.signal), stopped]);
-  } finally {
-    stop();
-  }
+  const own = new AbortScope();
+  if (signal) own.follow(signal);
+  const late = () => {
+    const error = new AgentLoopError('EXTENSION_FAILED', `${who} did not answer within ${ms} ms (routingTimeoutMs).`);
+    own.abort(error);
+    return error;
+  };
+  return within({ ms, clock, signal: own.signal, late }, () => call(own.signal)).finally(() => own.release());
 }
 
 /** The child turns that a choice has started. */

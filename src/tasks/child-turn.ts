@@ -10,7 +10,7 @@ import {
 import { type LoopState, TurnError, type TurnResult } from '../core/journal/index.ts';
 import type { ResolvedConfig } from '../core/options/index.ts';
 import { isLeft, type ParentTurn, parentTurn, TurnLost } from '../core/ownership/index.ts';
-import { pause } from '../core/streams/index.ts';
+import { Backoff, pause } from '../core/streams/index.ts';
 
 /** Returns the parent for a child turn that a hook starts; `undefined` for a copy of the hook's context. */
 export function hookParentOf(context: object, name: string): ParentTurn | undefined {
@@ -72,7 +72,7 @@ export function childResult<T>(parent: ParentTurn, open: () => ChildTurn<T>): Pr
 async function untilOver<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promise<TurnResult<T>> {
   let turn = open();
   let waitedMs = 0;
-  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, lastPauseMs)) {
+  for (const backoff = new Backoff(firstPauseMs, lastPauseMs); ; ) {
     try {
       const result = await keptResult(parent, turn);
       parent.settle(result);
@@ -85,6 +85,7 @@ async function untilOver<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promi
       if (parent.scope.aborted && isLeft(parent.scope.reason)) throw new TurnLost(parent.scope.reason);
       const isOver = parent.drain.aborted || waitedMs >= parent.storeDeadlineMs;
       if (isOver || !mayPass(error, turn)) throw new TurnLost(error);
+      const pauseMs = backoff.next();
       await pause(pauseMs, parent.clock, parent.scope.signal);
       waitedMs += pauseMs;
       turn = reopened(open);

@@ -38,6 +38,7 @@ import {
   type Signal,
   whenReady,
 } from '../core/journal/index.ts';
+import { after } from '../core/streams/index.ts';
 
 interface ObserveTreeOptions {
   readonly deadline: Deadline;
@@ -276,7 +277,7 @@ const firstPauseMs = 10;
 const lastPauseMs = 500;
 
 function pause(clock: Clock, ms: number): Observable<void> {
-  return new Observable((to) => clock.schedule(ms, () => to.next()));
+  return new Observable((to) => after(ms, clock, () => to.next()));
 }
 
 /** A deleted child turn is over. */

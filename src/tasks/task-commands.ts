@@ -23,7 +23,7 @@ import {
   taskState,
 } from '../core/journal/index.ts';
 import { releaseUnused } from '../core/ownership/index.ts';
-import { onAbort } from '../core/streams/index.ts';
+import { after, onAbort, within } from '../core/streams/index.ts';
 import { childOf } from '../core/turn/index.ts';
 import { restoreEnded } from '../observability/restore-runs.ts';
 import { listedChildren } from './child-turn.ts';
@@ -231,16 +231,11 @@ const recheckMs = 250;
  */
 async function ensureRecords(wanted: EnsureOptions): Promise<boolean> {
   const { clock, deadlineMs } = wanted;
-  let stop = () => {};
-  const late = new Promise<false>((resolve) => {
-    stop = clock.schedule(deadlineMs, () => resolve(false));
-  });
   const over = new AbortController();
   try {
-    return await Promise.race([late, untilDone(wanted, over.signal)]);
+    return await within({ ms: deadlineMs, clock, late: () => false }, untilDone(wanted, over.signal));
   } finally {
     over.abort();
-    stop();
   }
 }
 
@@ -306,7 +301,7 @@ async function nextRecord(
     filter(({ type }) => type === 'record'),
     map(() => undefined),
   );
-  const pause$ = new Observable<undefined>((to) => clock.schedule(recheckMs, () => to.next(undefined)));
+  const pause$ = new Observable<undefined>((to) => after(recheckMs, clock, () => to.next(undefined)));
   const left$ = new Observable<undefined>((to) => onAbort(over, () => to.next(undefined)));
   await firstValueFrom(merge(records$, pause$, left$), { defaultValue: undefined });
 }

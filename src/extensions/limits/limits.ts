@@ -16,6 +16,7 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { GrowingText, type LoopState, type TurnIdentity } from '../../core/journal/index.ts';
+import { after } from '../../core/streams/index.ts';
 import { assertOptions, milliseconds, wholeNumber, wrongOption } from '../../options/option-rules.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/model-info.ts';
 import { type AroundCall, aroundCalls, pricedModel } from '../usage/around-calls.ts';
@@ -247,7 +248,7 @@ function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundCall {
         to.next({ type: 'done', response: cutShort(said.toString(), broken) });
         to.complete();
       };
-      to.add(clock.schedule(Math.max(0, at - clock.now()), expire));
+      to.add(after(Math.max(0, at - clock.now()), clock, expire));
     });
 }
 

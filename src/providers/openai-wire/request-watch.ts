@@ -1,6 +1,6 @@
 import { BodyCounter, type BodyLimits } from '../../body-limits.ts';
 import { AgentLoopError, type Clock } from '../../core/contracts/index.ts';
-import { onAbort } from '../../core/streams/index.ts';
+import { after, onAbort, Timer } from '../../core/streams/index.ts';
 import { type ModelServer, wireError } from './wire-errors.ts';
 
 export interface RequestLimits extends BodyLimits {
@@ -29,7 +29,7 @@ export class RequestWatch {
   #failure: AgentLoopError | undefined;
   #canceled = false;
   #stopDeadline: (() => void) | undefined;
-  #stopSilence: (() => void) | undefined;
+  readonly #silence: Timer;
   #silenceMs: number;
   #lastByteAt = 0;
   #counter: BodyCounter;
@@ -37,13 +37,14 @@ export class RequestWatch {
 
   constructor(options: RequestWatchOptions) {
     this.#options = options;
+    this.#silence = new Timer(options.clock);
     this.#silenceMs = options.limits.chunkTimeoutMs;
     this.#counter = this.#counterOf(null);
     this.#leave = options.signals.map((signal) => onAbort(signal, () => this.#takeCancel()));
     this.#takeCancel();
     const { timeoutMs } = options.limits;
     if (timeoutMs === 0 || this.#canceled) return;
-    this.#stopDeadline = options.clock.schedule(timeoutMs, () =>
+    this.#stopDeadline = after(timeoutMs, options.clock, () =>
       this.fail(this.#timeout(`took longer than timeoutMs (${timeoutMs} ms) to answer`)),
     );
   }
@@ -97,7 +98,7 @@ export class RequestWatch {
   /** Removes timers and listeners, and closes the connection unless the body was read to its end. */
   close(): void {
     this.#stopDeadline?.();
-    this.#stopSilence?.();
+    this.#silence.close();
     for (const leave of this.#leave) leave();
     if (!this.#complete) this.#controller.abort(this.#failure);
   }
@@ -108,8 +109,8 @@ export class RequestWatch {
   }
 
   #watchSilence(ms: number): void {
-    this.#stopSilence?.();
-    this.#stopSilence = ms === 0 ? undefined : this.#options.clock.schedule(ms, () => this.#checkSilence());
+    if (ms === 0) this.#silence.stop();
+    else this.#silence.set(ms, () => this.#checkSilence());
   }
 
   /** One timer looks at the time of the last byte, instead of one timer for each byte. */

@@ -3,7 +3,6 @@ import { callListener } from '../../call-listener.ts';
 import {
   AgentLoopError,
   type Clock,
-  inTime,
   type LLMChunk,
   type LLMProvider,
   type LLMResponse,
@@ -11,6 +10,7 @@ import {
   noUsage,
   systemClock,
 } from '../../core/contracts/index.ts';
+import { within } from '../../core/streams/index.ts';
 import {
   aClock,
   aFunction,
@@ -109,7 +109,7 @@ class CachedAnswers {
     const answer = store.get(key);
     const late = () =>
       new AgentLoopError('UNAVAILABLE', `The store of cacheResponses did not answer within ${ms} ms (timeoutMs).`);
-    return answer instanceof Promise ? inTime(() => answer, { ms, clock, late }) : answer;
+    return answer instanceof Promise ? within({ ms, clock, late }, answer) : answer;
   }
 
   /** Keeps a whole answer. Nobody waits for the store. */

@@ -2,6 +2,7 @@ import pLimit from 'p-limit';
 import { defer, Observable, type Subscriber, tap } from 'rxjs';
 import { AgentLoopError, type Clock, type LLMCallParams, systemClock } from '../../core/contracts/index.ts';
 import { estimatePromptTokens } from '../../core/model-call/index.ts';
+import { after, Timer } from '../../core/streams/index.ts';
 import { measureWait } from '../../observability/spans/instruments.ts';
 import {
   aClock,
@@ -124,12 +125,13 @@ interface Waiting {
 class RateQueue {
   readonly #window: RateWindow;
   readonly #clock: Clock;
+  readonly #timer: Timer;
   readonly #waiting = new Set<Waiting>();
-  #stopTimer: (() => void) | undefined;
 
   constructor(limits: RateLimits, clock: Clock) {
     this.#window = new RateWindow(limits);
     this.#clock = clock;
+    this.#timer = new Timer(clock);
   }
 
   /** Gives how to leave the queue. */
@@ -147,7 +149,7 @@ class RateQueue {
     for (const waiting of this.#waiting) {
       const now = this.#clock.now();
       const waitMs = this.#window.waitMs(now, waiting.tokens);
-      if (waitMs > 0) return this.#wakeIn(waitMs);
+      if (waitMs > 0) return this.#timer.set(waitMs, () => this.#admitAll());
       this.#waiting.delete(waiting);
       const taken = this.#window.take(now, waiting.tokens);
       waiting.admit((tokens) => {
@@ -155,12 +157,7 @@ class RateQueue {
         this.#admitAll();
       });
     }
-    this.#stopTimer?.();
-  }
-
-  #wakeIn(ms: number): void {
-    this.#stopTimer?.();
-    this.#stopTimer = this.#clock.schedule(ms, () => this.#admitAll());
+    this.#timer.stop();
   }
 }
 
@@ -230,7 +227,7 @@ function limitWait(
 ): () => void {
   const message = `The model call waited in ${policy} for ${ms} ms (maxWaitMs) and was not made.`;
   const late = () => subscriber.error(new AgentLoopError('PROVIDER_TIMEOUT', message, { retryable: true }));
-  const cancel = clock.schedule(ms, late);
+  const cancel = after(ms, clock, late);
   subscriber.add(cancel);
   return cancel;
 }

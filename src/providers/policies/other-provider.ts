@@ -8,6 +8,7 @@ import {
   type LLMProvider,
   systemClock,
 } from '../../core/contracts/index.ts';
+import { after } from '../../core/streams/index.ts';
 import {
   aClock,
   anything,
@@ -97,7 +98,7 @@ export function hedge(options: HedgeOptions): ProviderPolicy {
     return (params) =>
       new Observable((subscriber) => {
         const race = new Race(subscriber);
-        subscriber.add(clock.schedule(delayMs, () => race.enter(defer(() => second(params)))));
+        subscriber.add(after(delayMs, clock, () => race.enter(defer(() => second(params)))));
         race.enter(defer(() => stream(params)));
       });
   });

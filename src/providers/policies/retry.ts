@@ -6,6 +6,7 @@ import {
   type LLMChunk,
   systemClock,
 } from '../../core/contracts/index.ts';
+import { after } from '../../core/streams/index.ts';
 import {
   aClock,
   aFunction,
@@ -132,7 +133,7 @@ class Attempts {
     if (delayMs === undefined) return this.#to.error(error);
     this.#to.next(voidAttempt(error));
     if (this.#to.closed) return;
-    this.#endPause = this.#settings.clock.schedule(delayMs, () => this.start());
+    this.#endPause = after(delayMs, this.#settings.clock, () => this.start());
   }
 
   complete(): void {

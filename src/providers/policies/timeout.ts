@@ -1,5 +1,6 @@
 import { defer, Observable, type Subscriber, takeUntil, tap } from 'rxjs';
 import { AgentLoopError, type Clock, type LLMChunk, systemClock } from '../../core/contracts/index.ts';
+import { after, Timer } from '../../core/streams/index.ts';
 import { aClock, assertOptions, milliseconds, wrongOption } from '../../options/option-rules.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
@@ -54,12 +55,13 @@ class TimeWatch {
   #lastAt: number;
   #begun = false;
   #expire: Subscriber<never> | undefined;
-  #stopSilence: (() => void) | undefined;
+  readonly #silence: Timer;
 
   constructor(options: TimeoutOptions, model: string) {
     this.#options = options;
     this.#model = model;
     this.#clock = options.clock ?? systemClock;
+    this.#silence = new Timer(this.#clock);
     this.#lastAt = this.#clock.now();
   }
 
@@ -70,10 +72,10 @@ class TimeWatch {
       const { totalMs, firstChunkMs } = this.#options;
       if (totalMs !== undefined) {
         const what = `did not answer within ${totalMs} ms (totalMs)`;
-        subscriber.add(this.#clock.schedule(totalMs, () => this.#fail(what)));
+        subscriber.add(after(totalMs, this.#clock, () => this.#fail(what)));
       }
       if (firstChunkMs !== undefined) this.#watchSilence(firstChunkMs);
-      subscriber.add(() => this.#stopSilence?.());
+      subscriber.add(() => this.#silence.close());
     });
   }
 
@@ -82,13 +84,13 @@ class TimeWatch {
     this.#lastAt = this.#clock.now();
     if (this.#begun) return;
     this.#begun = true;
-    this.#stopSilence?.();
+    this.#silence.stop();
     const { betweenChunksMs } = this.#options;
     if (betweenChunksMs !== undefined) this.#watchSilence(betweenChunksMs);
   }
 
   #watchSilence(ms: number): void {
-    this.#stopSilence = this.#clock.schedule(ms, () => this.#checkSilence());
+    this.#silence.set(ms, () => this.#checkSilence());
   }
 
   #checkSilence(): void {
