@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Key } from 'lmdb';
-import { AgentLoopError, messageOf, type StoreCheck, within } from '../../core/contracts/index.ts';
+import { AgentLoopError, messageOf, type StoreCheck, systemClock } from '../../core/contracts/index.ts';
+import { settled, within } from '../../core/streams/index.ts';
 import { makeFolderSync } from '../../private-files.ts';
 import { atOnce, type Body, found, type Rows, type Table, type TableKey } from '../table/table.ts';
 import {
@@ -170,7 +170,7 @@ export class LmdbDatabase {
 
   async #close(): Promise<void> {
     // lmdb fails transactions that have not started when it closes.
-    await within(closeMs, Promise.allSettled(this.#writes));
+    await settled(closeMs, systemClock, Promise.allSettled(this.#writes));
     if (this.#writes.size === 0) await this.#db.close();
   }
 
@@ -301,15 +301,9 @@ function isOpenToOthers(path: string): boolean {
   return (modeOf(path) & reaches) !== 0 && (modeOf(join(path, 'data.mdb')) & reads) !== 0;
 }
 
-async function refusedWrite(database: LmdbDatabase): Promise<string | undefined> {
-  const patience = new AbortController();
+function refusedWrite(database: LmdbDatabase): Promise<string | undefined> {
   const write = database.write(() => database.put(['check'], 'written')).then(() => undefined, messageOf);
-  const late = sleep(writeMs, heldUp(database.path), { signal: patience.signal }).catch(() => undefined);
-  try {
-    return await Promise.race([write, late]);
-  } finally {
-    patience.abort();
-  }
+  return within({ ms: writeMs, clock: systemClock, late: () => heldUp(database.path) }, write);
 }
 
 function heldUp(path: string): string {

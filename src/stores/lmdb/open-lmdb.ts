@@ -10,9 +10,9 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Key, RootDatabaseOptions } from 'lmdb';
-import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
+import { AgentLoopError, messageOf, systemClock } from '../../core/contracts/index.ts';
+import { pause } from '../../core/streams/index.ts';
 import { appendPrivateSync, makeFolderSync, privateFileMode } from '../../private-files.ts';
 import { loadPackage } from '../load-package.ts';
 
@@ -64,7 +64,7 @@ export function openLmdb(path: string): Database<string, Key> {
     } catch (error) {
       closeFailed(File);
       if (attempt === attempts || !isDestroyedLock(error)) throw error;
-      pause(Math.random() * maxPauseMs);
+      block(Math.random() * maxPauseMs);
     }
   }
 }
@@ -107,7 +107,7 @@ function closeFailed(File: FileClass): void {
   void file.close();
 }
 
-function pause(ms: number): void {
+function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
@@ -213,7 +213,7 @@ export class Openings {
 
   /** Runs `open`, one process at a time. Waits for others synchronously. */
   announce<T>(open: () => T): T {
-    while (!this.#enter()) pause(markPauseMs);
+    while (!this.#enter()) block(markPauseMs);
     try {
       return open();
     } finally {
@@ -229,7 +229,7 @@ export class Openings {
 
   /** Resolves once no opening is under way. */
   async whenOver(): Promise<void> {
-    while (this.look().underWay && !this.#removeStale()) await sleep(markPauseMs);
+    while (this.look().underWay && !this.#removeStale()) await pause(markPauseMs, systemClock);
   }
 
   #enter(): boolean {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { AgentLoopError, messageOf, type StoreCheck } from '../../core/contracts/index.ts';
+import { AgentLoopError, messageOf, type StoreCheck, systemClock } from '../../core/contracts/index.ts';
+import { within } from '../../core/streams/index.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import { openConnection, type PostgresTarget } from './postgres-target.ts';
 
@@ -51,7 +52,6 @@ function faultsOf({ version, fsync, commit, full_pages, is_replica }: ServerSett
 async function hears(database: PostgresDatabase, target: PostgresTarget): Promise<boolean> {
   const client = openConnection(target);
   client.on('error', () => {});
-  let timer: NodeJS.Timeout | undefined;
   try {
     await client.connect();
     const channel = `${database.schema}_check`;
@@ -61,14 +61,12 @@ async function hears(database: PostgresDatabase, target: PostgresTarget): Promis
       client.on('notification', (message) => {
         if (message.payload === payload) resolve(true);
       });
-      timer = setTimeout(() => resolve(false), probeMs);
     });
     await database.query('select pg_notify($1, $2)', [channel, payload]);
-    return await heard;
+    return await within({ ms: probeMs, clock: systemClock, late: () => false }, heard);
   } catch {
     return false;
   } finally {
-    clearTimeout(timer);
     await client.end().catch(() => {});
   }
 }

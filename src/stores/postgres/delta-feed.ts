@@ -1,5 +1,6 @@
-import type { Delta, Lease } from '../../core/contracts/index.ts';
+import { backgroundClock, type Delta, type Lease } from '../../core/contracts/index.ts';
 import type { JournalRecord } from '../../core/journal/index.ts';
+import { Timer } from '../../core/streams/index.ts';
 import { deltasJson, mergedDelta } from '../deltas.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 
@@ -40,7 +41,7 @@ export class DeltaFeed {
   readonly #ends = new Map<string, { readonly epoch: number; readonly seq: number }>();
   /** Tasks whose rows can be deleted. */
   readonly #old = new Set<string>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #timer = new Timer(backgroundClock);
   #sending: Promise<void> | undefined;
 
   constructor(deps: DeltaFeedDeps) {
@@ -90,14 +91,14 @@ export class DeltaFeed {
   async close(): Promise<void> {
     await this.#sending;
     if (this.#waiting.size > 0) await this.#send();
-    clearTimeout(this.#timer);
+    this.#timer.close();
   }
 
   #start(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
+    if (this.#timer.isSet) return;
+    this.#timer.set(gatherMs, () => {
       this.#sending ??= this.#send();
-    }, gatherMs).unref();
+    });
   }
 
   async #send(): Promise<void> {

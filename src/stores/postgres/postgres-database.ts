@@ -1,4 +1,5 @@
-import { AgentLoopError, within } from '../../core/contracts/index.ts';
+import { AgentLoopError, systemClock } from '../../core/contracts/index.ts';
+import { settled } from '../../core/streams/index.ts';
 import { aBoolean, anything, type OptionRules } from '../../options/option-rules.ts';
 import {
   assertPostgresTarget,
@@ -148,8 +149,8 @@ export class PostgresDatabase {
 
   /** A pool that ends drops the statements that wait for one of its connections: they would never settle. */
   async #close(): Promise<void> {
-    await within(closeMs, Promise.allSettled(this.#sent));
-    await within(goodbyeMs, this.#pool.end());
+    await settled(closeMs, systemClock, Promise.allSettled(this.#sent));
+    await settled(goodbyeMs, systemClock, this.#pool.end());
   }
 
   #whenReady<T>(work: () => Promise<T>): Promise<T> {

@@ -1,4 +1,5 @@
-import { within } from '../../core/contracts/index.ts';
+import { backgroundClock, systemClock } from '../../core/contracts/index.ts';
+import { settled, Timer } from '../../core/streams/index.ts';
 import { goodbyeMs, type PostgresDatabase } from './postgres-database.ts';
 import { openConnection, type PgClient, type PostgresTarget } from './postgres-target.ts';
 
@@ -45,12 +46,12 @@ export class WakeUps {
   readonly #channel: string;
   readonly #readers = new Map<string, Reader>();
   readonly #rung = new Set<string>();
-  #ringing: NodeJS.Timeout | undefined;
-  #poll: NodeJS.Timeout | undefined;
+  readonly #ringing = new Timer(backgroundClock);
+  readonly #poll = new Timer(systemClock);
   #isPolling = false;
   #listener: PgClient | undefined;
   #isListening = false;
-  #idle: NodeJS.Timeout | undefined;
+  readonly #idle = new Timer(backgroundClock);
   #isClosed = false;
 
   constructor(options: WakeUpOptions) {
@@ -64,7 +65,7 @@ export class WakeUps {
     const reader = this.#readers.get(key) ?? { taskId, feed, looks: new Set(), seen: undefined };
     this.#readers.set(key, reader);
     reader.looks.add(look);
-    clearTimeout(this.#idle);
+    this.#idle.stop();
     if (!this.#listener) this.#listen();
     this.#schedule();
     return () => {
@@ -81,7 +82,7 @@ export class WakeUps {
     this.#wake(key);
     if (this.#isClosed) return;
     this.#rung.add(key);
-    this.#ringing ??= setTimeout(() => void this.#notify(), gatherMs).unref();
+    if (!this.#ringing.isSet) this.#ringing.set(gatherMs, () => void this.#notify());
   }
 
   /** `shut` closes the database; readers poll once more then, and find that out. */
@@ -92,7 +93,7 @@ export class WakeUps {
     this.#wakeAll();
     this.#readers.clear();
     this.#rest();
-    clearTimeout(this.#idle);
+    this.#idle.close();
     await Promise.all([closed, this.#hangUp()]);
   }
 
@@ -105,8 +106,7 @@ export class WakeUps {
   }
 
   async #notify(): Promise<void> {
-    clearTimeout(this.#ringing);
-    this.#ringing = undefined;
+    this.#ringing.stop();
     const payloads = payloadsOf(this.#rung);
     this.#rung.clear();
     if (payloads.length === 0 || this.#options.database.isClosed) return;
@@ -116,13 +116,12 @@ export class WakeUps {
   }
 
   #schedule(): void {
-    if (this.#poll || this.#isPolling || this.#readers.size === 0) return;
+    if (this.#poll.isSet || this.#isPolling || this.#readers.size === 0) return;
     const ms = this.#isListening ? listeningPollMs : blindPollMs;
-    this.#poll = setTimeout(() => void this.#look(), ms);
+    this.#poll.set(ms, () => void this.#look());
   }
 
   async #look(): Promise<void> {
-    this.#poll = undefined;
     this.#isPolling = true;
     try {
       await this.#compare();
@@ -180,27 +179,24 @@ export class WakeUps {
     this.#isListening = false;
     this.#listener = undefined;
     client.end().catch(() => {});
-    clearTimeout(this.#poll);
-    this.#poll = undefined;
+    this.#poll.stop();
     this.#schedule();
-    if (this.#readers.size === 0 || this.#isClosed) return;
-    this.#idle = setTimeout(() => {
+    if (this.#readers.size === 0) return;
+    this.#idle.set(blindPollMs, () => {
       if (this.#readers.size > 0 && !this.#listener) this.#listen();
-    }, blindPollMs).unref();
+    });
   }
 
   #rest(): void {
-    clearTimeout(this.#poll);
-    this.#poll = undefined;
-    clearTimeout(this.#idle);
-    this.#idle = setTimeout(() => void this.#hangUp(), idleMs).unref();
+    this.#poll.stop();
+    this.#idle.set(idleMs, () => void this.#hangUp());
   }
 
   async #hangUp(): Promise<void> {
     const client = this.#listener;
     this.#listener = undefined;
     this.#isListening = false;
-    await within(goodbyeMs, client?.end());
+    await settled(goodbyeMs, systemClock, client?.end());
   }
 }
 

@@ -1,4 +1,5 @@
-import type { Delta } from '../../core/contracts/index.ts';
+import { backgroundClock, type Delta } from '../../core/contracts/index.ts';
+import { Timer } from '../../core/streams/index.ts';
 import { deltasJson, mergedDelta } from '../deltas.ts';
 import { type ScriptRunner, taskKeys } from './lua-scripts.ts';
 
@@ -27,7 +28,7 @@ const maxWaiting = 1_000;
 export class DeltaFeed {
   readonly #deps: DeltaFeedDeps;
   readonly #tasks = new Map<string, Waiting>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #timer = new Timer(backgroundClock);
   #batches = 0;
 
   constructor(deps: DeltaFeedDeps) {
@@ -39,7 +40,7 @@ export class DeltaFeed {
     this.#tasks.set(taskId, waiting);
     addMerged(waiting.deltas, delta);
     if (waiting.deltas.length > maxWaiting) waiting.deltas = waiting.deltas.filter(({ type }) => type === 'llm');
-    this.#timer ??= setTimeout(() => this.#sendAll(), collectMs).unref();
+    this.#sendSoon();
   }
 
   isWaiting(taskId: string): boolean {
@@ -57,12 +58,15 @@ export class DeltaFeed {
   }
 
   close(): void {
-    clearTimeout(this.#timer);
+    this.#timer.close();
     for (const taskId of this.#tasks.keys()) this.flush(taskId);
   }
 
+  #sendSoon(): void {
+    if (!this.#timer.isSet) this.#timer.set(collectMs, () => this.#sendAll());
+  }
+
   #sendAll(): void {
-    this.#timer = undefined;
     for (const [taskId, waiting] of this.#tasks) if (waiting.underWay === 0) this.flush(taskId);
   }
 
@@ -83,7 +87,7 @@ export class DeltaFeed {
     waiting.underWay--;
     if (waiting.underWay > 0) return;
     if (waiting.deltas.length === 0) this.#tasks.delete(taskId);
-    else this.#timer ??= setTimeout(() => this.#sendAll(), collectMs).unref();
+    else this.#sendSoon();
   }
 }
 

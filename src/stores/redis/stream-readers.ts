@@ -1,5 +1,6 @@
 import type { Cluster, Redis } from 'ioredis';
-import type { AgentLoopError } from '../../core/contracts/index.ts';
+import { type AgentLoopError, backgroundClock, systemClock } from '../../core/contracts/index.ts';
+import { after, Backoff, pause, Timer } from '../../core/streams/index.ts';
 import { entriesOf, listOf, type StreamEntry } from './lua-scripts.ts';
 import { command, disconnectTimeout, isCluster, type RedisClient, redisError } from './redis-connection.ts';
 
@@ -131,9 +132,9 @@ class BlockingReader {
   #verifiedAt = performance.now();
   #reconnected = false;
   #answeredAt = performance.now();
-  #pauseMs = firstPauseMs;
-  #endPause: (() => void) | undefined;
-  #linger: NodeJS.Timeout | undefined;
+  readonly #pauses = new Backoff(firstPauseMs, lastPauseMs);
+  #pausing: AbortController | undefined;
+  readonly #linger = new Timer(backgroundClock);
 
   constructor(options: BlockingReaderOptions) {
     this.#options = options;
@@ -142,7 +143,7 @@ class BlockingReader {
   /** Returns a function that ends the watch. */
   join(watch: StreamWatch): () => void {
     this.#watches.add(watch);
-    clearTimeout(this.#linger);
+    this.#linger.stop();
     if (!this.#running) void this.#run();
     else if (this.#waiting) void this.#interrupt();
     return () => this.#leave(watch);
@@ -152,17 +153,16 @@ class BlockingReader {
   close(): void {
     this.#closed = true;
     this.#watches.clear();
-    clearTimeout(this.#linger);
-    this.#endPause?.();
+    this.#linger.close();
+    this.#pausing?.abort();
     this.#drop();
   }
 
   #leave(watch: StreamWatch): void {
     this.#watches.delete(watch);
     if (this.#watches.size > 0 || this.#closed) return;
-    this.#endPause?.();
-    clearTimeout(this.#linger);
-    this.#linger = setTimeout(() => this.#drop(), lingerMs).unref();
+    this.#pausing?.abort();
+    this.#linger.set(lingerMs, () => this.#drop());
   }
 
   async #run(): Promise<void> {
@@ -171,7 +171,7 @@ class BlockingReader {
     while (this.#watches.size > 0) {
       try {
         await this.#read();
-        this.#pauseMs = firstPauseMs;
+        this.#pauses.reset();
       } catch (error) {
         this.#drop();
         if (this.#watches.size > 0) await this.#pause(error);
@@ -187,7 +187,7 @@ class BlockingReader {
     const asking = [...this.#watches];
     const positions = positionsOf(asking);
     const from = [...positions.keys(), ...positions.values()];
-    const dead = setTimeout(() => reading.disconnect(), deadMs).unref();
+    const stop = after(deadMs, backgroundClock, () => reading.disconnect());
     this.#reads++;
     this.#waiting = true;
     try {
@@ -196,7 +196,7 @@ class BlockingReader {
       this.#show(asking, reply);
     } finally {
       this.#waiting = false;
-      clearTimeout(dead);
+      stop();
     }
   }
 
@@ -237,7 +237,7 @@ class BlockingReader {
       // Refused to this user, or not reached: the read ends by itself soon.
       const woken = await beside.client('UNBLOCK', clientId).catch(() => 1);
       if (Number(woken) === 1) return;
-      await new Promise((resolve) => setTimeout(resolve, 1));
+      await pause(1, systemClock);
     }
   }
 
@@ -246,15 +246,8 @@ class BlockingReader {
     if (performance.now() - this.#answeredAt >= this.#options.patienceMs) {
       for (const watch of this.#watches) watch.lost(failure);
     }
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, this.#pauseMs);
-      this.#endPause = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-    this.#endPause = undefined;
-    this.#pauseMs = Math.min(this.#pauseMs * 2, lastPauseMs);
+    this.#pausing = new AbortController();
+    await pause(this.#pauses.next(), systemClock, this.#pausing.signal);
     // Emitted entries may be lost with their server.
     this.#reconnected = true;
   }

@@ -24,6 +24,7 @@ import {
   type TurnStarted,
   toPersisted,
 } from '../../core/journal/index.ts';
+import { Timer } from '../../core/streams/index.ts';
 import { aClock, assertOptions, milliseconds, type OptionRules } from '../../options/option-rules.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { InTurn } from '../in-turn.ts';
@@ -317,10 +318,11 @@ class Follower {
   readonly #from: number;
   /** The last record that this reader has passed, emitted or before its start. */
   #seq = 0;
-  #stopWaiting: (() => void) | undefined;
+  readonly #poll: Timer;
 
   constructor(deps: FollowDeps, from: number, to: Subscriber<FollowSignal>) {
     this.#deps = deps;
+    this.#poll = new Timer(deps.clock);
     this.#from = from;
     this.#to = to;
   }
@@ -333,7 +335,7 @@ class Follower {
   }
 
   stop(): void {
-    this.#stopWaiting?.();
+    this.#poll.close();
   }
 
   #followLive(task: LiveTask): void {
@@ -357,7 +359,7 @@ class Follower {
     } catch (error) {
       if (!AgentLoopError.isInstance(error) || !error.retryable) return this.#to.error(error);
     }
-    if (!this.#to.closed) this.#stopWaiting = this.#deps.clock.schedule(this.#deps.pollMs, () => this.look());
+    this.#poll.set(this.#deps.pollMs, () => this.look());
   }
 
   #take(signal: FollowSignal): void {
