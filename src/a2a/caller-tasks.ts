@@ -17,6 +17,7 @@ import {
   type Signal,
   whenReady,
 } from '../core/journal/index.ts';
+import { within } from '../core/streams/index.ts';
 import { givenByCaller } from '../tasks/agent-loop.ts';
 import { observeTaskTree } from '../tasks/observe-tree.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
@@ -194,13 +195,8 @@ export class CallerTasks {
   /** Resolves after the deadline, too: the turn has been told then, and stops as soon as its owner can. */
   async #cancelled(taskId: string): Promise<void> {
     const { clock, cancelDeadlineMs } = this.options;
-    let stop = () => {};
-    const late = new Promise<void>((resolve) => {
-      stop = clock.schedule(cancelDeadlineMs, resolve);
-    });
-    const over = this.turns.cancel(taskId);
-    over.catch(() => {});
-    await Promise.race([late, over]).finally(() => stop());
+    const limit = { ms: Math.max(1, cancelDeadlineMs), clock, late: () => undefined };
+    await within(limit, this.turns.cancel(taskId));
   }
 }
 

@@ -17,7 +17,8 @@ import type {
 } from '@a2a-js/sdk';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import { catchError, defer, type Observable, switchMap, throwError } from 'rxjs';
-import { AgentLoopError, type AuthContext, inTime, nameOf } from '../core/contracts/index.ts';
+import { AgentLoopError, type AuthContext, nameOf } from '../core/contracts/index.ts';
+import { within } from '../core/streams/index.ts';
 import { CallerTasks } from './caller-tasks.ts';
 import {
   activated,
@@ -89,7 +90,7 @@ class RequestHandler implements A2AHandler {
       this.#options.logger?.warn(message);
       return new AgentLoopError('UNAVAILABLE', message, { retryable: true });
     };
-    return inTime(ask, { ms, clock, late });
+    return within({ ms, clock, late }, ask);
   }
 
   async getAgentCard(): Promise<AgentCard> {

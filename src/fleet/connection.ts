@@ -1,7 +1,7 @@
 import type * as bullmq from 'bullmq';
 import type { Cluster, Redis } from 'ioredis';
-import { AgentLoopError, invalidConfig, shownValue } from '../core/contracts/index.ts';
-import { onAbort } from '../core/streams/index.ts';
+import { AgentLoopError, invalidConfig, shownValue, systemClock } from '../core/contracts/index.ts';
+import { onAbort, within } from '../core/streams/index.ts';
 import { installedPackage } from '../stores/load-package.ts';
 import {
   assertRedisTarget,
@@ -115,27 +115,17 @@ export class QueueConnections {
   /** Calls the queue with a time limit. Errors: `UNAVAILABLE`. */
   async ask<T>(ask: () => Promise<T>): Promise<T> {
     if (this.#closed.signal.aborted) throw unavailable('The queue was closed; create a new one.');
-    let leave = () => {};
-    const noAnswer = new Promise<never>((_, reject) => {
-      const message = `The queue did not answer within ${answerWithinMs} ms; is its server running?`;
-      const timer = setTimeout(() => reject(unavailable(message)), answerWithinMs);
-      const closed = () => reject(unavailable('The queue was closed before it answered.'));
-      const stopListening = onAbort(this.#closed.signal, closed);
-      leave = () => {
-        clearTimeout(timer);
-        stopListening();
-      };
-    });
+    const { signal } = this.#closed;
+    const late = () => unavailable(`The queue did not answer within ${answerWithinMs} ms; is its server running?`);
     try {
-      return await Promise.race([ask(), noAnswer]);
+      return await within({ ms: answerWithinMs, clock: systemClock, signal, late }, ask);
     } catch (error) {
       if (AgentLoopError.isInstance(error)) throw error;
+      if (signal.aborted) throw unavailable('The queue was closed before it answered.');
       throw unavailable(
         `The queue failed: ${saidBy(error)}; check its address and password, and that its server runs.`,
         error,
       );
-    } finally {
-      leave();
     }
   }
 

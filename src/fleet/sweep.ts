@@ -1,5 +1,6 @@
 import { cancelOrphan, runnableTurns } from '../agent/runnable-turns.ts';
 import { type Logger, messageOf, type TaskSummary } from '../core/contracts/index.ts';
+import { Timer } from '../core/streams/index.ts';
 import { isMarked } from '../core/turn/index.ts';
 import type { FleetQueue } from './turn-queue.ts';
 
@@ -33,31 +34,31 @@ export class Sweep {
   readonly #options: SweepOptions;
   /** By agent and task. */
   readonly #seen = new Map<string, Map<string, Seen>>();
-  #stop: (() => void) | undefined;
+  readonly #next: Timer;
   #stopped = false;
   #running: Promise<void> | undefined;
 
   constructor(options: SweepOptions) {
     this.#options = options;
+    this.#next = new Timer(options.queue.clock);
   }
 
   /** Starts at once, and repeats until it is stopped. */
   start(): void {
-    const { queue, everyMs, logger } = this.#options;
+    const { everyMs, logger } = this.#options;
     const began = performance.now();
     this.#running = this.#sweep()
       .catch((error: unknown) => logger?.warn('sweep failed', { error: messageOf(error) }))
       .then(() => {
-        if (this.#stopped) return;
         const took = performance.now() - began;
         const pauseMs = Math.max(everyMs, took * restFactor) * (0.9 + Math.random() / 5);
-        this.#stop = queue.clock.schedule(pauseMs, () => this.start());
+        this.#next.set(pauseMs, () => this.start());
       });
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#stop?.();
+    this.#next.close();
     await this.#running;
   }
 

@@ -1,6 +1,7 @@
-import { BehaviorSubject, lastValueFrom, type Observable } from 'rxjs';
+import { BehaviorSubject, firstValueFrom, last, type Observable, race } from 'rxjs';
 import type { Agent } from '../agent/agent.ts';
 import { invalidConfig, type Logger, shownValue } from '../core/contracts/index.ts';
+import { after, within } from '../core/streams/index.ts';
 import { guardedLogger } from '../guarded-logger.ts';
 import { checkNames } from '../options/option-rules.ts';
 import type { JobWorker } from './connection.ts';
@@ -164,8 +165,8 @@ class FleetWorker implements TurnWorker {
     this.#tell();
     this.#telling = setInterval(() => this.#tell(), tellEveryMs);
     // BullMQ's loop does not end while its server is down.
-    const drained = lastValueFrom(this.#running);
-    await Promise.race([Promise.all(this.#workers.map((each) => each.run())), drained]);
+    const drained$ = this.#running.pipe(last());
+    await firstValueFrom(race<unknown[]>(Promise.all(this.#workers.map((each) => each.run())), drained$));
     await this.#drained;
   }
 
@@ -238,13 +239,9 @@ class FleetWorker implements TurnWorker {
   }
 
   /** Resolves with the result of `work` by `until`, or within a short minimum; else with `undefined`, and `work` ends with the queue's connections. */
-  async #within<T>(until: number, work: Promise<T>): Promise<T | undefined> {
+  #within<T>(until: number, work: Promise<T>): Promise<T | undefined> {
     const { clock } = this.#queue;
-    let cancel = () => {};
-    const late = new Promise<undefined>((resolve) => {
-      cancel = clock.schedule(Math.max(until - clock.now(), leastCloseMs), () => resolve(undefined));
-    });
-    return Promise.race([work, late]).finally(() => cancel());
+    return within({ ms: Math.max(until - clock.now(), leastCloseMs), clock, late: () => undefined }, work);
   }
 
   /** A server that is down reports the same error twice a second; it is logged once a minute. */
@@ -265,7 +262,7 @@ class FleetWorker implements TurnWorker {
         watching.unsubscribe();
         resolve(idle);
       };
-      const cancel = this.#queue.clock.schedule(ms, () => give(false));
+      const cancel = after(ms, this.#queue.clock, () => give(false));
       const watching = this.#running.subscribe((running) => {
         if (running === 0) queueMicrotask(() => give(true));
       });

@@ -14,7 +14,8 @@ import type {
   Transport,
   VersionNegotiationOptions,
 } from '@modelcontextprotocol/client';
-import { AgentLoopError } from '../core/contracts/index.ts';
+import { AgentLoopError, systemClock } from '../core/contracts/index.ts';
+import { settled, within } from '../core/streams/index.ts';
 import type { Failure, SecretWords } from './call-failure.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import { defaultProtocol, isHttp, type McpHttpOptions, type McpServerOptions } from './mcp-options.ts';
@@ -112,24 +113,21 @@ export class McpConnection {
   /** Starts the server where it is a process, and agrees on a revision. Rejects with what the SDK or the system says; nothing is left open then. */
   async open(): Promise<void> {
     const { connectTimeoutMs: timeout, prior } = this.#options;
-    let timer: NodeJS.Timeout | undefined;
-    // The SDK sets no limit to the last message of a handshake.
-    const late = new Promise<never>((_resolve, reject) => {
-      const error = new AgentLoopError('TOOL_TIMEOUT', `did not answer within ${timeout} ms (connectTimeoutMs)`);
-      timer = setTimeout(() => reject(error), timeout);
-      if (this.transport instanceof ChildTransport)
-        this.transport.onLateDiscovery = () => {
-          this.isSlow = true;
-          reject(new AgentLoopError('TOOL_TIMEOUT', 'answered server/discover late'));
-        };
-    });
+    const late = () => new AgentLoopError('TOOL_TIMEOUT', `did not answer within ${timeout} ms (connectTimeoutMs)`);
+    const slow = new AbortController();
+    if (this.transport instanceof ChildTransport)
+      this.transport.onLateDiscovery = () => {
+        this.isSlow = true;
+        slow.abort(new AgentLoopError('TOOL_TIMEOUT', 'answered server/discover late'));
+      };
     try {
-      await Promise.race([this.client.connect(this.transport, { timeout, ...(prior && { prior }) }), late]);
+      // The SDK sets no limit to the last message of a handshake.
+      await within({ ms: timeout, clock: systemClock, signal: slow.signal, late }, () =>
+        this.client.connect(this.transport, { timeout, ...(prior && { prior }) }),
+      );
     } catch (error) {
       await this.transport.close().catch(() => {});
       throw error;
-    } finally {
-      clearTimeout(timer);
     }
   }
 
@@ -288,15 +286,8 @@ export class McpConnection {
   /** Says goodbye, and ends the server where it is a process of ours. Never rejects. */
   async close(): Promise<void> {
     const { sdk } = this.#options;
-    if (!this.#closed && this.transport instanceof sdk.StreamableHTTPClientTransport) {
-      const farewell = this.transport.terminateSession().catch(() => {});
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, farewellMs);
-      });
-      await Promise.race([farewell, late]);
-      clearTimeout(timer);
-    }
+    if (!this.#closed && this.transport instanceof sdk.StreamableHTTPClientTransport)
+      await settled(farewellMs, systemClock, this.transport.terminateSession());
     await this.transport.close().catch(() => {});
     // A refresh token that was sent is used up: the one in its place must get into the store.
     await this.#auth?.settled();

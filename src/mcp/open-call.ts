@@ -5,7 +5,8 @@ import type {
   InputRequiredResult,
   Progress,
 } from '@modelcontextprotocol/client';
-import type { ToolContext } from '../core/contracts/index.ts';
+import { backgroundClock, systemClock, type ToolContext } from '../core/contracts/index.ts';
+import { after, Timer } from '../core/streams/index.ts';
 import type { Failure } from './call-failure.ts';
 
 /** What a server asks the user while a call runs. */
@@ -144,11 +145,10 @@ export class OpenCall {
 
   /** Keeps the call while its question waits for an answer, for so long at most. */
   hold(ms: number, onAbandoned: () => void): void {
-    const timer = setTimeout(() => {
+    this.#abandon = after(ms, backgroundClock, () => {
       this.leave({ kind: 'canceled', what: 'asked what nobody answered' });
       onAbandoned();
-    }, ms).unref();
-    this.#abandon = () => clearTimeout(timer);
+    });
   }
 
   /** Ends what `hold` began. */
@@ -181,7 +181,7 @@ interface CallLimitOptions {
 /** The two limits of one call. Both stand still while it is paused. */
 class CallLimits {
   readonly #options: CallLimitOptions;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #timer = new Timer(systemClock);
   #spentMs = 0;
   #since = 0;
   #pauses = 0;
@@ -220,19 +220,15 @@ class CallLimits {
     const leftMs = Math.max(0, totalMs - this.#spentMs);
     const limitMs = leftMs < idleMs ? totalMs : idleMs;
     this.#since = performance.now();
-    this.#timer = setTimeout(
-      () => {
-        this.stop();
-        onReached(limitMs);
-      },
-      Math.min(idleMs, leftMs),
-    );
+    this.#timer.set(Math.min(idleMs, leftMs), () => {
+      this.stop();
+      onReached(limitMs);
+    });
   }
 
   #disarm(): void {
-    if (this.#timer === undefined) return;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    if (!this.#timer.isSet) return;
+    this.#timer.stop();
     this.#spentMs += performance.now() - this.#since;
   }
 }

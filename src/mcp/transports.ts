@@ -8,7 +8,8 @@ import type {
   Transport,
 } from '@modelcontextprotocol/client';
 import { boundedResponse, type LimitError } from '../body-limits.ts';
-import { AgentLoopError, inTime, JsonCounter, maxMessageDepth, systemClock } from '../core/contracts/index.ts';
+import { AgentLoopError, JsonCounter, maxMessageDepth, systemClock } from '../core/contracts/index.ts';
+import { after, pause, within } from '../core/streams/index.ts';
 import type { Failure } from './call-failure.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import {
@@ -123,7 +124,7 @@ async function headersOf({ headers, connectTimeoutMs: ms = 30_000 }: McpHttpOpti
         retryable: true,
       },
     );
-  return inTime(headers, { ms, clock: systemClock, late });
+  return within({ ms, clock: systemClock, late }, headers);
 }
 
 interface AskedRequest {
@@ -166,7 +167,7 @@ function watched(response: Response, onEnd: (resumable: boolean) => void): Respo
         controller.error(error);
       }
       // After the last chunk was read.
-      setTimeout(() => onEnd(resumable), 0);
+      after(0, systemClock, () => onEnd(resumable));
     },
     cancel: (reason: unknown) => reader.cancel(reason),
   });
@@ -252,9 +253,9 @@ export class ChildTransport implements Transport {
         });
         child.once('exit', () => {
           this.hasExited = !this.#closing;
-          const rest = setTimeout(() => this.#hangUp(), restMs);
+          const stop = after(restMs, systemClock, () => this.#hangUp());
           child.once('close', () => {
-            clearTimeout(rest);
+            stop();
             ended();
             this.#ended();
           });
@@ -427,7 +428,7 @@ async function isGoneWithin(leader: number, ms: number): Promise<boolean> {
   const deadline = Date.now() + ms;
   while (isGroupAlive(leader)) {
     if (Date.now() >= deadline) return false;
-    await new Promise((resolve) => setTimeout(resolve, pollMs));
+    await pause(pollMs, systemClock);
   }
   return true;
 }

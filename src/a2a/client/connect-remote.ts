@@ -5,6 +5,7 @@ import { agent } from '../../agent/make-agent.ts';
 import { type CancelOutside, withCancelOutside } from '../../agent/turn-controls.ts';
 import { type Clock, type Extension, isSuspended, systemClock } from '../../core/contracts/index.ts';
 import { foldRecords, type LoopState, type TurnOutcome } from '../../core/journal/index.ts';
+import { after } from '../../core/streams/index.ts';
 import type { RemoteAgentOptions, ResolvedRemote } from './remote-agent.ts';
 import { RemoteConnection, type RequestScope } from './remote-connection.ts';
 import { retrying } from './remote-errors.ts';
@@ -105,7 +106,7 @@ function cancelByJournal(connection: RemoteConnection, clock: Clock): CancelOuts
         if (taskId !== undefined) await connection.cancel(taskId, { signal });
       };
       // One request to a server that says nothing may take longer than all of it.
-      const stop = clock.schedule(outsideMs, () => late.abort());
+      const stop = after(outsideMs, clock, () => late.abort());
       await retrying(ask, { clock, signal, forMs: outsideMs }).catch(() => {});
       stop();
     };

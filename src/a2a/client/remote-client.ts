@@ -8,7 +8,7 @@ import {
 } from '@a2a-js/sdk/client';
 import { type BodyLimits, boundedResponse } from '../../body-limits.ts';
 import { type Clock, maxMessageDepth, parsedJson } from '../../core/contracts/index.ts';
-import { onAbort } from '../../core/streams/index.ts';
+import { after, unlessAborted } from '../../core/streams/index.ts';
 import { turnExtension } from '../extensions.ts';
 import { grpcTransports, isGrpcAllowed } from './grpc-client.ts';
 import { httpTransports, knownTransports, type RemoteHeaders, type ResolvedRemote } from './remote-agent.ts';
@@ -46,7 +46,7 @@ export async function connectToRemote({ remote, name, onSecrets, signal }: Conne
   }
   const resolver = new DefaultAgentCardResolver({ legacyCompat });
   const given = await response.json();
-  if (remote.verifyCard) await before(signal, remote.verifyCard(name, given));
+  if (remote.verifyCard) await unlessAborted(signal, remote.verifyCard(name, given));
   const normal = resolver.normalizeAgentCard(given);
   // The package leaves one of 1.0 as it came, without what its JSON leaves out.
   const card = normal === given ? AgentCard.fromJSON(given) : normal;
@@ -112,7 +112,7 @@ function remoteFetch({ name, headers, origins, limits, onSecrets }: RemoteFetchO
         `says that it is found at ${origin}: add that to origins if it is right`,
       );
     }
-    const own = await before(request.signal, headers());
+    const own = await unlessAborted(request.signal, headers);
     onSecrets(Object.values(own));
     for (const [header, value] of Object.entries(own)) request.headers.set(header, value);
     const response = boundedResponse(await fetch(request), limits, limitFailure(name));
@@ -121,17 +121,6 @@ function remoteFetch({ name, headers, origins, limits, onSecrets }: RemoteFetchO
     await response.body?.cancel();
     throw httpFailure(name, response.status);
   };
-}
-
-/** What is waited for, unless the request is given up first. */
-export async function before<T>(signal: AbortSignal, given: T | Promise<T>): Promise<T> {
-  if (!(given instanceof Promise)) return given;
-  signal.throwIfAborted();
-  let leave = () => {};
-  const left = new Promise<never>((_, reject) => {
-    leave = onAbort(signal, () => reject(signal.reason));
-  });
-  return Promise.race([given, left]).finally(() => leave());
 }
 
 function isJson(response: Response): boolean {
@@ -223,7 +212,7 @@ export class TaskStreams {
 
   keep(messageId: string, stream: TaskStream): void {
     this.drop(messageId);
-    this.#kept.set(messageId, { stream, forget: this.#clock.schedule(this.#keepMs, () => this.drop(messageId)) });
+    this.#kept.set(messageId, { stream, forget: after(this.#keepMs, this.#clock, () => this.drop(messageId)) });
   }
 
   /** Gives it once: whoever takes it closes it. */

@@ -12,11 +12,10 @@ import {
 import type { Client, RequestOptions } from '@a2a-js/sdk/client';
 import type { Context } from '@opentelemetry/api';
 import { AgentLoopError, type Clock, type ErrorCode, systemClock } from '../../core/contracts/index.ts';
-import { onAbort } from '../../core/streams/index.ts';
+import { after, onAbort, unlessAborted } from '../../core/streams/index.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
 import type { ResolvedRemote } from './remote-agent.ts';
 import {
-  before,
   type Connected,
   connectToRemote,
   isLegacy,
@@ -164,7 +163,7 @@ export class RemoteConnection {
     const aborted = () => {
       const end = () => late.abort(signal.reason);
       if (keepsRemoteTask(signal.reason)) end();
-      else stop = this.#clock.schedule(abortGraceMs, end);
+      else stop = after(abortGraceMs, this.#clock, end);
     };
     const leave = onAbort(signal, aborted);
     try {
@@ -304,7 +303,7 @@ export class RemoteConnection {
   ): Promise<T> {
     signal.throwIfAborted();
     let isLate = false;
-    const stop = this.#clock.schedule(this.#remote[within], () => {
+    const stop = after(this.#remote[within], this.#clock, () => {
       isLate = true;
       open.abort();
     });
@@ -347,7 +346,7 @@ export class RemoteConnection {
     const reading = this.#reading;
     reading.waiting++;
     try {
-      return await before(signal, reading.connected);
+      return await unlessAborted(signal, reading.connected);
     } finally {
       reading.waiting--;
       if (reading.waiting === 0) reading.abort();
@@ -357,7 +356,7 @@ export class RemoteConnection {
   #read(): Reading {
     const { name } = this;
     const late = new AbortController();
-    const stop = this.#clock.schedule(this.#remote.requestTimeoutMs, () => late.abort(timedOut(name)));
+    const stop = after(this.#remote.requestTimeoutMs, this.#clock, () => late.abort(timedOut(name)));
     const onSecrets = (secrets: readonly string[]) => {
       this.#secrets = secrets;
     };

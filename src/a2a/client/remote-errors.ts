@@ -14,7 +14,7 @@ import {
   type ErrorCode,
   messageOf,
 } from '../../core/contracts/index.ts';
-import { pause } from '../../core/streams/index.ts';
+import { Backoff } from '../../core/streams/index.ts';
 import { modelServer } from '../../providers/openai-wire/wire-errors.ts';
 import { isAwayCode } from '../protocol-errors.ts';
 import { failure, type RemoteName } from './remote-failure.ts';
@@ -247,25 +247,9 @@ function chainOf(thrown: unknown): string {
   return chain;
 }
 
-const firstWaitMs = 250;
-const longestWaitMs = 5_000;
-
 /** Pauses between attempts: 250 ms, then twice the one before, 5 s at most. */
-export class Backoff {
-  #waitMs = firstWaitMs;
-
-  /** The next pause is the shortest again. */
-  reset(): void {
-    this.#waitMs = firstWaitMs;
-  }
-
-  /** Rejects with the reason of the signal once that aborts. */
-  async pause(clock: Clock, signal: AbortSignal): Promise<void> {
-    const ms = this.#waitMs;
-    this.#waitMs = Math.min(ms * 2, longestWaitMs);
-    await pause(ms, clock, signal);
-    signal.throwIfAborted();
-  }
+export function remoteBackoff(): Backoff {
+  return new Backoff(250, 5_000);
 }
 
 /** Asks again after each retryable error, for `forMs` milliseconds in all; rejects with the last error, or the reason of the signal. */
@@ -274,7 +258,7 @@ export async function retrying<T>(
   { clock, signal, forMs }: { readonly clock: Clock; readonly signal: AbortSignal; readonly forMs: number },
 ): Promise<T> {
   const until = clock.now() + forMs;
-  const backoff = new Backoff();
+  const backoff = remoteBackoff();
   for (;;) {
     try {
       return await ask();

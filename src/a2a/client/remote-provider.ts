@@ -10,7 +10,7 @@ import {
   type LLMResponse,
   type ToolCall,
 } from '../../core/contracts/index.ts';
-import { AbortScope } from '../../core/streams/index.ts';
+import { AbortScope, after } from '../../core/streams/index.ts';
 import { fromAsyncIterable } from '../../providers/from-async-iterable.ts';
 import type { RemoteConnection } from './remote-connection.ts';
 import { quoted, tooLong, unchanged } from './remote-errors.ts';
@@ -104,7 +104,7 @@ async function* untilItRests(
   const life = new AbortScope();
   life.follow(signal);
   const leftMs = Math.max(0, sentAt + taskTimeoutMs - clock.now());
-  const stop = clock.schedule(leftMs, () => life.abort(tooLong(connection.name, taskTimeoutMs)));
+  const stop = after(leftMs, clock, () => life.abort(tooLong(connection.name, taskTimeoutMs)));
   const progress = new ProgressWatch(clock, maxSilenceMs, () => life.abort(unchanged(connection.name, maxSilenceMs)));
   const scope = { signal: life.signal, traceContext, clock, silenceMs };
   try {

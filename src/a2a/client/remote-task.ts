@@ -9,11 +9,11 @@ import {
 } from '@a2a-js/sdk';
 import type { Clock, LLMChunk } from '../../core/contracts/index.ts';
 import { outputId } from '../../core/journal/index.ts';
-import { onAbort } from '../../core/streams/index.ts';
+import { onAbort, Timer } from '../../core/streams/index.ts';
 import { turnExtension } from '../extensions.ts';
 import type { TaskStream } from './remote-client.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
-import { Backoff, isPassing, retrying } from './remote-errors.ts';
+import { isPassing, remoteBackoff, retrying } from './remote-errors.ts';
 import { type RemoteReference, textOfParts } from './remote-progress.ts';
 
 interface Piece {
@@ -230,19 +230,19 @@ export class ProgressWatch {
   readonly #clock: Clock;
   #status = '';
   #changedAt: number;
-  #cancel: () => void;
+  readonly #timer: Timer;
 
   constructor(clock: Clock, ms: number, onSilence: () => void) {
     this.#clock = clock;
     this.#changedAt = clock.now();
+    this.#timer = new Timer(clock);
     // One timer, however often the task changes.
-    const wait = (waitMs: number): (() => void) =>
-      clock.schedule(waitMs, () => {
-        const leftMs = this.#changedAt + ms - clock.now();
-        if (leftMs <= 0) onSilence();
-        else this.#cancel = wait(leftMs);
-      });
-    this.#cancel = wait(ms);
+    const look = () => {
+      const leftMs = this.#changedAt + ms - clock.now();
+      if (leftMs <= 0) onSilence();
+      else this.#timer.set(leftMs, look);
+    };
+    this.#timer.set(ms, look);
   }
 
   note(status: string, hasWritten: boolean): void {
@@ -252,7 +252,7 @@ export class ProgressWatch {
   }
 
   stop(): void {
-    this.#cancel();
+    this.#timer.close();
   }
 }
 
@@ -281,7 +281,7 @@ export async function* followRemoteTask(
   options: FollowRemoteOptions,
 ): AsyncGenerator<FollowedUpdate, never> {
   const { clock, signal, silenceMs } = options;
-  const backoff = new Backoff();
+  const backoff = remoteBackoff();
   const sent = connection.streams.take(messageId);
   if (sent) for await (const update of read(taskId, sent, options)) yield { update, from: 'sent' };
   let known = '';
@@ -322,22 +322,23 @@ async function* read(
   { updates, close }: TaskStream,
   { clock, silenceMs, signal }: FollowRemoteOptions,
 ): AsyncGenerator<StreamResponse> {
-  let stop = clock.schedule(silenceMs, close);
+  const silence = new Timer(clock);
+  silence.set(silenceMs, close);
   const leave = onAbort(signal, close);
   try {
     if (signal.aborted) throw signal.reason;
     for await (const update of updates) {
-      stop();
+      silence.stop();
       const { payload } = update;
       const of = payload?.$case === 'task' ? payload.value.id : payload?.$case !== 'message' && payload?.value.taskId;
       // What a server says of other tasks is not shown as this one. One that leaves the id out means the task that was asked for.
       if (!of || of === taskId) yield update;
-      stop = clock.schedule(silenceMs, close);
+      silence.set(silenceMs, close);
     }
   } catch {
     if (signal.aborted) throw signal.reason;
   } finally {
-    stop();
+    silence.close();
     leave();
     close();
   }
@@ -360,7 +361,7 @@ export async function taskAtEnd(
   }: FollowRemoteOptions & { readonly isEnd: (task: Task) => boolean; readonly isUnbroken: boolean },
 ): Promise<Task | undefined> {
   const { clock, signal, silenceMs } = options;
-  const backoff = new Backoff();
+  const backoff = remoteBackoff();
   for (const until = clock.now() + settleMs; ; await backoff.pause(clock, signal)) {
     try {
       const task = await retrying(() => connection.task(taskId, options), { clock, signal, forMs: silenceMs });

@@ -10,7 +10,7 @@ import {
 import { askedFor, type Question } from '../../core/journal/index.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
-import { Backoff, isUnavailable, mayHaveArrived, retrying } from './remote-errors.ts';
+import { isUnavailable, mayHaveArrived, remoteBackoff, retrying } from './remote-errors.ts';
 import {
   messageIdOf,
   type PartJson,
@@ -121,7 +121,7 @@ async function send(
   };
   const sentAt = clock.now();
   const scope = { signal, traceContext };
-  const backoff = new Backoff();
+  const backoff = remoteBackoff();
   for (;;) {
     try {
       const { payload } = await connection.send(outgoing, turnId, scope);

@@ -3,12 +3,12 @@ import type { SecurityScheme } from '@a2a-js/sdk';
 import {
   AgentLoopError,
   type Clock,
-  inTime,
   invalidConfig,
   type Logger,
   type MaybePromise,
   nameOf,
 } from '../../core/contracts/index.ts';
+import { within } from '../../core/streams/index.ts';
 import { assertKnownOptions, type OptionNames } from '../../options/option-rules.ts';
 
 /** Who a request comes from. */
@@ -69,7 +69,7 @@ export async function authenticate(
   for (const way of ways) {
     try {
       const late = () => new AgentLoopError('UNAVAILABLE', `no answer within ${ms} ms (authTimeoutMs)`);
-      const user = await inTime(() => way.authenticate(request), { ms, clock, late });
+      const user = await within({ ms, clock, late }, () => way.authenticate(request));
       if (user !== undefined && typeof user.id === 'string' && user.id !== '') return user;
     } catch (thrown) {
       // What an issuer or a function of the user says may repeat the credentials.

@@ -2,7 +2,7 @@ import type { StreamResponse } from '@a2a-js/sdk';
 import { A2AError, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import type { Clock, Logger } from '../../core/contracts/index.ts';
-import { onAbort } from '../../core/streams/index.ts';
+import { onAbort, Timer } from '../../core/streams/index.ts';
 import { keepConnection } from '../extensions.ts';
 import { clientError, codeOf, limitOf } from '../protocol-errors.ts';
 import { type Admission, type Asked, countAsked } from './admission.ts';
@@ -151,11 +151,12 @@ async function* pacedStream<T>(source: AsyncIterator<T>, pace: Pace): AsyncGener
 class InterruptibleWait {
   readonly #pace: Pace;
   #settle: (() => void) | undefined;
-  #cancelBeat: (() => void) | undefined;
+  readonly #beat: Timer;
   readonly #leave: readonly (() => void)[];
 
   constructor(pace: Pace) {
     this.#pace = pace;
+    this.#beat = new Timer(pace.clock);
     this.#leave = [pace.connection.closed, pace.stop].map((signal) => onAbort(signal, () => this.#settle?.()));
     this.#scheduleBeat();
   }
@@ -180,13 +181,13 @@ class InterruptibleWait {
 
   end(): void {
     for (const leave of this.#leave) leave();
-    this.#cancelBeat?.();
+    this.#beat.close();
   }
 
   #scheduleBeat(): void {
-    const { heartbeatMs, clock, connection } = this.#pace;
+    const { heartbeatMs, connection } = this.#pace;
     if (heartbeatMs === 0) return;
-    this.#cancelBeat = clock.schedule(heartbeatMs, () => {
+    this.#beat.set(heartbeatMs, () => {
       connection.beat();
       this.#scheduleBeat();
     });

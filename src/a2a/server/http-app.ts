@@ -12,6 +12,7 @@ import express, {
   Router,
 } from 'express';
 import { type Clock, type Logger, nameOf, systemClock, type TaskStateStore } from '../../core/contracts/index.ts';
+import { within } from '../../core/streams/index.ts';
 import { type Admission, admit, answerRefused, type ServerPhase } from './admission.ts';
 import { type AgentCards, jsonRpcPath, restPath } from './agent-card.ts';
 import { callerOf, jsonRpcContext } from './caller.ts';
@@ -190,19 +191,11 @@ function reachable(store: TaskStateStore, clock: Clock): () => Promise<boolean> 
 
 /** Warnings are about how the store is configured; a store that gives some is reachable. */
 async function answers(store: TaskStateStore, clock: Clock): Promise<boolean> {
-  return new Promise((resolve) => {
-    const cancel = clock.schedule(deadlineMs, () => resolve(false));
-    const settle = (answer: boolean) => {
-      cancel();
-      resolve(answer);
-    };
-    Promise.resolve()
-      .then(() => store.check())
-      .then(
-        () => settle(true),
-        () => settle(false),
-      );
-  });
+  const check = async () => {
+    await store.check();
+    return true;
+  };
+  return within({ ms: deadlineMs, clock, late: () => false }, check).catch(() => false);
 }
 
 /** The parameters that are logged are none: a path may hold ids, a body may hold anything. */

@@ -10,8 +10,8 @@ import {
   type Logger,
   systemClock,
   type TaskStateStore,
-  within,
 } from '../../core/contracts/index.ts';
+import { settled, Timer } from '../../core/streams/index.ts';
 import { guardedLogger } from '../../guarded-logger.ts';
 import { isLoopbackHost } from '../../loopback.ts';
 import { defaultBodyBytes, resolveHandlerOptions, resolveLimits } from '../handler-options.ts';
@@ -61,7 +61,7 @@ class RunningServer implements A2AServer {
   #grpc: GrpcListener | undefined;
   #hasStarted = false;
   #recovering: Promise<unknown> = Promise.resolve();
-  #cancelRecovery: (() => void) | undefined;
+  readonly #nextRecovery: Timer;
   #opening: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
@@ -71,6 +71,7 @@ class RunningServer implements A2AServer {
     const { clock = systemClock, logger = silent, storeDeadlineMs = 30_000 } = agent.options;
     this.#options = options;
     this.#clock = options.clock ?? clock;
+    this.#nextRecovery = new Timer(this.#clock);
     this.#logger = guardedLogger(options.logger ?? logger);
     this.#auth = 'authenticate' in auth ? [auth] : auth;
     this.#agent = servedAgent(options, this.#drain.signal);
@@ -156,9 +157,8 @@ class RunningServer implements A2AServer {
   async #close(): Promise<void> {
     const { closeMs = 10_000 } = this.#options;
     const deadline = this.#clock.now() + closeMs;
-    const untilThen = (work: Promise<unknown> | undefined) =>
-      within(Math.max(0, deadline - this.#clock.now()), work, this.#clock);
-    this.#cancelRecovery?.();
+    const untilThen = (work: Promise<unknown> | undefined) => settled(deadline - this.#clock.now(), this.#clock, work);
+    this.#nextRecovery.close();
     for (const route of this.#routes.values()) route.close?.();
     this.#drain.abort();
     await untilThen(this.#opening);
@@ -208,10 +208,7 @@ class RunningServer implements A2AServer {
       (thrown: unknown) => this.#logger.warn('recovery of turns failed', { code: codeOf(thrown) }),
     );
     if (recoverEveryMs === 0) return;
-    void this.#recovering.then(() => {
-      if (this.#closing) return;
-      this.#cancelRecovery = this.#clock.schedule(recoverEveryMs, () => this.#recoverAgain());
-    });
+    void this.#recovering.then(() => this.#nextRecovery.set(recoverEveryMs, () => this.#recoverAgain()));
   }
 
   async #listenGrpc(host: string): Promise<string | undefined> {

@@ -1,4 +1,6 @@
 import type { Agent } from '../../agent/agent.ts';
+import { backgroundClock } from '../../core/contracts/index.ts';
+import { after } from '../../core/streams/index.ts';
 
 interface WaitingTurnsOptions {
   readonly agent: Agent;
@@ -16,7 +18,7 @@ const maxWaiting = 1_000;
 export class WaitingTurns {
   readonly #options: WaitingTurnsOptions;
   /** The oldest first. */
-  readonly #timers = new Map<string, NodeJS.Timeout>();
+  readonly #timers = new Map<string, () => void>();
 
   constructor(options: WaitingTurnsOptions) {
     this.#options = options;
@@ -25,15 +27,18 @@ export class WaitingTurns {
   add(taskId: string): void {
     if (this.#options.keepUnanswered) return;
     this.remove(taskId);
-    const timer = setTimeout(() => void this.#cancel(taskId), this.#options.answerTimeoutMs).unref();
-    this.#timers.set(taskId, timer);
+    const { answerTimeoutMs } = this.#options;
+    this.#timers.set(
+      taskId,
+      after(answerTimeoutMs, backgroundClock, () => void this.#cancel(taskId)),
+    );
     const [oldest] = this.#timers.keys();
     if (this.#timers.size > maxWaiting && oldest !== undefined) void this.#cancel(oldest);
   }
 
   /** Its client is back. */
   remove(taskId: string): void {
-    clearTimeout(this.#timers.get(taskId));
+    this.#timers.get(taskId)?.();
     this.#timers.delete(taskId);
   }
 

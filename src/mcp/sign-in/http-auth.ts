@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../core/streams/index.ts';
 import type { ClientSdk } from '../load-sdk.ts';
 
 /** What a server wants of a request that it refused: another token, or one with more rights. */
@@ -47,22 +48,6 @@ export async function authorized({ sdk, auth, send, signal }: AuthorizedOptions)
     if (needsMoreRights && error !== 'insufficient_scope') return response;
     await response.body?.cancel();
     const renewed = auth.renew({ token, needsMoreRights, scope, resourceMetadataUrl });
-    if (!(await untilAborted(renewed, signal))) return new Response(null, { status: 401 });
-  }
-}
-
-/** The caller leaves at once; what it waited for continues. */
-async function untilAborted<T>(running: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
-  if (!signal) return running;
-  let leave = () => {};
-  const aborted = new Promise<never>((_resolve, reject) => {
-    leave = () => reject(signal.reason);
-    if (signal.aborted) leave();
-    else signal.addEventListener('abort', leave, { once: true });
-  });
-  try {
-    return await Promise.race([running, aborted]);
-  } finally {
-    signal.removeEventListener('abort', leave);
+    if (!(await unlessAborted(signal ?? undefined, renewed))) return new Response(null, { status: 401 });
   }
 }

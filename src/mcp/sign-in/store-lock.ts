@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { AgentLoopError, type Clock, systemClock } from '../../core/contracts/index.ts';
+import { pause, Timer } from '../../core/streams/index.ts';
 import { type McpAuthStore, sharesNothing } from './auth-options.ts';
 
 /** A load and a save that took longer count for nothing: another process may have entered in between. */
@@ -72,13 +73,13 @@ class StoreLock {
   readonly #owner = randomUUID();
   #beats = 0;
   #beating: Promise<void> = Promise.resolve();
-  #cancelBeat = () => {};
-  #released = false;
+  readonly #nextBeat: Timer;
 
   constructor(store: McpAuthStore, key: string, clock: Clock) {
     this.#store = store;
     this.#key = key;
     this.#clock = clock;
+    this.#nextBeat = new Timer(clock);
   }
 
   async take(): Promise<void> {
@@ -92,7 +93,7 @@ class StoreLock {
         const isOwn = this.#isOwn(record);
         if (began - seen.since < (isOwn ? unopposedMs : staleMs)) {
           if (began > deadline) throw tooLong();
-          await this.#pause(pollMs);
+          await pause(pollMs, this.#clock);
           continue;
         }
         if (isOwn) {
@@ -102,7 +103,7 @@ class StoreLock {
       }
       await this.#write();
       if (this.#now() - began > longestWriteMs) continue;
-      await this.#pause(settleMs);
+      await pause(settleMs, this.#clock);
       if (this.#isOwn(await this.#record())) break;
     }
     this.#scheduleBeat();
@@ -110,8 +111,7 @@ class StoreLock {
 
   /** A store that fails now leaves a record that others take for that of a dead process. */
   async release(): Promise<void> {
-    this.#released = true;
-    this.#cancelBeat();
+    this.#nextBeat.close();
     await this.#beating;
     try {
       if (this.#isOwn(await this.#record())) await this.#store.delete(this.#key);
@@ -122,11 +122,9 @@ class StoreLock {
     const beat = () => {
       this.#beating = this.#write()
         .catch(() => {})
-        .then(() => {
-          if (!this.#released) this.#scheduleBeat();
-        });
+        .then(() => this.#scheduleBeat());
     };
-    this.#cancelBeat = this.#clock.schedule(beatMs, beat, { watchdog: true });
+    this.#nextBeat.set(beatMs, beat, { watchdog: true });
   }
 
   async #record(): Promise<string | undefined> {
@@ -144,12 +142,6 @@ class StoreLock {
 
   #now(): number {
     return this.#clock.elapsed?.() ?? this.#clock.now();
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      this.#clock.schedule(ms, resolve);
-    });
   }
 }
 

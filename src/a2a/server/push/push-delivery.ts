@@ -3,7 +3,7 @@ import { StreamResponse, type Task } from '@a2a-js/sdk';
 import { V03PushNotificationSerializer } from '@a2a-js/sdk/compat/v0_3/server';
 import type { Clock, Logger, TaskStateStore } from '../../../core/contracts/index.ts';
 import { foldRecords, observeTask } from '../../../core/journal/index.ts';
-import { onAbort, pause } from '../../../core/streams/index.ts';
+import { onAbort, pause, Timer } from '../../../core/streams/index.ts';
 import { RecentMap } from '../../../recent-map.ts';
 import type { PushEntry, PushKey, PushProgress } from '../../../stores/push/push-store.ts';
 import { turnExtension } from '../../extensions.ts';
@@ -40,17 +40,18 @@ export class PushDelivery {
   /** Those that have a place. */
   readonly #placed = new Set<Delivery>();
   readonly #running = new Set<Promise<void>>();
-  #cancelLook: (() => void) | undefined;
+  readonly #nextLook: Timer;
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
+    this.#nextLook = new Timer(options.clock);
   }
 
   /** Looks for deliveries now, and then again and again, until `close`. */
   start(): void {
     if (this.#stop.signal.aborted) return;
     void this.take();
-    this.#cancelLook = this.#options.clock.schedule(lookEveryMs, () => this.start());
+    this.#nextLook.set(lookEveryMs, () => this.start());
   }
 
   /** Begins what may be delivered now, of one task or of all. Never rejects. */
@@ -78,7 +79,7 @@ export class PushDelivery {
 
   /** Stops, and leaves what is not delivered to others. */
   async close(): Promise<void> {
-    this.#cancelLook?.();
+    this.#nextLook.close();
     this.#stop.abort();
     await Promise.all(this.#running);
   }
@@ -171,21 +172,22 @@ class Delivery {
     const leave = () => void updates.return(undefined);
     this.#over.signal.addEventListener('abort', leave);
     const stopListening = onAbort(stop, end);
+    const nextRenewal = new Timer(clock);
     const renew = () => {
-      cancel = clock.schedule(renewEveryMs, renew);
+      nextRenewal.set(renewEveryMs, renew);
       this.#report({ type: 'held', leaseMs }).then(
         (isOurs) => isOurs || end(),
         () => {},
       );
     };
-    let cancel = clock.schedule(renewEveryMs, renew);
+    nextRenewal.set(renewEveryMs, renew);
     try {
       await this.#deliverAll(updates);
     } catch (thrown) {
       if (codeOf(thrown) !== 'NOT_FOUND') throw thrown;
       await this.#report({ type: 'over' });
     } finally {
-      cancel();
+      nextRenewal.close();
       stopListening();
       leave();
       if (stop.aborted || this.#isParked) await this.release().catch(() => {});
