@@ -1,5 +1,6 @@
-import { type AgentEvent, AgentLoopError, type TaskStateStore } from '../core/contracts/index.ts';
+import { type AgentEvent, AgentLoopError, systemClock, type TaskStateStore } from '../core/contracts/index.ts';
 import { foldRecords, type LoopState } from '../core/journal/index.ts';
+import { onAbort, Timer } from '../core/streams/index.ts';
 import type { Turn } from '../tasks/turn.ts';
 import type { Answers } from './arguments.ts';
 import type { CommandHost, Interruption } from './command-host.ts';
@@ -76,16 +77,13 @@ export async function followTurn(
   signal: AbortSignal,
   before: Tally = emptyTally,
 ): Promise<Tally> {
-  let patience: NodeJS.Timeout | undefined;
-  const onAbort = () => {
-    patience = setTimeout(() => printer.cancelling(), patienceMs);
-  };
-  signal.addEventListener('abort', onAbort, { once: true });
+  const patience = new Timer(systemClock);
+  const leave = onAbort(signal, () => patience.set(patienceMs, () => printer.cancelling()));
   try {
     return await shown(turn, printer, before);
   } finally {
-    signal.removeEventListener('abort', onAbort);
-    clearTimeout(patience);
+    leave();
+    patience.close();
     printer.close();
   }
 }

@@ -1,5 +1,12 @@
-import { type AgentEvent, type ArtifactUpdateEvent, partsText, type SubAgentStep } from '../core/contracts/index.ts';
+import {
+  type AgentEvent,
+  type ArtifactUpdateEvent,
+  partsText,
+  type SubAgentStep,
+  systemClock,
+} from '../core/contracts/index.ts';
 import type { Question } from '../core/journal/index.ts';
+import { Timer } from '../core/streams/index.ts';
 import { columnsOf, cut, LiveRegion, WordWrap } from './columns.ts';
 import { localTime, oneLine, terminalJson, withoutControls } from './format.ts';
 import {
@@ -78,7 +85,7 @@ export class TextPrinter implements Printer {
   readonly #now: () => number;
   readonly #wrap = new WordWrap();
   #progress: Progress = idle;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #timer = new Timer(systemClock);
   #artifactId: string | undefined;
   #atLineStart = true;
   /** The calls that wait for an answer. */
@@ -245,7 +252,7 @@ export class TextPrinter implements Printer {
   }
 
   #schedule(moving: boolean): void {
-    clearTimeout(this.#timer);
-    this.#timer = moving ? setTimeout(() => this.#draw([]), frameMs) : undefined;
+    if (moving) this.#timer.set(frameMs, () => this.#draw([]));
+    else this.#timer.stop();
   }
 }

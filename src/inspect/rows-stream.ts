@@ -1,6 +1,14 @@
 import type { Unsubscribable } from 'rxjs';
-import { type Delta, type FollowSignal, type TaskStateStore, tailOf, textOf } from '../core/contracts/index.ts';
+import {
+  type Delta,
+  type FollowSignal,
+  systemClock,
+  type TaskStateStore,
+  tailOf,
+  textOf,
+} from '../core/contracts/index.ts';
 import { applyRecord, type JournalRecord, type LoopState, openQuestions, taskState } from '../core/journal/index.ts';
+import { pause, within } from '../core/streams/index.ts';
 import type { ShownValues } from './shown-values.ts';
 import { isSettled, rowChanges, type TimelineRow } from './timeline.ts';
 import type { RowsEvent, ShownHead, ShownRow } from './wire.ts';
@@ -255,14 +263,12 @@ class RowsReader {
   /** Resolves once something is to be sent, a moment later; with false after a silence. */
   async #changes(): Promise<boolean> {
     if (this.#end || this.#changed.size > 0 || this.#isHeadNew || this.#isLiveNew) return true;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const isWoken = await new Promise<boolean>((resolve) => {
+    const woken = new Promise<boolean>((resolve) => {
       this.#wake = () => resolve(true);
-      timer = setTimeout(() => resolve(false), heartbeatMs);
     });
-    clearTimeout(timer);
+    const isWoken = await within({ ms: heartbeatMs, clock: systemClock, late: () => false }, woken);
     this.#wake = undefined;
-    if (isWoken && !this.#isOver) await new Promise((resolve) => setTimeout(resolve, frameMs));
+    if (isWoken && !this.#isOver) await pause(frameMs, systemClock);
     return isWoken;
   }
 }

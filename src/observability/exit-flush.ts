@@ -53,15 +53,3 @@ function onSignal(signal: NodeJS.Signals): void {
   for (const exit of exits) leave(signal, exit);
   void Promise.all(exits.map((exit) => exit.shutdown())).then(() => process.kill(process.pid, signal));
 }
-
-/** Waits until the work settles, at most `ms`. */
-export function within(ms: number, work: Promise<unknown>): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    const done = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-    work.then(done, done);
-  });
-}

@@ -1,9 +1,10 @@
 import { createNoopMeter, metrics } from '@opentelemetry/api';
 import type { convertLegacyHttpOptions } from '@opentelemetry/otlp-exporter-base/node-http';
 import type { MeterProvider, MetricReader, PushMetricExporter } from '@opentelemetry/sdk-metrics';
-import { AgentLoopError } from '../core/contracts/index.ts';
+import { AgentLoopError, systemClock } from '../core/contracts/index.ts';
+import { settled } from '../core/streams/index.ts';
 import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
-import { flushAtExit, within } from './exit-flush.ts';
+import { flushAtExit } from './exit-flush.ts';
 import { assertSdk, loadSdk, metricPackages, otlpMetricPackages, resourceOf } from './load-sdk.ts';
 import {
   assertProtobuf,
@@ -48,11 +49,11 @@ export async function startMetrics(options: StartMetricsOptions = {}): Promise<M
   }
   const { provider, endpoint } = meterSdk(options, timeoutMs);
   metrics.setGlobalMeterProvider(provider);
-  const flush = () => within(timeoutMs, provider.forceFlush());
+  const flush = () => settled(timeoutMs, systemClock, provider.forceFlush());
   let stopping: Promise<void> | undefined;
   const stop = async () => {
     stopListening();
-    await within(timeoutMs, provider.shutdown());
+    await settled(timeoutMs, systemClock, provider.shutdown());
     metrics.disable();
   };
   const shutdown = () => {

@@ -8,10 +8,11 @@ import {
   trace,
 } from '@opentelemetry/api';
 import type { NodeTracerProvider, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace-node';
-import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
+import { AgentLoopError, messageOf, systemClock } from '../core/contracts/index.ts';
+import { settled } from '../core/streams/index.ts';
 import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
 import { attribute } from './attributes.ts';
-import { flushAtExit, within } from './exit-flush.ts';
+import { flushAtExit } from './exit-flush.ts';
 import { type FinishedSpan, finishedSpan } from './finished-spans.ts';
 import { assertSdk, loadSdk, otlpSpanPackages, resourceOf, spanPackages } from './load-sdk.ts';
 import {
@@ -130,12 +131,12 @@ function enabledTracing(options: StartTracingOptions): Tracing {
   const report = (): TracingReport => ({ ...sdk.tally });
   const flush = async () => {
     flushedAt = sdk.tally.ended;
-    await within(timeoutMs, sdk.flush());
+    await settled(timeoutMs, systemClock, sdk.flush());
     return report();
   };
   const stop = async () => {
     stopListening();
-    await within(timeoutMs, sdk.shutdown());
+    await settled(timeoutMs, systemClock, sdk.shutdown());
     unregisterSdk();
     running = undefined;
     return report();

@@ -18,6 +18,7 @@ import {
   type TurnSuspended,
   taskState,
 } from '../core/journal/index.ts';
+import { Timer } from '../core/streams/index.ts';
 import { InMemoryStateStore } from '../stores/memory/in-memory-state-store.ts';
 import { fenced } from '../stores/store-rules.ts';
 import { callIdOf, type ReplayRun } from './recording.ts';
@@ -61,7 +62,7 @@ export class Conductor {
   #asked = 0;
   #failure: AgentLoopError | undefined;
   #leading = false;
-  #calm: (() => void) | undefined;
+  readonly #calm = new Timer(systemClock);
 
   constructor(options: ConductorOptions) {
     this.#options = options;
@@ -86,7 +87,7 @@ export class Conductor {
 
   /** The run is over. */
   end(): void {
-    this.#calm?.();
+    this.#calm.close();
     this.#waiters.clear();
     this.#controls = undefined;
   }
@@ -201,8 +202,7 @@ export class Conductor {
 
   /** Waits for the next record, and not for ever. */
   #beRestless(): void {
-    this.#calm?.();
-    this.#calm = systemClock.schedule(this.#options.patienceMs, () => this.#loseHeart());
+    this.#calm.set(this.#options.patienceMs, () => this.#loseHeart());
   }
 
   #loseHeart(): void {

@@ -1,5 +1,6 @@
 import type { Observable } from 'rxjs';
-import { type AgentEvent, AgentLoopError } from '../core/contracts/index.ts';
+import { type AgentEvent, AgentLoopError, backgroundClock } from '../core/contracts/index.ts';
+import { within } from '../core/streams/index.ts';
 import { iterateEvents } from '../tasks/read-events.ts';
 
 import { AgUiEncoder, type AgUiOptions, agUiNames } from './ag-ui-events.ts';
@@ -71,15 +72,7 @@ const patienceMs = 2_000;
 export async function begun(source: EventSource): Promise<AsyncIterable<AgentEvent>> {
   const events = iteratorOf(source);
   let waiting: Promise<IteratorResult<AgentEvent>> | undefined = events.next();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, patienceMs);
-  });
-  try {
-    await Promise.race([waiting, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  await within({ ms: patienceMs, clock: backgroundClock, late: () => undefined }, waiting);
   const iterator: AsyncIterator<AgentEvent> = {
     next() {
       const first = waiting;
@@ -132,6 +125,7 @@ export interface StreamSettings<T> {
 /** A comment line, which readers of server-sent events skip. */
 const heartbeat = ': \n\n';
 const isSilent = Symbol('silent');
+const silent = (): typeof isSilent => isSilent;
 
 /** Asks for the next event when the reader asks for more: nothing piles up here. */
 export function streamOf<T>(source: EventSource, settings: StreamSettings<T>): ReadableStream<Uint8Array> {
@@ -155,7 +149,7 @@ export function streamOf<T>(source: EventSource, settings: StreamSettings<T>): R
         for (;;) {
           waiting ??= events.next();
           try {
-            const next = await within(waiting, heartbeatMs);
+            const next = await within({ ms: heartbeatMs, clock: backgroundClock, late: silent }, waiting);
             if (next === isSilent) return void send(heartbeat);
             waiting = undefined;
             if (isLeft) return;
@@ -174,18 +168,4 @@ export function streamOf<T>(source: EventSource, settings: StreamSettings<T>): R
     },
     { highWaterMark: 0 },
   );
-}
-
-/** The value of a promise, or that it takes longer. */
-async function within<T>(promise: Promise<T>, ms: number): Promise<T | typeof isSilent> {
-  if (ms === 0 || ms === Number.POSITIVE_INFINITY) return promise;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const silent = new Promise<typeof isSilent>((resolve) => {
-    timer = setTimeout(() => resolve(isSilent), ms);
-  });
-  try {
-    return await Promise.race([promise, silent]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -4,9 +4,9 @@ import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { type AgentEvent, AgentLoopError } from '../../core/contracts/index.ts';
+import { type AgentEvent, AgentLoopError, systemClock } from '../../core/contracts/index.ts';
+import { pause } from '../../core/streams/index.ts';
 import { otlpSpanPackages, spanPackages } from '../../observability/load-sdk.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { httpUrl, wholeNumber } from '../arguments.ts';
@@ -259,7 +259,7 @@ async function doomedRun({ args, env, signal, show }: DoomedRunOptions): Promise
       if (event.kind === 'internal:tool-start') running.set(event.callId, event.toolName);
       if (event.kind === 'internal:tool-complete') running.delete(event.callId);
       const onlySlow = running.size > 0 && [...running.values()].every((name) => slowTools.has(name));
-      if (onlySlow) kill ??= sleep(beforeKillMs).then(() => void child.kill('SIGKILL'));
+      if (onlySlow) kill ??= pause(beforeKillMs, systemClock).then(() => void child.kill('SIGKILL'));
     }
     await gone;
     await kill;

@@ -1,8 +1,8 @@
-import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { Command } from 'commander';
 import { bind, shownHost, unbind } from '../../a2a/server/listening.ts';
 import type { Agent } from '../../agent/agent.ts';
+import { unlessAborted } from '../../core/streams/index.ts';
 import type { QueuedTurn, TurnQueue, TurnWorker, WorkerOptions } from '../../fleet/index.ts';
 import { collect, invalidConfig, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
@@ -98,9 +98,10 @@ async function work(flags: WorkerFlags, host: CommandHost): Promise<void> {
           ].join('\n'),
         );
         const over = working.run();
-        over.catch(() => {});
-        const asked = once(interruption.signal, 'abort');
-        if (!interruption.signal.aborted) await Promise.race([over, asked]);
+        const { signal } = interruption;
+        await unlessAborted(signal, over).catch((error: unknown) => {
+          if (!signal.aborted) throw error;
+        });
         note(terminal, 'draining; a second signal does not wait');
       });
     } finally {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../../core/contracts/index.ts';
+import { pause } from '../../core/streams/index.ts';
 import { appendPrivateSync } from '../../private-files.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import { calculateTool } from '../tools/calculate.ts';
@@ -55,7 +56,10 @@ function watched(inner: Tool, ledger: string): Tool {
     async execute(args, context) {
       const entry = { tool: name, callId: context.callId, pid: process.pid };
       note(ledger, { ...entry, what: 'began' });
-      if (slowTools.has(name)) await sleep(slowMs, undefined, { signal: context.signal });
+      if (slowTools.has(name)) {
+        await pause(slowMs, systemClock, context.signal);
+        context.signal.throwIfAborted();
+      }
       const result = await inner.execute(args, context);
       note(ledger, { ...entry, what: 'finished' });
       return result;

@@ -74,44 +74,6 @@ export const backgroundClock: Clock = {
   },
 };
 
-interface TimeLimit {
-  /** How long to wait. Milliseconds; 0: for ever. */
-  readonly ms: number;
-  readonly clock: Clock;
-  /** Creates the error to reject with after the limit. */
-  readonly late: () => Error;
-}
-
-/** Calls `ask` and waits for its answer until the limit; a later answer is dropped. Rejects with what `ask` throws or rejects with. */
-export function inTime<T>(ask: () => T | PromiseLike<T>, { ms, clock, late }: TimeLimit): Promise<T> {
-  return new Promise((resolve, reject) => {
-    let cancel = () => {};
-    const settle =
-      <A>(how: (answer: A) => void) =>
-      (answer: A) => {
-        cancel();
-        how(answer);
-      };
-    if (ms > 0) cancel = clock.schedule(ms, () => reject(late()));
-    new Promise<T>((given) => given(ask())).then(settle(resolve), settle(reject));
-  });
-}
-
-/**
- * Resolves once `work` has settled, however that is, and after `ms` at the latest; then `work` is left to itself. The timer keeps the process alive
- * meanwhile: Node.js ends a process that only awaits what does not, such as an idle connection of a pool that says goodbye.
- */
-export function within(ms: number, work: Promise<unknown> | undefined, clock: Clock = systemClock): Promise<void> {
-  return new Promise((resolve) => {
-    const cancel = clock.schedule(ms, resolve);
-    const settle = () => {
-      cancel();
-      resolve();
-    };
-    Promise.resolve(work).then(settle, settle);
-  });
-}
-
 /** The engine's log for operators of a service: ids, codes, numbers and errors; no prompts, answers, arguments or results. */
 export interface Logger {
   /** Details for debugging. */

@@ -123,7 +123,7 @@ export type {
   TurnFinish,
   ValueExtension,
 } from './extension.ts';
-export { backgroundClock, type Clock, inTime, type Logger, silentLogger, systemClock, within } from './host.ts';
+export { backgroundClock, type Clock, type Logger, silentLogger, systemClock } from './host.ts';
 export { innermostQuestion, kindAbove } from './innermost-question.ts';
 export {
   type AgentUsage,

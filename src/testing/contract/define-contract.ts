@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { isObservable, lastValueFrom, type Observable, type Subscription, takeUntil, timer } from 'rxjs';
-import { AgentLoopError, type ErrorCode, type MaybePromise, messageOf } from '../../core/contracts/index.ts';
+import {
+  AgentLoopError,
+  type ErrorCode,
+  type MaybePromise,
+  messageOf,
+  systemClock,
+} from '../../core/contracts/index.ts';
+import { after, pause } from '../../core/streams/index.ts';
 
 /** What the suite needs of a test runner: jest, vitest, `node:test` and mocha all have it. */
 export interface ContractRunner {
@@ -181,7 +188,7 @@ export async function eventually(deadlineMs: number, check: () => Promise<void>)
       return await check();
     } catch (error) {
       if (performance.now() >= deadline) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await pause(10, systemClock);
     }
   }
 }
@@ -222,7 +229,7 @@ export function watch<T>(source: Observable<T>, options: WatchOptions<T> = {}): 
     until: (what, condition) =>
       new Promise((resolve, reject) => {
         const settle = (outcome: () => void): void => {
-          clearTimeout(deadline);
+          stop();
           changed.delete(check);
           outcome();
         };
@@ -232,7 +239,7 @@ export function watch<T>(source: Observable<T>, options: WatchOptions<T> = {}): 
         };
         const { deadlineMs } = options;
         const miss = (): void => settle(() => reject(missed(what, reading)));
-        const deadline = deadlineMs === undefined ? undefined : setTimeout(miss, deadlineMs);
+        const stop = deadlineMs === undefined ? () => {} : after(deadlineMs, systemClock, miss);
         changed.add(check);
         check();
       }),

@@ -1,6 +1,7 @@
+import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { FinishReason, Usage } from '../../core/contracts/index.ts';
+import { type FinishReason, systemClock, type Usage } from '../../core/contracts/index.ts';
+import { pause, unlessAborted } from '../../core/streams/index.ts';
 import { assertKnownOptions, type OptionNames } from '../../options/option-rules.ts';
 import { ApiError } from './chat-request.ts';
 import type { ModelAnswer } from './model-answer.ts';
@@ -148,12 +149,8 @@ export function sendJson(response: ServerResponse, status: number, body: object)
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-export async function sendRefusal(
-  { response, signal, over }: Exchange,
-  step: RefusalStep,
-  form: AnswerForm,
-): Promise<void> {
-  await Promise.race([step.gate, over]);
+export async function sendRefusal({ response, signal }: Exchange, step: RefusalStep, form: AnswerForm): Promise<void> {
+  await passed(signal, step.gate);
   if (signal.aborted) return;
   const body = step.body ?? form.refusal(new ApiError(step.status, `Scripted status ${step.status}.`));
   const isText = typeof body === 'string';
@@ -165,8 +162,8 @@ export async function sendRefusal(
 /** Answers in one piece, after as long as streaming it would take. */
 export async function sendWhole(exchange: Exchange, { answer, step, form, delayMs }: Delivery): Promise<void> {
   const { response, signal, over } = exchange;
-  await Promise.race([typeof step.gate === 'function' ? step.gate(0) : step.gate, over]);
-  await pause(exchange, delayMs * (delayMs > 0 ? [...form.content(answer, step.chunkSize)].length : 0));
+  await passed(signal, typeof step.gate === 'function' ? step.gate(0) : step.gate);
+  await delayed(signal, delayMs * (delayMs > 0 ? [...form.content(answer, step.chunkSize)].length : 0));
   if (signal.aborted) return;
   if (step.closeAfter !== undefined) exchange.breakOff();
   else if (step.stallAfter !== undefined) await over;
@@ -178,14 +175,14 @@ export async function sendWhole(exchange: Exchange, { answer, step, form, delayM
 
 /** Answers as server-sent events. Stops at once when the exchange is over. */
 export async function sendStream(exchange: Exchange, { answer, step, form, delayMs }: Delivery): Promise<void> {
-  const { response, signal, over } = exchange;
+  const { response, signal } = exchange;
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
   response.flushHeaders();
-  if (typeof step.gate === 'object') await Promise.race([step.gate, over]);
+  if (typeof step.gate === 'object') await passed(signal, step.gate);
   let sent = 0;
   for (const data of form.content(answer, step.chunkSize)) {
-    if (typeof step.gate === 'function') await Promise.race([step.gate(sent), over]);
-    await pause(exchange, delayMs);
+    if (typeof step.gate === 'function') await passed(signal, step.gate(sent));
+    await delayed(signal, delayMs);
     if (await breaksOff(exchange, { step, form }, (after) => after === sent)) return;
     await write(exchange, eventOf(data, form));
     if (signal.aborted) return;
@@ -226,14 +223,20 @@ function eventOf(data: object, { namesEvents }: AnswerForm): string {
   return `${name}data: ${JSON.stringify(data)}\n\n`;
 }
 
-async function write({ response, signal, over }: Exchange, event: string): Promise<void> {
+async function write({ response, signal }: Exchange, event: string): Promise<void> {
   if (signal.aborted || response.write(event)) return;
-  await Promise.race([new Promise((resolve) => response.once('drain', resolve)), over]);
+  await passed(signal, once(response, 'drain'));
 }
 
-async function pause({ signal }: Exchange, ms: number): Promise<void> {
-  if (ms <= 0 || signal.aborted) return;
-  await sleep(ms, undefined, { signal }).catch(() => undefined);
+async function delayed(signal: AbortSignal, ms: number): Promise<void> {
+  if (ms > 0) await pause(ms, systemClock, signal);
+}
+
+/** Waits for a gate until the client leaves. */
+async function passed(signal: AbortSignal, gate: unknown): Promise<void> {
+  await unlessAborted(signal, Promise.resolve(gate)).catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
 }
 
 /** Resolves once all that was written has left this process: the callback of a comment comes after it. */
