@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { Backoff, pause, settled, Timer, unlessAborted, within } from 'millrace/internals';
 import { fakeClock } from 'millrace/testing';
@@ -107,4 +108,21 @@ it('a Timer runs only what it was set to last, and nothing once it is closed', (
   timer.set(10, () => ran.push('third'));
   clock.advance(30);
   expect(ran).toEqual(['second, no longer set']);
+});
+
+/** The clocks, the waits that are composed of them, and two that every turn has and that make no call more than they need. */
+const waits = [
+  'core/contracts/host.ts',
+  'core/model-call/limits.ts',
+  'core/streams/wait.ts',
+  'core/tool-call/call-limits.ts',
+];
+
+it('K-07 nothing waits but by core/streams/wait.ts', () => {
+  const src = new URL('../../src/', import.meta.url);
+  const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).map((file) => file.replaceAll('\\', '/'));
+  // The components of a page own their timers: a browser gives them no clock.
+  const engine = files.filter((file) => /\.tsx?$/.test(file) && !/^\w+\/page\//.test(file));
+  const own = /\.schedule\(|\bsetTimeout\b|\bPromise\s*\.\s*race\b/;
+  expect(engine.filter((file) => own.test(readFileSync(new URL(file, src), 'utf8'))).sort()).toEqual(waits);
 });
