@@ -16,8 +16,8 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
       },
       {
         file: 'src/core/turn/iteration.ts',
-        from: `return whenDurable(signal, () => this.follow(signal.after));`,
-        to: `this.to.next(signal); this.follow(signal.after); return undefined as never;`,
+        from: `return whenDurable(signal, () => this.execute(signal.after).runInto(this));`,
+        to: `this.to.next(signal); this.execute(signal.after).runInto(this); return undefined as never;`,
       },
     ],
   },
@@ -32,8 +32,8 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
       },
       {
         file: 'src/core/turn/iteration.ts',
-        from: `return whenDurable(signal, () => this.follow(signal.after));`,
-        to: `this.follow(signal.after); return signal;`,
+        from: `return whenDurable(signal, () => this.execute(signal.after).runInto(this));`,
+        to: `this.execute(signal.after).runInto(this); return signal;`,
       },
     ],
   },

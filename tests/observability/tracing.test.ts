@@ -289,12 +289,12 @@ describe('shutdown', () => {
   });
 
   it('resolves within its time where the collector never answers', async () => {
-    process.env['OTEL_EXPORTER_OTLP_TIMEOUT'] = '900';
+    process.env['OTEL_EXPORTER_OTLP_TIMEOUT'] = '10000';
     const { tracing } = await startWithReceiver({ shutdownTimeoutMs: 20 }, ['never']);
     writeSpan('lost');
     expect(await tracing.shutdown()).toMatchObject({ ended: 1, exported: 0 });
     // The export, which has more time, has not ended yet.
-    expect(ledger.left()['Timeout']).toBeGreaterThan(0);
+    expect(ledger.left()['TCPSocketWrap']).toBeGreaterThan(0);
   });
 
   it('never rejects, whatever an exporter does', async () => {
