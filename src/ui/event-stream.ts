@@ -1,6 +1,5 @@
 import type { Observable } from 'rxjs';
-import { type AgentEvent, AgentLoopError, backgroundClock } from '../core/contracts/index.ts';
-import { within } from '../core/streams/index.ts';
+import { type AgentEvent, AgentLoopError } from '../core/contracts/index.ts';
 import { iterateEvents } from '../tasks/read-events.ts';
 
 import { AgUiEncoder, type AgUiOptions, agUiNames } from './ag-ui-events.ts';
@@ -72,7 +71,7 @@ const patienceMs = 2_000;
 export async function begun(source: EventSource): Promise<AsyncIterable<AgentEvent>> {
   const events = iteratorOf(source);
   let waiting: Promise<IteratorResult<AgentEvent>> | undefined = events.next();
-  await within({ ms: patienceMs, clock: backgroundClock, late: () => undefined }, waiting);
+  await within(waiting, patienceMs);
   const iterator: AsyncIterator<AgentEvent> = {
     next() {
       const first = waiting;
@@ -125,7 +124,6 @@ export interface StreamSettings<T> {
 /** A comment line, which readers of server-sent events skip. */
 const heartbeat = ': \n\n';
 const isSilent = Symbol('silent');
-const silent = (): typeof isSilent => isSilent;
 
 /** Asks for the next event when the reader asks for more: nothing piles up here. */
 export function streamOf<T>(source: EventSource, settings: StreamSettings<T>): ReadableStream<Uint8Array> {
@@ -149,7 +147,7 @@ export function streamOf<T>(source: EventSource, settings: StreamSettings<T>): R
         for (;;) {
           waiting ??= events.next();
           try {
-            const next = await within({ ms: heartbeatMs, clock: backgroundClock, late: silent }, waiting);
+            const next = await within(waiting, heartbeatMs);
             if (next === isSilent) return void send(heartbeat);
             waiting = undefined;
             if (isLeft) return;
@@ -168,4 +166,18 @@ export function streamOf<T>(source: EventSource, settings: StreamSettings<T>): R
     },
     { highWaterMark: 0 },
   );
+}
+
+/** The value of a promise, or that it takes longer. */
+async function within<T>(promise: Promise<T>, ms: number): Promise<T | typeof isSilent> {
+  if (ms === 0 || ms === Number.POSITIVE_INFINITY) return promise;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const silent = new Promise<typeof isSilent>((resolve) => {
+    timer = setTimeout(() => resolve(isSilent), ms);
+  });
+  try {
+    return await Promise.race([promise, silent]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

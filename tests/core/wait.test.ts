@@ -110,12 +110,16 @@ it('a Timer runs only what it was set to last, and nothing once it is closed', (
   expect(ran).toEqual(['second, no longer set']);
 });
 
-/** The clocks, the waits that are composed of them, and two that every turn has and that make no call more than they need. */
+/**
+ * The clocks, the waits that are composed of them, two that every turn has and that make no call more than they need, and one in the bundles for
+ * browsers, which bring no RxJS.
+ */
 const waits = [
   'core/contracts/host.ts',
   'core/model-call/limits.ts',
   'core/streams/wait.ts',
   'core/tool-call/call-limits.ts',
+  'ui/event-stream.ts',
 ];
 
 it('K-07 nothing waits but by core/streams/wait.ts', () => {
