@@ -1,14 +1,12 @@
 import type { TurnInput } from '../agent/agent-options.ts';
 import {
   AgentLoopError,
-  backgroundClock,
   isSuspended,
   isTerminalState,
   type TaskSummary,
   taskIdPattern,
 } from '../core/contracts/index.ts';
 import type { JournalRecord } from '../core/journal/index.ts';
-import { Timer } from '../core/streams/index.ts';
 import type { Turn } from '../tasks/turn.ts';
 import { begun, type EventSource } from './event-stream.ts';
 import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts';
@@ -272,8 +270,8 @@ export function kindOf({ contextId }: TaskSummary): ChatKind | undefined {
 export class ChatRecovery {
   readonly #handler: ResolvedHandler;
   readonly #afterwards: () => Promise<void>;
-  readonly #timer = new Timer(backgroundClock);
-  #hasStarted = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #isClosed = false;
 
   /** `afterwards`: what else is done each time. Its errors are logged. */
   constructor(handler: ResolvedHandler, afterwards = async () => {}) {
@@ -283,17 +281,19 @@ export class ChatRecovery {
 
   /** Any number of times. */
   start(): void {
-    if (this.#hasStarted || this.#handler.recoverMs === 0) return;
-    this.#hasStarted = true;
-    this.#lookIn(0);
+    if (this.#timer !== undefined || this.#isClosed || this.#handler.recoverMs === 0) return;
+    this.#schedule(0);
   }
 
   close(): void {
-    this.#timer.close();
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
   }
 
-  #lookIn(ms: number): void {
-    this.#timer.set(ms, () => void this.#recover());
+  #schedule(ms: number): void {
+    this.#timer = setTimeout(() => void this.#recover(), ms);
+    // Node.js only: a process with nothing else to do ends.
+    if (typeof this.#timer === 'object') this.#timer.unref();
   }
 
   /** Continues one turn now, if nobody runs it. Never throws. */
@@ -304,7 +304,7 @@ export class ChatRecovery {
   async #recover(): Promise<void> {
     await this.#logged(() => this.#look((task) => kindOf(task) === 'chat'));
     await this.#logged(this.#afterwards);
-    this.#lookIn(this.#handler.recoverMs);
+    if (!this.#isClosed) this.#schedule(this.#handler.recoverMs);
   }
 
   async #look(accepts: (task: TaskSummary) => boolean): Promise<void> {

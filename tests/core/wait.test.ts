@@ -111,7 +111,7 @@ it('a Timer runs only what it was set to last, and nothing once it is closed', (
 });
 
 /**
- * The clocks, the waits that are composed of them, two that every turn has and that make no call more than they need, and one in the bundles for
+ * The clocks, the waits that are composed of them, two that every turn has and that make no call more than they need, and two in the bundles for
  * browsers, which bring no RxJS.
  */
 const waits = [
@@ -119,6 +119,7 @@ const waits = [
   'core/model-call/limits.ts',
   'core/streams/wait.ts',
   'core/tool-call/call-limits.ts',
+  'ui/chats.ts',
   'ui/event-stream.ts',
 ];
 
