@@ -66,7 +66,8 @@ export const systemClock: Clock = {
 
 /** The system's time for what a process need not stay alive for: Node.js exits although a callback waits. */
 export const backgroundClock: Clock = {
-  ...systemClock,
+  now: () => Date.now(),
+  elapsed: () => performance.now(),
   schedule(ms, callback) {
     const timer: NodeJS.Timeout | number = setTimeout(callback, ms);
     if (typeof timer === 'object') timer.unref();
