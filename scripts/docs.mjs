@@ -26,18 +26,15 @@ const documents = [
 
 /** What the operators get from `operatorTurn` and from one another, which programs only pass on; and steps of computing a type. */
 const opaque = [
-  ...['AbortScope', 'CallParams', 'FusibleOperator', 'HookDeps', 'Hooks', 'Inbox', 'LeaseHold', 'OpenCall'],
+  ...['AbortScope', 'CallParams', 'FusibleOperator', 'HookDeps', 'Hooks', 'Inbox', 'OpenCall'],
   ...[
     'DeltaOwner',
     'ModelNoted',
     'PreparedView',
     'ReplacedPart',
-    'ResolvedConfig',
-    'RunDeps',
+    'Segment',
     'ShownCall',
-    'ToolSet',
     'TurnNode',
-    'TurnTracing',
     'UnstartedCalls',
     'servers',
   ],

@@ -1,14 +1,13 @@
 import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
 import { type MonoTypeOperatorFunction, Observable } from 'rxjs';
 import type { AgentLoopConfig, Message } from './core/contracts/index.ts';
-import { Hooks } from './core/hooks/index.ts';
 import { type Commit, commitOf, journalSchema, type LoopState, replayOf, type Signal } from './core/journal/index.ts';
-import { callModel as callWithStart, OpenCall } from './core/model-call/index.ts';
+import { callModel as callWithStart } from './core/model-call/index.ts';
 import { Inbox, TurnNode } from './core/ownership/index.ts';
-import { AbortScope } from './core/streams/index.ts';
-import { collectTools, executeTools as executeWithJournal, ToolSet, UnstartedCalls } from './core/tool-call/index.ts';
+import { collectTools, executeTools as executeWithJournal, ToolSet } from './core/tool-call/index.ts';
 import {
   loopIterations as loopWithJournal,
+  Run,
   startOfCall,
   type TurnDeps,
   withTools as withToolsAndJournal,
@@ -129,33 +128,20 @@ export async function operatorTurn(
   options: OperatorTurnOptions = {},
 ): Promise<OperatorTurn> {
   const config = resolveConfig(withArtifactTools(withArgumentChecks(given)));
-  const { agentId, systemPrompt, maxIterations, llmProvider: provider } = config;
+  const { agentId, maxIterations } = config;
   const {
     taskId = config.generateId(),
     contextId = config.generateId(),
     parentContext = activeContext.active(),
   } = options;
-  const now = () => config.clock.now();
   const record = { type: 'turn.started' as const, schema: journalSchema, taskId, contextId, agentId };
-  const started = replayOf([{ ...record, messages, settings: {}, seq: 1, epoch: 0, at: now() }]);
+  const started = replayOf([{ ...record, messages, settings: {}, seq: 1, epoch: 0, at: config.clock.now() }]);
   const { after: state } = started;
   const { turn } = state;
   const tools = new ToolSet(await collectTools(config.toolProviders, { ...turn, authContext: undefined }));
   const tracing = turnTracing(config, turn);
-  const deps: TurnDeps = {
-    ...{ config, turn, systemPrompt, maxIterations, provider, tracing, tools, now },
-    authContext: undefined,
-    context: undefined,
-    hooks: new Hooks(config.hooks),
-    unstartedCalls: new UnstartedCalls(),
-    scope: new AbortScope(),
-    drain: new AbortScope(),
-    inbox: new Inbox(),
-    openCall: new OpenCall(),
-    node: new TurnNode(state, undefined, () => undefined),
-    leaseHold: undefined,
-    epoch: 0,
-  };
+  const segment = { config, turn, tracing, tools, authContext: undefined, context: undefined };
+  const deps = new Run(segment, new TurnNode(state, { now: () => config.clock.now() }), new Inbox());
   return { deps, started, state, ...startExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext) };
 }
 
@@ -164,5 +150,5 @@ export async function operatorTurn(
  * `after` is what `prepareLLMCall` takes.
  */
 export function beginLLMCall(deps: TurnDeps, state: LoopState): Commit {
-  return commitOf(deps, state, [startOfCall(deps, state)]);
+  return commitOf(deps.node, state, [startOfCall(deps, state)]);
 }

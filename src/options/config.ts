@@ -143,7 +143,12 @@ export function resolveConfig(config: AgentLoopConfig): ResolvedConfig {
       throw invalidConfig(`${name} is not an option`, `the options are: ${[...knownOptions].join(', ')}`);
   }
   // Not spread: objects made by it have a shape each, and the whole hot path reads this one.
-  const resolved: ResolvedConfig = Object.assign({}, defaults, { hooks: noHooks, outside }, given);
+  const resolved: ResolvedConfig = Object.assign(
+    {},
+    defaults,
+    { hooks: noHooks, outside, resolve: resolveConfig },
+    given,
+  );
   checkParts(resolved);
   // Absent options need no check: defaults are valid.
   for (const [name, rule] of rulesWithCures)
@@ -196,7 +201,6 @@ function checkToolProvider(name: string, provider: ToolProvider): void {
 const noHooks = hookLists([]);
 
 const outside: Outside = {
-  resolve: resolveConfig,
   cancel: cancelTask,
   cancelChildren,
   answer: answerTask,

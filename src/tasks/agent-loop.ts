@@ -15,7 +15,6 @@ import {
 import type { Answers, Signal, TurnStart } from '../core/journal/index.ts';
 import type { ResolvedConfig } from '../core/options/index.ts';
 import { Inbox, incomingMessage, type ParentTurn } from '../core/ownership/index.ts';
-import { AbortScope } from '../core/streams/index.ts';
 import { markOpening, type OnLease, type RunRequest, resumeRun, startRun } from '../core/turn/index.ts';
 import { resolveConfig } from '../options/config.ts';
 import { assertKnownOptions, checkStore, type OptionNames } from '../options/option-rules.ts';
@@ -157,7 +156,7 @@ export class AgentLoop {
     const { contextId, taskId: newTaskId = resolved.generateId() } = options;
     const execution = (request: RunRequest) => {
       const opened = markOpening(store, newTaskId);
-      return from(retryTask(taskId, { store, newTaskId, contextId, clock, signal: request.scope.signal })).pipe(
+      return from(retryTask(taskId, { store, newTaskId, contextId, clock, signal: request.inbox.scope.signal })).pipe(
         // Once the resume has its own mark.
         finalize(opened),
         switchMap(() => resumeRun(request, store, { taskId: newTaskId, contextId })),
@@ -254,7 +253,6 @@ function createTurn(
   options: StartOptions & Pick<ResumeOptions, 'answers' | 'onBusy' | 'from' | 'shutdown'>,
   turn: TurnExecution,
 ): Turn {
-  const scope = new AbortScope();
   const inbox = new Inbox(config.hooks.beforeMessage);
   // Read at the call: at subscription another context may be active.
   const {
@@ -268,13 +266,13 @@ function createTurn(
   } = options;
   const { onLease } = admissionOf(options) ?? {};
   const { parent } = turn;
-  const given = { parentContext, authContext, context, answers, parent, onBusy, onLease, shutdown };
-  const request = { config, scope, inbox, ...given };
+  const caller = { parentContext, authContext, context };
+  const request = { config, inbox, caller, resume: { answers, onBusy, shutdown }, parent, onLease };
   return Turn.of({
     taskId: turn.taskId,
     contextId: turn.contextId,
     execution$: new Observable((to) => {
-      if (signal) scope.follow(signal);
+      if (signal) inbox.scope.follow(signal);
       turn.execution(request).subscribe(to);
     }),
     request,

@@ -39,7 +39,7 @@ export function limitsFrom(
   { agentId, turn }: LoopState,
 ): LastCallLimits {
   const known = limitsOf({ ...config, ...config.agents?.(agentId) });
-  return { maxIterations: turn.settings.maxIterations ?? known.maxIterations, config: known };
+  return { ...known, maxIterations: turn.settings.maxIterations ?? known.maxIterations };
 }
 
 /** Which turn reads a message, from the records of the turn so far, emitted whenever there are more. Errors: `TERMINAL` if they complete without it. */

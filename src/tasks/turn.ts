@@ -287,7 +287,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   #abort(reason: string): void {
-    if (!this.#end) this.#request.scope.abort(new AgentLoopError('CANCELED', reason, { taskId: this.taskId }));
+    if (!this.#end) this.#request.inbox.scope.abort(new AgentLoopError('CANCELED', reason, { taskId: this.taskId }));
   }
 
   #checkNotSuspended(what: string): void {
@@ -303,7 +303,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   #settle(error: { readonly cause: unknown } | undefined): void {
-    this.#request.scope.release();
+    this.#request.inbox.scope.release();
     this.#end = error ? { lost: true, cause: error.cause } : { lost: false };
     for (const callback of this.#endListeners) callback();
     this.#endListeners = [];

@@ -197,9 +197,9 @@ describe('the configuration', () => {
       clock: { now: () => 0, schedule: () => () => {} },
       generateId: () => 'id',
     };
-    const { hooks, outside, ...resolved } = resolveConfig(full);
+    const { hooks, outside, resolve, ...resolved } = resolveConfig(full);
     expect(hooks.approveToolCall).toEqual(full.extensions);
-    expect(outside.resolve).toBe(resolveConfig);
+    expect(resolve).toBe(resolveConfig);
     expect({ ...resolved, logger }).toEqual(full);
     const undefinedAll: AgentLoopConfig = { ...agent };
     for (const name of Object.keys(full)) if (!(name in agent)) Reflect.set(undefinedAll, name, undefined);
@@ -207,9 +207,9 @@ describe('the configuration', () => {
   });
 
   it('S1-23 S1-52 S0-22 has the defaults that it documents', () => {
-    const { clock, generateId, hooks, outside, logger, ...rest } = resolveConfig(agent);
+    const { clock, generateId, hooks, outside, resolve, logger, ...rest } = resolveConfig(agent);
     expect(Object.values(hooks).flat()).toEqual([]);
-    expect(outside.resolve).toBe(resolveConfig);
+    expect(resolve).toBe(resolveConfig);
     expect(rest).toEqual({
       ...agent,
       toolProviders: [],

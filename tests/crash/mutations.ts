@@ -320,8 +320,8 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/core/turn/segment.ts',
-        from: 'return segmentDeps(deps, this.#state);',
-        to: 'return { ...segmentDeps(deps, this.#state), ...(this.#state.segment.after > 0 && { inbox: Reflect.construct(deps.inbox.constructor, []) }) };',
+        from: 'deps.segment = segment;',
+        to: `deps.segment = segment; if (this.#state.segment.after > 0) Reflect.set(deps, 'inbox', Object.assign(Reflect.construct(deps.inbox.constructor, []), { scope: deps.inbox.scope, drain: deps.inbox.drain }));`,
       },
     ],
   },

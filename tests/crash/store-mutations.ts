@@ -93,7 +93,7 @@ export const treesOfLmdb: readonly Omit<Mutation, 'store'>[] = [
       { file: 'src/stores/lmdb/task-table.ts', from: '(roots && parent !== undefined) || ', to: '' },
       {
         file: 'src/core/turn/open-turn.ts',
-        from: 'if (parent && parent.taskId !== options.under?.taskId) return refuseChildTurn(options, taskId, parent);',
+        from: 'if (parent && parent.taskId !== request.parent?.under?.taskId) return refuseChildTurn(options, taskId, parent);',
         to: 'void refuseChildTurn;',
       },
     ],

@@ -136,7 +136,7 @@ describe('artifactStore of an AgentLoop', () => {
     expect(lastMessage(forked, 1)).toMatchObject({ content: '# One' });
     const { deps, span } = await operatorTurn({ agentId: 'a', llmProvider: bench.model([]), artifactStore }, question);
     span.end();
-    expect([...deps.tools.byName.keys()]).toEqual(artifactNames);
+    expect([...deps.segment.tools.byName.keys()]).toEqual(artifactNames);
   });
 
   it('U-02 works in sub-agents, in a branch, and after a hand-over to an agent that has one', async () => {

@@ -152,7 +152,7 @@ describe('a provider whose definitions bring no check', () => {
     const model = bench.model([]);
     const { deps, span } = await operatorTurn({ agentId: 'a', llmProvider: model, clock: bench.clock }, question);
     span.end();
-    expect(deps.config.argumentChecks).toBe(jsonSchemaChecks);
+    expect(deps.segment.config.argumentChecks).toBe(jsonSchemaChecks);
   });
 
   it('U-18 receives what is not checked where argumentChecks is null, and what a check of the application lets through', async () => {

@@ -36,6 +36,11 @@ interface Asking<Name extends AskedHookName> {
   readonly change?: (answer: AnswerOf<Name>) => AnyChange;
   /** Validates and applies the answer, once its changes are valid; throws if it is invalid. */
   readonly take?: (answer: AnswerOf<Name>, extension: Extension) => void;
+  readonly waiting?: Waiting;
+}
+
+/** What asks a hook and waits for it. */
+interface Waiting {
   /** The tool call that it is about. */
   readonly callId?: string;
   /** Receives the child turns of a hook without a record of its answer, whatever it returned, to record their usage. */
@@ -88,14 +93,14 @@ class Round<Name extends AskedHookName> {
 
   /** Whether the turn was cancelled or drains, and the hook is not one of its end: the answer is not used, so no further extension is called. */
   get #isLeft(): boolean {
-    const { scope, drain } = this.#deps;
+    const { scope, drain } = this.#deps.inbox;
     const { endsWait, onDrain } = this.#row;
     return !endsWait && (scope.aborted || (onDrain === 'at once' && drain.aborted));
   }
 
   /** Returns whether to call the remaining extensions. An empty answer allocates no closure: most hooks only observe. */
   #ask(extension: Extension): boolean | Promise<boolean> {
-    const { place, about, asked } = this.#asking;
+    const { place, about, waiting } = this.#asking;
     const { state } = place;
     if (state !== this.#question.state) this.#question = { ...this.#question, state };
     const subject = about(state);
@@ -107,7 +112,7 @@ class Round<Name extends AskedHookName> {
         return true;
       }
       if (!isPromiseLike(answer)) return this.#take(answer, context);
-      asked?.(context);
+      waiting?.asked?.(context);
       return this.#limited(answer, context)
         .then((settled) => this.#take(settled, context))
         .catch((error: unknown) => this.#failed(error, context));
@@ -154,7 +159,8 @@ class Round<Name extends AskedHookName> {
 
   #keepChildren(context: AskedHook): void {
     const { name } = context.extension;
-    const { hook, keep, callId } = this.#asking;
+    const { hook, waiting } = this.#asking;
+    const { keep, callId } = waiting ?? {};
     if (!keep || !recordsChildren(hook) || context.children.length === 0) return;
     keep(context.takeSettled().map((parent) => ({ name, hook, ...(callId !== undefined && { callId }), parent })));
   }
@@ -186,7 +192,7 @@ class Round<Name extends AskedHookName> {
     const { name, onError } = extension;
     const refuses = this.#row.failure === 'refuses the call';
     const fatal = !refuses && onError !== 'continue' && !state.isComplete;
-    const isLeft = isOver || this.#deps.scope.aborted;
+    const isLeft = isOver || this.#deps.inbox.scope.aborted;
     if (!isOver) {
       if (span) failSpan(span, error);
       if (!isLeft) this.#recordChildren(context, fatal);
@@ -210,7 +216,8 @@ class Round<Name extends AskedHookName> {
   }
 
   #show(error: unknown, extension: string, fatal: boolean): void {
-    const { hooks, config, tracing, turn } = this.#deps;
+    const { hooks, segment } = this.#deps;
+    const { config, tracing, turn } = segment;
     const { hook } = this.#asking;
     hooks.out?.next({ type: 'extension-error', extension, hook, message: reasonOf(error), fatal });
     const fields = { taskId: turn.taskId, extension, hook, error: exceptionOf(error, tracing.redact) };
@@ -223,9 +230,10 @@ class Round<Name extends AskedHookName> {
    */
   #limited(answer: PromiseLike<unknown>, context: AskedHook): Promise<unknown> {
     const { timeoutMs = defaultTimeoutMs } = context.extension;
-    const { scope, drain, config } = this.#deps;
+    const { inbox, segment } = this.#deps;
+    const { scope, drain } = inbox;
     const { onDrain, endsWait } = this.#row;
-    const { clock, abortGraceMs } = config;
+    const { clock, abortGraceMs } = segment.config;
     const stops: (() => void)[] = [];
     const stop = () => {
       for (const each of stops.splice(0)) each();

@@ -7,42 +7,40 @@ import {
   type ExtensionRecord,
   type LoopState,
   maxIterationsOf,
-  type Stamper,
   type TurnIdentity,
 } from '../journal/index.ts';
 import { viewSince } from '../model-call/view.ts';
 import type { ResolvedConfig } from '../options/index.ts';
 import { isLeft, ParentTurn, parentTurn, type TurnNode } from '../ownership/child-turns.ts';
-import type { LeaseHold } from '../ownership/lease.ts';
+import type { Inbox } from '../ownership/inbox.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { ToolSet } from '../tool-call/tool-set.ts';
 import type { HookName, Hooks } from './hook-table.ts';
 
-/** The run that a hook belongs to. A run is the part of a turn in one process, from its start or resume on. */
-export interface HookDeps extends Stamper {
+/** What the current agent runs a turn with. A turn without hand-off has one segment. */
+export interface Segment {
+  /** Of the agent, with the prompt and the limit of iterations that the turn replaces. */
   readonly config: ResolvedConfig;
-  /** With the id and the metadata of the current agent. */
+  /** With the id and the metadata of the agent. */
   readonly turn: TurnIdentity;
-  readonly systemPrompt: string | undefined;
-  /** Unless an extension changed it; see `maxIterationsOf`. */
-  readonly maxIterations: number;
-  readonly provider: LLMProvider;
+  readonly tracing: TurnTracing;
+  /** None before they are listed. */
+  readonly tools: ToolSet;
   /** As the caller passed it, for tools; never journaled, traced or logged. */
   readonly authContext: AuthContext | undefined;
   /** The `context` of the start options, as the caller passed it. */
   readonly context: unknown;
-  readonly tracing: TurnTracing;
-  readonly hooks: Hooks<HookDeps>;
-  /** Aborted when the turn is cancelled. */
-  readonly scope: AbortScope;
-  /** Aborted when the process shuts down and releases the turn to another. */
-  readonly drain: AbortScope;
-  /** The turn in the tree of its child turns. */
+}
+
+/** What hooks use of the run of a turn. */
+export interface HookDeps {
+  /** Replaced when another agent takes the turn over. */
+  readonly segment: Segment;
+  /** How the turn is stopped. */
+  readonly inbox: Pick<Inbox, 'scope' | 'drain'>;
+  /** The turn in the tree of its child turns, and its lease. */
   readonly node: TurnNode;
-  /** Whether the lease is certainly valid. Absent without a store: no other process can own the turn then. */
-  readonly leaseHold: LeaseHold | undefined;
-  /** Absent if the turn ended before its tools were known. */
-  readonly tools?: ToolSet;
+  readonly hooks: Hooks;
 }
 
 /** The state and span in which a hook is called. */
@@ -125,15 +123,15 @@ export class AskedHook implements HookContext {
   }
 
   get metadata(): Readonly<Record<string, unknown>> {
-    return this.#question.deps.turn.metadata;
+    return this.#question.deps.segment.turn.metadata;
   }
 
   get authContext(): AuthContext | undefined {
-    return this.#question.deps.authContext;
+    return this.#question.deps.segment.authContext;
   }
 
   get context(): unknown {
-    return this.#question.deps.context;
+    return this.#question.deps.segment.context;
   }
 
   get iteration(): number {
@@ -141,7 +139,7 @@ export class AskedHook implements HookContext {
   }
 
   get maxIterations(): number {
-    return maxIterationsOf(this.#question.deps, this.state);
+    return maxIterationsOf(this.#question.deps.segment.config, this.state);
   }
 
   get data(): unknown {
@@ -149,15 +147,15 @@ export class AskedHook implements HookContext {
   }
 
   get provider(): LLMProvider {
-    return this.#question.deps.provider;
+    return this.#question.deps.segment.config.llmProvider;
   }
 
   get clock(): Clock {
-    return this.#question.deps.config.clock;
+    return this.#question.deps.segment.config.clock;
   }
 
   get tools(): readonly ToolDefinition[] {
-    return [...(this.#question.deps.tools?.byName.values() ?? [])].map(({ definition }) => definition);
+    return [...this.#question.deps.segment.tools.byName.values()].map(({ definition }) => definition);
   }
 
   get signal(): AbortSignal {
@@ -193,7 +191,11 @@ export class AskedHook implements HookContext {
     const { name } = this.extension;
     const opened = this.#open();
     const { iteration } = this;
-    opened.traced ??= startHookSpan(deps.tracing, { extension: name, hook, iteration, now: deps.now }, parent);
+    opened.traced ??= startHookSpan(
+      deps.segment.tracing,
+      { extension: name, hook, iteration, now: deps.node.now },
+      parent,
+    );
     return opened.traced.traceContext;
   }
 
@@ -266,7 +268,7 @@ export class AskedHook implements HookContext {
 
   get #scope(): AbortScope {
     const opened = this.#open();
-    opened.scope ??= this.#question.deps.scope.child();
+    opened.scope ??= this.#question.deps.inbox.scope.child();
     return opened.scope;
   }
 

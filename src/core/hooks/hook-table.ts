@@ -230,16 +230,9 @@ export function checkAnswer<Name extends AskedHookName>(hook: Name, given: unkno
   }
 }
 
-/** The dependencies of a run, with the hooks of its extensions. */
-interface HookedRun {
-  readonly config: { readonly hooks: HookLists };
-}
-
 /** The hooks of one run of a turn: receives their failures, and remembers which of them were called between two steps. */
-export class Hooks<Run extends HookedRun = HookedRun> {
+export class Hooks {
   lists: HookLists;
-  /** The dependencies of the current agent; absent while it is the first one. */
-  segment: Run | undefined;
   /** Set if a hook of a tool call fails the turn; the batch fails the turn once its calls have stopped. */
   failure: AgentLoopError | undefined;
   /** The last model call of this run. */
@@ -254,9 +247,8 @@ export class Hooks<Run extends HookedRun = HookedRun> {
   }
 
   /** Another agent runs the turn from now on. */
-  begin(segment: Run): void {
-    this.segment = segment;
-    this.lists = segment.config.hooks;
+  begin(lists: HookLists): void {
+    this.lists = lists;
     this.lastCall = undefined;
     this.#asked?.delete('beforeTurn');
   }

@@ -1,2 +1,2 @@
 // Calls the hooks of extensions and applies their answers. Exports for code outside of core, and some of the rooms inside.
-export { type HookName, Hooks, hookLists, hookNames } from './hook-table.ts';
+export { type HookName, hookLists, hookNames } from './hook-table.ts';

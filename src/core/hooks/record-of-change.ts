@@ -226,15 +226,15 @@ function namesOf(
   return { add: added, remove: remove.map(String) };
 }
 
-function knownTool(name: string, { tools }: HookDeps): string {
-  if (tools?.byName.has(name)) return name;
-  const known = [...(tools?.byName.keys() ?? [])].join(', ') || 'none';
+function knownTool(name: string, { segment: { tools } }: HookDeps): string {
+  if (tools.byName.has(name)) return name;
+  const known = [...tools.byName.keys()].join(', ') || 'none';
   throw new TypeError(`there is no tool "${name}" to add; the turn knows: ${known}`);
 }
 
-function addedTools(provider: ToolProvider, { tools, turn, authContext, context }: HookDeps): readonly string[] {
-  if (typeof provider?.getTools !== 'function' || !tools)
-    throw new TypeError('tools.add takes names and tool providers');
+function addedTools(provider: ToolProvider, { segment }: HookDeps): readonly string[] {
+  const { tools, turn, authContext, context } = segment;
+  if (typeof provider?.getTools !== 'function') throw new TypeError('tools.add takes names and tool providers');
   const offered = collectTools([provider], { authContext, context, ...turn });
   if (offered instanceof Promise) throw new TypeError('a tool provider that is added has to list its tools at once');
   tools.add(offered.filter(({ definition }) => tools.byName.get(definition.function.name)?.provider !== provider));
@@ -266,7 +266,7 @@ function checkedCount(name: string, count: number): number {
 
 function checkedChoice({ to, reason, callId, note }: AgentChoice, { deps }: ChangeOrigin): AgentChoice {
   if (typeof to !== 'string') throw new TypeError(`agent.to must be the id of an agent, not ${shownValue(to)}`);
-  if (!deps.config.agents?.(to)) throw new TypeError(`agents does not know the agent "${to}"`);
+  if (!deps.segment.config.agents?.(to)) throw new TypeError(`agents does not know the agent "${to}"`);
   if (typeof reason !== 'string') throw new TypeError(`agent.reason must be a string, not ${shownValue(reason)}`);
   if (note !== undefined && typeof note !== 'string')
     throw new TypeError(`agent.note must be a string, not ${shownValue(note)}`);
@@ -295,11 +295,11 @@ export function jsonOf(name: string, value: unknown, levels = maxJsonDepth): unk
  * `agent.changed`, or the failure of a turn with more than `maxHandOffs` hand-offs. `undefined` if no agent was chosen, while
  * calls are open, and before the current agent's `afterIteration` was called: the recorded choice then takes effect later.
  */
-export function agentChange(deps: Pick<HookDeps, 'config' | 'hooks'>, state: LoopState): TurnRecord | undefined {
+export function agentChange(deps: Pick<HookDeps, 'segment' | 'hooks'>, state: LoopState): TurnRecord | undefined {
   const agent = state.changes.agent ?? named(state);
   if (agent === undefined || state.outcome || state.phase === 'tools' || state.phase === 'llm') return undefined;
   if (isIterationOpen(deps, state)) return undefined;
-  const { maxHandOffs } = deps.config;
+  const { maxHandOffs } = deps.segment.config;
   if (agent.reason === 'hand_off' && state.segment.handOffs >= maxHandOffs) {
     const message = `The turn was handed over more than ${maxHandOffs} times (maxHandOffs); agent "${state.agentId}" had it last.`;
     return failed('LIMIT', message, { reason: 'max_hand_offs', details: { maxHandOffs, agentId: state.agentId } });

@@ -10,9 +10,9 @@ import type { CallDetails, LlmStart, ShownOptions } from './records.ts';
 import { type LoopState, noOptions, type StartedCall } from './state.ts';
 
 /** The settings of the next model call: the configuration's, overridden by the extensions' changes for the rest of the turn. */
-export function callSettings({ config }: { readonly config: CallSettings }, { changes }: LoopState): CallSettings {
+export function callSettings(own: CallSettings, { changes }: LoopState): CallSettings {
   const settings: CallSettings = {};
-  copySettings(settings, config);
+  copySettings(settings, own);
   copySettings(settings, changes.settings);
   return settings;
 }
@@ -22,14 +22,14 @@ export function callSettings({ config }: { readonly config: CallSettings }, { ch
  * them. Allocates nothing if there is no difference: this is the hot path.
  */
 export function changedOptions(
-  { config, provider }: { readonly config: CallSettings; readonly provider: Pick<LLMProvider, 'info'> },
+  config: CallSettings & { readonly llmProvider: Pick<LLMProvider, 'info'> },
   { call, changes }: LoopState,
   view: CallSettings | undefined,
 ): CallDetails | undefined {
   const before = call?.options ?? noOptions;
   const own: CallSettings = view ?? config;
   const changed: CallSettings = view ?? changes.settings;
-  const model = changed.model ?? own.model ?? provider.info?.model;
+  const model = changed.model ?? own.model ?? config.llmProvider.info?.model;
   const responseFormat = (changed.responseFormat ?? own.responseFormat)?.name;
   let isSame = model === before.model && responseFormat === before.responseFormat;
   for (const name of shownNames) {

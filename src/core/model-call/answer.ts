@@ -47,7 +47,7 @@ export function respond(deps: ModelCallDeps, place: HookPlace, { response, to }:
 }
 
 /** The reason to abort a hook. */
-export function reasonToLeave({ scope, turn }: Pick<ModelCallDeps, 'scope' | 'turn'>): unknown {
+export function reasonToLeave({ inbox: { scope }, segment: { turn } }: ModelCallDeps): unknown {
   return scope.aborted ? scope.reason : leftReason(turn.taskId);
 }
 
@@ -70,16 +70,20 @@ function draftOf(
   { record, records }: { readonly record: LlmDone; readonly records: ChangedResponse['records'] },
 ): CommitDraft {
   deps.openCall.close();
-  const draft = new CommitDraft(deps, state);
+  const draft = new CommitDraft(deps.node, state);
   draft.add(record);
   for (const change of records) draft.add(change);
   if (record.calls.length > 0) {
     addFirstWave(deps, draft, traceContext);
   } else if (closesWithHooks(deps, draft.after)) {
     return draft;
-  } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= maxIterationsOf(deps, state)) {
-    for (const record of steeringRecords(deps, true)) draft.add(record);
-    draft.add(endWithResponse(deps, state, record));
+  } else if (
+    !deps.inbox.hasSteering ||
+    state.summary ||
+    state.iteration >= maxIterationsOf(deps.segment.config, state)
+  ) {
+    for (const record of steeringRecords(deps.inbox, true)) draft.add(record);
+    draft.add(endWithResponse(deps.segment.config, state, record));
     deps.inbox.close(draft.after);
   }
   return draft;
@@ -95,7 +99,7 @@ function closesWithHooks({ hooks }: ModelCallDeps, { changes }: LoopState): bool
 function addFirstWave(deps: ModelCallDeps, draft: CommitDraft, traceContext: Context): void {
   const records = planFirstWave(deps, { state: draft.after, traceContext });
   if (deps.hooks.failure) return;
-  if (deps.config.toolFailureMode === 'fail' && records.some(({ type }) => type === 'tool.result')) return;
+  if (deps.segment.config.toolFailureMode === 'fail' && records.some(({ type }) => type === 'tool.result')) return;
   draft.addAll(records);
 }
 

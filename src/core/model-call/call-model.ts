@@ -22,7 +22,7 @@ export function callModel(
   const prepare = prepareLLMCall(deps, traceContext);
   return (before, { start, view }) =>
     new Source((to) => {
-      const draft = new CommitDraft(deps, before);
+      const draft = new CommitDraft(deps.node, before);
       draft.add(start);
       const { after } = draft;
       to.next(draft.finish(false));
@@ -51,7 +51,7 @@ interface Asking {
 
 /** Calls the `beforeLLMCall` hooks, then makes the model call. */
 function askBefore(deps: ModelCallDeps, traceContext: Context, { state, view, to, request }: Asking): void {
-  const scope = deps.scope.child();
+  const scope = deps.inbox.scope.child();
   let asked: AskedHook | undefined;
   to.add(() => {
     if (asked?.isOver === false) asked.leave(reasonToLeave(deps));
@@ -78,7 +78,7 @@ function stateWith(
   { branches, to }: Pick<ChangedCall, 'branches'> & Pick<Asking, 'to'>,
 ): LoopState {
   if (branches.length === 0) return state;
-  const draft = new CommitDraft(deps, state);
+  const draft = new CommitDraft(deps.node, state);
   recordBranches(draft, branches);
   if (draft.steps.length > 0) to.next(draft.finish(false));
   return draft.after;
@@ -89,7 +89,7 @@ function stateWith(
  * extension instead, if there is one. Errors with `PROVIDER_TIMEOUT` after `modelSilenceMs` without a chunk. Unsubscribing leaves the request; the
  * signal of the call, which `tapLLMResponse` aborts, stops it.
  */
-export function requestLLM({ config, openCall }: ModelCallDeps, call: PreparedCall): Observable<LLMChunk> {
+export function requestLLM({ segment: { config }, openCall }: ModelCallDeps, call: PreparedCall): Observable<LLMChunk> {
   return new Source((to) => {
     if (call.response) return emitResponse(call.response, to);
     const silence = config.modelSilenceMs > 0 ? new ModelSilence(config.clock, config.modelSilenceMs) : undefined;

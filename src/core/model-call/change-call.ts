@@ -51,12 +51,14 @@ export function changeCall(
       hook,
       place: { state, traceContext },
       about: () => ({ params: withChange(params, changed), provider: changed.provider }),
-      asked: waitsFor,
       take(change: CallChange, { name: extension }: Extension) {
         changed = mergeChange(changed, change, (messages) => pairedByHook(deps, messages, { extension, hook }));
       },
-      keep(branches: readonly UnrecordedBranch[]) {
-        changed = { ...changed, branches: [...changed.branches, ...branches] };
+      waiting: {
+        asked: waitsFor,
+        keep(branches: readonly UnrecordedBranch[]) {
+          changed = { ...changed, branches: [...changed.branches, ...branches] };
+        },
       },
     } as const;
     return askHooks(deps, asking, () => changed);
@@ -115,7 +117,7 @@ export function changeResponse(
       if (flaw) throw flaw;
       response = changed ?? response;
     };
-    const asking = { hook: 'afterLLMCall', place, about: () => response, asked: waitsFor, take } as const;
+    const asking = { hook: 'afterLLMCall', place, about: () => response, take, waiting: { asked: waitsFor } } as const;
     return askHooks(deps, asking, () => ({ response, records }));
   };
 }
@@ -146,7 +148,7 @@ export function prepareView(
   traceContext: Context,
 ): (state: LoopState) => Preparation | Promise<Preparation> {
   return (state) => {
-    const draft = new CommitDraft(deps, state);
+    const draft = new CommitDraft(deps.node, state);
     let view: PreparedView = firstView(deps, state);
     const about = () => {
       const { messages, systemPrompt, offer, settings } = view;
@@ -164,9 +166,9 @@ function firstView(deps: ModelCallDeps, state: LoopState): PreparedView {
   const { history, changes } = state;
   return {
     messages: withoutInstructions(history),
-    systemPrompt: instructionsOf(history, changes.settings.systemPrompt ?? deps.systemPrompt),
-    offer: deps.tools.after(changes.tools),
-    settings: callSettings(deps, state),
+    systemPrompt: instructionsOf(history, changes.settings.systemPrompt ?? deps.segment.config.systemPrompt),
+    offer: deps.segment.tools.after(changes.tools),
+    settings: callSettings(deps.segment.config, state),
   };
 }
 
@@ -184,12 +186,12 @@ function changedView(
   return {
     messages: messages ? pairedByHook(deps, messages, { extension, hook: 'prepareIteration' }) : before.messages,
     systemPrompt: systemPrompt === undefined ? before.systemPrompt : (systemPrompt ?? undefined),
-    offer: tools ? deps.tools.only(knownNames(deps, tools)) : before.offer,
+    offer: tools ? deps.segment.tools.only(knownNames(deps, tools)) : before.offer,
     settings: settings ? changedSettings(before.settings, settings) : before.settings,
   };
 }
 
-function knownNames({ tools }: ModelCallDeps, names: readonly string[]): readonly string[] {
+function knownNames({ segment: { tools } }: ModelCallDeps, names: readonly string[]): readonly string[] {
   for (const name of names) {
     if (tools.byName.has(name)) continue;
     throw new TypeError(`there is no tool "${name}"; the turn knows: ${[...tools.byName.keys()].join(', ') || 'none'}`);
@@ -210,7 +212,7 @@ function changedSettings(before: CallSettings, settings: CallSettings): CallSett
  * Throws a `TypeError` if none are left.
  */
 function pairedByHook(
-  { config: { logger }, turn: { taskId } }: HookDeps,
+  { segment: { config, turn } }: HookDeps,
   messages: readonly Message[],
   by: { readonly extension: string; readonly hook: HookName },
 ): readonly Message[] {
@@ -219,6 +221,6 @@ function pairedByHook(
     const what = messages.length === 0 ? 'no messages' : 'tool results only, without the calls that they answer';
     throw new TypeError(`it leaves ${what}: keep the assistant message with those calls, or a user message`);
   }
-  if (paired !== messages) logger.warn('messages repaired', { taskId, ...by });
+  if (paired !== messages) config.logger.warn('messages repaired', { taskId: turn.taskId, ...by });
   return paired;
 }

@@ -32,7 +32,7 @@ export function answerFailure(
   return (state, error) => {
     if (deps.hooks.lists.onLLMError.length === 0 || isRepetition(state)) return undefined;
     const failed = deps.openCall.failureBy(error);
-    return failed && answer(deps, { draft: new CommitDraft(deps, state), traceContext }, failed);
+    return failed && answer(deps, { draft: new CommitDraft(deps.node, state), traceContext }, failed);
   };
 }
 

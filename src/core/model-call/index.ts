@@ -9,7 +9,6 @@ export { cutShort, responseFlaw } from './response.ts';
 export {
   estimatePromptTokens,
   estimateTokens,
-  OpenCall,
   quartersOf,
   ReportedUsage,
   type TokenCounter,

@@ -1,4 +1,4 @@
-import { AgentLoopError, type Clock, type LLMCallParams } from '../contracts/index.ts';
+import { AgentLoopError, type Clock } from '../contracts/index.ts';
 
 /** The number of checks per time limit: a periodic check replaces a timer per chunk. */
 const looks = 8;
@@ -6,7 +6,8 @@ const looks = 8;
 /** A symbol, so that a spread copy of the parameters keeps the limit, and other code does not see it. */
 const key = Symbol.for('millrace.ModelSilence');
 
-type LimitedParams = LLMCallParams & { [key]?: ModelSilence };
+/** The part of the parameters of a call that the limit uses. */
+type LimitedParams = object & { [key]?: ModelSilence };
 
 /**
  * Limits the silence of one model request; it fires at most an eighth of the limit late. The parameters of

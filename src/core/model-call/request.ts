@@ -87,7 +87,7 @@ export class PreparedCall {
     this.scope = scope;
     this.span = traced.span;
     this.traceContext = traced.traceContext;
-    this.provider = changed?.provider ?? deps.provider;
+    this.provider = changed?.provider ?? deps.segment.config.llmProvider;
     this.response = changed?.response;
     this.#startedAt = startedAt;
     this.#isTimed = traced.span.isRecording();
@@ -127,7 +127,7 @@ export class PreparedCall {
   }
 
   #time(): void {
-    this.#firstChunkAt ??= this.#deps.now();
+    this.#firstChunkAt ??= this.#deps.node.now();
     this.#measureChunk?.();
   }
 
@@ -155,23 +155,24 @@ export class PreparedCall {
   #describe(response: LLMResponse): void {
     const firstChunkAt = this.#firstChunkAt;
     const waited = firstChunkAt === undefined ? undefined : (firstChunkAt - this.#startedAt) / 1000;
-    finishLlmSpan(this.#deps.tracing, this.span, {
+    finishLlmSpan(this.#deps.segment.tracing, this.span, {
       response,
       ...(waited === undefined ? {} : { timeToFirstChunkSeconds: waited }),
     });
   }
 
   #log({ finishReason, usage }: LLMResponse): void {
-    const { config, turn, now } = this.#deps;
+    const { config, turn } = this.#deps.segment;
     if (config.logger === silentLogger) return;
-    const durationMs = now() - this.#startedAt;
+    const durationMs = this.#deps.node.now() - this.#startedAt;
     const said = { taskId: turn.taskId, durationMs, finishReason, totalTokens: usage?.totalTokens };
     config.logger.debug('model call done', said);
   }
 
   /** Converts a failure of the call to an `AgentLoopError`, and records it on the span and in the log. */
   failed(thrown: unknown): AgentLoopError {
-    const { config, turn, tracing, hooks } = this.#deps;
+    const { segment, hooks } = this.#deps;
+    const { config, turn, tracing } = segment;
     const isManaged = hooks.lists.onLLMError.length > 0;
     const error = withSizes(providerError(thrown, turn.taskId), this.params, isManaged);
     failSpan(this.span, error);
@@ -224,11 +225,11 @@ export function prepareLLMCall(
 ): (state: LoopState, from?: { readonly view?: PreparedView | undefined } | ShownCall) => PreparedCall {
   return (state, from = {}) => {
     const shown = 'changed' in from ? from : undefined;
-    const scope = shown?.scope ?? deps.scope.child();
+    const scope = shown?.scope ?? deps.inbox.scope.child();
     const params = shown?.params ?? callParams(deps, state, { view: 'view' in from ? from.view : undefined, scope });
     const changed = shown?.changed;
     if (changed) Object.assign(params, changed.params);
-    const provider = changed?.provider ?? deps.provider;
+    const provider = changed?.provider ?? deps.segment.config.llmProvider;
     const traced = startSpan(deps, { iteration: state.iteration, params, provider }, traceContext);
     params.traceContext = traced.traceContext;
     return new PreparedCall(deps, { params, scope, traced, changed, startedAt: state.updatedAt });
@@ -237,7 +238,7 @@ export function prepareLLMCall(
 
 /** One span for the call, unless its provider creates one per request. */
 function startSpan(
-  { tracing, now }: ModelCallDeps,
+  { segment: { tracing }, node: { now } }: ModelCallDeps,
   {
     iteration,
     params,
@@ -255,10 +256,10 @@ export function callParams(
   state: LoopState,
   { view, scope }: { readonly view: PreparedView | undefined; readonly scope: AbortScope },
 ): CallParams {
-  const params = new CallParams(messagesOf(deps, state, view), deps.turn.metadata, scope);
-  copySettings(params, view?.settings ?? deps.config);
+  const params = new CallParams(messagesOf(deps, state, view), deps.segment.turn.metadata, scope);
+  copySettings(params, view?.settings ?? deps.segment.config);
   if (!view && state.changes.settings !== noSettings) copySettings(params, state.changes.settings);
-  const { offered } = view?.offer ?? deps.tools.after(state.changes.tools);
+  const { offered } = view?.offer ?? deps.segment.tools.after(state.changes.tools);
   if (offersTools(deps, state) && offered.length > 0) params.tools = offered;
   else if (params.toolChoice !== undefined) delete params.toolChoice;
   return params;
@@ -268,11 +269,11 @@ function messagesOf(deps: ModelCallDeps, state: LoopState, view: PreparedView | 
   const { summary, history, changes } = state;
   if (view && view.systemPrompt === undefined && !summary) return view.messages;
   if (view) return messagesWith(view.systemPrompt, [...view.messages], summary);
-  return viewOf(history, { systemPrompt: changes.settings.systemPrompt ?? deps.systemPrompt, summary });
+  return viewOf(history, { systemPrompt: changes.settings.systemPrompt ?? deps.segment.config.systemPrompt, summary });
 }
 
 function offersTools(deps: ModelCallDeps, state: LoopState): boolean {
-  return !state.summary && deps.provider.capabilities?.tools !== false;
+  return !state.summary && deps.segment.config.llmProvider.capabilities?.tools !== false;
 }
 
 /** The parameters of a call. The signal is created on first access. */

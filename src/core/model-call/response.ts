@@ -182,12 +182,12 @@ export function failedSummary(why: string): string {
 export const cutShort = 'The model stopped at its token limit; raise maxTokens, or ask for less.';
 
 /** The end of a turn whose response requests no tool: completed, or failed by the model's finish reason. */
-export function endWithResponse(deps: Limits, state: LoopState, record: LlmDone): TurnRecord {
+export function endWithResponse(limits: Limits, state: LoopState, record: LlmDone): TurnRecord {
   const text = textOf(record.message.content);
-  if (state.summary) return { type: 'turn.done', text: text || summaryFallback, reason: limitReason(deps, state) };
+  if (state.summary) return { type: 'turn.done', text: text || summaryFallback, reason: limitReason(limits, state) };
   switch (record.finishReason) {
     case 'length':
-      return deps.config.onLength === 'complete'
+      return limits.onLength === 'complete'
         ? { type: 'turn.done', text, reason: 'length' }
         : failed('LENGTH', cutShort);
     case 'content_filter':
@@ -212,19 +212,16 @@ function emptyEnd(finishWord = 'other'): string {
 }
 
 /** The limits that decide how a turn ends. */
-interface Limits {
-  readonly config: ResolvedConfig;
-  readonly maxIterations: number;
-}
+type Limits = Pick<ResolvedConfig, 'maxIterations' | 'onLength'>;
 
 /** The number of iterations that the turn may have, without those of earlier agents. */
-export function allowedIterations(deps: Pick<Limits, 'maxIterations'>, state: LoopState): number {
-  return maxIterationsOf(deps, state) - iterationsBefore(state);
+export function allowedIterations(limits: Pick<Limits, 'maxIterations'>, state: LoopState): number {
+  return maxIterationsOf(limits, state) - iterationsBefore(state);
 }
 
 /** The reason of a turn whose last iteration requested tools: `unfinished` if only one iteration was allowed. */
-export function limitReason(deps: Pick<Limits, 'maxIterations'>, state: LoopState): string {
-  return allowedIterations(deps, state) === 1 ? 'unfinished' : 'max_iterations';
+export function limitReason(limits: Pick<Limits, 'maxIterations'>, state: LoopState): string {
+  return allowedIterations(limits, state) === 1 ? 'unfinished' : 'max_iterations';
 }
 
 /** The record of a failed turn; its reason is the code in lower case unless it is given. */

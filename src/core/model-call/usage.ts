@@ -16,7 +16,7 @@ import type { ToolCallDeps } from '../tool-call/tool-results.ts';
 import { fileTokens, imageTokens } from './attachment-tokens.ts';
 import type { ModelSilence } from './limits.ts';
 
-/** The run that a model call belongs to. */
+/** What model calls use of the run of a turn. */
 export interface ModelCallDeps extends ToolCallDeps {
   /** The current model call until a record contains its usage. */
   readonly openCall: OpenCall;

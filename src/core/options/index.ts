@@ -15,9 +15,6 @@ import type { Answers, Commit } from '../journal/index.ts';
 
 /** What a turn needs that is not its kernel. The core knows this interface, and `src/options` gives it. */
 export interface Outside {
-  /** Checks the configuration of an agent that takes the turn over, and adds the defaults. Errors: `INVALID_CONFIG`. */
-  resolve(config: AgentLoopConfig): ResolvedConfig;
-
   /** Cancels a turn of any process, after its child turns. Errors: those of the store. */
   cancel(taskId: string, options: OfStore & { readonly reason: string }): Promise<void>;
 
@@ -87,6 +84,8 @@ export interface ResolvedConfig extends AgentLoopConfig {
   readonly extensions: NonNullable<AgentLoopConfig['extensions']>;
   readonly hooks: HookLists;
   readonly outside: Outside;
+  /** Checks the configuration of an agent that takes the turn over, and adds the defaults. Errors: `INVALID_CONFIG`. */
+  readonly resolve: (config: AgentLoopConfig) => ResolvedConfig;
   readonly maxIterations: number;
   readonly onLimit: OnLimit;
   readonly onLength: OnLength;

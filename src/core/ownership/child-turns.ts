@@ -18,7 +18,7 @@ import {
   type Usage,
   usageOf,
 } from '../contracts/index.ts';
-import type { LoopState, ParentLink, Signal, TurnIdentity, TurnResult } from '../journal/index.ts';
+import type { LoopState, ParentLink, Signal, Stamper, TurnIdentity, TurnResult } from '../journal/index.ts';
 import type { ResolvedConfig } from '../options/index.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { LeaseHold } from './lease.ts';
@@ -57,9 +57,19 @@ export class TurnLost extends Error {
 }
 
 const noCalls: readonly ParentTurn[] = [];
+const noLimit = () => undefined;
+
+interface TurnNodeOptions extends Pick<TurnNode, 'now'> {
+  readonly limitReached?: TurnNode['limitReached'];
+  readonly parent?: ParentTurn | undefined;
+  readonly lostAt?: number | undefined;
+  readonly leaseHold?: LeaseHold | undefined;
+  /** Default 0: no lease. */
+  readonly epoch?: number | undefined;
+}
 
 /** A turn that runs in this process, in the tree of its child turns: what the tree used so far, and its limits. */
-export class TurnNode {
+export class TurnNode implements Stamper {
   readonly parent: ParentTurn | undefined;
   /** The latest folded state. */
   state: LoopState;
@@ -67,22 +77,25 @@ export class TurnNode {
   readonly limitReached: (usage: TreeUsage) => ReachedLimit | undefined;
   /** When the process of the previous run was last seen alive, if it was lost. Milliseconds since 1970. */
   readonly lostAt: number | undefined;
+  /** Whether the lease is certainly valid. Absent without a store: no other process can own the turn then. */
+  readonly leaseHold: LeaseHold | undefined;
+  /** Of the lease; with `now` the stamp of each record. */
+  readonly epoch: number;
+  readonly now: () => number;
   /** Calls and hooks that have a child turn. */
   #calls: readonly ParentTurn[] = noCalls;
   #ended: Set<string> | undefined;
   /** Hooks without an answer so far: no record contains the usage of their child turns. */
   unanswered = noCalls;
 
-  constructor(
-    state: LoopState,
-    parent: ParentTurn | undefined,
-    limitReached: (usage: TreeUsage) => ReachedLimit | undefined,
-    lostAt?: number,
-  ) {
+  constructor(state: LoopState, { now, limitReached, parent, lostAt, leaseHold, epoch }: TurnNodeOptions) {
     this.state = state;
     this.parent = parent;
-    this.limitReached = limitReached;
+    this.limitReached = limitReached ?? noLimit;
     this.lostAt = lostAt;
+    this.leaseHold = leaseHold;
+    this.epoch = epoch ?? 0;
+    this.now = now;
   }
 
   /** By agent and model: the usage recorded in this turn, plus that of child turns whose result is not recorded yet. */
@@ -147,11 +160,8 @@ export const parentTurn: unique symbol = Symbol.for('millrace.parentTurn');
 
 /** What a child turn shares with the run of its parent. */
 interface ParentRun {
-  readonly turn: TurnIdentity;
-  readonly config: ResolvedConfig;
-  readonly leaseHold: LeaseHold | undefined;
-  readonly epoch: number;
-  readonly drain: AbortScope;
+  readonly segment: { readonly turn: TurnIdentity; readonly config: ResolvedConfig };
+  readonly inbox: { readonly drain: AbortScope };
   readonly node: TurnNode;
 }
 
@@ -192,7 +202,9 @@ export class ParentTurn {
   #exceeded: ReachedLimit | undefined;
 
   constructor(run: ParentRun, { callId, agentId, scope, recorded, show, view }: ParentTurnOptions) {
-    const { turn, config, leaseHold, epoch, drain, node } = run;
+    const { segment, inbox, node } = run;
+    const { turn, config } = segment;
+    const { leaseHold, epoch } = node;
     const { taskId, parent } = turn;
     this.link = { taskId, callId, agentId, rootTaskId: parent?.rootTaskId ?? taskId };
     this.under = leaseHold && { taskId, epoch };
@@ -200,7 +212,7 @@ export class ParentTurn {
     this.store = config.taskStateStore;
     this.retryPlan = turn.settings.retryPlan ?? config.retryPlan;
     this.scope = scope;
-    this.drain = drain;
+    this.drain = inbox.drain;
     this.node = node;
     this.storeDeadlineMs = config.storeDeadlineMs;
     this.clock = config.clock;

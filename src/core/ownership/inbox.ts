@@ -5,18 +5,12 @@ import {
   type Extension,
   givenJson,
   isPromiseLike,
+  type Logger,
   type Message,
   reasonOf,
 } from '../contracts/index.ts';
-import {
-  answerFlaw,
-  type LoopState,
-  openQuestions,
-  type TurnAnswered,
-  type TurnIdentity,
-  type TurnRecord,
-} from '../journal/index.ts';
-import type { ResolvedConfig } from '../options/index.ts';
+import { answerFlaw, type LoopState, openQuestions, type TurnAnswered, type TurnRecord } from '../journal/index.ts';
+import { AbortScope } from '../streams/index.ts';
 
 /** A message that enters the history before the next model call. */
 export interface Steering {
@@ -49,8 +43,12 @@ export interface PauseRequest {
 
 const noExtensions: readonly Extension[] = [];
 
-/** Pending requests to a running turn: a pause, steering messages, answers. The loop takes them between its steps. */
+/** What is asked of a running turn: to stop, and a pause, steering messages and answers, which the loop takes between its steps. */
 export class Inbox {
+  /** Aborted when the turn is cancelled. */
+  readonly scope: AbortScope = new AbortScope();
+  /** Aborted when the process shuts down and releases the turn to another. */
+  readonly drain: AbortScope = new AbortScope();
   #pause: PauseRequest | undefined;
   #steering: Steering[] = [];
   #replies: Reply[] = [];
@@ -185,29 +183,22 @@ function letIn(extension: Extension, message: Message): Message {
   }
 }
 
-/** A running turn that can be asked for something. */
-interface Questioned {
-  readonly inbox: Inbox;
-  readonly turn: TurnIdentity;
-  readonly config: Pick<ResolvedConfig, 'logger'>;
-}
-
 /** Returns the record of the next valid answer; answers that match no open question, or are invalid for it, are logged and dropped. */
-export function takeReply(deps: Questioned, state: LoopState): TurnAnswered | undefined {
-  for (let reply = deps.inbox.takeReply(); reply; reply = deps.inbox.takeReply()) {
+export function takeReply(inbox: Inbox, state: LoopState, logger: Logger): TurnAnswered | undefined {
+  for (let reply = inbox.takeReply(); reply; reply = inbox.takeReply()) {
     const { questionId, source } = reply;
     const question = openQuestions(state).find(({ id }) => id === questionId);
     const answer = givenJson(reply.answer);
     if (question && answerFlaw(question, answer) === undefined) {
       return { type: 'turn.answered', callId: question.callId, questionId, answer, ...source };
     }
-    deps.config.logger.warn('answer ignored: invalid', { taskId: deps.turn.taskId, questionId });
+    logger.warn('answer ignored: invalid', { taskId: state.turn.taskId, questionId });
   }
   return undefined;
 }
 
 /** Returns the records that add the received steering messages to the history. `late`: the turn ends without answering them. */
-export function steeringRecords({ inbox }: { readonly inbox: Inbox }, late = false): readonly TurnRecord[] {
+export function steeringRecords(inbox: Inbox, late = false): readonly TurnRecord[] {
   return inbox.takeSteering().map(({ message, command }) => ({
     type: 'x.steer',
     effects: { messages: [message], ...(late && { late }) },
@@ -216,6 +207,6 @@ export function steeringRecords({ inbox }: { readonly inbox: Inbox }, late = fal
 }
 
 /** The records of a turn's end, whatever it is: steering messages that arrived too late for an answer still enter the history. */
-export function endRecords(deps: { readonly inbox: Inbox }, last: TurnRecord): readonly TurnRecord[] {
-  return [...steeringRecords(deps, true), last];
+export function endRecords(inbox: Inbox, last: TurnRecord): readonly TurnRecord[] {
+  return [...steeringRecords(inbox, true), last];
 }

@@ -44,7 +44,6 @@ export interface CallRunner {
     readonly answers: readonly GivenAnswer[];
     readonly childUsage: readonly AgentUsage[];
   };
-  readonly traceContext: Context;
   readonly turn: CallTurn;
   /** The scope of this call, aborted when it shall stop. Created on access. */
   readonly scope: AbortScope;
@@ -93,8 +92,8 @@ export class CallContext implements ToolContext {
   readonly #deps: ToolCallDeps;
   readonly #owner: CallRunner;
 
-  constructor(deps: ToolCallDeps, owner: CallRunner) {
-    const { turn, authContext, context } = deps;
+  constructor(deps: ToolCallDeps, owner: CallRunner, traceContext: Context) {
+    const { turn, authContext, context } = deps.segment;
     const { callId, call, intent } = owner.started;
     this.#deps = deps;
     this.#owner = owner;
@@ -110,7 +109,7 @@ export class CallContext implements ToolContext {
     this.arguments = intent?.arguments;
     this.idempotencyKey = turn.retried?.keys[callId] ?? `${turn.taskId}:${callId}`;
     this.attempt = intent?.attempt ?? 1;
-    this.traceContext = owner.traceContext;
+    this.traceContext = traceContext;
   }
 
   get messages(): readonly Message[] {

@@ -65,7 +65,7 @@ export function changeToolCall(
       decided = decisionOf(change, argumentsNow()) ?? decided;
       deadline = until;
     },
-    ...waiting(deps, pending),
+    waiting: waiting(deps, pending),
   } as const;
   return askHooks(deps, asking, () => ({ answer: decided, deadline }));
 }
@@ -138,7 +138,7 @@ export function changeOutcome(
   const take = (change: ToolOutcomeChange) => {
     if (change.result) result = answeredCall(checkedAnswer(change.result), result);
   };
-  return askHooks(deps, { hook: 'afterToolCall', place, about, asked, take }, () => ({ result, records }));
+  return askHooks(deps, { hook: 'afterToolCall', place, about, take, waiting: { asked } }, () => ({ result, records }));
 }
 
 /** Whether a call runs, is refused, or waits for an approval. */
@@ -187,7 +187,7 @@ function decideByExtension(deps: ToolCallDeps, place: HookPlace, candidate: Cand
     const take = (given: ApprovalDecision) => {
       decision = approvalDecision(given);
     };
-    const asking = { hook: 'approveToolCall', place, about, take, ...waiting(deps, pending) } as const;
+    const asking = { hook: 'approveToolCall', place, about, take, waiting: waiting(deps, pending) } as const;
     const decided = askHooks(deps, asking, () => decision);
     return decided instanceof Promise ? decided.catch(refuse) : decided;
   } catch (error) {
@@ -239,7 +239,8 @@ function textOrNone(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-function requestOf({ turn, authContext, context }: ToolCallDeps, { pending, arguments: args }: Candidate): NeedRequest {
+function requestOf({ segment }: ToolCallDeps, { pending, arguments: args }: Candidate): NeedRequest {
+  const { turn, authContext, context } = segment;
   const { taskId, agentId, contextId, metadata } = turn;
   const { callId, call } = pending;
   return { taskId, agentId, contextId, metadata, authContext, context, callId, call, arguments: args };
@@ -263,8 +264,8 @@ function isApproval(answer: unknown): answer is Approval {
 }
 
 /** Whether any call of the turn may need an approval. */
-export function mayAsk({ hooks, tools }: ToolCallDeps): boolean {
-  return hooks.lists.approveToolCall.length > 0 || tools.anyNeedsApproval;
+export function mayAsk({ hooks, segment }: ToolCallDeps): boolean {
+  return hooks.lists.approveToolCall.length > 0 || segment.tools.anyNeedsApproval;
 }
 
 /** The calls of a batch that may need an approval and have not started, in call order. */
@@ -277,7 +278,7 @@ export function callsToApprove(
   return state.pendingToolCalls.filter((pending) => {
     const { callId, call, attempts, question, result } = pending;
     if (question || result || attempts > 0 || busy.has(callId)) return false;
-    return all || Boolean(deps.tools.byName.get(call.function.name)?.definition.needsApproval);
+    return all || Boolean(deps.segment.tools.byName.get(call.function.name)?.definition.needsApproval);
   });
 }
 

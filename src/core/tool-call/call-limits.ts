@@ -90,7 +90,7 @@ export class CallChecks {
   }
 
   add({ callId, call }: PendingToolCall): void {
-    const { tools, config } = this.#deps;
+    const { tools, config } = this.#deps.segment;
     const ms = tools.byName.get(call.function.name)?.definition.timeoutMs ?? config.toolTimeoutMs;
     const check = { call, expire: () => this.#timeOut(callId, check, ms) };
     this.#open.set(callId, check);

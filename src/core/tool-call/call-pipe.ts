@@ -56,7 +56,7 @@ export class CallPipe {
 
   constructor(deps: ToolCallDeps) {
     this.#deps = deps;
-    this.deadlines = new Deadlines(deps.config.clock);
+    this.deadlines = new Deadlines(deps.segment.config.clock);
   }
 
   begin(batch: PipedBatch): void {
@@ -80,7 +80,7 @@ export class CallPipe {
         this.#buffered--;
         this.#batch?.onSlot(index, slot);
       });
-    return calls$.pipe(mergeMap(runCall, this.#deps.config.toolConcurrency));
+    return calls$.pipe(mergeMap(runCall, this.#deps.segment.config.toolConcurrency));
   }
 
   /** Requests a slot for a call of the batch. */

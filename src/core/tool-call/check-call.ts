@@ -78,7 +78,7 @@ function withDecision(deps: ToolCallDeps, place: CallPlace, checked: CheckedCall
   const { pending } = place;
   if (checked.verdict !== 'run' || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
   // The turn was left while a hook was pending: the call does not start, so nothing decides about it.
-  if (deps.scope.aborted || deps.drain.aborted)
+  if (deps.inbox.scope.aborted || deps.inbox.drain.aborted)
     return { verdict: 'refused', error: toolError('never_started'), arguments: checked.arguments };
   const decision = decide(deps, place, { pending, tool: checked.tool, arguments: checked.arguments });
   const answer = (decided: Decision): CheckedCall => {
@@ -97,7 +97,7 @@ export function rejected(reason: string | undefined): ToolError {
 }
 
 function checkedArguments(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
-  const { tools } = deps;
+  const { tools } = deps.segment;
   const { pending, state } = place;
   const { name, arguments: text } = pending.call.function;
   const parsed = parseArguments(text);
@@ -145,9 +145,13 @@ function invalid(message: string, value: unknown): CheckedCall {
 
 /** The outcome if the check throws. */
 function checkThrew(deps: ToolCallDeps, { tool, arguments: value }: AllowedCall, thrown: unknown): CheckedCall {
-  const error = exceptionOf(thrown, deps.tracing.redact);
-  const { taskId } = deps.turn;
-  deps.config.logger.warn('tool arguments cannot be checked', { taskId, tool: tool.definition.function.name, error });
+  const error = exceptionOf(thrown, deps.segment.tracing.redact);
+  const { taskId } = deps.segment.turn;
+  deps.segment.config.logger.warn('tool arguments cannot be checked', {
+    taskId,
+    tool: tool.definition.function.name,
+    error,
+  });
   return invalid(messageOf(thrown), value);
 }
 
@@ -156,7 +160,7 @@ function checkThrew(deps: ToolCallDeps, { tool, arguments: value }: AllowedCall,
  * effect.
  */
 function schemaCheck(
-  { config, tools }: ToolCallDeps,
+  { segment: { config, tools } }: ToolCallDeps,
   { attempts, intent }: PendingToolCall,
   { tool, arguments: value }: AllowedCall,
 ): ArgumentChecker | undefined {
@@ -171,7 +175,7 @@ function schemaCheck(
  * rejects: the check itself reports what is missing.
  */
 export function loadChecks(
-  { config, tools }: ToolCallDeps,
+  { segment: { config, tools } }: ToolCallDeps,
   calls: readonly (Pick<PendingToolCall, 'call'> & { readonly result?: unknown })[],
 ): Promise<unknown> | undefined {
   const { argumentChecks } = config;

@@ -10,7 +10,7 @@ import {
   type TurnAsked,
 } from '../journal/index.ts';
 import { type AbortScope, after } from '../streams/index.ts';
-import { CallContext, type CallTurn } from './call-context.ts';
+import { CallContext, type CallRunner, type CallTurn } from './call-context.ts';
 import { refusedCall, type ToolCallDeps } from './tool-results.ts';
 
 /** The decision about a call in doubt: `'run'` it again, its result, or a question. */
@@ -34,12 +34,12 @@ interface Doubt {
  */
 export function settleDoubt(deps: ToolCallDeps, doubt: Doubt): Settled | Observable<Settled> {
   const { pending } = doubt;
-  const tool = deps.tools.byName.get(pending.call.function.name);
+  const tool = deps.segment.tools.byName.get(pending.call.function.name);
   const answer = answerAbout(pending);
   if (answer) return reconciled(pending, answer);
   if (!tool) return unknownOutcome(pending);
   if (pending.child || tool.definition.childTurn) return 'run';
-  const { idempotent, readOnly, timeoutMs = deps.config.toolTimeoutMs } = tool.definition;
+  const { idempotent, readOnly, timeoutMs = deps.segment.config.toolTimeoutMs } = tool.definition;
   const repeatable = idempotent === true || readOnly === true;
   const { onInDoubt = repeatable ? 'retry' : 'fail' } = tool.definition;
   if (typeof onInDoubt === 'function') return reconcile(deps, doubt, { ask: onInDoubt, timeoutMs });
@@ -95,15 +95,16 @@ function contextOf(
 ): CallContext {
   const { callId, call } = pending;
   const toolName = call.function.name;
-  return new CallContext(deps, {
-    ...{ started: pending, traceContext, turn, scope, notes: undefined },
+  const runner: CallRunner = {
+    ...{ started: pending, turn, scope, notes: undefined },
     progress: (update) => progress({ type: 'tool-progress', callId, toolName, update }),
     show: () => {},
-  });
+  };
+  return new CallContext(deps, runner, traceContext);
 }
 
 function limitTime(
-  { config }: ToolCallDeps,
+  { segment: { config } }: ToolCallDeps,
   { scope, timeoutMs }: { readonly scope: AbortScope; readonly timeoutMs: number },
   { to, failed }: { readonly to: Subscriber<Settled>; readonly failed: (why: string) => void },
 ): void {

@@ -109,8 +109,8 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
     this.started = started;
     this.turn = batch.turn;
     this.notes = undefined;
-    this.#startedAt = deps.now();
-    const traced = startToolSpan(deps.tracing, started, batch.traceContext, tool.definition.function);
+    this.#startedAt = deps.node.now();
+    const traced = startToolSpan(deps.segment.tracing, started, batch.traceContext, tool.definition.function);
     this.#span = traced.span;
     this.traceContext = traced.traceContext;
   }
@@ -124,7 +124,7 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
         provider.executeTool,
         provider,
         this.started.call,
-        new CallContext(this.#deps, this),
+        new CallContext(this.#deps, this, this.traceContext),
       );
       if (!isPromiseLike(answer)) return this.#settle(this.#resultOf(answer));
       if (!this.#ended) this.#limitTime();
@@ -140,7 +140,7 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
   /** Gives the tool `abortGraceMs` to stop. A child turn is cancelled as a turn is. */
   onAbort(): void {
     if (this.#settled || this.#ended || this.#cancelGrace || this.started.intent.child) return;
-    const { clock, abortGraceMs } = this.#deps.config;
+    const { clock, abortGraceMs } = this.#deps.segment.config;
     this.#cancelGrace = after(abortGraceMs, clock, () =>
       this.#settle(this.#failed(toolError('abandoned', { limitMs: abortGraceMs }))),
     );
@@ -149,7 +149,7 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
   /** Stops the call without a result: aborts its signal and ends its span as cancelled. */
   stop(): void {
     if (this.#ended) return;
-    this.#abort(leftReason(this.#deps.turn.taskId));
+    this.#abort(leftReason(this.#deps.segment.turn.taskId));
     this.#stopTimers();
     cancelSpan(this.#span);
     this.#end();
@@ -173,7 +173,7 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
 
   /** Emits an event of the child turn, with the path of agents to it. */
   show(event: AgentEvent, childAgentId: string): void {
-    const { subAgentEvents } = this.#deps.config;
+    const { subAgentEvents } = this.#deps.segment.config;
     const isNested = event.kind === 'internal:sub-agent';
     const own = isNested ? event.event : event;
     if (subAgentEvents === 'none' || (subAgentEvents === 'records' && own.cursor === undefined)) return;
@@ -257,7 +257,7 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
   #emit(result: ToolResultRecord, changes: readonly ExtensionRecord[], complete: TaskComplete | undefined): void {
     if (this.#ended) return;
     const records = complete ? this.#withFinish(complete, { result, records: changes }) : changes;
-    if (result.success) finishToolSpan(this.#deps.tracing, this.#span, result);
+    if (result.success) finishToolSpan(this.#deps.segment.tracing, this.#span, result);
     else this.#noteFailure(result);
     this.#end();
     const thrown = result.success ? undefined : this.#cause;
@@ -275,7 +275,7 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
 
   #noteFailure(result: ToolResultRecord): void {
     if (isCanceled(result)) return cancelSpan(this.#span);
-    finishToolSpan(this.#deps.tracing, this.#span, result, this.#cause);
+    finishToolSpan(this.#deps.segment.tracing, this.#span, result, this.#cause);
     logFailure(this.#deps, this.started, result, this.#cause);
   }
 
@@ -293,13 +293,13 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
 
   /** This process lost the child turn. The batch fails; if the turn drains, only this call stays without a result. */
   #onTurnLost(error: TurnLost): void {
-    if (!this.#deps.drain.aborted) return this.#out.error(error);
+    if (!this.#deps.inbox.drain.aborted) return this.#out.error(error);
     this.stop();
     this.#out.next({ type: 'tool-unfinished', callId: this.started.callId });
   }
 
   #limitTime(): void {
-    const ownMs = this.#tool.definition.timeoutMs ?? this.#deps.config.toolTimeoutMs;
+    const ownMs = this.#tool.definition.timeoutMs ?? this.#deps.segment.config.toolTimeoutMs;
     const leftMs = this.#deps.hooks.lists.beforeToolCall.length > 0 ? this.#leftMs : Number.POSITIVE_INFINITY;
     const timeoutMs = Math.min(ownMs > 0 ? ownMs : Number.POSITIVE_INFINITY, leftMs);
     if (timeoutMs === Number.POSITIVE_INFINITY) return;
@@ -326,7 +326,7 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
   get #leftMs(): number {
     const { checked } = this.#deps.unstartedCalls.of(this.started.call);
     const deadline = checked instanceof Promise || checked?.verdict !== 'run' ? undefined : checked.deadline;
-    return deadline === undefined ? Number.POSITIVE_INFINITY : Math.max(0, deadline - this.#deps.now());
+    return deadline === undefined ? Number.POSITIVE_INFINITY : Math.max(0, deadline - this.#deps.node.now());
   }
 
   #resultOf(answer: ToolResult): ToolResultRecord {
@@ -369,19 +369,19 @@ export class RunningTool implements CallRunner, AbortListener, Limited {
       content,
       success: false,
       error,
-      durationMs: this.#deps.now() - this.#startedAt,
+      durationMs: this.#deps.node.now() - this.#startedAt,
     };
   }
 
   #succeeded(content: Content): ToolResultRecord {
     const { callId } = this.started;
-    return { type: 'tool.result', callId, content, success: true, durationMs: this.#deps.now() - this.#startedAt };
+    return { type: 'tool.result', callId, content, success: true, durationMs: this.#deps.node.now() - this.#startedAt };
   }
 }
 
 /** Logs a failed call, with what it threw. The message of a failure that the tool returns is content and stays out. */
 function logFailure(
-  { turn, config, tracing }: ToolCallDeps,
+  { segment: { turn, config, tracing } }: ToolCallDeps,
   { callId, call }: StartedCall,
   { error }: ToolResultRecord,
   thrown: unknown,

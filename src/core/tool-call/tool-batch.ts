@@ -84,12 +84,12 @@ export class MergedBatch implements PipedBatch, AbortListener {
     this.#deps = deps;
     this.#owner = owner;
     this.state = state;
-    const { span, traceContext: inner } = startToolsSpan(deps.tracing, traceContext);
+    const { span, traceContext: inner } = startToolsSpan(deps.segment.tracing, traceContext);
     this.#span = span;
     if (span.isRecording()) for (const question of openQuestions(state)) noteQuestion(span, question);
-    this.#scope = deps.scope.child();
+    this.#scope = deps.inbox.scope.child();
     this.#scope.listen(this);
-    this.#draining = !deps.drain.listen(this);
+    this.#draining = !deps.inbox.drain.listen(this);
     deps.inbox.onReply(() => this.#takeReplies());
     this.#pipe = pipe ?? new CallPipe(deps);
     this.#batch = { turn: this, scope: this.#scope, deadlines: this.#pipe.deadlines, traceContext: inner };
@@ -115,14 +115,14 @@ export class MergedBatch implements PipedBatch, AbortListener {
   stop(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#scope.abort(leftReason(this.#deps.turn.taskId));
+    this.#scope.abort(leftReason(this.#deps.segment.turn.taskId));
     this.#close(true);
   }
 
   /** The turn was cancelled, a call failed it, or it drains. */
   onAbort(): void {
     if (this.#scope.aborted) for (const holder of this.#pipe.busy.values()) holder?.running?.onAbort();
-    if (this.#deps.drain.aborted && !this.#draining) this.#drain();
+    if (this.#deps.inbox.drain.aborted && !this.#draining) this.#drain();
     else this.#stopChecking(this.#scope.reason);
   }
 
@@ -139,7 +139,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     if (!intent || result || question || this.#pipe.busy.has(callId) || this.#repeats?.has(callId))
       return this.#pipe.addWaiting(holder);
     this.#pipe.busy.set(callId, holder);
-    if (intent.epoch !== this.#deps.epoch) this.#doubts.push(holder);
+    if (intent.epoch !== this.#deps.node.epoch) this.#doubts.push(holder);
     else {
       if (isSequential(this.#deps, pending.call)) this.#pipe.alone = callId;
       this.#ready.push(holder);
@@ -154,7 +154,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     if (this.#pumping || this.#ended) return;
     this.#pumping = true;
     if (this.#doubts.length > 0) this.#settleDoubts();
-    const { leaseHold } = this.#deps;
+    const { leaseHold } = this.#deps.node;
     let next = 0;
     for (; next < this.#ready.length; next++) {
       // A call that is stopped does not start, so it need not wait.
@@ -177,7 +177,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     this.#reconciling?.unsubscribe();
     this.#scope.forget(this);
     this.#scope.release();
-    this.#deps.drain.forget(this);
+    this.#deps.inbox.drain.forget(this);
     this.#cancelDrain?.();
     this.#deps.inbox.onReply(undefined);
     if (canceled) cancelSpan(this.#span);
@@ -187,7 +187,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
   #start(holder: SlotHolder): void {
     const { callId, index, slot: out } = holder;
     const started = this.state.calls.at(index);
-    const tool = started && this.#deps.tools.byName.get(started.call.function.name);
+    const tool = started && this.#deps.segment.tools.byName.get(started.call.function.name);
     if (!tool || !isStarted(started) || this.#stopping)
       return this.settle(refusedCall(callId, toolError('never_started')));
     holder.running = new RunningTool(this.#deps, this.#batch, { started, tool, out });
@@ -208,16 +208,18 @@ export class MergedBatch implements PipedBatch, AbortListener {
   /** Running calls have `abortGraceMs` to end; the others are left to the next owner of the turn. */
   #drain(): void {
     this.#draining = true;
-    const { clock, abortGraceMs } = this.#deps.config;
+    const { clock, abortGraceMs } = this.#deps.segment.config;
     this.#cancelDrain = after(abortGraceMs, clock, () => {
       this.stop();
       this.#owner.complete();
     });
-    this.#stopChecking(leftReason(this.#deps.turn.taskId));
+    this.#stopChecking(leftReason(this.#deps.segment.turn.taskId));
   }
 
   #takeReplies(): void {
-    for (let record = takeReply(this.#deps, this.state); record; record = takeReply(this.#deps, this.state))
+    const { inbox, segment } = this.#deps;
+    const { logger } = segment.config;
+    for (let record = takeReply(inbox, this.state, logger); record; record = takeReply(inbox, this.state, logger))
       this.#onAnswer(record);
   }
 
@@ -261,12 +263,12 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   /** If a result fails the turn, and nothing has stopped it before, keeps the error. Returns whether it did. */
   #noteFailure(result: ToolResultRecord, thrown?: unknown): boolean {
-    const failure = failureBy(result, this.#deps.config.toolFailureMode);
+    const failure = failureBy(result, this.#deps.segment.config.toolFailureMode);
     if (!failure || this.#stopping) return false;
     const { code, message, reason } = failure;
     const said = result.fails && this.#deps.hooks.failure;
     this.#failure =
-      said ?? new AgentLoopError(code, message, { reason, taskId: this.#deps.turn.taskId, cause: thrown });
+      said ?? new AgentLoopError(code, message, { reason, taskId: this.#deps.segment.turn.taskId, cause: thrown });
     return true;
   }
 
@@ -275,7 +277,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
    * subscriber may answer at once.
    */
   #write(record?: ToolResultRecord | TurnAsked | TurnAnswered, changes?: readonly ExtensionRecord[]): void {
-    const draft = new CommitDraft(this.#deps, this.state);
+    const draft = new CommitDraft(this.#deps.node, this.state);
     if (record) this.#add(draft, record);
     if (changes) for (const change of changes) this.#add(draft, change);
     const { phase, openCalls: open } = draft.after;
@@ -296,7 +298,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
   /** Adds the end of the turn, or the change of agent, to the append of the last result: a crash between two appends would lose it. */
   #addFollowUp(draft: CommitDraft): void {
     const cause = this.#failure;
-    if (cause) return draft.addAll(endRecords(this.#deps, failed(cause.code, cause.message, cause)));
+    if (cause) return draft.addAll(endRecords(this.#deps.inbox, failed(cause.code, cause.message, cause)));
     const change = agentChange(this.#deps, draft.after);
     if (change) draft.add(change);
   }

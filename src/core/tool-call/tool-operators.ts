@@ -38,7 +38,7 @@ interface LateStart {
 }
 
 /** Starts after `loading`, or at once when the turn is cancelled or drained. */
-function startAfter({ scope, drain }: ToolCallDeps, { loading, start, to }: LateStart): void {
+function startAfter({ inbox: { scope, drain } }: ToolCallDeps, { loading, start, to }: LateStart): void {
   const waiting = new Subscription();
   const begin = () => {
     if (waiting.closed) return;

@@ -15,6 +15,7 @@ import { approvalOf, askApproval, type CallPlace, callsToApprove, mayAsk } from 
 import { checkOnce, rejected } from './check-call.ts';
 import { unknownOutcome } from './doubt.ts';
 import { type AllowedCall, answeredCall, type CheckedCall, refusedCall, type ToolCallDeps } from './tool-results.ts';
+import type { ToolSet } from './tool-set.ts';
 
 export type PlannedRecord = ToolIntent | ToolResultRecord | TurnAsked;
 
@@ -44,7 +45,7 @@ export function planFirstWave(deps: ToolCallDeps, { state, traceContext }: Batch
   const { records, mayStart } = planWithoutSlot(deps, { state, traceContext }, noneBusy);
   if (!mayStart) return records;
   const planned = [...records];
-  let free = deps.config.toolConcurrency;
+  let free = deps.segment.config.toolConcurrency;
   const { pendingToolCalls: calls } = state;
   for (let index = 0; index < calls.length; index++) {
     const pending = calls[index] as PendingToolCall;
@@ -52,7 +53,7 @@ export function planFirstWave(deps: ToolCallDeps, { state, traceContext }: Batch
     if (!decided) continue;
     if (!(decided instanceof Promise)) {
       const alone = decided.type === 'tool.intent' && isSequential(deps, pending.call);
-      if (alone && free < deps.config.toolConcurrency) break;
+      if (alone && free < deps.segment.config.toolConcurrency) break;
       planned.push(decided);
       if (alone) break;
       if (decided.type === 'tool.result') continue;
@@ -81,7 +82,7 @@ export function decideCall(
 }
 
 /** Whether a call runs alone. */
-export function isSequential({ tools }: ToolCallDeps, { function: { name } }: ToolCall): boolean {
+export function isSequential({ segment: { tools } }: ToolCallDeps, { function: { name } }: ToolCall): boolean {
   return tools.byName.get(name)?.definition.sequential === true;
 }
 
@@ -109,10 +110,10 @@ const nothing: PlanWithoutSlot = { records: [], checks: [], mayStart: true };
  */
 export function planWithoutSlot(deps: ToolCallDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutSlot {
   const { state } = place;
-  const held = deps.inbox.pause !== undefined || deps.scope.aborted || deps.drain.aborted;
+  const held = deps.inbox.pause !== undefined || deps.inbox.scope.aborted || deps.inbox.drain.aborted;
   const { finish } = state.changes;
   const asked = held || finish !== undefined ? nothing : planQuestions(deps, place, busy);
-  const fatal = deps.hooks.failure && !deps.scope.aborted ? failingCalls(deps, state, busy) : [];
+  const fatal = deps.hooks.failure && !deps.inbox.scope.aborted ? failingCalls(deps, state, busy) : [];
   if (fatal.length > 0) return { records: fatal, checks: [], mayStart: false };
   if (held) return { ...nothing, mayStart: false };
   return finish ? { records: skippedCalls(state, busy), checks: [], mayStart: false } : asked;
@@ -164,7 +165,7 @@ function skippedCalls({ pendingToolCalls }: LoopState, busy: BusyCalls): readonl
 }
 
 function intentOf(
-  { turn }: ToolCallDeps,
+  { segment: { turn } }: ToolCallDeps,
   { callId, attempts }: PendingToolCall,
   { tool, arguments: args }: AllowedCall,
 ): ToolIntent {
@@ -200,10 +201,10 @@ export function recordBranchesOf(
 }
 
 /** Throws `MISSING_TOOL` if the tool of an open call, or a tool that an extension added, is no longer provided. */
-export function checkToolsOfOpenCalls(deps: Pick<ToolCallDeps, 'tools'>, state: LoopState): void {
+export function checkToolsOfOpenCalls(tools: ToolSet, state: LoopState): void {
   for (const { call, result } of state.pendingToolCalls) {
     const { name } = call.function;
-    if (result || deps.tools.byName.has(name) || !state.availableTools.some((tool) => tool.name === name)) continue;
+    if (result || tools.byName.has(name) || !state.availableTools.some((tool) => tool.name === name)) continue;
     throw new AgentLoopError(
       'MISSING_TOOL',
       `The turn has an open call of the tool "${name}", which no tool provider offers any more; add it and resume again.`,
@@ -211,7 +212,7 @@ export function checkToolsOfOpenCalls(deps: Pick<ToolCallDeps, 'tools'>, state: 
     );
   }
   for (const name of state.changes.tools?.added ?? []) {
-    if (deps.tools.byName.has(name)) continue;
+    if (tools.byName.has(name)) continue;
     const message = `An extension added the tool "${name}" to the turn, and no tool provider has it; give it to toolProviders, with hidden: true, and resume again.`;
     throw new AgentLoopError('MISSING_TOOL', message, { taskId: state.turn.taskId });
   }

@@ -13,14 +13,12 @@ import type { HookDeps } from '../hooks/hook-context.ts';
 import type { UnrecordedBranch } from '../hooks/record-of-change.ts';
 import type { ToolResultRecord } from '../journal/index.ts';
 import type { Inbox } from '../ownership/inbox.ts';
-import type { OfferedTool, ToolSet } from './tool-set.ts';
+import type { OfferedTool } from './tool-set.ts';
 
-/** What tool calls use of their run. */
+/** What tool calls use of the run of a turn. */
 export interface ToolCallDeps extends HookDeps {
-  readonly tools: ToolSet;
   /** The checks of calls that have not started. */
   readonly unstartedCalls: UnstartedCalls;
-  /** Requests to the running turn: pause, steer, answer. */
   readonly inbox: Inbox;
 }
 

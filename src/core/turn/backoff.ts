@@ -13,7 +13,7 @@ export function backoffAfter(deps: ModelCallDeps, state: LoopState, error: unkno
   if (pauseMs > maxDelayMs) return undefined;
   const { code, message, details } = error;
   const data = { code, message, ...(details && { details }) };
-  const hold = { until: deps.now() + Math.ceil(pauseMs), attempt, error: data };
+  const hold = { until: deps.node.now() + Math.ceil(pauseMs), attempt, error: data };
   return { type: 'turn.suspended', state: 'working', reason: 'backoff', questions: [], hold };
 }
 
@@ -31,7 +31,7 @@ export function withoutRetries(deps: ModelCallDeps, state: LoopState, error: unk
   });
 }
 
-function planOf({ turn, config }: ModelCallDeps): RetryPlan | undefined {
+function planOf({ segment: { turn, config } }: ModelCallDeps): RetryPlan | undefined {
   return turn.settings.retryPlan ?? config.retryPlan;
 }
 

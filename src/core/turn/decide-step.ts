@@ -39,7 +39,7 @@ export function decideStep(
 ): (state: LoopState, question: StepQuestion) => CommitDraft | Promise<CommitDraft> {
   return (state, question) => {
     deps.hooks.noteAsked(question.hook, state);
-    const draft = new CommitDraft(deps, state);
+    const draft = new CommitDraft(deps.node, state);
     const close = () => {
       const change = agentChange(deps, draft.after);
       if (change) draft.add(change);
@@ -77,7 +77,7 @@ function ask(
     }
     case 'afterTurn': {
       deps.inbox.close(draft.after);
-      for (const record of steeringRecords(deps, true)) draft.add(record);
+      for (const record of steeringRecords(deps.inbox, true)) draft.add(record);
       let last = ending;
       const end = () => {
         if (last) draft.add(last);
@@ -97,7 +97,7 @@ function ask(
 }
 
 /** Without a store the turn waits in this process for `Turn.resume`, which revokes the pause. */
-function pause({ config, inbox }: ModelCallDeps, draft: CommitDraft, reason: unknown): void {
+function pause({ segment: { config }, inbox }: ModelCallDeps, draft: CommitDraft, reason: unknown): void {
   if (typeof reason !== 'string') throw new TypeError('it gave no reason; answer true, false or { reason }');
   if (!config.taskStateStore) inbox.requestPause(reason);
   else draft.add(suspension(draft.after, { reason, commands: [] }));
@@ -109,7 +109,7 @@ function stepOf(deps: ModelCallDeps, state: LoopState, ending: TurnDone | undefi
   const { lastCall } = deps.hooks;
   // Absent if another process made the call.
   const params = lastCall?.iteration === iteration ? lastCall.params : undefined;
-  const settings: CallSettings = params ? {} : callSettings(deps, state);
+  const settings: CallSettings = params ? {} : callSettings(deps.segment.config, state);
   if (params) copySettings(settings, params);
   return {
     text: textOf(response?.message.content),

@@ -5,16 +5,15 @@ export { catchIterationError, completeIteration, startIterationSpan, withTools }
 export { loopIterations } from './loop.ts';
 export { isAtLastCall, type LastCallLimits, startOfCall } from './next-step.ts';
 export {
-  type Admitted,
   checkSameTurn,
   childOf,
-  type OnLease,
-  type OpenedTurn,
   originOf,
   otherContext,
   retryAfterMs,
 } from './open-turn.ts';
 export { isMarked, isOpening, markOpening, openingMs } from './opening-turns.ts';
+export { Run } from './run.ts';
 export { catchTurnError, shutdownError, tapAfterTurn } from './run-operators.ts';
-export { drains, type RunRequest, resumeRun, startRun } from './run-turn.ts';
+export type { Admitted, OnLease, OpenedTurn, RunRequest } from './run-request.ts';
+export { drains, resumeRun, startRun } from './run-turn.ts';
 export { type SharedTurn, shareTurn } from './share-turn.ts';

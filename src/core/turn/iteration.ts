@@ -37,7 +37,7 @@ export function runIteration(
 
 /** Starts the span of an iteration below `traceContext`. */
 export function startIterationSpan(deps: ModelCallDeps, traceContext: Context): (iteration: number) => TracedSpan {
-  return (iteration) => startLoopIterationSpan(deps.tracing, iteration, traceContext);
+  return (iteration) => startLoopIterationSpan(deps.segment.tracing, iteration, traceContext);
 }
 
 /** Runs the tools that a model call asks for, once its commit is durable. Completes when both are over; unsubscribing stops both. */
@@ -122,7 +122,7 @@ class IterationEnd extends Stage<Signal> {
   }
 
   protected override finalize(): void {
-    if (this.deps.scope.aborted && !this.hasFailed) cancelSpan(this.span);
+    if (this.deps.inbox.scope.aborted && !this.hasFailed) cancelSpan(this.span);
     this.span.end();
   }
 }

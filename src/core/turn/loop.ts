@@ -27,7 +27,7 @@ import { type CallStep, callWith, isAtLastCall, type NextStep, nextStep } from '
  *    (`run-operators.ts`). `segment.ts` lists the tools of the current agent and starts the loop.
  * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
  *    The steps are: end, write records, call hooks (`decide-step.ts`), call the model, run open tool calls, wait. Requests to the running turn
- *    (pause, steer, answer) are in its inbox (`../ownership/inbox.ts`). Aborting `deps.scope` cancels the turn; aborting `deps.drain` leaves it to
+ *    (pause, steer, answer) are in its inbox (`../ownership/inbox.ts`). Aborting `deps.inbox.scope` cancels the turn; aborting `deps.inbox.drain` leaves it to
  *    another process.
  * 3. An iteration (`iteration.ts`) is composed of the operators that `millrace/operators` exports: `callModel` (`../model-call/call-model.ts`) makes
  *    the model call, `withTools` then runs the tools that the response asks for (`executeTools`: `../tool-call/tool-batch.ts`, through `mergeMap`).
@@ -117,14 +117,14 @@ class IterationLoop implements AbortListener {
     this.#out = options.out;
     this.#runIteration = runIteration(deps, options.traceContext);
     this.state = options.state;
-    deps.scope.listen(this);
-    deps.drain.listen(this);
+    deps.inbox.scope.listen(this);
+    deps.inbox.drain.listen(this);
     deps.inbox.reader = this;
   }
 
   /** See `isAtLastCall` in `next-step.ts`. */
   get isAtLastCall(): boolean {
-    return isAtLastCall(this.#deps, this.state);
+    return isAtLastCall(this.#deps.segment.config, this.state);
   }
 
   /** Takes steps until one of them is asynchronous. A trampoline: synchronous steps do not nest, and after every 100 the event loop runs. */
@@ -174,7 +174,7 @@ class IterationLoop implements AbortListener {
 
   #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
     if (records.length === 0) return this.advance();
-    this.#emit(commitOf(this.#deps, this.state, records, true));
+    this.#emit(commitOf(this.#deps.node, this.state, records, true));
     this.advance();
   }
 
@@ -238,7 +238,7 @@ class IterationLoop implements AbortListener {
 
   /** Waits until `until`, or until the turn is paused, resumed, cancelled or drained. */
   #wait(until: number | undefined): void {
-    const { clock } = this.#deps.config;
+    const { clock } = this.#deps.segment.config;
     const wake = () => {
       if (this.#wake !== wake) return;
       this.#stopWaiting();
@@ -292,14 +292,15 @@ class IterationLoop implements AbortListener {
     if (backoff) return this.#backOff(backoff);
     if (!this.state.summary || !isCall)
       return this.#out.error(isCall ? withoutRetries(this.#deps, this.state, error) : error);
-    const reason = limitReason(this.#deps, this.state);
+    const reason = limitReason(this.#deps.segment.config, this.state);
     this.#out.next({ type: 'model-note', note: { kind: 'warning', message: failedSummary(messageOf(error)) } });
     const last = this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason });
-    this.#write(endRecords(this.#deps, last));
+    this.#write(endRecords(this.#deps.inbox, last));
   }
 
   #backOff(record: TurnSuspended): void {
-    const { turn, config, openCall } = this.#deps;
+    const { segment, openCall } = this.#deps;
+    const { turn, config } = segment;
     const { until, attempt, error } = record.hold ?? {};
     config.logger.warn('turn backs off', { taskId: turn.taskId, code: error?.code, attempt, until });
     this.#write([openCall.closedBy(record)]);
@@ -318,14 +319,14 @@ class IterationLoop implements AbortListener {
   }
 
   unsubscribe(): void {
-    this.#deps.scope.forget(this);
-    this.#deps.drain.forget(this);
+    this.#deps.inbox.scope.forget(this);
+    this.#deps.inbox.drain.forget(this);
     this.#pendingHooks = undefined;
     this.#stopWaiting();
     this.#iteration?.close();
   }
 
   get #stopped(): boolean {
-    return this.#deps.scope.aborted || this.#deps.drain.aborted;
+    return this.#deps.inbox.scope.aborted || this.#deps.inbox.drain.aborted;
   }
 }

@@ -48,16 +48,16 @@ export interface CallStep extends ModelCall {
  * extension chose; the next model call. `waitedUntil`: the end of the last completed wait.
  */
 export function nextStep(deps: ModelCallDeps, state: LoopState, waitedUntil?: number): NextStep {
-  if (state.outcome || state.agentId !== deps.turn.agentId) return { do: 'end' };
-  if (deps.scope.aborted) return writeEnd(deps, canceled(deps));
-  if (state.resumes > deps.config.maxResumes) return writeEnd(deps, poisoned(state));
-  const draining = deps.drain.aborted;
+  if (state.outcome || state.agentId !== deps.segment.turn.agentId) return { do: 'end' };
+  if (deps.inbox.scope.aborted) return writeEnd(deps, canceled(deps));
+  if (state.resumes > deps.segment.config.maxResumes) return writeEnd(deps, poisoned(state));
+  const draining = deps.inbox.drain.aborted;
   const { pause } = deps.inbox;
   if (state.hold && state.hold.until === undefined) return whilePaused(deps);
   if (state.phase === 'tools' && deps.inbox.hasReplies) return draining ? recordReply(deps, state) : { do: 'tools' };
   const willSuspend = pause !== undefined || draining;
   if (deps.inbox.hasSteering && (willSuspend || readsSteering(deps, state))) return takeSteering(deps, state);
-  if (pause !== undefined) return write(suspension(state, pause, !deps.config.taskStateStore));
+  if (pause !== undefined) return write(suspension(state, pause, !deps.segment.config.taskStateStore));
   if (waitsForAnswers(state) && !failsByResult(deps, state)) return write(suspension(state, untilAnswered));
   if (draining) return endDrained(deps);
   if (state.phase === 'tools') return { do: 'tools' };
@@ -71,13 +71,13 @@ export function nextStep(deps: ModelCallDeps, state: LoopState, waitedUntil?: nu
 
 /** A paused turn without a store waits here for `Turn.resume`: no other process can resume it. */
 function whilePaused(deps: ModelCallDeps): NextStep {
-  if (deps.drain.aborted) return endDrained(deps);
+  if (deps.inbox.drain.aborted) return endDrained(deps);
   return deps.inbox.pause ? { do: 'wait', until: undefined } : write({ type: 'turn.resumed' });
 }
 
 function callAgain(deps: ModelCallDeps, state: LoopState, waitedUntil: number | undefined): NextStep {
   const { until } = state.hold ?? {};
-  if (until !== undefined && until !== waitedUntil && until > deps.now()) return { do: 'wait', until };
+  if (until !== undefined && until !== waitedUntil && until > deps.node.now()) return { do: 'wait', until };
   return call(deps, state, state.iteration, state.attempt + 1);
 }
 
@@ -87,7 +87,7 @@ function betweenIterations(deps: ModelCallDeps, state: LoopState): NextStep {
   if (isIterationOpen(deps, state)) return ask('afterIteration');
   const change = agentChange(deps, state);
   if (change) return write(change);
-  if (state.iteration >= maxIterationsOf(deps, state)) return atLimit(deps, state);
+  if (state.iteration >= maxIterationsOf(deps.segment.config, state)) return atLimit(deps, state);
   if (hooks.isDue('shouldPause', state)) return ask('shouldPause');
   return call(deps, state, state.iteration + 1, 1);
 }
@@ -105,7 +105,7 @@ function ask(hook: StepHook, ending?: TurnDone): NextStep {
 /** The end of a turn after an answer without tool calls. */
 function endAfterAnswer(deps: ModelCallDeps, state: LoopState, response: LlmDone): TurnRecord {
   const { finish } = state.changes;
-  return finish ? turnDone(state, finish) : endWithResponse(deps, state, response);
+  return finish ? turnDone(state, finish) : endWithResponse(deps.segment.config, state, response);
 }
 
 function turnDone(state: LoopState, { text, value, reason = 'stop' }: Finish): TurnDone {
@@ -131,20 +131,20 @@ function end(deps: ModelCallDeps, state: LoopState, last: TurnDone): NextStep {
 }
 
 function writeEnd(deps: ModelCallDeps, last: TurnRecord): NextStep {
-  return { do: 'write', records: endRecords(deps, last) };
+  return { do: 'write', records: endRecords(deps.inbox, last) };
 }
 
 function readsSteering(deps: ModelCallDeps, state: LoopState): boolean {
-  return state.phase !== 'tools' && !isAtLastCall(deps, state);
+  return state.phase !== 'tools' && !isAtLastCall(deps.segment.config, state);
 }
 
 /** Before a suspension, too: a call that is repeated after it reads the messages. */
 function takeSteering(deps: ModelCallDeps, state: LoopState): NextStep {
   const isRepeated = state.phase === 'llm';
-  return { do: 'write', records: steeringRecords(deps, !isRepeated && isAtLastCall(deps, state)) };
+  return { do: 'write', records: steeringRecords(deps.inbox, !isRepeated && isAtLastCall(deps.segment.config, state)) };
 }
 
-function canceled({ scope, openCall }: ModelCallDeps): TurnRecord {
+function canceled({ inbox: { scope }, openCall }: ModelCallDeps): TurnRecord {
   return openCall.closedBy({ type: 'turn.canceled', reason: messageOf(scope.reason) });
 }
 
@@ -161,8 +161,8 @@ function call(deps: ModelCallDeps, state: LoopState, iteration: number, attempt:
   if (state.phase === 'llm' && state.summary) {
     return { do: 'call', start: { type: 'llm.start', iteration, attempt, summary: true } };
   }
-  const start = callStart(state, { iteration, attempt }, deps.tools.after(state.changes.tools));
-  const options = changedOptions(deps, state, undefined);
+  const start = callStart(state, { iteration, attempt }, deps.segment.tools.after(state.changes.tools));
+  const options = changedOptions(deps.segment.config, state, undefined);
   return { do: 'call', start: options ? { ...start, options } : start };
 }
 
@@ -184,7 +184,7 @@ export function callWith(
   { start, view }: { readonly start: LlmStart; readonly view: PreparedView },
 ): CallStep {
   const offered = start.summary ? start : callStart(state, start, view.offer);
-  const options = changedOptions(deps, state, view.settings);
+  const options = changedOptions(deps.segment.config, state, view.settings);
   return { do: 'call', start: options ? { ...offered, options } : offered, view };
 }
 
@@ -195,7 +195,7 @@ function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools'
 
 /** Records one answer before the turn is released to another process. */
 function recordReply(deps: ModelCallDeps, state: LoopState): NextStep {
-  const record = takeReply(deps, state);
+  const record = takeReply(deps.inbox, state, deps.segment.config.logger);
   return { do: 'write', records: record ? [record] : [] };
 }
 
@@ -206,7 +206,7 @@ function endDrained({ openCall }: ModelCallDeps): NextStep {
 }
 
 /** Whether a result in the open batch fails the turn: the process that recorded it crashed before it recorded the end. */
-function failsByResult({ config }: ModelCallDeps, { pendingToolCalls }: LoopState): boolean {
+function failsByResult({ segment: { config } }: ModelCallDeps, { pendingToolCalls }: LoopState): boolean {
   return pendingToolCalls.some(({ result }) => result && failureBy(result, config.toolFailureMode));
 }
 
@@ -223,14 +223,14 @@ function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
 }
 
 function atLimit(deps: ModelCallDeps, state: LoopState): NextStep {
-  const reason = limitReason(deps, state);
-  switch (deps.config.onLimit) {
+  const reason = limitReason(deps.segment.config, state);
+  switch (deps.segment.config.onLimit) {
     case 'summarize':
       return { do: 'call', start: { type: 'llm.start', iteration: state.iteration + 1, attempt: 1, summary: true } };
     case 'stop':
       return end(deps, state, turnDone(state, { reason }));
     case 'fail': {
-      const allowed = allowedIterations(deps, state);
+      const allowed = allowedIterations(deps.segment.config, state);
       const limit = `${allowed} iteration${allowed === 1 ? '' : 's'}`;
       const message = `The turn had not ended after ${limit}; raise maxIterations, or choose what happens with onLimit.`;
       return writeEnd(deps, failed('MAX_ITERATIONS', message, { reason, details: { maxIterations: allowed } }));
@@ -239,17 +239,12 @@ function atLimit(deps: ModelCallDeps, state: LoopState): NextStep {
 }
 
 /** The limits of the agent that runs a turn. */
-export interface LastCallLimits {
-  readonly maxIterations: number;
-  readonly config: Pick<ResolvedConfig, 'onLimit'>;
-}
+export type LastCallLimits = Pick<ResolvedConfig, 'maxIterations' | 'onLimit'>;
 
 /** Whether the turn is expected to read no more messages; a closing summary after tool calls reads those that arrived before it. */
 export function isAtLastCall(limits: LastCallLimits, state: LoopState): boolean {
   if (state.summary) return true;
   if (state.iteration < maxIterationsOf(limits, state)) return false;
   const { phase, changes } = state;
-  return (
-    limits.config.onLimit !== 'summarize' || phase === 'llm' || phase === 'answered' || changes.finish !== undefined
-  );
+  return limits.onLimit !== 'summarize' || phase === 'llm' || phase === 'answered' || changes.finish !== undefined;
 }

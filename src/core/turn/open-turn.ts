@@ -1,13 +1,11 @@
 import { defer, first, from, Observable, of, type Subscriber } from 'rxjs';
-import { AgentLoopError, type Lease, type TaskStateStore, type Under } from '../contracts/index.ts';
+import { AgentLoopError, type Lease, type TaskStateStore } from '../contracts/index.ts';
 import {
-  type Answers,
   type Commit,
   type Deadline,
   type ForkOrigin,
   foldRecords,
   type JournalRecord,
-  type LoopState,
   type ParentLink,
   recordsOfAnswers,
   replayOf,
@@ -17,32 +15,10 @@ import {
   whenAnswered,
   whenReady,
 } from '../journal/index.ts';
-import type { Outside } from '../options/index.ts';
 import { type Moment, momentOf, releaseUnused } from '../ownership/lease.ts';
-import { type AbortScope, switchOnce } from '../streams/index.ts';
+import { switchOnce } from '../streams/index.ts';
 import { markOpening, whileOpening } from './opening-turns.ts';
-
-/** A turn whose lease this process has. */
-export interface OpenedTurn {
-  readonly state: LoopState;
-  /** Whether its journal is new. */
-  readonly created: boolean;
-  /** Of its lease: higher than that of every earlier run of the turn. */
-  readonly epoch: number;
-}
-
-/** `queued`: another turn of the context is ahead of it, so a resume makes no progress yet. */
-export interface Admitted {
-  readonly queued: boolean;
-  /** The turn ahead runs, or its process was lost: if the process of this turn was lost too, this turn only waited in it. */
-  readonly waited?: boolean;
-}
-
-/**
- * Called when this process has acquired the lease, before the first event. Emits once when the turn may start or continue; an error
- * releases the lease and errors the turn.
- */
-export type OnLease = (turn: OpenedTurn) => Observable<Admitted>;
+import type { Admitted, RunRequest } from './run-request.ts';
 
 /** A turn that can be resumed here, that another process owns, or that has ended. */
 export type Opening =
@@ -53,10 +29,7 @@ export type Opening =
       /** When the lease was requested. */
       readonly askedAt: Moment;
       readonly resumed: boolean;
-      /** Another turn of the context is ahead of it. */
-      readonly queued: boolean;
-      /** If the previous process was lost: it only waited for this turn's turn, or child turns got further. */
-      readonly waited: boolean;
+      readonly admitted: Admitted;
     }
   | {
       readonly own: false;
@@ -71,25 +44,14 @@ export type Opening =
 export type OwnOpening = Extract<Opening, { own: true }>;
 
 export interface OpenOptions {
+  readonly request: RunRequest;
   readonly store: TaskStateStore;
+  readonly deadline: Deadline;
   /** Names this run as the lease's owner. */
   readonly owner: string;
-  readonly leaseMs: number;
-  readonly maxResumes: number;
-  readonly deadline: Deadline;
-  readonly outside: Pick<Outside, 'cancel' | 'completeRetry' | 'childrenAdvanced'>;
-  /** Of the turn. */
-  readonly scope: AbortScope;
   /** The context that the caller expects the task in, if it passed one. */
   readonly contextId: string | undefined;
-  /** Answers to the questions of a suspended turn. */
-  readonly answers?: Answers | undefined;
-  /** The lease of the parent turn, for a child turn. */
-  readonly under?: Under | undefined;
-  /** If another owner runs the turn: error with `BUSY`, or watch it until its lease ends. */
   readonly onBusy: 'fail' | 'wait';
-  /** Called once the lease is acquired, before the turn is opened. */
-  readonly onLease?: OnLease | undefined;
 }
 
 /**
@@ -127,7 +89,7 @@ export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>)
  * as `recordsOfAnswers` for its answers. A suspended turn that waits for answers and receives none is only watched.
  */
 export function openOldTurn(options: OpenOptions, taskId: string): Observable<Opening> {
-  const { store, deadline, contextId } = options;
+  const { request, store, deadline, contextId } = options;
   const opening$ = whenReady(() => store.read(taskId), deadline).pipe(
     switchOnce((records): Observable<Opening> => {
       const origin = originOf(records);
@@ -135,10 +97,10 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
       if (origin && records.length < origin.records && !past.after.isComplete)
         return afterCompletion(origin, options, taskId);
       if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
-      const answered = recordsOfAnswers(past.after, options.answers ?? {});
+      const answered = recordsOfAnswers(past.after, request.resume.answers);
       if (past.after.isComplete) return of({ own: false });
       const { parent } = past.after.turn;
-      if (parent && parent.taskId !== options.under?.taskId) return refuseChildTurn(options, taskId, parent);
+      if (parent && parent.taskId !== request.parent?.under?.taskId) return refuseChildTurn(options, taskId, parent);
       const waits = past.after.outcome !== undefined && waitsForAnswers(past.after) && answered.length === 0;
       if (waits) return of({ own: false, busyMs: recheckMs });
       return new Observable((to) => takeOver(options, { taskId, known: records, resumed: true }, to));
@@ -165,13 +127,13 @@ export function openWatchedTurn(options: OpenOptions, taskId: string): Observabl
 
 /** A child turn is resumed by its parent turn. If the parent has ended or was deleted, the child turn is cancelled. */
 function refuseChildTurn(
-  { store, deadline, outside }: OpenOptions,
+  { request: { config }, store }: OpenOptions,
   taskId: string,
   parent: ParentLink,
 ): Observable<Opening> {
   return defer(async () => {
     if (await isOpen(store, parent.taskId)) throw childOf(taskId, parent);
-    await outside.cancel(taskId, { store, reason: parentEnded(parent), clock: deadline.clock });
+    await config.outside.cancel(taskId, { store, reason: parentEnded(parent), clock: config.clock });
     return { own: false as const };
   });
 }
@@ -239,7 +201,8 @@ function acquire(
   { taskId, known, resumed }: Found,
   { to, give, fail }: AcquireHandlers<OwnOpening>,
 ): void {
-  const { store, deadline } = options;
+  const { request, store, deadline } = options;
+  const { config, onLease, resume } = request;
   const askedAt = momentOf(deadline.clock);
   let lease: Lease | undefined;
   const giveUp = (error: unknown) => {
@@ -251,19 +214,19 @@ function acquire(
   const open = (granted: Lease, records: readonly JournalRecord[]) => {
     const past = pastOf([...known, ...records], granted);
     // Other processes may have answered since the journal was read.
-    recordsOfAnswers(past.after, options.answers ?? {});
+    recordsOfAnswers(past.after, resume.answers);
     const opening = { own: true as const, past, lease: granted, askedAt, resumed: resumed || records.length > 0 };
     const admit = (advanced: boolean) => {
-      const keep = ({ queued, waited = false }: Admitted) => {
+      const keep = (admitted: Admitted) => {
         lease = undefined;
-        give({ ...opening, queued, waited: waited || advanced });
+        give({ ...opening, admitted: advanced ? { ...admitted, waited: true } : admitted });
       };
-      if (!options.onLease) return keep({ queued: false });
+      if (!onLease) return keep({ queued: false });
       const opened = { state: past.after, created: !opening.resumed, epoch: granted.epoch };
-      to.add(options.onLease(opened).pipe(first()).subscribe({ next: keep, error: giveUp }));
+      to.add(onLease(opened).pipe(first()).subscribe({ next: keep, error: giveUp }));
     };
-    if (past.after.resumes < options.maxResumes) return admit(false);
-    whenAnswered(() => options.outside.childrenAdvanced(past, store), { deadline, to, give: admit, fail: giveUp });
+    if (past.after.resumes < config.maxResumes) return admit(false);
+    whenAnswered(() => config.outside.childrenAdvanced(past, store), { deadline, to, give: admit, fail: giveUp });
   };
   const readRest = (granted: Lease) => {
     lease = granted;
@@ -280,8 +243,8 @@ function acquire(
 
 /** Acquires the lease; releases it if the subscriber has unsubscribed by then. */
 function leaseOf(options: OpenOptions, taskId: string, to: Subscriber<unknown>) {
-  const { store, owner, leaseMs, under } = options;
-  const answer = store.acquire(taskId, owner, leaseMs, under);
+  const { request, store, owner } = options;
+  const answer = store.acquire(taskId, owner, request.config.leaseMs, request.parent?.under);
   if (answer instanceof Promise) {
     to.add(markOpening(store, taskId));
     answer.then((lease) => (to.closed ? releaseUnused(store, lease) : undefined)).catch(() => {});
@@ -302,10 +265,10 @@ function pastOf(records: readonly JournalRecord[], lease: Lease): Commit {
 
 /** A retry whose writer died is written to its end, then opened. Errors: `CONFLICT` for a fork, whose edits are lost. */
 function afterCompletion(origin: ForkOrigin, options: OpenOptions, taskId: string): Observable<Opening> {
-  const { store, onBusy, deadline, scope, outside } = options;
+  const { request, store, onBusy } = options;
   if (origin.retry) {
-    const { clock } = deadline;
-    const retry = { store, newTaskId: taskId, contextId: undefined, clock, onBusy, signal: scope.signal };
+    const { clock, outside } = request.config;
+    const retry = { store, newTaskId: taskId, contextId: undefined, clock, onBusy, signal: request.inbox.scope.signal };
     return from(outside.completeRetry(origin.taskId, retry)).pipe(switchOnce(() => openOldTurn(options, taskId)));
   }
   const message = `Task "${taskId}" is a fork of "${origin.taskId}" that was not written to its end; delete it and fork again.`;

@@ -1,6 +1,6 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { finishRunSpan, leaveExecuteSpan } from '../../observability/spans/run-spans.ts';
-import { failSpan } from '../../observability/spans/tracing-options.ts';
+import { failSpan, type TurnTracing } from '../../observability/spans/tracing-options.ts';
 import {
   AgentLoopError,
   type AgentUsage,
@@ -23,24 +23,22 @@ import type { ModelCallDeps } from '../model-call/usage.ts';
 import { leftReason, recordedUsage, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
 import { endRecords, steeringRecords } from '../ownership/inbox.ts';
 import { AbortScope, after, type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/index.ts';
-
-/** The dependencies of a run before the tools are listed. */
-export type RunDeps = Omit<ModelCallDeps, 'tools'>;
+import type { ToolCallDeps } from '../tool-call/tool-results.ts';
 
 /**
  * Turns an error of the loop into the record of the turn's failure; the stream then completes. Any other exception than an `AgentLoopError`
  * becomes `INTERNAL`. The error of a lost child turn, of a missing tool of a resumed turn, and of an unknown agent are passed on: they do not
  * fail the turn, which can be resumed.
  */
-export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
+export function catchTurnError(deps: ModelCallDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return staged((to) => new TurnFailure(deps, initial, to));
 }
 
 class TurnFailure extends Stage<Signal> {
-  readonly #deps: RunDeps;
+  readonly #deps: ModelCallDeps;
   #state: LoopState;
 
-  constructor(deps: RunDeps, initial: LoopState, to: Sink<Signal>) {
+  constructor(deps: ModelCallDeps, initial: LoopState, to: Sink<Signal>) {
     super(to, 'records');
     this.#deps = deps;
     this.#state = initial;
@@ -60,7 +58,10 @@ class TurnFailure extends Stage<Signal> {
     const error = turnError(thrown);
     if (isMissingPart(error.code)) return this.#leave(error);
     const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error));
-    const commit = { cause: thrown, ...commitOf(this.#deps, this.#state, endRecords(this.#deps, end), true) };
+    const commit = {
+      cause: thrown,
+      ...commitOf(this.#deps.node, this.#state, endRecords(this.#deps.inbox, end), true),
+    };
     this.#deps.inbox.close(commit.after);
     this.to.next(this.take(commit));
     this.to.complete();
@@ -68,18 +69,18 @@ class TurnFailure extends Stage<Signal> {
 
   /** The journal says what the turn waits for, once: a turn that still waits is lost without a record. */
   #leave(error: AgentLoopError): void {
-    const records = [...steeringRecords(this.#deps)];
+    const records = [...steeringRecords(this.#deps.inbox)];
     if (!this.#state.hold) {
       const { code, message, details } = error;
       const hold = { error: { code, message, ...(details && { details }) } };
       records.push({ type: 'turn.suspended', state: 'working', reason: code.toLowerCase(), questions: [], hold });
     }
-    if (records.length > 0) this.to.next(this.take(commitOf(this.#deps, this.#state, records, true)));
+    if (records.length > 0) this.to.next(this.take(commitOf(this.#deps.node, this.#state, records, true)));
     this.to.error(error);
   }
 
   #log({ error }: LoopState): void {
-    const { turn, config } = this.#deps.hooks.segment ?? this.#deps;
+    const { turn, config } = this.#deps.segment;
     const { taskId, agentId } = turn;
     config.logger.error('turn failed', { taskId, agentId, code: error?.code });
   }
@@ -96,18 +97,18 @@ function turnError(thrown: unknown): AgentLoopError {
  * Before a turn's end is written, cancels its open child turns, waits for them and for the child turns of hooks without an answer; also cancels
  * those of skipped calls. All other child turns have ended by then. If that fails, errors as a lost turn.
  */
-export function endChildTurns(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
+export function endChildTurns(deps: HookDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return staged((to) => new ChildTurnsEnd(deps, initial, to));
 }
 
 class ChildTurnsEnd extends Stage<Signal> {
-  readonly #deps: RunDeps;
+  readonly #deps: HookDeps;
   #state: LoopState;
   /** Signals that arrived while child turns are being cancelled. */
   #waiting: Signal[] | undefined;
   #hasEnded = false;
 
-  constructor(deps: RunDeps, initial: LoopState, to: Sink<Signal>) {
+  constructor(deps: HookDeps, initial: LoopState, to: Sink<Signal>) {
     super(to);
     this.#deps = deps;
     this.#state = initial;
@@ -146,7 +147,7 @@ class ChildTurnsEnd extends Stage<Signal> {
     const records = signal.steps.map(({ record }) =>
       isTerminal(record) ? { ...record, ...recordedUsage(record.usage, used) } : record,
     );
-    const end = { ...signal, ...commitOf(this.#deps, before, records, signal.barrier) };
+    const end = { ...signal, ...commitOf(this.#deps.node, before, records, signal.barrier) };
     this.#state = end.after;
     node.state = end.after;
     for (const hook of node.unanswered) hook.end();
@@ -159,13 +160,15 @@ class ChildTurnsEnd extends Stage<Signal> {
   }
 
   #cancel(children: readonly ChildLink[], signal: Signal): void {
-    const { config, scope, leaseHold, turn, epoch } = this.#deps;
+    const { segment, inbox, node } = this.#deps;
+    const { config, turn } = segment;
+    const { leaseHold, epoch, lostAt: parentLostAt } = node;
     const { taskStateStore: store, clock, storeDeadlineMs: deadlineMs } = config;
     if (!store) return this.to.next(signal);
     this.#waiting ??= [];
-    const reason = this.#state.outcome?.reason ?? (scope.aborted ? messageOf(scope.reason) : 'the turn finished');
+    const reason =
+      this.#state.outcome?.reason ?? (inbox.scope.aborted ? messageOf(inbox.scope.reason) : 'the turn finished');
     const under = leaseHold && { taskId: turn.taskId, epoch };
-    const { lostAt: parentLostAt } = this.#deps.node;
     config.outside.cancelChildren(children, { store, clock, deadlineMs, reason, under, parentLostAt }).then(
       () => {
         this.to.next(signal);
@@ -200,21 +203,21 @@ function unendedChildren(node: TurnNode, { openChildren }: LoopState, { after }:
  * Aborts the work below a turn that this process lost, before its lease is released: the signals of its calls and hooks, and so of
  * its child turns, abort with the reason `LEFT`.
  */
-export function abortIfLost(deps: RunDeps): FusibleOperator<Signal, Signal> {
+export function abortIfLost(deps: HookDeps): FusibleOperator<Signal, Signal> {
   return staged((to) => new LostTurn(deps, to));
 }
 
 class LostTurn extends Stage<Signal> {
-  readonly #deps: RunDeps;
+  readonly #deps: HookDeps;
 
-  constructor(deps: RunDeps, to: Sink<Signal>) {
+  constructor(deps: HookDeps, to: Sink<Signal>) {
     super(to);
     this.#deps = deps;
   }
 
   protected override finalize(): void {
-    const { node, scope, turn } = this.#deps;
-    if (!node.state.outcome) scope.abort(leftReason(turn.taskId));
+    const { node, inbox } = this.#deps;
+    if (!node.state.outcome) inbox.scope.abort(leftReason(node.state.turn.taskId));
   }
 }
 
@@ -224,20 +227,22 @@ class LostTurn extends Stage<Signal> {
  * continues.
  */
 export function followCommands(
-  deps: RunDeps,
+  deps: ToolCallDeps,
   store: TaskStateStore,
   followed: Pick<CommandIds, 'has'>,
 ): FusibleOperator<Signal, Signal> {
   return operate((to) => {
-    const commands = store.commands(deps.turn.taskId).subscribe({
+    const { config, turn } = deps.segment;
+    const { taskId } = turn;
+    const commands = store.commands(taskId).subscribe({
       next: (command) => {
         if (followed.has(command.id)) return;
         if (isCommand(command)) applyCommand(deps, command);
-        else deps.config.logger.warn('command ignored: invalid', { taskId: deps.turn.taskId });
+        else config.logger.warn('command ignored: invalid', { taskId });
       },
       error: (error: unknown) => {
         const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
-        deps.config.logger.warn('commands cannot be read', { taskId: deps.turn.taskId, code });
+        config.logger.warn('commands cannot be read', { taskId, code });
       },
     });
     to.add(() => commands.unsubscribe());
@@ -270,7 +275,10 @@ function isMessage(message: Message): boolean {
 }
 
 /** A message that an extension refuses does not stop the turn. */
-function steer({ inbox, turn, config }: RunDeps, { message, id }: Extract<Command, { type: 'steer' }>): void {
+function steer(
+  { inbox, segment: { turn, config } }: ToolCallDeps,
+  { message, id }: Extract<Command, { type: 'steer' }>,
+): void {
   try {
     inbox.steer(message, id);
   } catch (error) {
@@ -278,10 +286,10 @@ function steer({ inbox, turn, config }: RunDeps, { message, id }: Extract<Comman
   }
 }
 
-function applyCommand(deps: RunDeps, command: Command): void {
+function applyCommand(deps: ToolCallDeps, command: Command): void {
   switch (command.type) {
     case 'cancel':
-      return deps.scope.abort(new AgentLoopError('CANCELED', command.reason ?? 'canceled'));
+      return deps.inbox.scope.abort(new AgentLoopError('CANCELED', command.reason ?? 'canceled'));
     case 'pause':
       return deps.inbox.requestPause(command.reason ?? 'paused', command.id);
     case 'steer':
@@ -298,12 +306,12 @@ function applyCommand(deps: RunDeps, command: Command): void {
  * After a drain, errors with `SHUTDOWN` once the records are written and the lease is released; a store that does not answer delays that by
  * at most `abortGraceMs` beyond the `abortGraceMs` of the tools.
  */
-export function failAfterDrain(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
+export function failAfterDrain(deps: HookDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     let state = initial;
-    const { clock, abortGraceMs } = deps.config;
-    const giveUp = () => to.error(shutdownError(deps.turn.taskId));
-    to.add(deps.drain.onAbort(() => to.add(after(2 * abortGraceMs, clock, giveUp))));
+    const { clock, abortGraceMs } = deps.segment.config;
+    const giveUp = () => to.error(shutdownError(deps.segment.turn.taskId));
+    to.add(deps.inbox.drain.onAbort(() => to.add(after(2 * abortGraceMs, clock, giveUp))));
     return {
       next(signal) {
         if (signal.type === 'commit') state = signal.after;
@@ -311,7 +319,7 @@ export function failAfterDrain(deps: RunDeps, initial: LoopState): FusibleOperat
       },
       complete() {
         if (state.outcome) to.complete();
-        else to.error(shutdownError(deps.turn.taskId));
+        else to.error(shutdownError(deps.segment.turn.taskId));
       },
     };
   });
@@ -328,7 +336,7 @@ export function shutdownError(taskId: string): AgentLoopError {
  * when they have answered. Their answers have no effect and their failures are only logged: the last event has been emitted.
  */
 export function callEndHooks(
-  deps: RunDeps,
+  deps: HookDeps,
   initial: LoopState,
   traceContext: Context,
 ): FusibleOperator<Signal, Signal> {
@@ -344,7 +352,7 @@ export function callEndHooks(
       complete() {
         if (!state.isComplete) return to.complete();
         deps.hooks.out = undefined;
-        const asked = callBoth({ ...(deps.hooks.segment ?? deps), scope }, { state, traceContext });
+        const asked = callBoth({ ...deps, inbox: { scope, drain: deps.inbox.drain } }, { state, traceContext });
         if (!(asked instanceof Promise)) return to.complete();
         asked.then(
           () => to.complete(),
@@ -374,20 +382,20 @@ function callEndHook(deps: HookDeps, hook: 'afterTurn' | 'afterEnd', place: Hook
  * outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn, except
  * one released because the process shuts down.
  */
-export function tapAfterTurn(deps: RunDeps, span: Span): FusibleOperator<Signal, Signal> {
+export function tapAfterTurn(deps: HookDeps, span: Span): FusibleOperator<Signal, Signal> {
   return staged((to) => new TurnTap(deps, span, to));
 }
 
 class TurnTap extends Stage<Signal> {
-  readonly #deps: RunDeps;
+  readonly #tracing: TurnTracing;
   readonly #span: Span;
   #state: LoopState | undefined;
   #lost = false;
 
-  constructor(deps: RunDeps, span: Span, to: Sink<Signal>) {
+  constructor({ segment }: HookDeps, span: Span, to: Sink<Signal>) {
     // A span that records nothing needs no state.
     super(to, span.isRecording() ? 'records' : 'none');
-    this.#deps = deps;
+    this.#tracing = segment.tracing;
     this.#span = span;
   }
 
@@ -404,7 +412,7 @@ class TurnTap extends Stage<Signal> {
   }
 
   protected override finalize(): void {
-    if (this.#state && !this.#lost) finishRunSpan(this.#deps.tracing, this.#span, this.#state);
+    if (this.#state && !this.#lost) finishRunSpan(this.#tracing, this.#span, this.#state);
     this.#span.end();
   }
 }

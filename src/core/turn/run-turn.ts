@@ -1,4 +1,4 @@
-import type { Context, SpanContext } from '@opentelemetry/api';
+import type { SpanContext } from '@opentelemetry/api';
 import { concat, defer, from, ignoreElements, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
 import {
   linkOf,
@@ -8,11 +8,8 @@ import {
   startExecuteSpan,
 } from '../../observability/spans/run-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../../observability/spans/tracing-options.ts';
-import { type AuthContext, isMissingPart, type Lease, type Message, type TaskStateStore } from '../contracts/index.ts';
-import type { HookDeps } from '../hooks/hook-context.ts';
-import { Hooks } from '../hooks/hook-table.ts';
+import { isMissingPart, type Lease, type Message, type TaskStateStore } from '../contracts/index.ts';
 import {
-  type Answers,
   type Commit,
   commitOf,
   journalSchema,
@@ -26,22 +23,15 @@ import {
   type TurnStart,
   type TurnStarted,
 } from '../journal/index.ts';
-import { OpenCall } from '../model-call/usage.ts';
+import type { ModelCallDeps } from '../model-call/usage.ts';
 import type { ResolvedConfig } from '../options/index.ts';
-import { belowParent, type ParentTurn, reachedLimit, TurnNode } from '../ownership/child-turns.ts';
-import type { Inbox } from '../ownership/inbox.ts';
+import { belowParent, reachedLimit, TurnNode } from '../ownership/child-turns.ts';
 import { journal } from '../ownership/journal-line.ts';
 import { keepLease, LeaseHold, type Moment, releaseLease } from '../ownership/lease.ts';
 import { AbortScope, type FusibleOperator, fuse, switchOnce } from '../streams/index.ts';
-import { UnstartedCalls } from '../tool-call/tool-results.ts';
-import {
-  type OnLease,
-  type Opening,
-  type OpenOptions,
-  type OwnOpening,
-  openNewTurn,
-  openOldTurn,
-} from './open-turn.ts';
+import { noTools } from '../tool-call/tool-set.ts';
+import { type Opening, type OpenOptions, type OwnOpening, openNewTurn, openOldTurn } from './open-turn.ts';
+import { Run } from './run.ts';
 import {
   abortIfLost,
   callEndHooks,
@@ -49,31 +39,12 @@ import {
   endChildTurns,
   failAfterDrain,
   followCommands,
-  type RunDeps,
   shutdownError,
   tapAfterTurn,
 } from './run-operators.ts';
-import { loopSegments } from './segment.ts';
+import { type Admitted, deadlineOf, type RunRequest } from './run-request.ts';
+import { configOf, loopSegments } from './segment.ts';
 import { type BusyTurn, watchTurn, watchUntilFree } from './watch-turn.ts';
-
-/** The parameters of every run of a turn, started or resumed. */
-export interface RunRequest {
-  readonly config: ResolvedConfig;
-  readonly scope: AbortScope;
-  readonly inbox: Inbox;
-  readonly parentContext: Context;
-  readonly authContext: AuthContext | undefined;
-  readonly context: unknown;
-  /** Answers to the questions of a resumed turn. */
-  readonly answers?: Answers;
-  /** For a child turn. */
-  readonly parent?: ParentTurn | undefined;
-  /** If another owner runs the turn: fail with `BUSY`, or watch it and take over when its lease ends. */
-  readonly onBusy: 'fail' | 'wait';
-  readonly onLease?: OnLease | undefined;
-  /** Drains this turn alone, as `shutdown` of the configuration drains all. */
-  readonly shutdown?: AbortSignal | undefined;
-}
 
 interface NewRun {
   readonly start: TurnStart;
@@ -88,7 +59,8 @@ interface NewRun {
  */
 export function startRun(request: RunRequest, { start, contextId }: NewRun): Observable<Signal> {
   return runUnlessDraining(request, start.taskId, () => {
-    const { config, parentContext } = request;
+    const { config, caller } = request;
+    const { parentContext } = caller;
     const tracing = turnTracing(config, start);
     // The first record names the span of the run, which exists only if this process runs the turn: `start` begins it, `drop` discards it.
     const maxIterations = start.settings.maxIterations ?? config.maxIterations;
@@ -121,8 +93,7 @@ export function resumeRun(
   { taskId, contextId }: { readonly taskId: string; readonly contextId: string | undefined },
 ): Observable<Signal> {
   return runUnlessDraining(request, taskId, () => {
-    const { answers } = request;
-    return openOldTurn({ ...openOptions(request, store, contextId), answers }, taskId).pipe(
+    return openOldTurn(openOptions(request, store, contextId), taskId).pipe(
       failOnShutdown(request, taskId),
       switchOnce((opening) => continueRun(request, store, { opening, taskId })),
     );
@@ -131,12 +102,12 @@ export function resumeRun(
 
 /** Starts a run; throws `SHUTDOWN` if this process is shutting down. A child turn is also cancelled with its parent's call. */
 function runUnlessDraining(request: RunRequest, taskId: string, run: () => Observable<Signal>): Observable<Signal> {
-  const { parent, scope } = request;
+  const { parent, inbox } = request;
   const begin = () => {
     if (drainsOf(request).some(({ aborted }) => aborted)) throw shutdownError(taskId);
     return run();
   };
-  return parent ? belowParent(defer(begin), { parent, scope, taskId }) : begin();
+  return parent ? belowParent(defer(begin), { parent, scope: inbox.scope, taskId }) : begin();
 }
 
 /** Whether this process releases the turn, or does not begin it, so that another one resumes it. */
@@ -145,7 +116,7 @@ export function drains(request: RunRequest): boolean {
 }
 
 /** The scopes whose abort drains the turn: the shutdown of the process, that of this turn, and the drain of the parent turn. */
-function drainsOf({ config, parent, shutdown }: RunRequest): readonly AbortScope[] {
+function drainsOf({ config, parent, resume: { shutdown } }: RunRequest): readonly AbortScope[] {
   const drains: AbortScope[] = [];
   if (config.shutdown) drains.push(AbortScope.of(config.shutdown));
   if (shutdown) drains.push(AbortScope.of(shutdown));
@@ -160,8 +131,8 @@ function continueRun(
   { opening, taskId, seen = 0 }: { readonly opening: Opening; readonly taskId: string; readonly seen?: number },
 ): Observable<Signal> {
   if (!opening.own) return watchOwner(request, store, { taskId, busyMs: opening.busyMs });
-  const { config, parentContext } = request;
-  const { past, lease, queued, waited } = opening;
+  const { config, caller } = request;
+  const { past, lease, admitted } = opening;
   const { turn, trace: before } = past.after;
   const submitted = submissionOf(opening);
   if (submitted) return beginSubmitted(request, opening, submitted);
@@ -172,9 +143,9 @@ function continueRun(
   const traced = startExecuteSpan(
     tracing,
     { maxIterations: iterationLimit(config, turn), resumed: true, links, asked: () => givenMessages(past.after) },
-    parentContext,
+    caller.parentContext,
   );
-  const resumed = { lostAt, restoring, queued, waited };
+  const resumed = { lostAt, restoring, admitted };
   if (seen === 0) return runOwned({ request, tracing, traced, resumed }, opening);
   const steps = past.steps.filter(({ record }) => record.seq > seen);
   return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
@@ -194,7 +165,7 @@ function submissionOf({ past: { steps }, lease }: OwnOpening): Submission | unde
 
 /** The first run of a submitted turn. It writes no `turn.resumed`: nothing ran before. */
 function beginSubmitted(request: RunRequest, opening: OwnOpening, submitted: Submission): Observable<Signal> {
-  const { config, parentContext } = request;
+  const { config, caller } = request;
   const { turn } = opening.past.after;
   const tracing = turnTracing(config, turn);
   const input = {
@@ -203,7 +174,7 @@ function beginSubmitted(request: RunRequest, opening: OwnOpening, submitted: Sub
     links: linksTo(submitted.trace),
     asked: () => givenMessages(opening.past.after),
   };
-  const traced = startExecuteSpan(tracing, input, parentContext);
+  const traced = startExecuteSpan(tracing, input, caller.parentContext);
   return runOwned({ request, tracing, traced, submitted: true }, opening);
 }
 
@@ -212,10 +183,9 @@ function watchOwner(
   store: TaskStateStore,
   { taskId, busyMs }: { readonly taskId: string; readonly busyMs: number | undefined },
 ): Observable<Signal> {
-  const { config, scope, inbox, answers = {} } = request;
-  const turn = { taskId, store, deadline: deadlineOf(config), outside: config.outside, scope, inbox, answers };
+  const turn = { taskId, store, request };
   if (busyMs === undefined) return watchTurn(turn).pipe(failOnShutdown(request, taskId));
-  const options = { ...openOptions(request, store, undefined), answers };
+  const options = openOptions(request, store, undefined);
   const takeOver: BusyTurn['takeOver'] = (own, seen) => continueRun(request, store, { opening: own, taskId, seen });
   return watchUntilFree({ ...turn, options, busyMs, takeOver }).pipe(failOnShutdown(request, taskId));
 }
@@ -235,7 +205,7 @@ function failOnShutdown<T>(request: RunRequest, taskId: string): MonoTypeOperato
     });
 }
 
-interface Run {
+interface OwnRun {
   readonly request: RunRequest;
   readonly tracing: TurnTracing;
   /** `agent.execute`. */
@@ -245,9 +215,7 @@ interface Run {
   /** Absent for the first run of a turn. */
   readonly resumed?: {
     readonly lostAt: number | undefined;
-    /** Another turn of the context is ahead of it. */
-    readonly queued: boolean;
-    readonly waited: boolean;
+    readonly admitted: Admitted;
     /** Settles once the spans that the previous process lost are written. */
     readonly restoring: Promise<void> | undefined;
   };
@@ -265,16 +233,18 @@ type OwnTurn = Leased & { readonly past: Commit };
  * Runs a turn that this process owns: emits the records so far, then runs the loop. Signals pass the operators in order: those that act before
  * records are written (an error becomes the last record, open child turns end), the journal, then those that act on durable records only.
  */
-function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
+function runOwned(run: OwnRun, { past, ...leased }: OwnTurn): Observable<Signal> {
   const { request, traced } = run;
   const { lease } = leased;
   const { config } = request;
   const drains = drainsOf(request);
-  const deps = runDeps(run, past.after, leased);
-  const first = run.resumed ? resumeCommit(deps, past.after, run) : undefined;
+  const deps = newRun(run, past.after, leased);
+  const first = run.resumed ? resumeCommit(deps.node, past.after, run) : undefined;
   const begunElsewhere = run.resumed !== undefined || run.submitted === true;
   const begin = first && stillWaits(past.after, first) ? first : undefined;
-  const loop$ = loopSegments(deps, traced.traceContext, { resumed: begunElsewhere, begin })(first?.after ?? past.after);
+  const loop$ = loopSegments(deps, traced.traceContext, { config, resumed: begunElsewhere, begin })(
+    first?.after ?? past.after,
+  );
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
   const { afterTurn, afterEnd } = deps.hooks.lists;
@@ -297,8 +267,8 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
     request.inbox.keepHere();
     request.parent?.begin(deps.node);
     for (const drain of drains) {
-      if (drain.aborted) deps.drain.abort(drain.reason);
-      else subscriber.add(drain.onAbort(() => deps.drain.abort(drain.reason)));
+      if (drain.aborted) deps.inbox.drain.abort(drain.reason);
+      else subscriber.add(drain.onAbort(() => deps.inbox.drain.abort(drain.reason)));
     }
     subscriber.next(run.resumed ? { continues: true, ...past } : past);
     own$.subscribe(subscriber);
@@ -313,61 +283,43 @@ function stillWaits({ hold }: LoopState, { steps }: Commit): boolean {
 }
 
 function storeOperators(
-  deps: RunDeps,
+  deps: ModelCallDeps,
   target: { readonly store: TaskStateStore; readonly lease: Lease },
   state: LoopState,
 ): readonly FusibleOperator<Signal, Signal>[] {
-  const { clock, storeDeadlineMs } = deps.config;
+  const { clock, storeDeadlineMs } = deps.segment.config;
   const leased = { clock, ...target };
   return [
     abortIfLost(deps),
     followCommands(deps, target.store, state.commands),
-    ...(deps.leaseHold ? [keepLease({ hold: deps.leaseHold, storeDeadlineMs, ...leased })] : []),
+    ...(deps.node.leaseHold ? [keepLease({ hold: deps.node.leaseHold, storeDeadlineMs, ...leased })] : []),
     releaseLease(leased),
   ];
 }
 
-function runDeps({ request, tracing, resumed }: Run, state: LoopState, { lease, askedAt }: Leased): RunDeps {
-  const { config, scope, inbox, authContext, context, parent } = request;
-  const { settings } = state.turn;
-  const hooks = hooksOf(config, state);
-  return {
-    config,
-    turn: state.turn,
-    systemPrompt: settings.systemPrompt ?? config.systemPrompt,
-    maxIterations: settings.maxIterations ?? config.maxIterations,
-    provider: config.llmProvider,
-    authContext,
-    context,
-    tracing,
-    hooks,
-    unstartedCalls: new UnstartedCalls(),
-    scope,
-    drain: new AbortScope(),
-    inbox,
-    openCall: new OpenCall(),
-    node: new TurnNode(
-      state,
-      parent,
-      (used) => reachedLimit(hooks.segment?.config.extensions ?? config.extensions, used),
-      resumed?.lostAt,
-    ),
-    leaseHold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt, parent?.leaseHold),
-    epoch: lease?.epoch ?? 0,
-    now: config.clock.now.bind(config.clock),
-  };
-}
-
-/** If the turn was paused by `shouldPause`, that hook is not called again at the same place. */
-function hooksOf(config: ResolvedConfig, state: LoopState): Hooks<HookDeps> {
-  const hooks = new Hooks<HookDeps>(config.hooks);
-  if (state.outcome) hooks.noteAsked('shouldPause', state);
-  return hooks;
+function newRun({ request, tracing, resumed }: OwnRun, state: LoopState, { lease, askedAt }: Leased): Run {
+  const { config: given, inbox, caller, parent } = request;
+  const { authContext, context } = caller;
+  const { turn } = state;
+  const config = configOf(given, turn.settings);
+  const { clock } = config;
+  const node: TurnNode = new TurnNode(state, {
+    now: clock.now.bind(clock),
+    limitReached: (used) => reachedLimit(run.segment.config.extensions, used),
+    parent,
+    lostAt: resumed?.lostAt,
+    leaseHold: lease && new LeaseHold(clock, lease.leaseMs, askedAt, parent?.leaseHold),
+    epoch: lease?.epoch,
+  });
+  const run: Run = new Run({ config, turn, tracing, tools: noTools, authContext, context }, node, inbox);
+  // A turn that was paused by `shouldPause` is not asked again at the same place.
+  if (state.outcome) run.hooks.noteAsked('shouldPause', state);
+  return run;
 }
 
 function startRecord(request: RunRequest, start: TurnStart, span: SpanContext): Stamped<TurnStarted> {
   const { config, parent } = request;
-  const link = linkOf(span, request);
+  const link = linkOf(span, request.caller);
   return {
     type: 'turn.started',
     schema: journalSchema,
@@ -380,35 +332,24 @@ function startRecord(request: RunRequest, start: TurnStart, span: SpanContext): 
   };
 }
 
-function resumeCommit(deps: RunDeps, state: LoopState, { request, resumed, traced: { span } }: Run): Commit {
-  const link = linkOf(span.spanContext(), request);
+function resumeCommit(node: TurnNode, state: LoopState, { request, resumed, traced: { span } }: OwnRun): Commit {
+  const link = linkOf(span.spanContext(), request.caller);
   const lostAt = resumed?.lostAt;
-  const waited = lostAt !== undefined && (resumed?.waited || lostAt < (state.hold?.until ?? 0));
+  const waited = lostAt !== undefined && (resumed?.admitted.waited || lostAt < (state.hold?.until ?? 0));
   const record = {
     type: 'turn.resumed' as const,
     ...(link && { trace: link }),
     ...(lostAt !== undefined && { lostAt }),
     ...(waited && { waited }),
     // A queued turn whose process crashed may have caused the crash.
-    ...(resumed?.queued && lostAt === undefined && { queued: true as const }),
+    ...(resumed?.admitted.queued && lostAt === undefined && { queued: true as const }),
   };
-  return commitOf(deps, state, [record, ...recordsOfAnswers(state, request.answers ?? {})]);
+  return commitOf(node, state, [record, ...recordsOfAnswers(state, request.resume.answers)]);
 }
 
-function openOptions(
-  { config, parent, onBusy, onLease, scope }: RunRequest,
-  store: TaskStateStore,
-  contextId: string | undefined,
-): OpenOptions {
-  const { leaseMs, maxResumes, outside } = config;
-  const deadline = deadlineOf(config);
-  const owner = config.generateId();
-  const under = parent?.under;
-  return { store, owner, leaseMs, maxResumes, deadline, outside, scope, contextId, under, onBusy, onLease };
-}
-
-function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {
-  return { clock, ms: storeDeadlineMs };
+function openOptions(request: RunRequest, store: TaskStateStore, contextId: string | undefined): OpenOptions {
+  const { config, resume } = request;
+  return { request, store, deadline: deadlineOf(config), owner: config.generateId(), contextId, onBusy: resume.onBusy };
 }
 
 /** Records the error of a run that failed before it started. */

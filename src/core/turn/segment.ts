@@ -15,38 +15,39 @@ import {
   messageOf,
   type ToolProvider,
 } from '../contracts/index.ts';
+import type { Segment } from '../hooks/hook-context.ts';
 import { hookLists } from '../hooks/hook-table.ts';
-import type { Commit, LoopState, Signal } from '../journal/index.ts';
-import type { ModelCallDeps } from '../model-call/usage.ts';
+import type { Commit, LoopState, Signal, TurnIdentity, TurnSettings } from '../journal/index.ts';
 import type { ResolvedConfig } from '../options/index.ts';
 import { after, Outlet, type Sink, Source } from '../streams/index.ts';
 import { checkToolsOfOpenCalls } from '../tool-call/tool-plan.ts';
 import { listTools, noTools, providerName, type ToolSet } from '../tool-call/tool-set.ts';
 import { loopIterations } from './loop.ts';
-import type { RunDeps } from './run-operators.ts';
+import type { Run } from './run.ts';
 
 /**
  * Runs the loop (`loop.ts`) for one agent after another. A segment is the part of a turn that one agent runs, with its own model, tools and
  * limits; a turn without hand-off has one. `resumed`: another process has run or created the turn. The stack does not grow with the number of
  * segments. Errors as `loopSegment`, and with `MISSING_AGENT` for an agent that the configuration does not know.
  */
-export function loopSegments(
-  deps: RunDeps,
-  traceContext: Context,
-  run: SegmentRun,
-): (state: LoopState) => Source<Signal> {
-  if (!deps.config.agents) return loopSegment(deps, traceContext, run);
+export function loopSegments(deps: Run, traceContext: Context, run: SegmentRun): (state: LoopState) => Source<Signal> {
+  if (!run.config.agents) return loopSegment(deps, traceContext, run);
   return (state) => new Source((to) => new SegmentLoop({ deps, traceContext, run, state, to }).advance());
 }
 
-interface SegmentRun {
+interface SegmentRun extends ListingRun {
+  /** As it was given. */
+  readonly config: ResolvedConfig;
+}
+
+interface ListingRun {
   readonly resumed: boolean;
   /** Emitted once the tools of the open calls are there. */
   readonly begin?: Commit | undefined;
 }
 
 interface SegmentLoopOptions {
-  readonly deps: RunDeps;
+  readonly deps: Run;
   readonly traceContext: Context;
   readonly run: SegmentRun;
   readonly state: LoopState;
@@ -56,6 +57,7 @@ interface SegmentLoopOptions {
 /** The agents of one run of a turn, one after another. */
 class SegmentLoop {
   readonly #options: SegmentLoopOptions;
+  readonly #first: Segment;
   #state: LoopState;
   #advancing = false;
   #again = false;
@@ -63,6 +65,7 @@ class SegmentLoop {
 
   constructor(options: SegmentLoopOptions) {
     this.#options = options;
+    this.#first = options.deps.segment;
     this.#state = options.state;
     this.#begin = options.run.begin;
   }
@@ -86,11 +89,12 @@ class SegmentLoop {
   #run(): void {
     const { deps, traceContext, run, to } = this.#options;
     const { agentId } = this.#state;
-    const own = this.#deps();
+    const segment = this.#segment();
     const begin = this.#begin;
     this.#begin = undefined;
-    deps.hooks.begin(own);
-    const { span, traceContext: inner } = segmentSpan(own, this.#state, traceContext);
+    deps.segment = segment;
+    deps.hooks.begin(segment.config.hooks);
+    const { span, traceContext: inner } = segmentSpan(segment, this.#state, traceContext);
     let ended = false;
     const running = new Outlet<Signal>({
       next: (signal) => {
@@ -105,7 +109,7 @@ class SegmentLoop {
       },
       complete: () => {
         ended = true;
-        if (deps.scope.aborted) cancelSpan(span);
+        if (deps.inbox.scope.aborted) cancelSpan(span);
         span.end();
         if (this.#state.outcome || this.#state.agentId === agentId) to.complete();
         else this.advance();
@@ -118,17 +122,17 @@ class SegmentLoop {
       cancelSpan(span);
       span.end();
     });
-    loopSegment(own, inner, { resumed: run.resumed, begin })(this.#state).runInto(running);
+    loopSegment(deps, inner, { resumed: run.resumed, begin })(this.#state).runInto(running);
   }
 
   /** A turn that only writes its end may have an unknown agent. */
-  #deps(): RunDeps {
-    const { deps } = this.#options;
+  #segment(): Segment {
+    const { deps, run } = this.#options;
     try {
-      return segmentDeps(deps, this.#state);
+      return segmentOf(this.#first, run.config, this.#state);
     } catch (error) {
       if (!onlyWritesEnd(deps, this.#state)) throw error;
-      return { ...deps, turn: { ...deps.turn, agentId: this.#state.agentId } };
+      return { ...this.#first, turn: { ...this.#first.turn, agentId: this.#state.agentId } };
     }
   }
 }
@@ -138,21 +142,24 @@ class SegmentLoop {
  * with the error of a provider, as `MISSING_TOOL` on a resumed turn; also with `MISSING_TOOL` if an open call's tool is missing.
  */
 function loopSegment(
-  deps: RunDeps,
+  deps: Run,
   traceContext: Context,
-  { resumed, begin }: SegmentRun,
+  { resumed, begin }: ListingRun,
 ): (state: LoopState) => Source<Signal> {
   return (state) => {
     const run = (tools: ToolSet, out: Sink<Signal>) => {
-      if (!onlyWritesEnd(deps, state)) checkToolsOfOpenCalls({ tools }, state);
+      if (!onlyWritesEnd(deps, state)) checkToolsOfOpenCalls(tools, state);
       if (begin) out.next(begin);
-      loopIterations(withTools(deps, tools), traceContext)(state).runInto(out);
+      const { config, turn, tracing, authContext, context } = deps.segment;
+      // Written out: V8 gives each object made by spread its own hidden class, and the hot path reads this one.
+      deps.segment = { config, turn, tracing, tools, authContext, context };
+      loopIterations(deps, traceContext)(state).runInto(out);
     };
     return new Source((out) => {
       if (onlyWritesEnd(deps, state)) return run(noTools, out);
-      const { turn, authContext, context } = deps;
+      const { config, turn, authContext, context } = deps.segment;
       const waiting = new Set<ToolProvider>();
-      const tools = listTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
+      const tools = listTools(config.toolProviders, { authContext, context, ...turn }, waiting);
       if (!(tools instanceof Promise)) return run(tools, out);
       const listing = toolsInTime(deps, { tools, waiting, resumed }).subscribe({
         next: (listed) => new Source<Signal>((to) => run(listed, to)).runInto(out),
@@ -164,8 +171,8 @@ function loopSegment(
 }
 
 /** Whether the turn only writes its end: it is cancelled or drained, or more than `maxResumes` processes crashed in it without progress. It calls no model and no tool. */
-function onlyWritesEnd({ scope, drain, config }: RunDeps, { resumes }: LoopState): boolean {
-  return scope.aborted || drain.aborted || resumes > config.maxResumes;
+function onlyWritesEnd({ inbox, segment }: Run, { resumes }: LoopState): boolean {
+  return inbox.scope.aborted || inbox.drain.aborted || resumes > segment.config.maxResumes;
 }
 
 interface ListedTools {
@@ -176,16 +183,16 @@ interface ListedTools {
 }
 
 /** If the tools of a resumed turn are unavailable, the error is `MISSING_TOOL`, which does not fail the turn: another process, or a later resume, may have them. */
-function toolsInTime(deps: RunDeps, { tools, waiting, resumed }: ListedTools): Observable<ToolSet> {
+function toolsInTime({ segment, inbox }: Run, { tools, waiting, resumed }: ListedTools): Observable<ToolSet> {
   return new Observable((subscriber) => {
     const give = (tools: ToolSet) => {
       subscriber.next(tools);
       subscriber.complete();
     };
-    const fail = (error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error);
-    const { toolListTimeoutMs: ms, clock } = deps.config;
+    const fail = (error: unknown) => subscriber.error(resumed ? missingTools(segment, error) : error);
+    const { toolListTimeoutMs: ms, clock } = segment.config;
     if (ms > 0) subscriber.add(after(ms, clock, () => fail(lateTools(waiting, ms))));
-    for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
+    for (const scope of [inbox.scope, inbox.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
     tools.then(give).catch(fail);
   });
 }
@@ -196,61 +203,39 @@ function lateTools(waiting: ReadonlySet<ToolProvider>, ms: number): AgentLoopErr
   return new AgentLoopError('TOOL_TIMEOUT', message, { retryable: true });
 }
 
-function missingTools({ turn }: RunDeps, cause: unknown): AgentLoopError {
+function missingTools({ turn }: Segment, cause: unknown): AgentLoopError {
   return new AgentLoopError('MISSING_TOOL', messageOf(cause), { cause, retryable: true, taskId: turn.taskId });
 }
 
-/** Written out: V8 gives each object made by spread its own hidden class, and the hot path reads this one. */
-function withTools(deps: RunDeps, tools: ToolSet): ModelCallDeps {
-  return {
-    config: deps.config,
-    turn: deps.turn,
-    systemPrompt: deps.systemPrompt,
-    maxIterations: deps.maxIterations,
-    provider: deps.provider,
-    authContext: deps.authContext,
-    context: deps.context,
-    tracing: deps.tracing,
-    hooks: deps.hooks,
-    unstartedCalls: deps.unstartedCalls,
-    scope: deps.scope,
-    drain: deps.drain,
-    inbox: deps.inbox,
-    openCall: deps.openCall,
-    node: deps.node,
-    leaseHold: deps.leaseHold,
-    epoch: deps.epoch,
-    now: deps.now,
-    tools,
-  };
-}
-
 /**
- * The dependencies of a segment: provider, call settings, prompt, tools and limits of its agent, the extensions of the configuration followed
+ * The segment of a state's agent: provider, call settings, prompt, tools and limits of the agent, the extensions of the configuration followed
  * by the agent's own; everything else is the turn's. Errors: `MISSING_AGENT`, retryable, if `agents` does not know the agent.
  */
-function segmentDeps(deps: RunDeps, state: LoopState): RunDeps {
-  const { agentId, turn, agentChanges } = state;
-  const isOwn = agentChanges === 0 && agentId === deps.config.agentId;
-  const setup = isOwn ? undefined : deps.config.agents?.(agentId);
-  if (!setup && agentId !== deps.config.agentId) throw missingAgent(deps, agentId);
-  const config = setup ? setupConfig(deps.config, agentId, setup) : returnedConfig(deps.config, agentChanges);
-  const metadata = { ...setup?.metadata, ...turn.metadata };
+function segmentOf(first: Segment, given: ResolvedConfig, { agentId, turn, agentChanges }: LoopState): Segment {
+  if (agentChanges === 0 && agentId === given.agentId) return first;
+  const setup = given.agents?.(agentId);
+  if (!setup && agentId !== given.agentId) throw missingAgent(turn, agentId);
+  const own = setup ? setupConfig(given, agentId, setup) : returnedConfig(given);
+  const { systemPrompt, ...settings } = turn.settings;
   // A system prompt that the caller passed for the turn replaces the prompt of the first agent.
-  const given = agentChanges <= 1 ? turn.settings.systemPrompt : undefined;
-  return {
-    ...deps,
-    config,
-    turn: { ...turn, agentId, metadata },
-    tracing: agentChanges === 0 ? deps.tracing : turnTracing(config, { ...turn, agentId }),
-    systemPrompt: given ?? config.systemPrompt,
-    maxIterations: turn.settings.maxIterations ?? config.maxIterations,
-    provider: config.llmProvider,
+  const config = configOf(own, agentChanges <= 1 ? turn.settings : settings);
+  const metadata = { ...setup?.metadata, ...turn.metadata };
+  const tracing = agentChanges === 0 ? first.tracing : turnTracing(config, { ...turn, agentId });
+  return { ...first, config, turn: { ...turn, agentId, metadata }, tracing };
+}
+
+/** The configuration of an agent, with what the caller of the turn replaces. */
+export function configOf(config: ResolvedConfig, { systemPrompt, maxIterations }: TurnSettings): ResolvedConfig {
+  if (systemPrompt === undefined && maxIterations === undefined) return config;
+  const replaced = {
+    systemPrompt: systemPrompt ?? config.systemPrompt,
+    maxIterations: maxIterations ?? config.maxIterations,
   };
+  return Object.assign({}, config, replaced);
 }
 
 /** The span of a segment; that of the first one is `agent.execute` itself. */
-function segmentSpan({ tracing, config, turn: { agentId } }: RunDeps, state: LoopState, parent: Context): TracedSpan {
+function segmentSpan({ tracing, config, turn: { agentId } }: Segment, state: LoopState, parent: Context): TracedSpan {
   if (state.agentChanges === 0) return silentSpanBelow(parent);
   const { name = agentId } = config.agents?.(agentId) ?? {};
   const { reason, from } = state.segment;
@@ -285,7 +270,7 @@ const turnOptions: Readonly<Record<TurnOption, true>> = {
 function setupConfig(config: ResolvedConfig, agentId: string, setup: AgentSetup): ResolvedConfig {
   const { name: _, metadata: __, extensions = [], ...own } = setup;
   const ofTurn = Object.fromEntries(Object.entries(config).filter(([option]) => Object.hasOwn(turnOptions, option)));
-  const resolved = config.outside.resolve({
+  const resolved = config.resolve({
     ...ofTurn,
     ...own,
     agentId,
@@ -296,11 +281,11 @@ function setupConfig(config: ResolvedConfig, agentId: string, setup: AgentSetup)
 }
 
 /** The configuration for the first agent when the turn returns to it: its `beforeTurn` hooks ran when the turn began. */
-function returnedConfig(config: ResolvedConfig, agentChanges: number): ResolvedConfig {
-  return agentChanges === 0 ? config : Object.assign({}, config, { hooks: { ...config.hooks, beforeTurn: [] } });
+function returnedConfig(config: ResolvedConfig): ResolvedConfig {
+  return Object.assign({}, config, { hooks: { ...config.hooks, beforeTurn: [] } });
 }
 
-function missingAgent({ turn }: RunDeps, agentId: string): AgentLoopError {
+function missingAgent(turn: TurnIdentity, agentId: string): AgentLoopError {
   const message = `Turn "${turn.taskId}" is at the agent "${agentId}", which this process does not know; add it to agents of the configuration (or to the team: registerAgent), and resume the turn.`;
   return new AgentLoopError('MISSING_AGENT', message, { taskId: turn.taskId, retryable: true });
 }

@@ -1,23 +1,19 @@
 import { catchError, from, type MonoTypeOperatorFunction, map, merge, Observable, of, take } from 'rxjs';
 import { AgentLoopError, type Command, messageOf, type TaskStateStore } from '../contracts/index.ts';
-import { type Answers, checkGivenAnswers, type Deadline, observeTurn, type Signal } from '../journal/index.ts';
-import type { Outside } from '../options/index.ts';
-import type { Inbox } from '../ownership/inbox.ts';
-import { type AbortScope, switchOnce, Timer } from '../streams/index.ts';
+import { checkGivenAnswers, observeTurn, type Signal } from '../journal/index.ts';
+import { switchOnce, Timer } from '../streams/index.ts';
 import { type OpenOptions, type OwnOpening, openWatchedTurn, retryAfterMs } from './open-turn.ts';
+import { deadlineOf, type RunRequest } from './run-request.ts';
 
 /** A turn that another owner runs, or that is over. */
 interface WatchedTurn {
   readonly taskId: string;
   readonly store: TaskStateStore;
-  readonly deadline: Deadline;
-  readonly outside: Pick<Outside, 'answer' | 'cancel'>;
-  /** On abort, the owner is asked to cancel the turn. */
-  readonly scope: AbortScope;
-  /** Its requests are forwarded to the owner. */
-  readonly inbox: Inbox;
-  /** Those of the caller: the watch errors with `CONFLICT` once it sees that a question was answered otherwise. */
-  readonly answers: Answers;
+  /**
+   * What its inbox receives is forwarded to the owner, also a cancel. The watch errors with `CONFLICT` once it sees that a question of its
+   * answers was answered otherwise.
+   */
+  readonly request: RunRequest;
 }
 
 /** A turn that is taken over once its lease ends. */
@@ -47,9 +43,9 @@ export function watchUntilFree(turn: BusyTurn): Observable<Signal> {
 }
 
 /** Answers of a caller may reach a turn that another has answered and ended: what was checked before the lease was requested is checked again. */
-function refuseOtherAnswers({ answers }: WatchedTurn): MonoTypeOperatorFunction<Signal> {
+function refuseOtherAnswers({ request: { resume } }: WatchedTurn): MonoTypeOperatorFunction<Signal> {
   return map((signal) => {
-    if (signal.type === 'commit') checkGivenAnswers(signal.after, answers);
+    if (signal.type === 'commit') checkGivenAnswers(signal.after, resume.answers);
     return signal;
   });
 }
@@ -61,8 +57,10 @@ function markEnded(): MonoTypeOperatorFunction<Signal> {
   );
 }
 
-function watch({ taskId, store, deadline, outside, scope, inbox }: WatchedTurn): Observable<Signal> {
-  const { clock } = deadline;
+function watch({ taskId, store, request }: WatchedTurn): Observable<Signal> {
+  const { config, inbox } = request;
+  const { scope } = inbox;
+  const { clock, outside } = config;
   return new Observable((subscriber) => {
     const post = async (command: Command) => {
       if (command.type !== 'answer') return store.post(taskId, command);
@@ -78,7 +76,7 @@ function watch({ taskId, store, deadline, outside, scope, inbox }: WatchedTurn):
         .cancel(taskId, { store, reason: messageOf(scope.reason), clock })
         .catch((error: unknown) => subscriber.error(error));
     subscriber.add(scope.onAbort(ask));
-    subscriber.add(observeTurn(store, taskId, deadline).subscribe(subscriber));
+    subscriber.add(observeTurn(store, taskId, deadlineOf(config)).subscribe(subscriber));
     if (scope.aborted) void ask();
   });
 }
@@ -87,13 +85,17 @@ function watch({ taskId, store, deadline, outside, scope, inbox }: WatchedTurn):
  * Delivers the answers of a waiting resume to the owner of the turn before it watches: without them the turn would suspend again. If the
  * owner does not record them in time, the next owner does.
  */
-function deliverAnswers({ taskId, store, deadline, outside, scope, answers }: BusyTurn): Observable<undefined> {
+function deliverAnswers({ taskId, store, request }: BusyTurn): Observable<undefined> {
+  const { config, inbox, resume } = request;
+  const { scope } = inbox;
+  const { clock, outside } = config;
+  const { answers } = resume;
   if (Object.keys(answers).length === 0) return of(undefined);
   const canceled$ = new Observable<undefined>((to) => {
     if (scope.aborted) to.next(undefined);
     else to.add(scope.onAbort(() => to.next(undefined)));
   });
-  const delivered$ = from(outside.answer(taskId, { store, answers, clock: deadline.clock })).pipe(
+  const delivered$ = from(outside.answer(taskId, { store, answers, clock })).pipe(
     catchError((error: unknown) => {
       const code = AgentLoopError.isInstance(error) ? error.code : undefined;
       if (code === 'BUSY' || code === 'TERMINAL') return of(undefined);
@@ -109,10 +111,10 @@ function deliverAnswers({ taskId, store, deadline, outside, scope, answers }: Bu
 const longestPollMs = 2_000;
 
 function watchAndTakeOver(turn: BusyTurn): Observable<Signal> {
-  const { taskId, deadline, options, busyMs, takeOver } = turn;
+  const { taskId, request, options, busyMs, takeOver } = turn;
   return new Observable((to) => {
     let seen = 0;
-    const poll = new Timer(deadline.clock);
+    const poll = new Timer(request.config.clock);
     const watching = watch(turn).subscribe({
       next(signal) {
         if (signal.type === 'commit') seen = signal.after.seq;

@@ -54,7 +54,7 @@ describe('followCommands', () => {
       .unsubscribe();
     expect(deps.inbox.pause).toEqual({ reason: 'lunch', commands: ['p'] });
     expect(deps.inbox.takeSteering()).toEqual([{ message, command: 's' }]);
-    expect(deps.scope.reason).toMatchObject({ code: 'CANCELED', message: 'enough' });
+    expect(deps.inbox.scope.reason).toMatchObject({ code: 'CANCELED', message: 'enough' });
   });
 
   it('names a pause and a cancel that give no reason', () => {
@@ -64,7 +64,7 @@ describe('followCommands', () => {
       .subscribe()
       .unsubscribe();
     expect(deps.inbox.pause?.reason).toBe('paused');
-    expect(deps.scope.reason).toMatchObject({ message: 'canceled' });
+    expect(deps.inbox.scope.reason).toMatchObject({ message: 'canceled' });
   });
 
   it('passes over commands that an earlier owner of the turn followed', () => {
@@ -75,7 +75,7 @@ describe('followCommands', () => {
       .unsubscribe();
     expect(deps.inbox.pause).toBeUndefined();
     expect(deps.inbox.hasSteering).toBe(false);
-    expect(deps.scope.aborted).toBe(false);
+    expect(deps.inbox.scope.aborted).toBe(false);
   });
 
   it('logs the code of a store that cannot tell of commands, and lets the turn run', () => {

@@ -92,7 +92,7 @@ describe('tapAfterTurn', () => {
   /** What a run of signals writes to `agent.execute`, and whether its span had ended when what is behind heard of the end. */
   function tapping(diagram: string, ends: readonly [Commit, Commit], error?: unknown, leave?: string) {
     const deps = turnDeps({ captureContent: true });
-    const { span } = startExecuteSpan(deps.tracing, { maxIterations: 10, resumed: false }, ROOT_CONTEXT);
+    const { span } = startExecuteSpan(deps.segment.tracing, { maxIterations: 10, resumed: false }, ROOT_CONTEXT);
     const endedBefore: boolean[] = [];
     const note = () => endedBefore.push(!span.isRecording());
     marbles(({ hot, expectObservable, expectSubscriptions }) => {

@@ -25,7 +25,7 @@ const usage = { promptTokens: 12, completionTokens: 3, totalTokens: 15 };
 describe('the factories by name', () => {
   it('S1-104 S1-16 give a span and the context in which it is the parent', () => {
     const deps = turnDeps();
-    const calling = commitOf(deps, startedState(), [{ type: 'llm.start', iteration: 1, attempt: 1 }]).after;
+    const calling = commitOf(deps.node, startedState(), [{ type: 'llm.start', iteration: 1, attempt: 1 }]).after;
     for (const traced of [startIterationSpan(deps, ROOT_CONTEXT)(1), prepareLLMCall(deps, ROOT_CONTEXT)(calling)]) {
       expect(trace.getSpan(traced.traceContext)).toBe(traced.span);
       traced.span.end();
@@ -36,7 +36,7 @@ describe('the factories by name', () => {
     const deps = turnDeps({ enableTracing: false });
     const { span, traceContext } = startIterationSpan(deps, ROOT_CONTEXT)(1);
     expect(traceContext).toBe(ROOT_CONTEXT);
-    const calling = commitOf(deps, startedState(), [{ type: 'llm.start', iteration: 1, attempt: 1 }]).after;
+    const calling = commitOf(deps.node, startedState(), [{ type: 'llm.start', iteration: 1, attempt: 1 }]).after;
     const call = prepareLLMCall(deps, ROOT_CONTEXT)(calling);
     const ofTurns = [
       tapAfterTurn(deps, span),

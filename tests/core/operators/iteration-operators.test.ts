@@ -94,7 +94,7 @@ describe('completeIteration', () => {
     ['is left', '--', '-!'],
   ])('marks an iteration of a cancelled turn that %s', (_, diagram, leave) => {
     const { deps, span } = iterationSpan();
-    deps.scope.abort(length);
+    deps.inbox.scope.abort(length);
     marbles(({ hot, expectObservable }) =>
       expectObservable(hot<Signal>(diagram).pipe(completeIteration(deps, span)), leave).toBe(diagram),
     );
@@ -103,7 +103,7 @@ describe('completeIteration', () => {
 
   it('leaves the mark of a failure as it is, also of a cancelled turn', () => {
     const { deps, span } = iterationSpan();
-    deps.scope.abort(length);
+    deps.inbox.scope.abort(length);
     marbles(({ cold, expectObservable }) =>
       expectObservable(
         cold<Signal>('#', {}, length).pipe(catchIterationError(deps, span), completeIteration(deps, span)),
@@ -138,7 +138,7 @@ describe('loopIterations', () => {
 
   /** The signals of a loop whose commits are durable at once. */
   function looping(deps: TurnDeps, state: LoopState = startedState()) {
-    const { clock } = deps.config;
+    const { clock } = deps.segment.config;
     return loopIterations(
       deps,
       ROOT_CONTEXT,
@@ -221,7 +221,7 @@ describe('loopIterations', () => {
     marbles(({ cold, clock, expectObservable, expectSubscriptions }) => {
       const answer$ = cold('-t---y', chunks);
       const deps = loopDeps({ llmProvider: modelOf(1, () => answer$), clock });
-      clock.schedule(3, () => deps.scope.abort(new AgentLoopError('CANCELED', 'enough')));
+      clock.schedule(3, () => deps.inbox.scope.abort(new AgentLoopError('CANCELED', 'enough')));
       expectObservable(loopIterations(deps, ROOT_CONTEXT)(startedState()).pipe(kindOf)).toBe('st-(c|)', {
         s: 'llm.start',
         t: 'text',

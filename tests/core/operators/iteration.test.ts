@@ -264,7 +264,7 @@ describe('the tools of an iteration', () => {
     const results: string[] = [];
     iterationOf(deps)
       .pipe(
-        journal({ journal: undefined, clock: deps.config.clock, storeDeadlineMs: 1_000 }),
+        journal({ journal: undefined, clock: deps.segment.config.clock, storeDeadlineMs: 1_000 }),
         skip(2),
         map(shown),
         take(2),

@@ -117,7 +117,7 @@ describe('prepareLLMCall', () => {
     const { params, span } = prepared(deps);
     span.end();
     expect(params.signal?.aborted).toBe(false);
-    deps.scope.abort(broken);
+    deps.inbox.scope.abort(broken);
     expect(params.signal).toMatchObject({ aborted: true, reason: broken });
   });
 });

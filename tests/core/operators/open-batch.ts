@@ -6,7 +6,7 @@ import { startedState } from './turn-deps.ts';
 
 /** The commit of a response that asks for the tools named, with the intents of those that start first. */
 export function openBatch(deps: TurnDeps, names: readonly string[]): Commit {
-  const calling = commitOf(deps, startedState(), [{ type: 'llm.start', iteration: 1, attempt: 1 }]).after;
+  const calling = commitOf(deps.node, startedState(), [{ type: 'llm.start', iteration: 1, attempt: 1 }]).after;
   const toolCalls = names.map((name, index) => ({
     id: `call_${index}`,
     type: 'function' as const,

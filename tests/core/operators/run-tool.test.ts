@@ -39,9 +39,9 @@ type Execute = (context: ToolContext, helpers: Helpers) => ToolResult | Promise<
 function runTool(deps: TurnDeps, traceContext: Context): (run: Run) => Observable<ToolSignal> {
   const run$ = ({ started, tool, deadlines }: Run) =>
     new Observable<ToolSignal>((out) => {
-      const batch = { turn: { state: startedState() }, scope: deps.scope, deadlines, traceContext };
+      const batch = { turn: { state: startedState() }, scope: deps.inbox.scope, deadlines, traceContext };
       const running = new RunningTool(deps, batch, { started, tool, out });
-      out.add(deps.scope.onAbort(() => running.onAbort()));
+      out.add(deps.inbox.scope.onAbort(() => running.onAbort()));
       out.add(() => running.stop());
       running.start();
     });
@@ -72,7 +72,7 @@ function runOf(
       childUsage: [],
     },
     tool: { definition, provider },
-    deadlines: new Deadlines(deps.config.clock),
+    deadlines: new Deadlines(deps.segment.config.clock),
   };
   return run;
 }
@@ -96,7 +96,7 @@ function draw({ execute, policy = {}, config, out, cancelAt, leave }: Diagram) {
   const fired = marbles((helpers) => {
     const { clock, expectObservable } = helpers;
     const deps = turnDeps({ clock, toolTimeoutMs: 1_000, abortGraceMs: 20, ...config });
-    const cancel = () => deps.scope.abort(enough);
+    const cancel = () => deps.inbox.scope.abort(enough);
     if (cancelAt !== undefined) clock.schedule(cancelAt, cancel);
     const run = runOf(
       deps,
@@ -340,7 +340,7 @@ describe('runTool', () => {
         };
         const counting: Clock = { now: () => clock.now(), schedule };
         const deps = turnDeps({ clock: counting, toolTimeoutMs: 0, abortGraceMs: 20, extensions: [extension] });
-        clock.schedule(10, () => deps.scope.abort(enough));
+        clock.schedule(10, () => deps.inbox.scope.abort(enough));
         const run = runOf(deps, () => answerWhen(cold('-----r', { r: ok })), {});
         expectObservable(runTool(deps, ROOT_CONTEXT)(run).pipe(map(() => 'r'))).toBe('10ms (r|)');
       });

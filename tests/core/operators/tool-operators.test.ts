@@ -14,7 +14,7 @@ import { turnDeps } from './turn-deps.ts';
 
 const recorder = recordedSpans();
 const enough = new AgentLoopError('CANCELED', 'enough');
-const cancel = (deps: TurnDeps) => deps.scope.abort(enough);
+const cancel = (deps: TurnDeps) => deps.inbox.scope.abort(enough);
 
 /** Runs the open batch of a response. */
 const executing = (plan: Plan): Timeline =>
@@ -244,7 +244,7 @@ describe('executeTools', () => {
       deps,
       ROOT_CONTEXT,
     )(openBatch(deps, calls).after)
-      .pipe(journal({ journal: undefined, clock: deps.config.clock, storeDeadlineMs: 1_000 }))
+      .pipe(journal({ journal: undefined, clock: deps.segment.config.clock, storeDeadlineMs: 1_000 }))
       .subscribe({
         complete: () => {
           ended = true;

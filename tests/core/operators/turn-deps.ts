@@ -1,16 +1,5 @@
 import { type AgentLoopConfig, applyRecord, type LoopState, type Message } from 'millrace';
-import {
-  AbortScope,
-  collectTools,
-  Hooks,
-  Inbox,
-  OpenCall,
-  resolveConfig,
-  ToolSet,
-  TurnNode,
-  turnTracing,
-  UnstartedCalls,
-} from 'millrace/internals';
+import { collectTools, Inbox, Run, resolveConfig, ToolSet, TurnNode, turnTracing } from 'millrace/internals';
 import type { TurnDeps } from 'millrace/operators';
 import { journalSchema } from 'millrace/stores';
 import { scriptedLLM } from 'millrace/testing';
@@ -36,28 +25,12 @@ export function startedState(messages: readonly Message[] = question): LoopState
 /** What the operators of a turn are given, made as the engine makes it; the tool providers have to answer at once. */
 export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
   const config = resolveConfig({ agentId: 'agent', llmProvider: scriptedLLM([]), ...options });
-  const { turn } = startedState();
-  return {
-    config,
-    turn,
-    systemPrompt: config.systemPrompt,
-    maxIterations: config.maxIterations,
-    provider: config.llmProvider,
-    context: undefined,
-    authContext: undefined,
-    tracing: turnTracing(config, turn),
-    hooks: new Hooks(config.hooks),
-    unstartedCalls: new UnstartedCalls(),
-    scope: new AbortScope(),
-    drain: new AbortScope(),
-    inbox: new Inbox(),
-    openCall: new OpenCall(),
-    node: new TurnNode(startedState(), undefined, () => undefined),
-    leaseHold: undefined,
-    epoch: 1,
-    now: () => config.clock.now(),
-    tools: toolsOf(config.toolProviders),
-  };
+  const state = startedState();
+  const { turn } = state;
+  const tracing = turnTracing(config, turn);
+  const tools = toolsOf(config.toolProviders);
+  const segment = { config, turn, tracing, tools, authContext: undefined, context: undefined };
+  return new Run(segment, new TurnNode(state, { now: () => config.clock.now(), epoch: 1 }), new Inbox());
 }
 
 function toolsOf(providers: NonNullable<AgentLoopConfig['toolProviders']>): ToolSet {

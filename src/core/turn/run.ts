@@ -1,0 +1,25 @@
+import type { Segment } from '../hooks/hook-context.ts';
+import { Hooks } from '../hooks/hook-table.ts';
+import { type ModelCallDeps, OpenCall } from '../model-call/usage.ts';
+import type { TurnNode } from '../ownership/child-turns.ts';
+import type { Inbox } from '../ownership/inbox.ts';
+import { UnstartedCalls } from '../tool-call/tool-results.ts';
+
+/** The run of a turn in one process, from its start or resume on. Each room declares what it uses of it. */
+export class Run implements ModelCallDeps {
+  declare segment: Segment;
+  declare readonly node: TurnNode;
+  declare readonly inbox: Inbox;
+  declare readonly hooks: Hooks;
+  declare readonly unstartedCalls: UnstartedCalls;
+  declare readonly openCall: OpenCall;
+
+  constructor(segment: Segment, node: TurnNode, inbox: Inbox) {
+    this.segment = segment;
+    this.node = node;
+    this.inbox = inbox;
+    this.hooks = new Hooks(segment.config.hooks);
+    this.unstartedCalls = new UnstartedCalls();
+    this.openCall = new OpenCall();
+  }
+}
