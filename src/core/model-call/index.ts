@@ -4,7 +4,7 @@ export { type CallSignal, catchLLMError, mapLLMResponseToState, tapLLMResponse }
 export { callModel, requestLLM } from './call-model.ts';
 export { ModelSilence } from './limits.ts';
 export { RepeatedCalls } from './repeated-calls.ts';
-export { type PreparedCall, prepareLLMCall } from './request.ts';
+export { CallParams, type PreparedCall, prepareLLMCall } from './request.ts';
 export { cutShort, responseFlaw } from './response.ts';
 export {
   estimatePromptTokens,

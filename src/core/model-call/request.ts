@@ -26,7 +26,7 @@ import {
   type ToolDefinition,
 } from '../contracts/index.ts';
 import { type LoopState, type ModelNoted, noSettings, type StreamChunk } from '../journal/index.ts';
-import type { AbortScope } from '../streams/index.ts';
+import { AbortScope } from '../streams/index.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
 import { withSizes } from './failed-call.ts';
 import { HeldCalls } from './held-calls.ts';
@@ -304,6 +304,22 @@ export class CallParams implements LLMCallParams {
     this.metadata = metadata;
     this.#scope = scope;
     Object.defineProperty(this, 'signal', CallParams.#signal);
+  }
+
+  /** The scope of a call, without creating its signal. */
+  static scopeOf(params: LLMCallParams): AbortScope | undefined {
+    if (params instanceof CallParams) return params.#scope;
+    return params.signal && AbortScope.of(params.signal);
+  }
+
+  /** A copy with changes, whose signal is created on first access as well. `scope`: its own, in place of that of the call. */
+  static changed(params: LLMCallParams, changes: Partial<LLMCallParams>, scope?: AbortScope): LLMCallParams {
+    if (!(params instanceof CallParams)) return { ...params, ...changes, ...(scope && { signal: scope.signal }) };
+    const copy = new CallParams(params.messages, params.metadata, scope ?? params.#scope);
+    // A spread, and `Object.assign`, would read the signal.
+    for (const name of Reflect.ownKeys(params))
+      if (name !== 'signal') Reflect.set(copy, name, Reflect.get(params, name));
+    return Object.assign(copy, changes);
   }
 
   /**

@@ -8,7 +8,8 @@ const unaborted = Symbol('unaborted');
 
 /**
  * A node of the cancellation tree: turn → model call, turn → each tool. Aborting a scope aborts its descendants, synchronously.
- * Creating an `AbortSignal` costs microseconds, so `signal` creates it on first access; the engine itself listens with `onAbort`. For
+ * Creating an `AbortSignal` costs microseconds, so `signal` creates it on first access; the engine itself listens with `onAbort`, and hears
+ * an abort before those who listen to the signal. For
  * the same reason a child subscribes to its parent only when it gets a listener; until then it reads the parent's state.
  */
 export class AbortScope {
@@ -134,15 +135,14 @@ export class AbortScope {
     if (this.#reason !== unaborted) return;
     this.#reason = reason;
     this.release();
-    this.#controller?.abort(reason);
     const listeners = this.#listeners;
-    if (!listeners) return;
     // One listener may remove another.
-    for (let listener = listeners.shift(); listener; listener = listeners.shift()) {
+    for (let listener = listeners?.shift(); listener; listener = listeners?.shift()) {
       if (typeof listener === 'function') listener();
       else if (listener instanceof AbortScope) listener.#end(reason);
       else listener.onAbort();
     }
+    this.#controller?.abort(reason);
   }
 }
 

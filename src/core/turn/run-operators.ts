@@ -342,8 +342,6 @@ export function callEndHooks(
 ): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     let state = initial;
-    const scope = new AbortScope();
-    to.add(() => scope.abort(new AgentLoopError('CANCELED', 'The turn was cancelled.')));
     return {
       next(signal) {
         if (signal.type === 'commit') state = signal.after;
@@ -352,10 +350,18 @@ export function callEndHooks(
       complete() {
         if (!state.isComplete) return to.complete();
         deps.hooks.out = undefined;
+        const scope = new AbortScope();
         const asked = callBoth({ ...deps, inbox: { scope, drain: deps.inbox.drain } }, { state, traceContext });
         if (!(asked instanceof Promise)) return to.complete();
+        let isOver = false;
+        to.add(() => {
+          if (!isOver) scope.abort(new AgentLoopError('CANCELED', 'The turn was cancelled.'));
+        });
         asked.then(
-          () => to.complete(),
+          () => {
+            isOver = true;
+            to.complete();
+          },
           (error: unknown) => to.error(error),
         );
       },

@@ -1,6 +1,6 @@
 import { defer, map, Observable } from 'rxjs';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../../core/contracts/index.ts';
-import { ReportedUsage } from '../../core/model-call/index.ts';
+import { CallParams, ReportedUsage } from '../../core/model-call/index.ts';
 import type { PriceList } from '../../providers/models/model-info.ts';
 import { responseOf, sourceOf } from '../../providers/policies/attempt-stream.ts';
 
@@ -30,7 +30,7 @@ export function aroundCalls(provider: LLMProvider, around: AroundCall): LLMProvi
       };
       const answered = (chunk: LLMChunk): LLMChunk =>
         chunk.type === 'done' ? { type: 'done', response: reported.answered(chunk.response) } : chunk;
-      const chunks = sourceOf(provider, { ...params, noteUsage }).pipe(map(answered));
+      const chunks = sourceOf(provider, CallParams.changed(params, { noteUsage })).pipe(map(answered));
       return around(chunks, params, () => reported.sum);
     });
   return {

@@ -9,7 +9,7 @@ import {
   messageOf,
   systemClock,
 } from '../../core/contracts/index.ts';
-import { ModelSilence, ReportedUsage, responseFlaw } from '../../core/model-call/index.ts';
+import { CallParams, ModelSilence, ReportedUsage, responseFlaw } from '../../core/model-call/index.ts';
 import { AbortScope, DirectSubscriber } from '../../core/streams/index.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/call-spans.ts';
 import { headersOf, readFailure } from '../read-failure.ts';
@@ -81,7 +81,10 @@ class Attempt {
       span?.noted(given);
       params.note?.(given);
     };
-    this.#params = span ? { ...params, traceContext: span.traceContext, note, noteUsage } : { ...params, noteUsage };
+    this.#params = CallParams.changed(
+      params,
+      span ? { traceContext: span.traceContext, note, noteUsage } : { noteUsage },
+    );
     this.#silence = ModelSilence.of(params)?.another();
     this.#silence?.limit(this.#params);
   }
@@ -142,8 +145,7 @@ function isStreaming({ stream, capabilities }: LLMProvider): boolean {
 export function sourceOf(provider: LLMProvider, params: LLMCallParams): Observable<LLMChunk> {
   if (provider.stream && isStreaming(provider)) return provider.stream(params);
   return new Observable((subscriber) => {
-    const scope = new AbortScope();
-    if (params.signal) scope.follow(params.signal);
+    const scope = CallParams.scopeOf(params)?.child() ?? new AbortScope();
     let answered = false;
     const answer = (response: LLMResponse): void => {
       answered = true;
@@ -158,7 +160,7 @@ export function sourceOf(provider: LLMProvider, params: LLMCallParams): Observab
       if (answered) scope.release();
       else scope.abort(new AgentLoopError('CANCELED', 'The model call was cancelled before its end.'));
     });
-    provider.call({ ...params, signal: scope.signal }).then(answer, fail);
+    provider.call(CallParams.changed(params, {}, scope)).then(answer, fail);
   });
 }
 

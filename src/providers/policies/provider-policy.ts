@@ -1,7 +1,6 @@
 import { Observable } from 'rxjs';
 import { AgentLoopError, type LLMChunk, type LLMProvider, shownValue } from '../../core/contracts/index.ts';
-import { ModelSilence } from '../../core/model-call/index.ts';
-import { AbortScope } from '../../core/streams/index.ts';
+import { CallParams, ModelSilence } from '../../core/model-call/index.ts';
 import { attemptStream, LeavingSubscriber, responseOf, type StreamCall } from './attempt-stream.ts';
 import { assertOrder, type PolicyName, policyNames, withPolicyNames } from './policy-order.ts';
 
@@ -58,16 +57,15 @@ function wholeCall(inner: StreamCall): StreamCall {
   return (params) =>
     new Observable((to) => {
       to.add(ModelSilence.of(params)?.suspend());
-      const { signal } = params;
-      if (signal?.aborted) return to.error(cancellation(signal.reason));
+      const scope = CallParams.scopeOf(params);
+      if (scope?.aborted) return to.error(cancellation(scope.reason));
       const chunks = new LeavingSubscriber<LLMChunk>({
         next: (chunk) => to.next(chunk),
         error: (error) => to.error(error),
         complete: () => to.complete(),
       });
       to.add(chunks);
-      // The signal has one listener, however many policies a call passes.
-      if (signal) chunks.add(AbortScope.of(signal).onAbort(() => chunks.error(cancellation(signal.reason))));
+      if (scope) chunks.add(scope.onAbort(() => chunks.error(cancellation(scope.reason))));
       inner(params).subscribe(chunks);
     });
 }

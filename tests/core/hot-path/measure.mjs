@@ -80,14 +80,23 @@ Date.now = () => {
   return now();
 };
 
+let abortControllers = 0;
+globalThis.AbortController = class extends AbortController {
+  constructor() {
+    super();
+    abortControllers++;
+  }
+};
+
 /** How often functions were called. The first turn makes what later ones find: counts do not depend on how warm the code is. */
 async function callsOf(plan) {
   await run(plan);
   await post('Profiler.takePreciseCoverage');
   clockReads = 0;
+  abortControllers = 0;
   await run(plan);
   const { result } = await post('Profiler.takePreciseCoverage');
-  const sum = { own: 0, rxjs: 0, subscriptions: 0, clockReads };
+  const sum = { own: 0, rxjs: 0, subscriptions: 0, clockReads, abortControllers };
   for (const { url, functions } of result) {
     const kind = url.includes('/rxjs/') ? 'rxjs' : url.includes('/dist/') ? 'own' : undefined;
     if (!kind || (kind === 'own' && url.includes('node_modules'))) continue;
