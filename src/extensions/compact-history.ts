@@ -66,6 +66,7 @@ export function compactHistory(options: CompactionOptions = {}): Extension {
     name: compactionName,
     onError: 'continue',
     timeoutMs: options.timeoutMs ?? 120_000,
+    isDue: (hook, state) => hook !== 'prepareIteration' || compactor.changesView(state),
     prepareIteration: (view, context) => compactor.counted(context, compactor.view(view, context)),
     beforeLLMCall: (params, { state, iteration }) => compactor.of(state).tokens.noteRequest(iteration, params),
     onLLMError: (failed, context) => compactor.afterRefusal(failed, context),
@@ -148,6 +149,12 @@ class Compactor {
     const options = isCompaction(data) && data.window !== undefined ? this.#within(data.window, inUse) : this.#options;
     const tokens = memory.tokens.nextRequest(state, () => visibleIn(step).messages);
     return tokens > tokenLimit(options, inUse) ? this.#compact(step, { inUse, tokens, options }) : undefined;
+  }
+
+  /** Whether `view` has something to do: the first view of a turn is counted. */
+  changesView(state: LoopState): boolean {
+    if (!state.lastResponse || isCompaction(state.changes.data[compactionName])) return true;
+    return this.of(state).lost !== undefined;
   }
 
   view(view: IterationView, context: HookContext): IterationChange | Promise<IterationChange | undefined> | undefined {

@@ -15,7 +15,13 @@ import { History, type LoopState, type TurnIdentity } from '../core/journal/inde
 import { assertOptions, wholeNumber } from '../options/option-rules.ts';
 import { engineDefinition } from '../tools/tool.ts';
 import { compactionName, indexAfterCompaction, isCompaction } from './context/compaction.ts';
-import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimBetween } from './context/trim-tool-outputs.ts';
+import {
+  firstLargeOutput,
+  isLarge,
+  oldResultsEnd,
+  type TrimOptions,
+  trimBetween,
+} from './context/trim-tool-outputs.ts';
 
 /** Options of `toolOutputCache`: which tool outputs are truncated. */
 export interface ToolOutputCacheOptions {
@@ -44,6 +50,8 @@ export function toolOutputCache(options: ToolOutputCacheOptions = {}): Extension
   return {
     name: 'tool-output-cache',
     toolProviders: [toolOutputReader],
+    isDue: (_, state, call) =>
+      call ? call.function.name === readToolOutputName : outputsOf(state.turn).hasLarge(state.history),
     prepareIteration: (view, { state }) => outputsOf(state.turn).shortened(view, state),
     beforeToolCall: (request) =>
       request.call.function.name === readToolOutputName ? { answer: answerTo(request) } : undefined,
@@ -62,10 +70,23 @@ class TurnOutputs {
   /** The previous view, and how many of its first messages were sent unchanged. */
   #seen: readonly Message[] = [];
   #whole = 0;
+  /** How many of the first messages of the history contain no large output. */
+  #small = 0;
 
   constructor(limits: Pick<TrimOptions, 'keepLast' | 'maxChars'>) {
     this.#limits = limits;
     this.#options = this.#trimOptions();
+  }
+
+  /** Whether an answered output of the history is large. Each message is looked at once. */
+  hasLarge(history: History): boolean {
+    let end = history.length - 1;
+    while (end > 0 && history.at(end)?.role === 'tool') end--;
+    for (; this.#small < end; this.#small++) {
+      const message = history.at(this.#small);
+      if (message?.role === 'tool' && isLarge(message, this.#limits.maxChars)) return true;
+    }
+    return false;
   }
 
   shortened(view: IterationView, { history, changes }: LoopState): IterationChange | undefined {

@@ -285,6 +285,7 @@ const memberRules: Readonly<Partial<Record<keyof Extension, OptionRule>>> = {
   onError: { fits: (value) => value === 'fail' || value === 'continue', must: 'be "fail" or "continue"' },
   timeoutMs: { ...milliseconds(0), must: 'be milliseconds from 0' },
   limitUsage: aFunction,
+  isDue: aFunction,
   partials: aFunction,
 };
 

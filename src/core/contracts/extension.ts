@@ -346,6 +346,12 @@ export interface Extension<Step extends IterationStep = IterationStep> {
   readonly onError?: 'fail' | 'continue';
   /** How long a hook may take. Milliseconds; default 60,000; 0 means no limit. */
   readonly timeoutMs?: number;
+  /**
+   * Whether a hook is to be called, any but `beforeMessage`: one that is not costs next to nothing. It decides from the state alone, and from the call in hooks of tool
+   * calls. The hook is called anyway if an earlier extension has answered the same hook, since what it is about may have changed.
+   * Synchronous; called often; must not throw. Default: always.
+   */
+  readonly isDue?: (hook: string, state: LoopState, call?: ToolCall) => boolean;
   /** Tools that the extension adds to the turn. */
   readonly toolProviders?: readonly ToolProvider[];
   /**

@@ -8,6 +8,7 @@ import {
   type Failure,
   isPromiseLike,
   reasonOf,
+  type ToolCall,
 } from '../contracts/index.ts';
 import { type ExtensionRecord, originOf, type ToolResultRecord } from '../journal/index.ts';
 import { leftReason, type ParentTurn, TurnLost } from '../ownership/child-turns.ts';
@@ -43,6 +44,7 @@ interface Asking<Name extends AskedHookName> {
 interface Waiting {
   /** The tool call that it is about. */
   readonly callId?: string;
+  readonly call?: ToolCall;
   /** Receives the child turns of a hook without a record of its answer, whatever it returned, to record their usage. */
   readonly keep?: (branches: readonly UnrecordedBranch[]) => void;
   /** Receives the context of a hook that returned a promise. */
@@ -70,6 +72,8 @@ class Round<Name extends AskedHookName> {
   #question: HookQuestion;
   /** Extensions that have answered and used child turns. */
   #answered: readonly AskedHook[] = [];
+  /** Whether an extension may have changed what the next one is asked about. */
+  #isChanged = false;
   /** The error by which an extension fails the turn on purpose. */
   #failure: AgentLoopError | undefined;
 
@@ -82,9 +86,12 @@ class Round<Name extends AskedHookName> {
   }
 
   askFrom(from: number): void | Promise<void> {
-    const extensions = this.#deps.hooks.lists[this.#asking.hook];
+    const { hook, place, waiting } = this.#asking;
+    const extensions = this.#deps.hooks.lists[hook];
     for (let index = from; index < extensions.length; index++) {
-      const next = this.#ask(extensions[index] as Extension);
+      const extension = extensions[index] as Extension;
+      if (!this.#isChanged && !(extension.isDue?.(hook, place.state, waiting?.call) ?? true)) continue;
+      const next = this.#ask(extension);
       if (next instanceof Promise)
         return next.then((more) => (more && !this.#isLeft ? this.askFrom(index + 1) : undefined));
       if (!next) return;
@@ -130,7 +137,10 @@ class Round<Name extends AskedHookName> {
     let record: ExtensionRecord | undefined;
     if (answer !== undefined) record = this.#recordOf(change?.(answer) ?? answer, extension, children);
     else if (children.length > 0) record = this.#recordOf({}, extension, children);
-    if (answer !== undefined) take?.(answer, extension);
+    if (answer !== undefined) {
+      this.#isChanged = true;
+      take?.(answer, extension);
+    }
     if (record) place.add?.(record);
     if (children.length > 0) this.#answered = [...this.#answered, context];
     context.done();

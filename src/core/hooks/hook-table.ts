@@ -6,12 +6,13 @@ import {
   isObject,
   type LLMCallParams,
   type LLMProvider,
+  type ToolCall,
 } from '../contracts/index.ts';
 import type { CallHook, DecisionPoint, ExtensionError, LoopState, RecordedHook } from '../journal/index.ts';
 import type { LastCall } from '../model-call/view.ts';
 
 /** The members of an extension that are not hooks. */
-type Setting = 'name' | 'onError' | 'timeoutMs' | 'toolProviders' | 'limitUsage' | 'partials' | '~value';
+type Setting = 'name' | 'onError' | 'timeoutMs' | 'isDue' | 'toolProviders' | 'limitUsage' | 'partials' | '~value';
 
 /** Every hook of an extension: each other member is one, and must have a row in the table. */
 export type HookName<E extends Extension = Extension> = Exclude<keyof E, Setting> & string;
@@ -253,9 +254,15 @@ export class Hooks {
     this.#asked?.delete('beforeTurn');
   }
 
+  /** Whether any extension is to be called in a hook. `call`: the tool call that it is about. */
+  isAsked(hook: AskedHookName, state: LoopState, call?: ToolCall): boolean {
+    for (const extension of this.lists[hook]) if (extension.isDue?.(hook, state, call) ?? true) return true;
+    return false;
+  }
+
   /** Whether a once-per-iteration hook has yet to be called. */
   isDue(hook: StepHook, state: LoopState): boolean {
-    if (this.lists[hook].length === 0) return false;
+    if (!this.isAsked(hook, state)) return false;
     const decided: Readonly<Partial<Record<StepHook, number>>> = state.changes.decided;
     return this.#asked?.get(hook) !== state.iteration && decided[hook] !== state.iteration;
   }

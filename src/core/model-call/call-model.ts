@@ -37,7 +37,7 @@ export function callModel(
           mapLLMResponseToState(deps, state, traceContext),
         );
       };
-      if (deps.hooks.lists.beforeLLMCall.length === 0) return request(after, prepare(after, { view }));
+      if (!deps.hooks.isAsked('beforeLLMCall', after)) return request(after, prepare(after, { view }));
       askBefore(deps, traceContext, { state: after, view, to, request });
     });
 }

@@ -74,6 +74,7 @@ export function changeToolCall(
 function waiting({ unstartedCalls }: ToolCallDeps, { callId, call }: Candidate['pending']) {
   return {
     callId,
+    call,
     asked: (hook: AskedHook) => unstartedCalls.update(call, { hook }),
     keep: (branches: readonly UnrecordedBranch[]) => unstartedCalls.keep(branches),
   };
@@ -138,7 +139,7 @@ export function changeOutcome(
   const take = (change: ToolOutcomeChange) => {
     if (change.result) result = answeredCall(checkedAnswer(change.result), result);
   };
-  return askHooks(deps, { hook: 'afterToolCall', place, about, take, waiting: { asked } }, () => ({ result, records }));
+  return askHooks(deps, { hook: 'afterToolCall', place, about, take, waiting: { asked, call } }, () => ({ result, records }));
 }
 
 /** Whether a call runs, is refused, or waits for an approval. */

@@ -29,11 +29,13 @@ import type { ToolSet } from './tool-set.ts';
  */
 export function checkOnce(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<unknown> {
   const { unstartedCalls } = deps;
-  const { call } = place.pending;
+  const { pending, state } = place;
+  const { call } = pending;
   const known = unstartedCalls.of(call).checked;
   if (known) return known;
-  const isDecided = deps.hooks.lists.beforeToolCall.length > 0 || mayAsk(deps);
-  const checked = isDecided ? decidedCall(deps, place) : checkedArguments(deps, place);
+  const isAsked = deps.hooks.isAsked('beforeToolCall', state, call);
+  const isDecided = isAsked || mayAsk(deps);
+  const checked = isDecided ? decidedCall(deps, place, isAsked) : checkedArguments(deps, place);
   if (checked instanceof Promise) {
     const done = checked.then((answer) => unstartedCalls.update(call, { checked: answer }));
     unstartedCalls.update(call, { checked: done });
@@ -43,10 +45,9 @@ export function checkOnce(deps: ToolCallDeps, place: CallPlace): CheckedCall | P
   return checked;
 }
 
-function decidedCall(deps: ToolCallDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
+function decidedCall(deps: ToolCallDeps, place: CallPlace, isAsked: boolean): CheckedCall | Promise<CheckedCall> {
   const checked = checkedArguments(deps, place);
-  const asked =
-    deps.hooks.lists.beforeToolCall.length === 0 ? checked : then(checked, (each) => askExtensions(deps, place, each));
+  const asked = isAsked ? then(checked, (each) => askExtensions(deps, place, each)) : checked;
   return mayAsk(deps) ? then(asked, (answer) => withDecision(deps, place, answer)) : asked;
 }
 

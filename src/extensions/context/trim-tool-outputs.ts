@@ -71,7 +71,7 @@ export function oldResultsEnd(messages: readonly Message[], keepLast: number): n
   return end;
 }
 
-function isLarge(message: ToolMessage, maxChars: number): boolean {
+export function isLarge(message: ToolMessage, maxChars: number): boolean {
   return message.metadata?.[trimmedFrom] === undefined && sizeOf(message.content) > maxChars;
 }
 

@@ -58,6 +58,19 @@ describe('the hooks of an extension', () => {
     expect(recorder.asked).toEqual(order);
   });
 
+  it('C-10 is not called where it is not due, unless an earlier extension has answered the same hook', async () => {
+    const recorder = recordingExtension();
+    const undue: Extension = { ...recorder, isDue: (_hook, { iteration }, call) => !call && iteration === 1 };
+    const earlier: Extension = {
+      name: 'earlier',
+      prepareIteration: (_, { iteration }) => (iteration === 0 ? {} : undefined),
+    };
+    const loop = bench.loop(twoSteps, { toolProviders: [counting()], extensions: [earlier, undue] });
+    await loop.startTurn(question).result();
+    const wanted = order.filter((line) => / 1( |$)/.test(line) && !line.endsWith('1:0'));
+    expect(recorder.asked).toEqual(['beforeMessage 0 user', 'prepareIteration 0', ...wanted]);
+  });
+
   it('leave the records of a turn as they are without them', async () => {
     const types = async (extensions: readonly Extension[]) => {
       const taskId = `t${extensions.length}`;
