@@ -6,9 +6,10 @@ import { recordBranches } from '../hooks/record-of-change.ts';
 import { CommitDraft, type LoopState, type Signal } from '../journal/index.ts';
 import { DirectSubscriber, pipeInto, type Sink, Source } from '../streams/index.ts';
 import { type CallSignal, catchLLMError, mapLLMResponseToState, reasonToLeave, tapLLMResponse } from './answer.ts';
+import type { CallParams } from './call-params.ts';
 import { type ChangedCall, changeCall, type ModelCall } from './change-call.ts';
 import { ModelSilence } from './limits.ts';
-import { type CallParams, callParams, type PreparedCall, prepareLLMCall } from './request.ts';
+import { callParams, type PreparedCall, prepareLLMCall } from './request.ts';
 import type { ModelCallDeps } from './usage.ts';
 
 /**

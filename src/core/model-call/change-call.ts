@@ -22,7 +22,7 @@ import type { HookName } from '../hooks/hook-table.ts';
 import type { UnrecordedBranch } from '../hooks/record-of-change.ts';
 import { CommitDraft, callSettings, type ExtensionRecord, type LlmStart, type LoopState } from '../journal/index.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
-import { CallParams } from './request.ts';
+import { CallParams } from './call-params.ts';
 import { responseFlaw } from './response.ts';
 import type { ModelCallDeps } from './usage.ts';
 import { instructionsOf, withoutInstructions } from './view.ts';

@@ -2,9 +2,10 @@
 
 export { type CallSignal, catchLLMError, mapLLMResponseToState, tapLLMResponse } from './answer.ts';
 export { callModel, requestLLM } from './call-model.ts';
+export { CallParams } from './call-params.ts';
 export { ModelSilence } from './limits.ts';
 export { RepeatedCalls } from './repeated-calls.ts';
-export { CallParams, type PreparedCall, prepareLLMCall } from './request.ts';
+export { type PreparedCall, prepareLLMCall } from './request.ts';
 export { cutShort, responseFlaw } from './response.ts';
 export {
   estimatePromptTokens,
