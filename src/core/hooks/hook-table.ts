@@ -262,7 +262,7 @@ export class Hooks {
 
   /** Whether a once-per-iteration hook has yet to be called. */
   isDue(hook: StepHook, state: LoopState): boolean {
-    if (!this.isAsked(hook, state)) return false;
+    if (this.lists[hook].length === 0 || !this.isAsked(hook, state)) return false;
     const decided: Readonly<Partial<Record<StepHook, number>>> = state.changes.decided;
     return this.#asked?.get(hook) !== state.iteration && decided[hook] !== state.iteration;
   }

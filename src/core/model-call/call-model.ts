@@ -38,7 +38,8 @@ export function callModel(
           mapLLMResponseToState(deps, state, traceContext),
         );
       };
-      if (!deps.hooks.isAsked('beforeLLMCall', after)) return request(after, prepare(after, { view }));
+      if (deps.hooks.lists.beforeLLMCall.length === 0 || !deps.hooks.isAsked('beforeLLMCall', after))
+        return request(after, prepare(after, { view }));
       askBefore(deps, traceContext, { state: after, view, to, request });
     });
 }

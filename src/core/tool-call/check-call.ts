@@ -33,7 +33,8 @@ export function checkOnce(deps: ToolCallDeps, place: CallPlace): CheckedCall | P
   const { call } = pending;
   const known = unstartedCalls.of(call).checked;
   if (known) return known;
-  const isAsked = deps.hooks.isAsked('beforeToolCall', state, call);
+  const { hooks } = deps;
+  const isAsked = hooks.lists.beforeToolCall.length > 0 && hooks.isAsked('beforeToolCall', state, call);
   const isDecided = isAsked || mayAsk(deps);
   const checked = isDecided ? decidedCall(deps, place, isAsked) : checkedArguments(deps, place);
   if (checked instanceof Promise) {

@@ -218,7 +218,9 @@ class IterationLoop implements AbortListener {
   #startCall(step: CallStep): void {
     // If a parent turn has reached a limit, this cancels its call, and so this turn.
     if (this.#deps.node.parent && this.#deps.node.stopAtLimit()) return this.advance();
-    if (!this.#deps.hooks.isAsked('prepareIteration', this.state)) return this.#iterate(step);
+    const { hooks } = this.#deps;
+    if (hooks.lists.prepareIteration.length === 0 || !hooks.isAsked('prepareIteration', this.state))
+      return this.#iterate(step);
     this.#awaitHooks(prepareView(this.#deps, this.#traceContext)(this.state), ({ view, draft }) => {
       if (draft.after.changes.finish) return this.#commit(draft);
       if (draft.steps.length > 0) this.#emit(draft.finish(false));
