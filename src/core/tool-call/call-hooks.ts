@@ -139,7 +139,10 @@ export function changeOutcome(
   const take = (change: ToolOutcomeChange) => {
     if (change.result) result = answeredCall(checkedAnswer(change.result), result);
   };
-  return askHooks(deps, { hook: 'afterToolCall', place, about, take, waiting: { asked, call } }, () => ({ result, records }));
+  return askHooks(deps, { hook: 'afterToolCall', place, about, take, waiting: { asked, call } }, () => ({
+    result,
+    records,
+  }));
 }
 
 /** Whether a call runs, is refused, or waits for an approval. */
