@@ -20,7 +20,7 @@ import { after } from '../../core/streams/index.ts';
 import { assertOptions, milliseconds, wholeNumber, wrongOption } from '../../options/option-rules.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/model-info.ts';
 import { type AroundCall, aroundCalls, pricedModel } from '../usage/around-calls.ts';
-import { meterCall } from '../usage/estimated-usage.ts';
+import { estimatedUsage, meterCall } from '../usage/estimated-usage.ts';
 import {
   aPriceList,
   aReaction,
@@ -137,7 +137,9 @@ function metered(ofAnswers: boolean): AroundCall {
     let known: Usage | undefined;
     const ended = meterCall((end, usage) => {
       known = usage;
-      if (end.type !== 'done' && !end.usage) params.noteUsage?.(usage);
+      if (end.type === 'done' || usage === end.usage) return;
+      const { completionTokens = 0 } = end.usage ?? {};
+      params.noteUsage?.(end.usage ? estimatedUsage(0, usage.completionTokens - completionTokens) : usage);
     })(chunks, params, reported);
     return ended.pipe(
       map((chunk) => {

@@ -60,9 +60,12 @@ class MeteredRequests {
       const usage = usageOfAnswer(this.#params, end.response);
       return this.#unanswered && !usage.discarded ? { ...usage, discarded: this.#unanswered } : usage;
     }
-    if (end.usage) return end.usage;
     this.#end(end.type === 'left' ? 'CANCELED' : codeOf(end.error));
-    return this.#unanswered ?? noUsage;
+    const estimate = this.#unanswered ?? noUsage;
+    if (!end.usage) return estimate;
+    // Some vendors report the prompt first, and the output only with the last event.
+    const unreported = estimate.completionTokens - end.usage.completionTokens;
+    return unreported > 0 ? addUsage(end.usage, estimatedUsage(0, unreported)) : end.usage;
   }
 
   /** The open request ended without an answer, by an error with this code. */

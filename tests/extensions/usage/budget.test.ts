@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError, type Budget, budget, estimateTokens, ModelRegistry } from 'millrace';
+import { AgentLoopError, type Budget, budget, estimateTokens, type LLMProvider, limits, ModelRegistry } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import type { LLMStep } from 'millrace/testing';
 import type { BudgetExtensionOptions } from 'millrace/types';
+import { concat, defer, of, throwError } from 'rxjs';
 import { question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';
@@ -80,6 +81,30 @@ describe('budget', () => {
     ).rejects.toThrow();
     expect(shared.used.totalTokens).toBe(before);
   });
+
+  it.each(['budget', 'limits'])(
+    'counts what was streamed after a report of the prompt alone, with %s',
+    async (which) => {
+      const said = 'a'.repeat(400);
+      const llmProvider: LLMProvider = {
+        call: () => Promise.reject(new Error('The model streams.')),
+        stream: ({ noteUsage }) =>
+          concat(
+            of({ type: 'text' as const, text: said }),
+            defer(() => {
+              noteUsage?.({ promptTokens: 60, completionTokens: 1, totalTokens: 61 });
+              return throwError(() => new Error('broke off'));
+            }),
+          ),
+      };
+      const shared = budget({ maxTokens: 10_000 });
+      const extensions = which === 'budget' ? [shared.extension()] : [limits({ maxTokens: 10_000 })];
+      const turn = new AgentLoop(bench.config(llmProvider, { extensions })).startTurn(question);
+      await expect(turn.result()).rejects.toMatchObject({ code: 'PROVIDER_FAILED' });
+      const used = which === 'budget' ? shared.used : turn.state?.usage;
+      expect(used).toMatchObject({ promptTokens: 60, completionTokens: 100, totalTokens: 160, estimated: true });
+    },
+  );
 
   it('counts prompt and answer where a provider that does not stream tells nothing', async () => {
     const content = 'a'.repeat(400);
