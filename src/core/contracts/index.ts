@@ -156,6 +156,7 @@ export {
 } from './messages.ts';
 export {
   type CallSettings,
+  type ChangedParams,
   callSettingRules,
   copySettings,
   type FinishReason,

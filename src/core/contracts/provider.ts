@@ -108,6 +108,9 @@ export interface LLMCallParams extends CallSettings {
   readonly note?: (note: ModelNote) => void;
 }
 
+/** What replaces parameters of a call. */
+export type ChangedParams = Partial<LLMCallParams>;
+
 /** The whole answer of a model call. */
 export interface LLMResponse {
   /** The assistant's message. Calls may be in it or in `toolCalls`; if both have some, `toolCalls` counts. */

@@ -1,5 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import type {
+  ChangedParams,
   LLMCallParams,
   Message,
   Reasoning,
@@ -46,7 +47,7 @@ export class CallParams implements LLMCallParams {
   }
 
   /** A copy with changes, whose signal is created on first access as well. `scope`: its own, in place of that of the call. */
-  static changed(params: LLMCallParams, changes: Partial<LLMCallParams>, scope?: AbortScope): LLMCallParams {
+  static changed(params: LLMCallParams, changes: ChangedParams, scope?: AbortScope): LLMCallParams {
     if (!(params instanceof CallParams)) return { ...params, ...changes, ...(scope && { signal: scope.signal }) };
     const copy = new CallParams(params.messages, params.metadata, scope ?? params.#scope);
     // A spread, and `Object.assign`, would read the signal.

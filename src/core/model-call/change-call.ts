@@ -2,6 +2,7 @@ import type { Context } from '@opentelemetry/api';
 import {
   type CallChange,
   type CallSettings,
+  type ChangedParams,
   checkChangedMessages,
   checkMessages,
   copySettings,
@@ -29,7 +30,7 @@ import { instructionsOf, withoutInstructions } from './view.ts';
 
 /** Extensions' changes of a model call. */
 export interface ChangedCall {
-  readonly params: Partial<LLMCallParams>;
+  readonly params: ChangedParams;
   readonly provider: LLMProvider | undefined;
   readonly response: LLMResponse | undefined;
   /** Child turns of the hooks, whose usage the caller records. */
