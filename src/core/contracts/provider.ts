@@ -109,7 +109,7 @@ export interface LLMCallParams extends CallSettings {
 }
 
 /** What replaces parameters of a call. */
-export type ChangedParams = Partial<LLMCallParams>;
+export interface ChangedParams extends Partial<LLMCallParams> {}
 
 /** The whole answer of a model call. */
 export interface LLMResponse {

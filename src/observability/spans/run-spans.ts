@@ -279,7 +279,7 @@ function usageTotals(usage: Usage): Attributes {
 interface LinkOrigin {
   readonly parentContext: Context;
   /** For a child turn. */
-  readonly parent?: { readonly link: Pick<ParentLink, 'callId'> } | undefined;
+  readonly parent: { readonly link: Pick<ParentLink, 'callId'> } | undefined;
 }
 
 /** The reference to a run's span, for the journal. */
