@@ -319,7 +319,7 @@ function newRun({ request, tracing, resumed }: OwnRun, state: LoopState, { lease
 
 function startRecord(request: RunRequest, start: TurnStart, span: SpanContext): Stamped<TurnStarted> {
   const { config, parent } = request;
-  const link = linkOf(span, originOf(request));
+  const link = linkOf(span, request);
   return {
     type: 'turn.started',
     schema: journalSchema,
@@ -333,7 +333,7 @@ function startRecord(request: RunRequest, start: TurnStart, span: SpanContext): 
 }
 
 function resumeCommit(node: TurnNode, state: LoopState, { request, resumed, traced: { span } }: OwnRun): Commit {
-  const link = linkOf(span.spanContext(), originOf(request));
+  const link = linkOf(span.spanContext(), request);
   const lostAt = resumed?.lostAt;
   const waited = lostAt !== undefined && (resumed?.admitted.waited || lostAt < (state.hold?.until ?? 0));
   const record = {
@@ -345,10 +345,6 @@ function resumeCommit(node: TurnNode, state: LoopState, { request, resumed, trac
     ...(resumed?.admitted.queued && lostAt === undefined && { queued: true as const }),
   };
   return commitOf(node, state, [record, ...recordsOfAnswers(state, request.resume.answers)]);
-}
-
-function originOf({ caller, parent }: RunRequest) {
-  return { parentContext: caller.parentContext, parent };
 }
 
 function openOptions(request: RunRequest, store: TaskStateStore, contextId: string | undefined): OpenOptions {

@@ -275,19 +275,20 @@ function usageTotals(usage: Usage): Attributes {
   return attributes;
 }
 
-/** The caller's context, from which a run starts. */
+/** A run: the context from which it starts, and the call that it is for. */
 interface LinkOrigin {
-  readonly parentContext: Context;
+  readonly caller: { readonly parentContext: Context };
   /** For a child turn. */
-  readonly parent: { readonly link: Pick<ParentLink, 'callId'> } | undefined;
+  readonly parent?: { readonly link: Pick<ParentLink, 'callId'> } | undefined;
 }
 
 /** The reference to a run's span, for the journal. */
 export function linkOf(context: SpanContext, origin: LinkOrigin): TraceLink | undefined {
   if (!trace.isSpanContextValid(context)) return undefined;
   const { traceId, spanId, traceFlags } = context;
-  const above = trace.getSpanContext(origin.parentContext);
-  const agentTurn = turnSpanOf(origin.parentContext);
+  const { parentContext } = origin.caller;
+  const above = trace.getSpanContext(parentContext);
+  const agentTurn = turnSpanOf(parentContext);
   const parentSpanId = lastingId(agentTurn ? agentTurn.parent : above, origin);
   return {
     traceId,
