@@ -1,20 +1,22 @@
 import { context, propagation } from '@opentelemetry/api';
 import type OpenAI from 'openai';
 import type { Observable } from 'rxjs';
-import type {
-  LLMCallParams,
-  LLMCapabilities,
-  LLMChunk,
-  LLMProvider,
-  LLMProviderInfo,
-  LLMResponse,
+import {
+  AgentLoopError,
+  type LLMCallParams,
+  type LLMCapabilities,
+  type LLMChunk,
+  type LLMProvider,
+  type LLMProviderInfo,
+  type LLMResponse,
 } from '../core/contracts/index.ts';
 import { serverOf } from './connection-options.ts';
+import { eachOf, fromAsyncIterable } from './from-async-iterable.ts';
 
 export type { LiteLLMProviderOptions } from './litellm-options.ts';
 
 import type { FittedRequest } from './fit-request.ts';
-import { type Exchange, FittedExchange, type RequestScope } from './fitted-exchange.ts';
+import { FittedExchange } from './fitted-exchange.ts';
 import { keepLatest } from './keep-latest.ts';
 import { type LiteLLMProviderOptions, type LiteLLMSettings, litellmSettings } from './litellm-options.ts';
 import { originOf } from './model-origin.ts';
@@ -82,14 +84,17 @@ export class LiteLLMProvider implements LLMProvider {
   }
 
   async call(params: LLMCallParams): Promise<LLMResponse> {
-    return this.#fitted.call(this.#exchange(params, false));
+    for await (const chunks of this.#exchange(params, false)) {
+      for (const chunk of chunks) if (chunk.type === 'done') return chunk.response;
+    }
+    throw new AgentLoopError('INTERNAL', 'An exchange with the model server ended without a response.');
   }
 
   stream(params: LLMCallParams): Observable<LLMChunk> {
-    return this.#fitted.stream(this.#exchange(params, true));
+    return eachOf(fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal)));
   }
 
-  #exchange(params: LLMCallParams, streaming: boolean): Exchange {
+  #exchange(params: LLMCallParams, streaming: boolean, unsubscribed?: AbortSignal) {
     const { capabilities, dialect } = this.#settings;
     const options = {
       ...this.#modelOf(params),
@@ -97,11 +102,9 @@ export class LiteLLMProvider implements LLMProvider {
       toolChoice: capabilities.toolChoice !== false,
       reasons: reasonsBy({ ...dialect.extraBody, ...params.providerOptions }),
     };
-    return {
-      params,
-      options,
-      request: ({ next, ...scope }) => this.#request({ ...scope, params, streaming, fitted: next() }),
-    };
+    return this.#fitted.run(params, options, (next) =>
+      this.#request({ params, streaming, unsubscribed, fitted: next() }),
+    );
   }
 
   #modelOf({ model = this.#settings.dialect.model }: LLMCallParams) {
@@ -110,7 +113,7 @@ export class LiteLLMProvider implements LLMProvider {
 
   /** One request and its answer: the chunks of each piece of the body, then `done`. */
   async *#request(given: ChatCall): AsyncGenerator<readonly LLMChunk[]> {
-    const { params, streaming, unsubscribed, usage, fitted } = given;
+    const { params, streaming, unsubscribed, fitted } = given;
     const { clock, limits, reasoningTag } = this.#settings;
     const signals = [params.signal, unsubscribed].filter((signal) => signal !== undefined);
     const watch = new RequestWatch({ server: this.#server, limits, clock, signals });
@@ -120,7 +123,7 @@ export class LiteLLMProvider implements LLMProvider {
       (chunk) => {
         chunks.push(chunk);
       },
-      { origin: this.#modelOf(params).origin, nameOf: fitted.nameOf, reasoningTag, usage },
+      { origin: this.#modelOf(params).origin, nameOf: fitted.nameOf, reasoningTag },
     );
     let cost: string | null = null;
     try {
@@ -176,9 +179,10 @@ export class LiteLLMProvider implements LLMProvider {
   }
 }
 
-interface ChatCall extends Omit<RequestScope, 'next'> {
+interface ChatCall {
   readonly params: LLMCallParams;
   readonly streaming: boolean;
+  readonly unsubscribed: AbortSignal | undefined;
   readonly fitted: FittedRequest;
 }
 

@@ -163,10 +163,10 @@ class Mender {
   /** An event with the blank line after it. */
   #event(text: string, replaced?: (event: JsonObject) => readonly JsonObject[]): string {
     const fields = fieldsOf(text);
-    if (isPage(text) || isPage(fields.data)) return failedEvent(text);
+    if (isPage(text) || isPage(fields.data)) throw this.#failed(text);
     const value = jsonIn(fields.data);
-    if (failureIn(value) !== undefined) return isOwnFailure(value) ? failedEvent(value) : text;
-    if (isFailureName(fields.event)) return failedEvent(value ?? fields.data);
+    const failure = failureIn(value);
+    if (failure !== undefined || isFailureName(fields.event)) throw this.#failed(failure ?? value ?? fields.data);
     if (fields.hasData && fields.data.trim() === '') return '';
     this.#assertOwn(value);
     const mended = this.#mended(value);
@@ -190,17 +190,6 @@ class Mender {
     for (const { when, fill } of this.#wire?.rows ?? []) if (has(mended, when)) mended = filled(mended, fill);
     return mended;
   }
-}
-
-/** Whether packages throw at an event because of its type, which discards the events before it. */
-function isOwnFailure(value: unknown): value is JsonObject {
-  return isJsonObject(value) && /^(?:error|response\.failed)$/.test(String(value['type']));
-}
-
-/** An event that no package reads, so that it arrives where the events before it do: throwing would discard those that are not read yet. */
-function failedEvent(said: unknown): string {
-  const failure = isOwnFailure(said) ? { ...said, type: undefined } : { error: said };
-  return `data: ${JSON.stringify({ ...failure, object: 'error' })}\n\n`;
 }
 
 /** Anthropic names its events after their type. */
