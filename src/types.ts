@@ -109,6 +109,7 @@ export type {
   ExtensionErrorEvent,
   ExtensionEvent,
   ExtensionEventKind,
+  ExtensionHook,
   FailedCall,
   Failure,
   FailureChange,

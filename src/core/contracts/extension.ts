@@ -327,6 +327,20 @@ export interface ValueExtension<V, Step extends IterationStep = IterationStep> e
   readonly '~value'?: V;
 }
 
+/** The members of an extension that are not hooks. */
+export type ExtensionSetting =
+  | 'name'
+  | 'onError'
+  | 'timeoutMs'
+  | 'isDue'
+  | 'toolProviders'
+  | 'limitUsage'
+  | 'partials'
+  | '~value';
+
+/** The name of a hook. */
+export type ExtensionHook = Exclude<keyof Extension, ExtensionSetting>;
+
 /**
  * Optional hooks around the loop, in the order in which a turn calls them. The hooks of several extensions run one after another, in the order
  * of the configuration; each sees the changes of those before it. A hook may return its answer or a promise of it. Changes that affect the
@@ -347,11 +361,11 @@ export interface Extension<Step extends IterationStep = IterationStep> {
   /** How long a hook may take. Milliseconds; default 60,000; 0 means no limit. */
   readonly timeoutMs?: number;
   /**
-   * Whether a hook is to be called, any but `beforeMessage`: one that is not costs next to nothing. It decides from the state alone, and from the call in hooks of tool
-   * calls. The hook is called anyway if an earlier extension has answered the same hook, since what it is about may have changed.
-   * Synchronous; called often; must not throw. Default: always.
+   * Whether a hook is called, except `beforeMessage`, which is called always; a hook that is not called makes no context. Decides from the state, and
+   * from the call in the hooks of tool calls. The hook is called anyway if an earlier extension has answered it: its subject may have changed.
+   * Synchronous; called several times for one hook. Default: always. If it throws, the hook has failed: see `onError`.
    */
-  readonly isDue?: (hook: string, state: LoopState, call?: ToolCall) => boolean;
+  readonly isDue?: (hook: ExtensionHook, state: LoopState, call?: ToolCall) => boolean;
   /** Tools that the extension adds to the turn. */
   readonly toolProviders?: readonly ToolProvider[];
   /**

@@ -93,6 +93,8 @@ export type {
   CallChange,
   EndChange,
   Extension,
+  ExtensionHook,
+  ExtensionSetting,
   FailedCall,
   Failure,
   FailureChange,

@@ -86,12 +86,9 @@ class Round<Name extends AskedHookName> {
   }
 
   askFrom(from: number): void | Promise<void> {
-    const { hook, place, waiting } = this.#asking;
-    const extensions = this.#deps.hooks.lists[hook];
+    const extensions = this.#deps.hooks.lists[this.#asking.hook];
     for (let index = from; index < extensions.length; index++) {
-      const extension = extensions[index] as Extension;
-      if (!this.#isChanged && !(extension.isDue?.(hook, place.state, waiting?.call) ?? true)) continue;
-      const next = this.#ask(extension);
+      const next = this.#ask(extensions[index] as Extension);
       if (next instanceof Promise)
         return next.then((more) => (more && !this.#isLeft ? this.askFrom(index + 1) : undefined));
       if (!next) return;
@@ -107,12 +104,19 @@ class Round<Name extends AskedHookName> {
 
   /** Returns whether to call the remaining extensions. An empty answer allocates no closure: most hooks only observe. */
   #ask(extension: Extension): boolean | Promise<boolean> {
-    const { place, about, waiting } = this.#asking;
+    const { hook, place, about, waiting } = this.#asking;
     const { state } = place;
+    let flaw: { readonly thrown: unknown } | undefined;
+    try {
+      if (!this.#isChanged && extension.isDue?.(hook, state, waiting?.call) === false) return true;
+    } catch (thrown) {
+      flaw = { thrown };
+    }
     if (state !== this.#question.state) this.#question = { ...this.#question, state };
     const subject = about(state);
     const context = new AskedHook(this.#question, extension);
     try {
+      if (flaw) throw flaw.thrown;
       const answer = this.#row.call(extension, context, subject);
       if (answer === undefined || answer === null) {
         context.done();

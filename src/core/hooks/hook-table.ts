@@ -1,6 +1,7 @@
 import {
   type AgentLoopError,
   type Extension,
+  type ExtensionSetting,
   type HookAnswer,
   type HookContext,
   isObject,
@@ -11,11 +12,8 @@ import {
 import type { CallHook, DecisionPoint, ExtensionError, LoopState, RecordedHook } from '../journal/index.ts';
 import type { LastCall } from '../model-call/view.ts';
 
-/** The members of an extension that are not hooks. */
-type Setting = 'name' | 'onError' | 'timeoutMs' | 'isDue' | 'toolProviders' | 'limitUsage' | 'partials' | '~value';
-
 /** Every hook of an extension: each other member is one, and must have a row in the table. */
-export type HookName<E extends Extension = Extension> = Exclude<keyof E, Setting> & string;
+export type HookName<E extends Extension = Extension> = Exclude<keyof E, ExtensionSetting> & string;
 
 /** The hooks that are called in a turn. `beforeMessage` is not: there may be no turn yet. */
 export type AskedHookName<E extends Extension = Extension> = Exclude<HookName<E>, 'beforeMessage'>;
@@ -256,8 +254,13 @@ export class Hooks {
 
   /** Whether any extension is to be called in a hook. `call`: the tool call that it is about. */
   isAsked(hook: AskedHookName, state: LoopState, call?: ToolCall): boolean {
-    for (const extension of this.lists[hook]) if (extension.isDue?.(hook, state, call) ?? true) return true;
-    return false;
+    try {
+      for (const extension of this.lists[hook]) if (extension.isDue?.(hook, state, call) !== false) return true;
+      return false;
+    } catch {
+      // The round of questions fails by the same error, and handles it.
+      return true;
+    }
   }
 
   /** Whether a once-per-iteration hook has yet to be called. */

@@ -71,6 +71,37 @@ describe('the hooks of an extension', () => {
     expect(recorder.asked).toEqual(['beforeMessage 0 user', 'prepareIteration 0', ...wanted]);
   });
 
+  it.each([
+    ['prepareIteration', 0],
+    ['beforeLLMCall', 0],
+    ['beforeToolCall', 1],
+    ['afterIteration', 1],
+    ['beforeFinish', 2],
+  ] as const)('C-10 fails in %s where isDue throws, as onError has it', async (name, calls) => {
+    const asked: string[] = [];
+    const broken = (onError: 'fail' | 'continue'): Extension => ({
+      name: 'broken',
+      onError,
+      isDue: (hook) => {
+        if (hook === name) throw new Error('no state');
+        return true;
+      },
+      [name]: () => void asked.push(name),
+    });
+    const tools = { toolProviders: [counting()] };
+    const failed = bench.loop(twoSteps.slice(0, calls), { ...tools, extensions: [broken('fail')] }).startTurn(question);
+    await expect(failed.result()).rejects.toMatchObject({
+      code: 'EXTENSION_FAILED',
+      message: expect.stringContaining(`failed in ${name}: no state`),
+    });
+    const turn = bench.loop(twoSteps, { ...tools, extensions: [broken('continue')] }).startTurn(question);
+    const { events, ended } = watch(turn);
+    await ended;
+    const errors = events.filter(({ kind }) => kind === 'internal:extension-error');
+    expect(errors[0]).toMatchObject({ extension: 'broken', hook: name, fatal: false });
+    expect([turn.state?.outcome?.state, asked]).toEqual(['completed', []]);
+  });
+
   it('leave the records of a turn as they are without them', async () => {
     const types = async (extensions: readonly Extension[]) => {
       const taskId = `t${extensions.length}`;
