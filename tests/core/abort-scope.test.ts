@@ -26,6 +26,18 @@ describe('AbortScope', () => {
     expect(grandchild.signal).toBe(signal);
   });
 
+  it('calls its listeners before those of its signal, which is aborted also if one of them throws', () => {
+    const scope = new AbortScope();
+    const calls: string[] = [];
+    scope.signal.addEventListener('abort', () => calls.push('signal'));
+    scope.onAbort(() => calls.push('scope'));
+    scope.onAbort(() => {
+      throw new Error('broken');
+    });
+    expect(() => scope.abort('enough')).toThrow('broken');
+    expect(calls).toEqual(['scope', 'signal']);
+  });
+
   it('does not abort what is above or beside it', () => {
     const { top, child, grandchild } = tree();
     grandchild.abort('alone');

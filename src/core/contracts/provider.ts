@@ -108,8 +108,8 @@ export interface LLMCallParams extends CallSettings {
   readonly note?: (note: ModelNote) => void;
 }
 
-/** What replaces parameters of a call. */
-export interface ChangedParams extends Partial<LLMCallParams> {}
+/** Parameters that replace those of a call. Its signal stays. */
+export interface ChangedParams extends Partial<Omit<LLMCallParams, 'signal'>> {}
 
 /** The whole answer of a model call. */
 export interface LLMResponse {

@@ -8,9 +8,9 @@ const unaborted = Symbol('unaborted');
 
 /**
  * A node of the cancellation tree: turn → model call, turn → each tool. Aborting a scope aborts its descendants, synchronously.
- * Creating an `AbortSignal` costs microseconds, so `signal` creates it on first access; the engine itself listens with `onAbort`, and hears
- * an abort before those who listen to the signal. For
- * the same reason a child subscribes to its parent only when it gets a listener; until then it reads the parent's state.
+ * Creating an `AbortSignal` costs microseconds, so `signal` creates it on first access; the engine itself listens with `onAbort`, and
+ * its listeners are called before those of the signal. For the same reason a child subscribes to its parent only when it gets a listener; until
+ * then it reads the parent's state.
  */
 export class AbortScope {
   #reason: unknown = unaborted;
@@ -136,13 +136,16 @@ export class AbortScope {
     this.#reason = reason;
     this.release();
     const listeners = this.#listeners;
-    // One listener may remove another.
-    for (let listener = listeners?.shift(); listener; listener = listeners?.shift()) {
-      if (typeof listener === 'function') listener();
-      else if (listener instanceof AbortScope) listener.#end(reason);
-      else listener.onAbort();
+    try {
+      // One listener may remove another.
+      for (let listener = listeners?.shift(); listener; listener = listeners?.shift()) {
+        if (typeof listener === 'function') listener();
+        else if (listener instanceof AbortScope) listener.#end(reason);
+        else listener.onAbort();
+      }
+    } finally {
+      this.#controller?.abort(reason);
     }
-    this.#controller?.abort(reason);
   }
 }
 

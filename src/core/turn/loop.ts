@@ -27,8 +27,8 @@ import { type CallStep, callWith, isAtLastCall, type NextStep, nextStep } from '
  *    (`run-operators.ts`). `segment.ts` lists the tools of the current agent and starts the loop.
  * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
  *    The steps are: end, write records, call hooks (`decide-step.ts`), call the model, run open tool calls, wait. Requests to the running turn
- *    (pause, steer, answer) are in its inbox (`../ownership/inbox.ts`). Aborting `deps.inbox.scope` cancels the turn; aborting `deps.inbox.drain` leaves it to
- *    another process.
+ *    (pause, steer, answer) are in its inbox (`../ownership/inbox.ts`). Aborting `deps.inbox.scope` cancels the turn; aborting
+ *    `deps.inbox.drain` leaves it to another process.
  * 3. An iteration (`iteration.ts`) is composed of the operators that `millrace/operators` exports: `callModel` (`../model-call/call-model.ts`) makes
  *    the model call, `withTools` then runs the tools that the response asks for (`executeTools`: `../tool-call/tool-batch.ts`, through `mergeMap`).
  * 4. All of them emit signals (`../journal/commit.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
@@ -57,7 +57,7 @@ export function loopIterations(deps: ModelCallDeps, traceContext: Context): (sta
     });
 }
 
-/** The last stage of an iteration: what it emits goes on to the operators around the loop. */
+/** The last stage of an iteration. Its signals are the input of the operators around the loop. */
 class Iteration extends Stage<Signal> {
   declare private readonly loop: IterationLoop;
 
