@@ -1,22 +1,20 @@
 import { context, propagation } from '@opentelemetry/api';
 import type OpenAI from 'openai';
 import type { Observable } from 'rxjs';
-import {
-  AgentLoopError,
-  type LLMCallParams,
-  type LLMCapabilities,
-  type LLMChunk,
-  type LLMProvider,
-  type LLMProviderInfo,
-  type LLMResponse,
+import type {
+  LLMCallParams,
+  LLMCapabilities,
+  LLMChunk,
+  LLMProvider,
+  LLMProviderInfo,
+  LLMResponse,
 } from '../core/contracts/index.ts';
 import { serverOf } from './connection-options.ts';
-import { eachOf, fromAsyncIterable } from './from-async-iterable.ts';
 
 export type { LiteLLMProviderOptions } from './litellm-options.ts';
 
 import type { FittedRequest } from './fit-request.ts';
-import { FittedExchange } from './fitted-exchange.ts';
+import { type Exchange, FittedExchange, type RequestScope } from './fitted-exchange.ts';
 import { keepLatest } from './keep-latest.ts';
 import { type LiteLLMProviderOptions, type LiteLLMSettings, litellmSettings } from './litellm-options.ts';
 import { originOf } from './model-origin.ts';
@@ -84,17 +82,14 @@ export class LiteLLMProvider implements LLMProvider {
   }
 
   async call(params: LLMCallParams): Promise<LLMResponse> {
-    for await (const chunks of this.#exchange(params, false)) {
-      for (const chunk of chunks) if (chunk.type === 'done') return chunk.response;
-    }
-    throw new AgentLoopError('INTERNAL', 'An exchange with the model server ended without a response.');
+    return this.#fitted.call(this.#exchange(params, false));
   }
 
   stream(params: LLMCallParams): Observable<LLMChunk> {
-    return eachOf(fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal)));
+    return this.#fitted.stream(this.#exchange(params, true));
   }
 
-  #exchange(params: LLMCallParams, streaming: boolean, unsubscribed?: AbortSignal) {
+  #exchange(params: LLMCallParams, streaming: boolean): Exchange {
     const { capabilities, dialect } = this.#settings;
     const options = {
       ...this.#modelOf(params),
@@ -102,9 +97,11 @@ export class LiteLLMProvider implements LLMProvider {
       toolChoice: capabilities.toolChoice !== false,
       reasons: reasonsBy({ ...dialect.extraBody, ...params.providerOptions }),
     };
-    return this.#fitted.run(params, options, (next) =>
-      this.#request({ params, streaming, unsubscribed, fitted: next() }),
-    );
+    return {
+      params,
+      options,
+      request: ({ next, ...scope }) => this.#request({ ...scope, params, streaming, fitted: next() }),
+    };
   }
 
   #modelOf({ model = this.#settings.dialect.model }: LLMCallParams) {
@@ -113,7 +110,7 @@ export class LiteLLMProvider implements LLMProvider {
 
   /** One request and its answer: the chunks of each piece of the body, then `done`. */
   async *#request(given: ChatCall): AsyncGenerator<readonly LLMChunk[]> {
-    const { params, streaming, unsubscribed, fitted } = given;
+    const { params, streaming, unsubscribed, usage, fitted } = given;
     const { clock, limits, reasoningTag } = this.#settings;
     const signals = [params.signal, unsubscribed].filter((signal) => signal !== undefined);
     const watch = new RequestWatch({ server: this.#server, limits, clock, signals });
@@ -123,7 +120,7 @@ export class LiteLLMProvider implements LLMProvider {
       (chunk) => {
         chunks.push(chunk);
       },
-      { origin: this.#modelOf(params).origin, nameOf: fitted.nameOf, reasoningTag },
+      { origin: this.#modelOf(params).origin, nameOf: fitted.nameOf, reasoningTag, usage },
     );
     let cost: string | null = null;
     try {
@@ -179,10 +176,9 @@ export class LiteLLMProvider implements LLMProvider {
   }
 }
 
-interface ChatCall {
+interface ChatCall extends Omit<RequestScope, 'next'> {
   readonly params: LLMCallParams;
   readonly streaming: boolean;
-  readonly unsubscribed: AbortSignal | undefined;
   readonly fitted: FittedRequest;
 }
 

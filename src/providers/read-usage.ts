@@ -1,4 +1,4 @@
-import type { Usage } from '../core/contracts/index.ts';
+import { addUsage, type Usage } from '../core/contracts/index.ts';
 import { isJsonObject, type JsonObject } from './openai-wire/wire-errors.ts';
 
 type Count = 'prompt' | 'completion' | 'total' | 'cached' | 'cacheWrite' | 'reasoning' | 'toolPrompt' | 'cost';
@@ -164,16 +164,24 @@ interface Found {
 
 /**
  * Reads the usage of one answer from the bodies, chunks or events that it consists of, wherever a vendor puts it and however it
- * spells it. Of several statements of a count the largest is valid, so zeros, nulls and chunks without usage change nothing.
+ * spells it; `next` separates the requests of an answer that is made by several. Of several statements of a count the largest is valid, so
+ * zeros, nulls and chunks without usage change nothing.
  * Cached tokens are a part of `promptTokens` and reasoning is a part of `completionTokens`, also where the vendor counts them
  * beside. What the total has more than its parts is output: thinking that the vendor does not name. Memory: constant.
  */
 export class UsageReader {
-  readonly #found: Partial<Record<Count, Found>> = {};
+  #found: Partial<Record<Count, Found>> = {};
+  #before: Usage | undefined;
 
   /** Takes anything; what is no usage is ignored. */
   add(wire: unknown): void {
     if (isJsonObject(wire)) this.#addAt(root, wire);
+  }
+
+  /** What follows is said of another request, whose usage is added. */
+  next(): void {
+    this.#before = this.usage;
+    this.#found = {};
   }
 
   #addAt({ isUsage, inside }: Place, wire: object): void {
@@ -189,6 +197,11 @@ export class UsageReader {
 
   /** `undefined` while no number of tokens above 0 came. */
   get usage(): Usage | undefined {
+    const usage = this.#current;
+    return usage && this.#before ? addUsage(this.#before, usage) : (usage ?? this.#before);
+  }
+
+  get #current(): Usage | undefined {
     const cachedTokens = this.#found.cached?.value;
     const cacheWriteTokens = this.#found.cacheWrite?.value;
     const reasoningTokens = this.#found.reasoning?.value;

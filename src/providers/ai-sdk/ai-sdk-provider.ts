@@ -9,8 +9,7 @@ import {
   type LLMProviderInfo,
   type LLMResponse,
 } from '../../core/contracts/index.ts';
-import { FittedExchange, type NextRequest } from '../fitted-exchange.ts';
-import { eachOf, fromAsyncIterable } from '../from-async-iterable.ts';
+import { type Exchange, FittedExchange, type RequestScope } from '../fitted-exchange.ts';
 import { originOf } from '../model-origin.ts';
 import { RequestWatch } from '../openai-wire/request-watch.ts';
 import {
@@ -64,17 +63,14 @@ export class AISDKProvider implements LLMProvider {
   }
 
   async call(params: LLMCallParams): Promise<LLMResponse> {
-    for await (const chunks of this.#exchange(params, false)) {
-      for (const chunk of chunks) if (chunk.type === 'done') return chunk.response;
-    }
-    throw new AgentLoopError('INTERNAL', 'An exchange with a model of the AI SDK ended without a response.');
+    return this.#fitted.call(this.#exchange(params, false));
   }
 
   stream(params: LLMCallParams): Observable<LLMChunk> {
-    return eachOf(fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal)));
+    return this.#fitted.stream(this.#exchange(params, true));
   }
 
-  #exchange(params: LLMCallParams, streaming: boolean, unsubscribed?: AbortSignal) {
+  #exchange(params: LLMCallParams, streaming: boolean): Exchange {
     const { capabilities, profileOf } = this.#settings;
     const model = this.#modelOf(params.model);
     const target = this.#targetOf(model);
@@ -85,8 +81,8 @@ export class AISDKProvider implements LLMProvider {
       toolChoice: capabilities.toolChoice !== false,
       reasons: this.#reasons(params, target),
     };
-    const call = { params, streaming, unsubscribed, model, target };
-    return this.#fitted.run(params, options, (next) => this.#request(call, next));
+    const call = { params, streaming, model, target };
+    return { params, options, request: (scope) => this.#request(call, scope) };
   }
 
   /** Whether the options for the vendor make the model reason; `undefined` where they do not say. */
@@ -99,8 +95,8 @@ export class AISDKProvider implements LLMProvider {
 
   /** An answer and its requests, one and one more for each pause: the chunks of each part of the stream that has any, then `done`. */
   async *#request(
-    { params, streaming, unsubscribed, model, target }: SdkCall,
-    next: NextRequest,
+    { params, streaming, model, target }: SdkCall,
+    { next, usage, unsubscribed }: RequestScope,
   ): AsyncGenerator<readonly LLMChunk[]> {
     const { clock, limits, form } = this.#settings;
     const server = this.#serverOf(model);
@@ -108,18 +104,18 @@ export class AISDKProvider implements LLMProvider {
     const chunks: LLMChunk[] = [];
     let fitted = next();
     const { nameOf } = fitted;
-    const answer = new SdkAnswer({ server, origin: target, nameOf, emit: (chunk) => chunks.push(chunk) });
+    const answer = new SdkAnswer({ server, origin: target, nameOf, usage, emit: (chunk) => chunks.push(chunk) });
     for (let pauses = 0; ; pauses++) {
       const options = sdkCallOptions(fitted, form, target);
       const watch = new RequestWatch({ server, limits, clock, signals });
       try {
         if (watch.failure !== undefined) throw watch.failure;
         const request = { ...options, ...this.#headers(params), abortSignal: watch.signal };
-        const exchange = { model, request, params, watch, answer, server };
-        if (!streaming) await this.#generate(exchange);
+        const asked = { model, request, params, watch, answer, server };
+        if (!streaming) await this.#generate(asked);
         else {
-          for await (const part of await this.#open(exchange)) {
-            this.#take(part, exchange);
+          for await (const part of await this.#open(asked)) {
+            this.#take(part, asked);
             if (chunks.length > 0) yield chunks.splice(0);
           }
           if (watch.failure !== undefined) throw watch.failure;
@@ -138,7 +134,7 @@ export class AISDKProvider implements LLMProvider {
   }
 
   /** The parts of a streamed answer. Raw chunks are asked for because they say that the vendor is not silent. */
-  async #open({ model, request, params, watch, server }: Exchange): Promise<AsyncIterable<SdkStreamPart>> {
+  async #open({ model, request, params, watch, server }: SdkRequest): Promise<AsyncIterable<SdkStreamPart>> {
     const start = () => inContext(params, () => model.doStream({ ...request, includeRawChunks: true }));
     const { stream, response } = await unlessAborted(start(), watch.signal, ({ stream }) => stream.cancel());
     watch.opened();
@@ -146,7 +142,7 @@ export class AISDKProvider implements LLMProvider {
     return partsOf(stream, watch.signal);
   }
 
-  #take(part: SdkStreamPart, { watch, answer, server, params }: Exchange): void {
+  #take(part: SdkStreamPart, { watch, answer, server, params }: SdkRequest): void {
     watch.received(lengthOf(part));
     if (part.type === 'error') {
       if (!isNews(part.error)) throw part.error;
@@ -155,15 +151,15 @@ export class AISDKProvider implements LLMProvider {
       ]);
       return;
     }
+    answer.add(part);
     // Packages leave out the failures that they do not know.
     const failure = part.type === 'raw' ? failureIn(part.rawValue) : undefined;
     if (failure) throw vendorError(server, failure, { now: this.#settings.clock.now() });
     if (part.type === 'stream-start') this.#warn(params, part.warnings);
-    answer.add(part);
     if (answer.finished) watch.settle(endGraceMs);
   }
 
-  async #generate({ model, request, params, watch, answer, server }: Exchange): Promise<void> {
+  async #generate({ model, request, params, watch, answer, server }: SdkRequest): Promise<void> {
     const start = () => inContext(params, () => model.doGenerate(request));
     const result = await unlessAborted(start(), watch.signal, () => undefined);
     watch.complete();
@@ -226,12 +222,11 @@ function curesOf(provider: string, address: string): Cures {
 interface SdkCall {
   readonly params: LLMCallParams;
   readonly streaming: boolean;
-  readonly unsubscribed: AbortSignal | undefined;
   readonly model: SdkModel;
   readonly target: CallTarget;
 }
 
-interface Exchange {
+interface SdkRequest {
   readonly model: SdkModel;
   readonly request: SdkCallOptions;
   readonly params: LLMCallParams;

@@ -117,6 +117,13 @@ export function mendingFetch(fetch: Fetch, { provider, server, clock = systemClo
 /** What may stand between two events. */
 const blankLine = /\r\n\r\n|\n\n|\r\r|\n\r\n/;
 
+/** One streamed answer. */
+interface EventStream {
+  readonly replaced: ((event: JsonObject) => readonly JsonObject[]) | undefined;
+  /** Whether an event has passed that is no `ping`. */
+  hasBegun: boolean;
+}
+
 class Mender {
   readonly #server: ModelServer;
   readonly #clock: Clock;
@@ -130,8 +137,8 @@ class Mender {
 
   events(): TransformStream<string, string> {
     let rest = '';
-    const replaced = this.#wire?.events?.();
-    const mend = (text: string): string => this.#event(text, replaced);
+    const stream: EventStream = { replaced: this.#wire?.events?.(), hasBegun: false };
+    const mend = (text: string): string => this.#event(text, stream);
     return new TransformStream({
       transform: (piece, controller) => {
         rest += piece;
@@ -161,15 +168,18 @@ class Mender {
   }
 
   /** An event with the blank line after it. */
-  #event(text: string, replaced?: (event: JsonObject) => readonly JsonObject[]): string {
+  #event(text: string, stream: EventStream): string {
     const fields = fieldsOf(text);
-    if (isPage(text) || isPage(fields.data)) throw this.#failed(text);
     const value = jsonIn(fields.data);
-    const failure = failureIn(value);
-    if (failure !== undefined || isFailureName(fields.event)) throw this.#failed(failure ?? value ?? fields.data);
+    const failure = failureOf(text, fields, value);
+    // A package may wait for the first event before it returns the stream: then a failure is no part of it.
+    if (failure && !stream.hasBegun) throw this.#failed(failure.said);
+    if (failure) return failure.sent;
     if (fields.hasData && fields.data.trim() === '') return '';
     this.#assertOwn(value);
     const mended = this.#mended(value);
+    stream.hasBegun ||= isJsonObject(value) && value['type'] !== 'ping';
+    const { replaced } = stream;
     const events = isJsonObject(mended) && replaced !== undefined ? replaced(mended) : [mended];
     if (events.length === 1 && events[0] === value) return text;
     return events.map((event) => `${nameOf(fields, event)}data: ${JSON.stringify(event)}\n\n`).join('');
@@ -190,6 +200,30 @@ class Mender {
     for (const { when, fill } of this.#wire?.rows ?? []) if (has(mended, when)) mended = filled(mended, fill);
     return mended;
   }
+}
+
+/** Whether packages throw at an event because of its type, which discards the events before it. */
+function isOwnFailure(value: unknown): value is JsonObject {
+  return isJsonObject(value) && /^(?:error|response\.failed)$/.test(String(value['type']));
+}
+
+/** The failure that an event is, if it is one, and the event that is sent in its place. */
+function failureOf(
+  text: string,
+  { event, data }: Fields,
+  value: unknown,
+): { readonly said: unknown; readonly sent: string } | undefined {
+  if (isPage(text) || isPage(data)) return { said: text, sent: failedEvent(text) };
+  const failure = failureIn(value);
+  if (failure !== undefined) return { said: failure, sent: isOwnFailure(value) ? failedEvent(value) : text };
+  const said = value ?? data;
+  return isFailureName(event) ? { said, sent: failedEvent(said) } : undefined;
+}
+
+/** An event that no package reads, so that it arrives where the events before it do: throwing would discard those that are not read yet. */
+function failedEvent(said: unknown): string {
+  const failure = isOwnFailure(said) ? { ...said, type: undefined } : { error: said };
+  return `data: ${JSON.stringify({ ...failure, object: 'error' })}\n\n`;
 }
 
 /** Anthropic names its events after their type. */

@@ -1,16 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
-import {
-  type AssistantMessage,
-  addUsage,
-  type LLMChunk,
-  type LLMResponse,
-  type Usage,
-} from '../../core/contracts/index.ts';
+import type { AssistantMessage, LLMChunk, LLMResponse } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import { jsonIn } from '../json-object.ts';
 import { checkContent } from '../openai-wire/answer-end.ts';
 import { type ModelServer, protocolError } from '../openai-wire/wire-errors.ts';
-import { UsageReader } from '../read-usage.ts';
+import type { UsageReader } from '../read-usage.ts';
 import { pause, sdkFinishReason } from './sdk-errors.ts';
 import type {
   SdkContent,
@@ -38,6 +32,8 @@ type TextType = 'text' | 'reasoning';
 export interface SdkAnswerOptions {
   readonly server: ModelServer;
   readonly origin: PartsOrigin;
+  /** Reads the usage of all requests. */
+  readonly usage: UsageReader;
   readonly emit: (chunk: LLMChunk) => void;
   /** The name of a tool as the engine knows it; see `FittedRequest`. */
   readonly nameOf?: (sent: string) => string;
@@ -64,9 +60,7 @@ export class SdkAnswer {
   readonly #echoes = new Map<TextBlock, string>();
   readonly #sources: SdkSource[] = [];
   #callCount = 0;
-  #end: SdkEnd | undefined;
-  /** Of the requests before the last one. */
-  #usage: Usage | undefined;
+  #reason: SdkFinishReason | undefined;
   #id: string | undefined;
   #model: string | undefined;
   #isWhole = false;
@@ -77,18 +71,18 @@ export class SdkAnswer {
 
   /** Whether the model said that it is done. */
   get finished(): boolean {
-    return this.#end !== undefined;
+    return this.#reason !== undefined;
   }
 
   /** Whether the vendor paused for tools of its own, and wants its answer back to continue it. */
   get paused(): boolean {
-    return this.#end?.finishReason.raw === pause && this.#callCount === 0;
+    return this.#reason?.raw === pause && this.#callCount === 0;
   }
 
   /** Gives the answer so far, as the last message of the request that continues it. What that request brings is added. */
   continued(): AssistantMessage {
-    this.#usage = this.#usageSoFar();
-    this.#end = undefined;
+    this.#options.usage.next();
+    this.#reason = undefined;
     return messageOfBlocks(this.#blocks, { ...this.#options.origin, sources: [] });
   }
 
@@ -112,6 +106,9 @@ export class SdkAnswer {
         return;
       case 'tool-input-delta':
         this.#addArguments(part.id, part.delta);
+        return;
+      case 'raw':
+        this.#options.usage.add(part.rawValue);
         return;
       case 'response-metadata':
         this.addHead(part);
@@ -152,7 +149,8 @@ export class SdkAnswer {
 
   finish({ finishReason, usage }: SdkEnd): void {
     for (const block of [...this.#echoes.keys()]) this.#settleEcho(block);
-    this.#end = { finishReason, usage };
+    this.#reason = finishReason;
+    for (const counts of sdkCounts(usage)) this.#options.usage.add(counts);
   }
 
   /** Throws a coded error where the answer is not complete. */
@@ -160,13 +158,13 @@ export class SdkAnswer {
     const { server, origin } = this.#options;
     const message = messageOfBlocks(this.#blocks, { ...origin, sources: this.#sources });
     const { toolCalls } = message;
-    const usage = this.#usageSoFar();
+    const { usage } = this.#options.usage;
     const content = {
       hasCalls: toolCalls !== undefined || this.#blocks.some(({ type }) => type === 'vendor-call'),
       hasText: this.#blocks.some(isContent),
     };
     const isWhole = this.#isWhole && this.#blocks.length > 0;
-    const finishReason = sdkFinishReason(server, { ...content, reason: this.#end?.finishReason, isWhole });
+    const finishReason = sdkFinishReason(server, { ...content, reason: this.#reason, isWhole });
     const hasReasoning = this.#blocks.some(({ type }) => type === 'reasoning');
     checkContent(server, { ...content, hasReasoning, finishReason, usage, unread: nothing });
     return {
@@ -177,11 +175,6 @@ export class SdkAnswer {
       ...(this.#id === undefined ? {} : { id: this.#id }),
       ...(this.#model === undefined ? {} : { model: this.#model }),
     };
-  }
-
-  #usageSoFar(): Usage | undefined {
-    const usage = this.#end && sdkUsage(this.#end.usage);
-    return usage && this.#usage ? addUsage(this.#usage, usage) : (usage ?? this.#usage);
   }
 
   #openText(type: TextType, id: string, data: VendorData | undefined): TextBlock {
@@ -334,20 +327,15 @@ function blockType(type: TextType, data: VendorData | undefined): TextBlock['typ
   return type === 'text' && isOwn ? 'vendor-text' : type;
 }
 
-/**
- * The AI SDK's usage as ours, read from the vendor's own numbers as `LiteLLMProvider` reads them and from the package's, so that
- * both providers count the same. `undefined` where the numbers are not there.
- */
-function sdkUsage({ inputTokens, outputTokens, raw }: SdkUsage): Usage | undefined {
-  const reader = new UsageReader();
-  reader.add(raw);
-  reader.add({
+/** The vendor's own numbers, which `LiteLLMProvider` reads as well, and the package's: both providers count the same. */
+function sdkCounts({ inputTokens, outputTokens, raw }: SdkUsage): readonly unknown[] {
+  const ofPackage = {
     promptTokens: inputTokens.total,
     completionTokens: outputTokens.total,
     // Most packages say 0 of a vendor that says nothing.
     cachedTokens: inputTokens.cacheRead || undefined,
     cacheWriteTokens: inputTokens.cacheWrite || undefined,
     reasoningTokens: outputTokens.reasoning || undefined,
-  });
-  return reader.usage;
+  };
+  return [raw, ofPackage];
 }

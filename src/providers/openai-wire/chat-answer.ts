@@ -3,7 +3,7 @@ import { GrowingText } from '../../core/journal/index.ts';
 import { isUsualChunk } from '../find-failure.ts';
 import { originMetadata } from '../model-origin.ts';
 import { failureIn } from '../read-failure.ts';
-import { UsageReader, withCost } from '../read-usage.ts';
+import { type UsageReader, withCost } from '../read-usage.ts';
 import { checkContent, failedFinish, finishReasonOf } from './answer-end.ts';
 import { CallAssembly } from './call-assembly.ts';
 import { ReasoningTags } from './reasoning-tags.ts';
@@ -17,6 +17,7 @@ interface ChatAnswerOptions {
   readonly nameOf?: (sent: string) => string;
   /** The tag in which the model puts its reasoning into the content. */
   readonly reasoningTag?: string | undefined;
+  readonly usage: UsageReader;
 }
 
 /**
@@ -35,7 +36,7 @@ export class ChatAnswer {
   readonly #reasoning = new GrowingText();
   readonly #media: ContentPart[] = [];
   readonly #sources = new Map<string, AnswerSource>();
-  readonly #usage = new UsageReader();
+  readonly #usage: UsageReader;
   #tags: ReasoningTags | undefined;
   #reasoningMember: WireState['reasoning'];
   #finish: string | undefined;
@@ -48,11 +49,12 @@ export class ChatAnswer {
   constructor(
     server: ModelServer,
     emit: (chunk: LLMChunk) => void,
-    { origin = '', nameOf, reasoningTag }: ChatAnswerOptions = {},
+    { origin = '', nameOf, reasoningTag, usage }: ChatAnswerOptions,
   ) {
     this.#server = server;
     this.#emit = emit;
     this.#origin = origin;
+    this.#usage = usage;
     this.#calls = new CallAssembly(emit, nameOf);
     if (reasoningTag !== undefined) this.#tags = this.#tagsOf(reasoningTag);
   }
@@ -76,12 +78,12 @@ export class ChatAnswer {
   /** A chunk (`chat.completion.chunk`) or a whole completion. Throws a coded error where it is an error or of another shape. */
   add(wire: unknown): void {
     const isUsual = isJsonObject(wire) && isUsualChunk(wire);
+    // The counts of a usual chunk stand in one place.
+    if (!isUsual || wire['usage']) this.#usage.add(wire);
     const failure = isUsual ? undefined : failureIn(wire);
     if (failure) throw vendorError(this.#server, failure);
     if (!isJsonObject(wire)) throw this.#wrongShape('an answer that is not a JSON object');
     this.#addHead(wire);
-    // The counts of a usual chunk stand in one place.
-    if (!isUsual || wire['usage']) this.#usage.add(wire);
     const choices = wire['choices'];
     if (choices === undefined || choices === null) return;
     if (!Array.isArray(choices)) throw this.#wrongShape('choices that are not an array');

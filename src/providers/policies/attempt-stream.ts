@@ -49,7 +49,12 @@ export function attemptStream(provider: LLMProvider): StreamCall {
         attempt.leave();
       });
       attempt.request(chunks);
-      if (!subscriber.closed) attempt.limit((error) => subscriber.error(attempt.fail(error)));
+      if (subscriber.closed) return;
+      attempt.limit((error) => {
+        // The provider reports the usage of a request that is left.
+        chunks.unsubscribe();
+        subscriber.error(attempt.fail(error));
+      });
     });
 }
 
