@@ -110,6 +110,7 @@ export type {
   ExtensionEvent,
   ExtensionEventKind,
   ExtensionHook,
+  ExtensionSetting,
   FailedCall,
   Failure,
   FailureChange,
