@@ -15,7 +15,7 @@ import { TurnError, type TurnResult } from '../core/journal/index.ts';
 import { type ParentTurn, TurnLost } from '../core/ownership/index.ts';
 import { assertKnownOptions } from '../options/option-rules.ts';
 import { AgentLoop, givenByCaller } from '../tasks/agent-loop.ts';
-import { childResult, parentTurnOf, withParent } from '../tasks/child-turn.ts';
+import { callParentOf, childResult } from '../tasks/child-turn.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { Agent } from './agent.ts';
@@ -96,7 +96,7 @@ function agentTool(agent: Agent, { timeoutMs = 0, pass = 'message' }: AgentTools
       } catch (error) {
         if (error instanceof TurnError && misconfigured.has(error.code)) {
           const failure = { code: error.code, message: `Agent "${agent.id}": ${error.message}` };
-          parentTurnOf(context)?.exceed({ ...failure, fails: true });
+          callParentOf(context)?.exceed({ ...failure, fails: true });
         }
         throw error;
       }
@@ -113,7 +113,7 @@ function inputOf(text: string, pass: NonNullable<AgentToolsOptions['pass']>, con
 
 /** The messages of the calling model, without its answer that makes the call. */
 function messagesBefore(context: ToolContext): readonly Message[] {
-  const messages = parentTurnOf(context)?.view() ?? [];
+  const messages = callParentOf(context)?.view() ?? [];
   const isCaller = (message: Message) =>
     message.role === 'assistant' && message.toolCalls?.some(({ id }) => id === context.call.id) === true;
   const end = messages.findLastIndex(isCaller);
@@ -130,7 +130,7 @@ export function agentToolName({ name }: Pick<Agent, 'name'>): string {
  * call's idempotency key. A repeated call continues the existing turn. The call asks the turn's questions and passes the answers to it.
  */
 async function runSubAgent(agent: Agent, input: TurnInput, context: ToolContext): Promise<TurnResult> {
-  const parent = parentTurnOf(context);
+  const parent = callParentOf(context);
   if (!parent) {
     const message = `Agent "${agent.id}" was called as a tool with a copy of the tool context; hand on the context that the tool was given.`;
     throw new AgentLoopError('INVALID_INPUT', message);
@@ -138,7 +138,7 @@ async function runSubAgent(agent: Agent, input: TurnInput, context: ToolContext)
   const taskId = childTaskId(context.idempotencyKey);
   const shared = sharedWith(context);
   const { metadata } = context;
-  const start = withParent({ ...shared, taskId, contextId: taskId, metadata }, parent);
+  const start = { ...shared, taskId, contextId: taskId, metadata, parent };
   let result = await childResult(parent, () => agent.startTurn(input, start));
   let asked = 0;
   while (isSuspended(result.status)) {
@@ -153,7 +153,7 @@ async function runSubAgent(agent: Agent, input: TurnInput, context: ToolContext)
     const answer = ask();
     asked++;
     const answers: AgentResumeOptions['answers'] = question ? { [question.id]: answer } : {};
-    const resume = (given: AgentResumeOptions) => agent.resume(taskId, withParent({ ...shared, ...given }, parent));
+    const resume = (given: AgentResumeOptions) => agent.resume(taskId, { ...shared, ...given, parent });
     try {
       result = await childResult(parent, () => resume({ answers }));
     } catch (error) {

@@ -16,8 +16,7 @@ import type { TurnResult } from '../core/journal/index.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
 import { anObject, checkOption } from '../options/option-rules.ts';
 import { assertContextId } from '../stores/messages/stored-messages.ts';
-import { type Admission, AgentLoop, admissionOf, withAdmission } from '../tasks/agent-loop.ts';
-import { parentTurnOf } from '../tasks/child-turn.ts';
+import { type Admission, AgentLoop } from '../tasks/agent-loop.ts';
 import type { SubmitOptions, SubmittedTask } from '../tasks/create-task.ts';
 import type { Steered } from '../tasks/steered.ts';
 import type { Turn } from '../tasks/turn.ts';
@@ -156,7 +155,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     if (typeof options !== 'object' || options === null)
       throw new AgentLoopError('INVALID_INPUT', 'The options of a turn are an object; leave them out for none.');
     const { dependencies, parentContext: parent, metadata, ...rest } = options;
-    const isChild = parentTurnOf(options) !== undefined;
+    const isChild = options.parent !== undefined;
     const { taskId = this.#newId(), contextId = this.contextId } = options;
     if (!isChild) assertContextId(contextId);
     const same = isChild ? undefined : this.#running.get(taskId);
@@ -172,7 +171,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const metadataOfTurn = { ...this.options.metadata, ...metadata };
     const start = { ...rest, taskId, contextId: this.#named(options), parentContext, metadata: metadataOfTurn };
     const admission = isChild ? {} : this.#configs.admission(contextId, taskId);
-    const turn = loop.startTurn(messages, withAdmission(start, { ...admission, contextId }));
+    const turn = loop.startAdmitted(messages, start, { ...admission, contextId });
     this.#life.watch(turn, parentContext);
     return turn;
   }
@@ -207,13 +206,13 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
    */
   resume(taskId: string, options?: AgentResumeOptions<C>): Turn<T, X>;
   resume(taskId: string, options: AgentResumeOptions = {}): Turn {
-    return this.#resumed(taskId, options);
+    return this.resumeAdmitted(taskId, options);
   }
 
-  #resumed(taskId: string, options: AgentResumeOptions): Turn {
+  /** @internal As `resume`, of a worker. `admission`: default the one of the agent. */
+  resumeAdmitted(taskId: string, options: AgentResumeOptions, admission?: Pick<Admission, 'onLease'>): Turn {
     this.#life.open();
-    const paused =
-      this.#configs.config.taskStateStore || parentTurnOf(options) ? undefined : this.#running.get(taskId)?.turn;
+    const paused = this.#configs.config.taskStateStore || options.parent ? undefined : this.#running.get(taskId)?.turn;
     if (paused) {
       paused.resume();
       return paused;
@@ -221,11 +220,15 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const { dependencies, parentContext: parent, ...rest } = options;
     const ids = { taskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
     const parentContext = this.#spanOf(ids, { parent });
-    const isChild = parentTurnOf(options) !== undefined;
+    const isChild = options.parent !== undefined;
     const config = isChild ? this.#configs.ofChild : this.#configs.with(dependencies);
     const resumed = { ...rest, parentContext };
-    const admission = admissionOf(options) ?? this.#configs.resumption;
-    const turn = AgentLoop.resume(taskId, config, isChild ? resumed : withAdmission(resumed, admission));
+    const turn = AgentLoop.resumeAdmitted(
+      taskId,
+      config,
+      resumed,
+      isChild ? {} : (admission ?? this.#configs.resumption),
+    );
     this.#life.watch(turn, parentContext);
     return turn;
   }
@@ -354,7 +357,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     } = this.#configs.config;
     if (!store) throw invalidConfig(`agent "${this.id}" has no taskStateStore`, 'set one, such as a LmdbStateStore');
     const runsHere = (taskId: string) => this.#running.get(taskId) !== undefined;
-    const resume = (taskId: string, options: AgentResumeOptions) => this.#resumed(taskId, options);
+    const resume = (taskId: string, options: AgentResumeOptions) => this.resumeAdmitted(taskId, options);
     const { messageStore } = this.#resolved;
     const stores = { store, messageStore, clock, storeDeadlineMs, leaseMs, logger, shutdown };
     this.#recovery ??= new Recovery({ ...stores, agentId: this.id, runsHere, resume });

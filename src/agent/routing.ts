@@ -13,7 +13,7 @@ import { TurnLost } from '../core/ownership/index.ts';
 import { AbortScope, within } from '../core/streams/index.ts';
 import { assertKnownOptions } from '../options/option-rules.ts';
 import { givenByCaller } from '../tasks/agent-loop.ts';
-import { childResult, hookParentOf, withParent } from '../tasks/child-turn.ts';
+import { childResult, hookParentOf } from '../tasks/child-turn.ts';
 import type { Turn } from '../tasks/turn.ts';
 import type { Agent } from './agent.ts';
 
@@ -363,7 +363,7 @@ class RoutingChildren {
     if (!parent) throw new AgentLoopError('INTERNAL', 'The routing of a team was called without its turn.');
     const { taskId, contextId, traceContext, iteration } = context;
     const own = { taskId: childTaskId(`${taskId}.${iteration}.${name}`), contextId, parentContext: traceContext };
-    const start = withParent({ ...own, ...givenByCaller(context) }, parent);
+    const start = { ...own, ...givenByCaller(context), parent };
     let turn: Turn | undefined;
     const open = () => {
       const opened = agent.startTurn(messages, start);

@@ -8,7 +8,7 @@ import {
   usageOf,
 } from '../core/contracts/index.ts';
 import { assertContextId } from '../stores/messages/stored-messages.ts';
-import { AgentLoop, withAdmission } from '../tasks/agent-loop.ts';
+import { AgentLoop } from '../tasks/agent-loop.ts';
 import type { SubmitOptions, SubmittedTask } from '../tasks/create-task.ts';
 import type { AgentNotice } from './agent-events.ts';
 import type { Dependencies } from './agent-options.ts';
@@ -140,8 +140,8 @@ export class TurnConfigs {
     const { taskId, contextId = defaultContextId } = options;
     assertContextId(contextId);
     const metadata = { ...this.#resolved.settings.metadata, ...options.metadata };
-    const start = withAdmission({ ...options, metadata }, { contextId });
-    return this.#submission({ contextId, taskId }, () => this.#loop.submit(messages, start));
+    const start = { ...options, metadata };
+    return this.#submission({ contextId, taskId }, () => this.#loop.submitAdmitted(messages, start, { contextId }));
   }
 
   loopWith(dependencies: Dependencies | undefined): AgentLoop {

@@ -9,7 +9,7 @@ import {
 } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
 import { givenByCaller } from '../tasks/agent-loop.ts';
-import { childResult, hookParentOf, withParent } from '../tasks/child-turn.ts';
+import { childResult, hookParentOf } from '../tasks/child-turn.ts';
 import type { Turn } from '../tasks/turn.ts';
 
 /** Runs turns: an `Agent` or an `AgentLoop`. */
@@ -56,15 +56,13 @@ export function branch(context: HookContext, options: BranchOptions): Promise<Tu
     throw new AgentLoopError('INVALID_INPUT', message);
   }
   const given = [...(view === 'log' ? state.messages : parent.view()), ...messages];
-  const start = withParent(
-    {
-      taskId: childTaskId(`${taskId}.${iteration}.${name}`),
-      contextId,
-      parentContext: traceContext,
-      ...givenByCaller(context),
-    },
+  const start = {
+    taskId: childTaskId(`${taskId}.${iteration}.${name}`),
+    contextId,
+    parentContext: traceContext,
+    ...givenByCaller(context),
     parent,
-  );
+  };
   const by = options.agent ?? new AgentLoop(options.config);
   return childResult(parent, () => by.startTurn(given, start));
 }

@@ -8,7 +8,7 @@ import type { LoopState } from '../core/journal/index.ts';
 import { onAbort, pause } from '../core/streams/index.ts';
 import type { OpenedTurn } from '../core/turn/index.ts';
 import { registeredTracer } from '../observability/spans/tracing-options.ts';
-import { type Admission, withAdmission } from '../tasks/agent-loop.ts';
+import type { Admission } from '../tasks/agent-loop.ts';
 import { isTurnJob } from './dead-turns.ts';
 import type { WorkerTimes } from './options.ts';
 import type { TenantEntry } from './shared-counts.ts';
@@ -128,7 +128,7 @@ export class JobRunner {
     let until: number | undefined;
     try {
       const given = { ...(await this.#given(taskId)), shutdown: leave.signal };
-      const turn = agent.resume(taskId, withAdmission(given, gate.admission));
+      const turn = agent.resumeAdmitted(taskId, given, gate.admission);
       const watching = turn.live$.subscribe({
         next({ kind }) {
           if (kind !== 'internal:paused') return;

@@ -15,6 +15,7 @@ import {
   turnCallRules,
 } from '../core/contracts/index.ts';
 import type { TurnSettings } from '../core/journal/index.ts';
+import { ParentTurn } from '../core/ownership/index.ts';
 import {
   aBoolean,
   aName,
@@ -55,6 +56,7 @@ const rules: OptionRules<Record<keyof StartOptions | OfResumeOnly | OfSubmitOnly
   notBefore: { ...wholeNumber(0), must: 'be milliseconds since 1970' },
   priority: wholeNumber(1, lastPriority),
   detached: aBoolean,
+  parent: { fits: ParentTurn.isInstance, must: 'be the one that the context of a call or a hook has' },
   answers: anObject,
   from: {
     fits: (value) => typeof value === 'string' && /^\d+-\d+\.\d+$/.test(value),
@@ -72,6 +74,7 @@ const ofResume = [
   'parentContext',
   'signal',
   'detached',
+  'parent',
   'answers',
   'onBusy',
   'from',

@@ -19,7 +19,6 @@ import {
   usageOf,
 } from '../core/contracts/index.ts';
 import {
-  askedFor,
   isTerminal,
   type JournalRecord,
   type LlmDone,
@@ -29,7 +28,7 @@ import {
   type ToolResultRecord,
 } from '../core/journal/index.ts';
 import { viewOf } from '../core/model-call/index.ts';
-import { parentTurnOf } from '../tasks/child-turn.ts';
+import { callParentOf } from '../tasks/child-turn.ts';
 import { type Conductor, theModel } from './conductor.ts';
 import {
   isOwnQuestion,
@@ -236,7 +235,7 @@ function replayUsage(context: ToolContext, { usage, usageBy = [] }: Pick<ToolRes
   if (!usage) return;
   const own = usageBy.length === 0 ? usage : lessUsage(usage, usageOf(usageBy));
   if (own.totalTokens > 0 || usageBy.length === 0) context.noteUsage(own);
-  if (usageBy.length > 0) parentTurnOf(context)?.replay(usageBy);
+  if (usageBy.length > 0) callParentOf(context)?.replay(usageBy);
 }
 
 function answered(conductor: Conductor, context: ToolContext, calls: readonly RecordedCallRun[]): Promise<ToolResult> {
@@ -247,7 +246,7 @@ function answered(conductor: Conductor, context: ToolContext, calls: readonly Re
       const { content, success, error } = result;
       replayUsage(context, result);
       const child = childOf(calls, callId);
-      if (child) parentTurnOf(context)?.node.noteEnded(child.taskId);
+      if (child) callParentOf(context)?.node.noteEnded(child.taskId);
       if (error && (error.reason !== undefined || error.code !== 'TOOL_FAILED')) return reject(asThrown(error));
       resolve({ toolCallId: call.id, content, success, ...(error ? { error: error.message } : {}) });
     };
@@ -275,12 +274,12 @@ function askUpTo(context: ToolContext, seq: number, calls: readonly RecordedCall
 }
 
 function asOptions({ kind, prompt, data, child }: Question): AskOptions {
-  const options = {
+  return {
     ...(kind === 'auth' || kind === 'client-tool' ? { kind } : {}),
     ...(prompt === undefined ? {} : { prompt }),
     ...(data === undefined ? {} : { data }),
+    task: child,
   };
-  return askedFor(options, child);
 }
 
 function nothingRecorded({ callId, call }: ToolContext): AgentLoopError {

@@ -7,7 +7,7 @@ import {
   shownValue,
 } from '../core/contracts/index.ts';
 import { eventsOf, type JournalRecord, type LoopState, resultOf, type TurnResult } from '../core/journal/index.ts';
-import { type Admission, AgentLoop, withAdmission } from '../tasks/agent-loop.ts';
+import { type Admission, AgentLoop } from '../tasks/agent-loop.ts';
 import { iterateEvents } from '../tasks/read-events.ts';
 import type { Turn } from '../tasks/turn.ts';
 import { withArtifactTools } from '../tools/artifact-tools.ts';
@@ -219,10 +219,11 @@ class Stage {
     const config = this.#configOf(run);
     if (run.kind === 'resume') {
       const answers = answersOf(this.#recording, run);
-      return AgentLoop.resume(taskId, config, withAdmission({ answers }, resumptionOf(this.#recording, run)));
+      return AgentLoop.resumeAdmitted(taskId, config, { answers }, resumptionOf(this.#recording, run));
     }
     const options: StartOptions = { taskId, contextId, agentId, ...settings, ...(metadata ? { metadata } : {}) };
-    return new AgentLoop(config).startTurn(messages, withAdmission(options, { wrapRun: (run$) => run$ }));
+    // Admitted as the recorded turn was: also without messages, as journals of 0.1 allow.
+    return new AgentLoop(config).startAdmitted(messages, options, {});
   }
 
   #configOf(run: ReplayRun): AgentLoopConfig {

@@ -14,7 +14,7 @@ import {
 } from '../core/contracts/index.ts';
 import type { Answers, Signal, TurnStart } from '../core/journal/index.ts';
 import type { ResolvedConfig } from '../core/options/index.ts';
-import { Inbox, incomingMessage, type ParentTurn } from '../core/ownership/index.ts';
+import { Inbox, incomingMessage, ParentTurn } from '../core/ownership/index.ts';
 import { markOpening, type OnLease, type RunRequest, resumeRun, startRun } from '../core/turn/index.ts';
 import { resolveConfig } from '../options/config.ts';
 import { assertKnownOptions, checkStore, type OptionNames } from '../options/option-rules.ts';
@@ -26,7 +26,7 @@ import {
   checkTaskId,
   type ForkOptions,
 } from '../options/turn-options.ts';
-import { childConfig, parentTurnOf } from './child-turn.ts';
+import { childConfig } from './child-turn.ts';
 import { type ForkedTask, forkTask, type SubmitOptions, type SubmittedTask, submitTask } from './create-task.ts';
 import { retryTask } from './retry-task.ts';
 import { type AnswerOptions, answerTask, type CancelOptions, cancelTask } from './task-commands.ts';
@@ -35,7 +35,10 @@ import { type ObserveOptions, observeEvents, type TurnStream } from './turn-stre
 
 /** Options of a resume. All other settings of the turn are in its journal. */
 export interface ResumeOptions
-  extends Pick<StartOptions, 'contextId' | 'authContext' | 'context' | 'parentContext' | 'signal' | 'detached'> {
+  extends Pick<
+    StartOptions,
+    'contextId' | 'authContext' | 'context' | 'parentContext' | 'signal' | 'detached' | 'parent'
+  > {
   /** Answers to the questions of a suspended turn, by their `id`: `{ '1:0': { approved: true } }`. */
   readonly answers?: Answers | undefined;
   /**
@@ -72,21 +75,24 @@ export class AgentLoop {
    * (`beforeMessage`); all other errors arrive through the turn.
    */
   startTurn(messages: readonly Message[], options: StartOptions = {}): Turn {
-    const parent = parentTurnOf(options);
-    const config = parent ? childConfig(this.#config, parent) : this.#config;
+    return this.startAdmitted(messages, options);
+  }
+
+  /** @internal As `startTurn`, for an agent. */
+  startAdmitted(messages: readonly Message[], options: StartOptions, admission?: Admission): Turn {
     checkMessages(messages);
     checkStartOptions(options);
-    const admission = admissionOf(options);
+    const config = configFor(this.#config, options);
     // The messages of an admitted turn come from an agent, which has checked them, or from a journal of version 0.1, which allowed an empty array.
     if (messages.length === 0 && !admission) checkInput(messages);
-    const start = turnStartOf(config, messages, options);
+    const start = turnStartOf(config, messages, options, admission);
     const { taskId, contextId } = start;
-    const { wrapRun } = admission ?? {};
+    const { wrapRun, onLease } = admission ?? {};
     const execution = (request: RunRequest) => {
       const run = () => startRun(request, { start, contextId: options.contextId });
       return wrapRun ? wrapRun(defer(run)) : run();
     };
-    return createTurn(config, options, { taskId, contextId, parent, execution });
+    return createTurn(config, options, { taskId, contextId, execution, onLease });
   }
 
   /**
@@ -96,6 +102,15 @@ export class AgentLoop {
    * `INVALID_CONFIG` without a store; `CONFLICT` if the task has other messages, or another agent or context; `FULL`, `UNAVAILABLE`.
    */
   async submit(messages: readonly Message[], options: SubmitOptions = {}): Promise<SubmittedTask> {
+    return this.submitAdmitted(messages, options);
+  }
+
+  /** @internal As `submit`, for an agent. */
+  async submitAdmitted(
+    messages: readonly Message[],
+    options: SubmitOptions,
+    admission: Pick<Admission, 'contextId'> = {},
+  ): Promise<SubmittedTask> {
     const { taskStateStore: store, clock, storeDeadlineMs: ms } = this.#config;
     if (!store) {
       throw new AgentLoopError(
@@ -106,7 +121,7 @@ export class AgentLoop {
     checkInput(messages);
     checkSubmitOptions(options);
     const { contextId, parentContext = activeContext.active() } = options;
-    const start = turnStartOf(this.#config, messages, options);
+    const start = turnStartOf(this.#config, messages, options, admission);
     return submitTask({ store, deadline: { clock, ms }, start, contextId, parentContext });
   }
 
@@ -118,9 +133,17 @@ export class AgentLoop {
    * to no open question or of the wrong form.
    */
   static resume(taskId: string, config: AgentLoopConfig, options: ResumeOptions = {}): Turn {
-    const parent = parentTurnOf(options);
-    const given = resolveConfig(config);
-    const resolved = parent ? childConfig(given, parent) : given;
+    return AgentLoop.resumeAdmitted(taskId, config, options);
+  }
+
+  /** @internal As `resume`, for an agent. */
+  static resumeAdmitted(
+    taskId: string,
+    config: AgentLoopConfig,
+    options: ResumeOptions,
+    { onLease }: Pick<Admission, 'onLease'> = {},
+  ): Turn {
+    const resolved = configFor(resolveConfig(config), options);
     const { taskStateStore: store } = resolved;
     if (!store) {
       throw new AgentLoopError(
@@ -132,7 +155,7 @@ export class AgentLoop {
     checkResumeOptions(options);
     const { contextId } = options;
     const execution = (request: RunRequest) => resumeRun(request, store, { taskId, contextId });
-    return createTurn(resolved, options, { taskId, contextId: contextId ?? '', parent, execution });
+    return createTurn(resolved, options, { taskId, contextId: contextId ?? '', execution, onLease });
   }
 
   /**
@@ -165,7 +188,7 @@ export class AgentLoop {
     return createTurn(
       resolved,
       { ...options, onBusy: 'wait' },
-      { taskId: newTaskId, contextId: contextId ?? '', parent: parentTurnOf(options), execution },
+      { taskId: newTaskId, contextId: contextId ?? '', execution },
     );
   }
 
@@ -241,17 +264,21 @@ const ofAnswer: OptionNames<AnswerOptions> = {
   message: true,
 };
 
-interface TurnExecution {
+interface TurnExecution extends Pick<RunRequest, 'onLease'> {
   readonly taskId: string;
   readonly contextId: string;
-  readonly parent: ParentTurn | undefined;
   readonly execution: (request: RunRequest) => Observable<Signal>;
+}
+
+/** A child turn has the store and the retry plan of its parent. */
+function configFor(config: ResolvedConfig, { parent }: Pick<StartOptions, 'parent'>): ResolvedConfig {
+  return ParentTurn.isInstance(parent) ? childConfig(config, parent) : config;
 }
 
 function createTurn(
   config: ResolvedConfig,
   options: StartOptions & Pick<ResumeOptions, 'answers' | 'onBusy' | 'from' | 'shutdown'>,
-  turn: TurnExecution,
+  { taskId, contextId, execution, onLease }: TurnExecution,
 ): Turn {
   const inbox = new Inbox(config.hooks.beforeMessage);
   // Read at the call: at subscription another context may be active.
@@ -264,16 +291,15 @@ function createTurn(
     onBusy = 'fail',
     shutdown,
   } = options;
-  const { onLease } = admissionOf(options) ?? {};
-  const { parent } = turn;
+  const parent = ParentTurn.isInstance(options.parent) ? options.parent : undefined;
   const caller = { parentContext, authContext, context };
   const request = { config, inbox, caller, resume: { answers, onBusy, shutdown }, parent, onLease };
   return Turn.of({
-    taskId: turn.taskId,
-    contextId: turn.contextId,
+    taskId,
+    contextId,
     execution$: new Observable((to) => {
       if (signal) inbox.scope.follow(signal);
-      turn.execution(request).subscribe(to);
+      execution(request).subscribe(to);
     }),
     request,
     projection: { checkpoints: config.taskStateStore !== undefined, now: () => config.clock.now() },
@@ -286,13 +312,14 @@ function turnStartOf(
   config: ResolvedConfig,
   messages: readonly Message[],
   options: StartOptions & SubmitOptions,
+  admission: Pick<Admission, 'contextId'> = {},
 ): TurnStart {
   const { systemPrompt, maxIterations, metadata, retryPlan = config.retryPlan, tenant, priority, notBefore } = options;
   // With `agents`, the task belongs to the agent of the configuration, whichever agent starts it.
   const named = config.agents && options.agentId !== config.agentId ? options.agentId : undefined;
   return {
     taskId: options.taskId ?? config.generateId(),
-    contextId: options.contextId ?? admissionOf(options)?.contextId ?? config.generateId(),
+    contextId: options.contextId ?? admission.contextId ?? config.generateId(),
     agentId: config.agents ? config.agentId : (options.agentId ?? config.agentId),
     messages: messages.map((message) => incomingMessage(config.hooks.beforeMessage, message)),
     settings: {
@@ -327,23 +354,4 @@ export interface Admission {
    */
   readonly wrapRun?: (run$: Observable<Signal>) => Observable<Signal>;
   readonly onLease?: OnLease;
-}
-
-const marker: unique symbol = Symbol.for('millrace.admission');
-
-/** Adds an admission to the options of a turn. */
-export function withAdmission<O extends object>(options: O, admission: Admission): O {
-  return Object.assign({}, options, { [marker]: admission });
-}
-
-/** The admission in these options, if any. */
-export function admissionOf(options: object): Admission | undefined {
-  const admission: unknown = Reflect.get(options, marker);
-  return admission !== undefined && isAdmission(admission) ? admission : undefined;
-}
-
-function isAdmission(value: unknown): value is Admission {
-  return (
-    typeof value === 'object' && value !== null && ('wrapRun' in value || 'onLease' in value || 'contextId' in value)
-  );
 }

@@ -2,26 +2,23 @@ import type { Observable } from 'rxjs';
 import {
   type AgentEvent,
   AgentLoopError,
+  type HookContext,
   isSuspended,
   isTerminalState,
   type TaskStateStore,
   type TaskSummary,
+  type ToolContext,
 } from '../core/contracts/index.ts';
 import { type LoopState, TurnError, type TurnResult } from '../core/journal/index.ts';
 import type { ResolvedConfig } from '../core/options/index.ts';
-import { isLeft, type ParentTurn, parentTurn, TurnLost } from '../core/ownership/index.ts';
+import { isLeft, ParentTurn, TurnLost } from '../core/ownership/index.ts';
 import { Backoff, pause } from '../core/streams/index.ts';
 
 /** Returns the parent for a child turn that a hook starts; `undefined` for a copy of the hook's context. */
-export function hookParentOf(context: object, name: string): ParentTurn | undefined {
-  const make: unknown = Reflect.get(context, parentTurn);
-  const parent: unknown = typeof make === 'function' ? make.call(context, name) : undefined;
-  return isParentTurn(parent) ? parent : undefined;
-}
-
-/** Adds the parent to the options of a child turn. */
-export function withParent<O extends object>(options: O, parent: ParentTurn): O {
-  return Object.assign({}, options, { [parentTurn]: parent });
+export function hookParentOf(context: HookContext, name: string): ParentTurn | undefined {
+  const parent: unknown =
+    'parentTurn' in context && typeof context.parentTurn === 'function' ? context.parentTurn(name) : undefined;
+  return ParentTurn.isInstance(parent) ? parent : undefined;
 }
 
 /** A child turn keeps its journal in the store of its parent; without a store it lives in this process only. */
@@ -29,16 +26,10 @@ export function childConfig(config: ResolvedConfig, { store, retryPlan }: Parent
   return Object.assign({}, config, { taskStateStore: store, retryPlan: config.retryPlan ?? retryPlan });
 }
 
-/** Returns the parent turn from the context of a call or a hook, or from the options of a turn; `undefined` for a copy of a context. */
-export function parentTurnOf(context: unknown): ParentTurn | undefined {
-  if (typeof context !== 'object' || context === null) return undefined;
-  const parent: unknown = Reflect.get(context, parentTurn);
-  return isParentTurn(parent) ? parent : undefined;
-}
-
-/** Also true for instances of another installed copy of this package. */
-function isParentTurn(value: unknown): value is ParentTurn {
-  return typeof value === 'object' && value !== null && 'link' in value && 'usageBy' in value;
+/** Returns the parent for the child turn of a call; `undefined` for a copy of its context. */
+export function callParentOf(context: ToolContext): ParentTurn | undefined {
+  const parent = 'parentTurn' in context ? context.parentTurn : undefined;
+  return ParentTurn.isInstance(parent) ? parent : undefined;
 }
 
 /** Lists all child turns of a turn, including those of hooks, which no record of a call names. Errors: those of the store. */

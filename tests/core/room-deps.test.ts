@@ -12,10 +12,10 @@ const data = ['Commit', 'Draft', 'LoopFields', 'ResolvedConfig'];
 
 const isIn = (folder: string, { fileName }: ts.SourceFile) => fileName.startsWith(`${folder}/`);
 
-function programOf(): ts.Program {
+function programOf(folders: readonly string[] = [core]): ts.Program {
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
   const { fileNames, options } = ts.parseJsonConfigFileContent(config, ts.sys, root);
-  const files = fileNames.filter((file) => file.startsWith(`${core}/`));
+  const files = fileNames.filter((file) => folders.some((folder) => file.startsWith(`${folder}/`)));
   return ts.createProgram(files, { ...options, noEmit: true });
 }
 
@@ -105,4 +105,34 @@ it('K-08 the run of a turn, and what the core needs of the rest of the package, 
     expect(members.length).toBeGreaterThan(0);
     expect(members.length).toBeLessThanOrEqual(6);
   }
+});
+
+/** Whether a symbol here is the key of a member, other than one that only marks the instances of a class. */
+function isKey({ parent }: ts.Node): boolean {
+  if (ts.isElementAccessExpression(parent) || ts.isCallExpression(parent)) return true;
+  if (!ts.isComputedPropertyName(parent)) return false;
+  const member = parent.parent;
+  return !ts.isPropertyDeclaration(member) || member.initializer?.kind !== ts.SyntaxKind.TrueKeyword;
+}
+
+it('K-08 no symbol is the key of data in the core, in tasks and in agents', () => {
+  const folders = [core, join(root, 'src/tasks'), join(root, 'src/agent')];
+  const program = programOf(folders);
+  const checker = program.getTypeChecker();
+  const marks: string[] = [];
+  const keys: string[] = [];
+  for (const source of program.getSourceFiles()) {
+    if (!folders.some((folder) => isIn(folder, source))) continue;
+    const visit = (node: ts.Node): void => {
+      const isSymbol =
+        ts.isIdentifier(node) && (checker.getTypeAtLocation(node).flags & ts.TypeFlags.UniqueESSymbol) !== 0;
+      // `Symbol.iterator` and the others of the language are known to everybody.
+      if (isSymbol && !ts.isPropertyAccessExpression(node.parent))
+        (isKey(node) ? keys : marks).push(`${relative(root, source.fileName)}: ${node.parent.getText()}`);
+      ts.forEachChild(node, visit);
+    };
+    visit(source);
+  }
+  expect(marks).toContain('src/core/ownership/child-turns.ts: [parentMarker]');
+  expect(keys).toEqual([]);
 });

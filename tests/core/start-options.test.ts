@@ -35,6 +35,7 @@ describe('the options of a turn', () => {
     ['retryPlan', [5, null, { attempts: 0 }], 'must be { attempts'],
     ['signal', [{}, null, new AbortController()], 'must be an AbortSignal'],
     ['detached', ['yes', 1, null], 'must be true or false'],
+    ['parent', [{}, null, { link: {}, usageBy: [] }], 'must be the one that the context of a call or a hook has'],
   ];
   const startWith = (name: string, value: unknown) =>
     new AgentLoop(agent).startTurn(question, Object.fromEntries([[name, value]]));
@@ -63,7 +64,7 @@ describe('the options of a turn', () => {
     const resumeWith = (name: string, value: unknown) => () =>
       AgentLoop.resume('t', config, Object.fromEntries([[name, value]]));
     expect(refusalOf(resumeWith('maxIterations', 3)).message).toBe(
-      'maxIterations is not an option here; the options are: contextId, authContext, context, parentContext, signal, detached, answers, onBusy, from, shutdown.',
+      'maxIterations is not an option here; the options are: contextId, authContext, context, parentContext, signal, detached, parent, answers, onBusy, from, shutdown.',
     );
     expect(refusalOf(resumeWith('authContext', 'ann')).message).toContain('authContext must be an object');
     expect(refusalOf(() => AgentLoop.resume('a b', config)).message).toContain('taskId must have 1 to 128 characters');
@@ -71,7 +72,7 @@ describe('the options of a turn', () => {
   });
 
   it('may all be given, also as undefined', async () => {
-    const options: Required<StartOptions> = {
+    const options: Required<Omit<StartOptions, 'parent'>> = {
       taskId: 'task_1.a:b-C',
       agentId: 'other',
       contextId: 'c',

@@ -7,7 +7,7 @@ import {
   type Reconciled,
   type ToolContext,
 } from '../../core/contracts/index.ts';
-import { askedFor, type Question } from '../../core/journal/index.ts';
+import type { Question } from '../../core/journal/index.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
 import { isUnavailable, mayHaveArrived, remoteBackoff, retrying } from './remote-errors.ts';
@@ -231,8 +231,9 @@ function answerOf({ taskId: remoteTaskId, kind, prompt, parts }: Asked, context:
   if (questions.length === 0) return partOfAnswer(ask({ kind, prompt, data: { remoteTaskId, parts } }));
   const answers = questions.map((question) => {
     const words = questions.length === 1 ? prompt : wordsOf(question);
-    const asked = { kind: kindAbove(question), prompt: words, data: { remoteTaskId, question } };
-    return [question.id, ask(askedFor(asked, { taskId: remoteTaskId, agentId }))] as const;
+    const task = { taskId: remoteTaskId, agentId };
+    const answer = ask({ kind: kindAbove(question), prompt: words, data: { remoteTaskId, question }, task });
+    return [question.id, answer] as const;
   });
   return { data: { answers: Object.fromEntries(answers) } };
 }

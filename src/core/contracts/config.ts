@@ -1,4 +1,5 @@
 import type { Context } from '@opentelemetry/api';
+import type { ParentLink } from '../journal/records.ts';
 import type { ArtifactStore } from './context-stores.ts';
 import type { Extension } from './extension.ts';
 import type { Clock, Logger } from './host.ts';
@@ -176,4 +177,11 @@ export interface AgentLoopContext {
 export interface StartOptions extends Optional<Omit<AgentLoopContext, 'messages'>>, TurnCallSettings {
   /** Starts at once; unsubscribing never cancels it, only `cancel` does. Default false. */
   readonly detached?: boolean | undefined;
+  /** Makes the turn a child turn of a call or a hook. Set by `branch` and by agents as tools; one who starts turns for them passes it on. */
+  readonly parent?: ParentCall | undefined;
+}
+
+/** The call or the hook that a child turn runs for. Only the loop of its parent makes one. */
+export interface ParentCall {
+  readonly link: ParentLink;
 }

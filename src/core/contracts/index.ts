@@ -1,7 +1,15 @@
 // The interfaces between core and edges: providers, tools, stores, extensions, messages, events, errors, the clock, the configuration. Exports for code outside of `core`.
 export type { AnswerSource, VendorCall } from './answer-notes.ts';
 export { callIdsOf, listCallIds } from './call-ids.ts';
-export type { AgentLoopConfig, AgentLoopContext, AgentSetup, OnLength, OnLimit, StartOptions } from './config.ts';
+export type {
+  AgentLoopConfig,
+  AgentLoopContext,
+  AgentSetup,
+  OnLength,
+  OnLimit,
+  ParentCall,
+  StartOptions,
+} from './config.ts';
 export type {
   AppendedChunk,
   Artifact,
@@ -176,6 +184,7 @@ export {
   type ResponseFormat,
   type RetryPlan,
   retryDefaults,
+  type SilenceLimit,
   settingsFlaw,
   type ToolChoice,
   type TurnCallSettings,

@@ -1,6 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
-import type { ErrorCode } from './errors.ts';
+import type { AgentLoopError, ErrorCode } from './errors.ts';
 import type { Message, ToolCall, Usage } from './messages.ts';
 import type { JSONSchema, ToolDefinition } from './tool.ts';
 import { isObject, shownValue } from './values.ts';
@@ -106,6 +106,21 @@ export interface LLMCallParams extends CallSettings {
    * `internal:request-fitted` or `internal:llm-warning`, and an event of the `llm.call` span. Invalid notes are ignored.
    */
   readonly note?: (note: ModelNote) => void;
+  /** The limit of the model's silence in this call. Absent: none. A provider of providers suspends it while it waits for something else. */
+  readonly silence?: SilenceLimit;
+}
+
+/** How long the model of a call may be silent: `modelSilenceMs`. Each request of a provider that makes several has its own. */
+export interface SilenceLimit {
+  /** Suspends the limit until the returned function is called; then the whole time is left. */
+  suspend(): () => void;
+  /** A limit of the same length, for another request of the call. */
+  another(): SilenceLimit;
+  /** Calls `onSilence` with a `PROVIDER_TIMEOUT` once no chunk has arrived for the whole limit, until `end`. */
+  start(onSilence: (error: AgentLoopError) => void): void;
+  /** A chunk has arrived. */
+  heard(): void;
+  end(): void;
 }
 
 /** Parameters that replace those of a call. Its signal stays. */

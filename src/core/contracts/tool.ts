@@ -85,6 +85,8 @@ export interface AskOptions {
    * it is answered. Not in any event, span or response to a client.
    */
   readonly private?: unknown;
+  /** Of a question that is asked again for another task: that task. Its question is `data.question`. */
+  readonly task?: ChildLink | undefined;
 }
 
 /** A client's result of a call that it ran: the tool's return value, or an error message for the model. */

@@ -11,7 +11,7 @@ import {
 } from '../journal/index.ts';
 import { viewSince } from '../model-call/view.ts';
 import type { ResolvedConfig } from '../options/index.ts';
-import { isLeft, ParentTurn, parentTurn, type TurnNode } from '../ownership/child-turns.ts';
+import { isLeft, ParentTurn, type TurnNode } from '../ownership/child-turns.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { ToolSet } from '../tool-call/tool-set.ts';
@@ -163,7 +163,7 @@ export class AskedHook implements HookContext {
   }
 
   /** The parent for a child turn of the hook; each has its own name. */
-  [parentTurn](name: string): ParentTurn {
+  parentTurn(name: string): ParentTurn {
     const { state, iteration, agentId } = this;
     const { deps } = this.#question;
     const callId = `${iteration}.${name}`;

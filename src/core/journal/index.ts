@@ -38,7 +38,6 @@ export { artifactId, finalArtifactId, isoTime, outputId, type ProjectionOptions 
 export {
   type Answers,
   answerFlaw,
-  askedFor,
   asOpen,
   checkGivenAnswers,
   isReconciled,

@@ -1,26 +1,14 @@
 import { AgentLoopError } from '../contracts/errors.ts';
 import { innermostQuestion, isLink, isQuestion, kindAbove, memberOf } from '../contracts/innermost-question.ts';
-import type { ChildLink, Reconciled } from '../contracts/tool.ts';
+import type { AskOptions, ChildLink, Reconciled } from '../contracts/tool.ts';
 import { givenJson, isPlainObject, maxJsonDepth, shownValue, stableJson } from '../contracts/values.ts';
 import type { Question, TurnAnswered } from './records.ts';
 import { type LoopFields, type LoopState, openCallOf, type PendingToolCall } from './state.ts';
 
-/**
- * The key under which the options of `ask` name the task whose question is asked again. A symbol: JSON from a model or a server cannot
- * contain it.
- */
-const askingTask: unique symbol = Symbol.for('millrace.askingTask');
-
-/** Adds the task to the options of `ask` for the question of another task, which `data.question` contains. */
-export function askedFor<O extends object>(options: O, task: ChildLink | undefined): O {
-  return task ? Object.assign({}, options, { [askingTask]: task }) : options;
-}
-
 /** The task whose question a call asks again, from the options of `ask` and the child turn that the call runs as. */
-export function taskAskedFor(options: object, child: ChildLink | undefined): ChildLink | undefined {
-  const named: unknown = Reflect.get(options, askingTask);
-  if (isLink(named)) return { taskId: named.taskId, agentId: named.agentId };
-  return child && memberOf(Reflect.get(options, 'data'), 'taskId') === child.taskId ? child : undefined;
+export function taskAskedFor({ task, data }: AskOptions, child: ChildLink | undefined): ChildLink | undefined {
+  if (isLink(task)) return { taskId: task.taskId, agentId: task.agentId };
+  return child && memberOf(data, 'taskId') === child.taskId ? child : undefined;
 }
 
 /**

@@ -96,7 +96,7 @@ export function requestLLM({ segment: { config }, openCall }: ModelCallDeps, cal
     if (call.response) return emitResponse(call.response, to);
     const silence = config.modelSilenceMs > 0 ? new ModelSilence(config.clock, config.modelSilenceMs) : undefined;
     openCall.silence = silence;
-    silence?.limit(call.params);
+    if (silence) call.params.silence = silence;
     activeContext.with(call.traceContext, subscribe, undefined, call.provider, call.params, to);
     if (to.closed || openCall.isAnswered) return;
     silence?.start((error) => {

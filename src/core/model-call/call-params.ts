@@ -5,6 +5,7 @@ import type {
   Message,
   Reasoning,
   ResponseFormat,
+  SilenceLimit,
   ToolChoice,
   ToolDefinition,
 } from '../contracts/index.ts';
@@ -30,6 +31,7 @@ export class CallParams implements LLMCallParams {
   declare traceContext?: Context;
   declare noteUsage?: NonNullable<LLMCallParams['noteUsage']>;
   declare note?: NonNullable<LLMCallParams['note']>;
+  declare silence?: SilenceLimit;
   declare readonly signal: AbortSignal;
   readonly #scope: AbortScope;
 

@@ -1,20 +1,14 @@
-import { AgentLoopError, type Clock } from '../contracts/index.ts';
+import { AgentLoopError, type Clock, type SilenceLimit } from '../contracts/index.ts';
 
 /** The number of checks per time limit: a periodic check replaces a timer per chunk. */
 const looks = 8;
-
-/** A symbol, so that a spread copy of the parameters keeps the limit, and other code does not see it. */
-const key = Symbol.for('millrace.ModelSilence');
-
-/** The part of the parameters of a call that the limit uses. */
-type LimitedParams = object & { [key]?: ModelSilence };
 
 /**
  * Limits the silence of one model request; it fires at most an eighth of the limit late. The parameters of
  * the call pass it to policies: while a policy's call is in progress this limit is suspended, and each request of the policy has its own
  * limit. So delays and queues of policies do not count as silence.
  */
-export class ModelSilence {
+export class ModelSilence implements SilenceLimit {
   readonly #clock: Clock;
   readonly #ms: number;
   #onSilence: ((error: AgentLoopError) => void) | undefined;
@@ -28,19 +22,9 @@ export class ModelSilence {
     this.#ms = ms;
   }
 
-  /** The limit in the parameters of a call. */
-  static of(params: LimitedParams): ModelSilence | undefined {
-    return params[key];
-  }
-
   /** A new limit of the same length, for a request of the call. */
   another(): ModelSilence {
     return new ModelSilence(this.#clock, this.#ms);
-  }
-
-  /** Sets this limit on a call, replacing any other. */
-  limit(params: LimitedParams): void {
-    params[key] = this;
   }
 
   /** Calls `onSilence` once no chunk has arrived for the whole limit. */

@@ -9,6 +9,7 @@ import {
   type Extension,
   isSuspended,
   type Message,
+  type ParentCall,
   type ReachedLimit,
   type RetryPlan,
   restOf,
@@ -155,9 +156,6 @@ export function reachedLimit(extensions: readonly Extension[], used: TreeUsage):
   return undefined;
 }
 
-/** The key under which the context of a call or a hook holds its parent turn. */
-export const parentTurn: unique symbol = Symbol.for('millrace.parentTurn');
-
 /** What a child turn shares with the run of its parent. */
 interface ParentRun {
   readonly segment: { readonly turn: TurnIdentity; readonly config: ResolvedConfig };
@@ -177,8 +175,11 @@ interface ParentTurnOptions {
   readonly view: () => readonly Message[];
 }
 
+const parentMarker = Symbol.for('millrace.ParentTurn');
+
 /** The call or hook that a child turn runs for, and the dependencies that the child turn inherits from its parent. */
-export class ParentTurn {
+export class ParentTurn implements ParentCall {
+  readonly [parentMarker] = true;
   readonly link: ParentLink;
   /** Absent without a store. */
   readonly under: Under | undefined;
@@ -219,6 +220,11 @@ export class ParentTurn {
     this.#recorded = recorded;
     this.show = show;
     this.view = view;
+  }
+
+  /** Also true for instances of another installed copy of this package. */
+  static isInstance(value: unknown): value is ParentTurn {
+    return typeof value === 'object' && value !== null && parentMarker in value;
   }
 
   /** The limit that cancelled the call, or the failure of its child turn that fails this one. */

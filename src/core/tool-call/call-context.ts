@@ -25,7 +25,7 @@ import {
 } from '../journal/index.ts';
 import { isUsage } from '../model-call/usage.ts';
 import { viewSince } from '../model-call/view.ts';
-import { ParentTurn, parentTurn, recordedUsage } from '../ownership/child-turns.ts';
+import { ParentTurn, recordedUsage } from '../ownership/child-turns.ts';
 import type { AbortScope } from '../streams/index.ts';
 import type { ToolCallDeps } from './tool-results.ts';
 
@@ -138,7 +138,7 @@ export class CallContext implements ToolContext {
   }
 
   /** What the call's child turn receives from this turn. */
-  get [parentTurn](): ParentTurn {
+  get parentTurn(): ParentTurn {
     const { callId, agentId } = this;
     const owner = this.#owner;
     const notes = this.#notes;

@@ -7,9 +7,10 @@ import {
   type LLMProvider,
   type LLMResponse,
   messageOf,
+  type SilenceLimit,
   systemClock,
 } from '../../core/contracts/index.ts';
-import { CallParams, ModelSilence, ReportedUsage, responseFlaw } from '../../core/model-call/index.ts';
+import { CallParams, ReportedUsage, responseFlaw } from '../../core/model-call/index.ts';
 import { AbortScope, DirectSubscriber } from '../../core/streams/index.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/call-spans.ts';
 import { headersOf, readFailure } from '../read-failure.ts';
@@ -64,7 +65,7 @@ class Attempt {
   readonly #params: LLMCallParams;
   readonly #span: AttemptSpan | undefined;
   readonly #reported = new ReportedUsage();
-  readonly #silence: ModelSilence | undefined;
+  readonly #silence: SilenceLimit | undefined;
   #ended = false;
 
   constructor(provider: LLMProvider, params: LLMCallParams) {
@@ -81,12 +82,13 @@ class Attempt {
       span?.noted(given);
       params.note?.(given);
     };
-    this.#params = CallParams.changed(
-      params,
-      span ? { traceContext: span.traceContext, note, noteUsage } : { noteUsage },
-    );
-    this.#silence = ModelSilence.of(params)?.another();
-    this.#silence?.limit(this.#params);
+    const silence = params.silence?.another();
+    this.#silence = silence;
+    this.#params = CallParams.changed(params, {
+      ...(span ? { traceContext: span.traceContext, note } : {}),
+      noteUsage,
+      ...(silence && { silence }),
+    });
   }
 
   /** Made in the context of its span, so that what instruments the provider's HTTP client nests below. */

@@ -1,6 +1,6 @@
 import { Observable } from 'rxjs';
 import { AgentLoopError, type LLMChunk, type LLMProvider, shownValue } from '../../core/contracts/index.ts';
-import { CallParams, ModelSilence } from '../../core/model-call/index.ts';
+import { CallParams } from '../../core/model-call/index.ts';
 import { attemptStream, LeavingSubscriber, responseOf, type StreamCall } from './attempt-stream.ts';
 import { assertOrder, type PolicyName, policyNames, withPolicyNames } from './policy-order.ts';
 
@@ -56,7 +56,7 @@ function streamingProvider(provider: LLMProvider, inner: StreamCall): LLMProvide
 function wholeCall(inner: StreamCall): StreamCall {
   return (params) =>
     new Observable((to) => {
-      to.add(ModelSilence.of(params)?.suspend());
+      to.add(params.silence?.suspend());
       const scope = CallParams.scopeOf(params);
       if (scope?.aborted) return to.error(cancellation(scope.reason));
       const chunks = new LeavingSubscriber<LLMChunk>({
