@@ -86,7 +86,7 @@ it('K-08 what a function of the core depends on has at most six members', () => 
     expect.arrayContaining([
       'hooks/ask-hooks.ts HookDeps',
       'tool-call/tool-plan.ts ToolCallDeps',
-      'turn/loop.ts ModelCallDeps',
+      'model-call/call-model.ts ModelCallDeps',
     ]),
   );
   const wide = found.filter(({ members }) => members.length > 6);

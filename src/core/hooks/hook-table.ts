@@ -252,8 +252,8 @@ export class Hooks {
     this.#asked?.delete('beforeTurn');
   }
 
-  /** Whether any extension is to be called in a hook. `call`: the tool call that it is about. */
-  isAsked(hook: AskedHookName, state: LoopState, call?: ToolCall): boolean {
+  /** Whether any extension wants to be called in a hook. `call`: the tool call that it is about. */
+  isWanted(hook: AskedHookName, state: LoopState, call?: ToolCall): boolean {
     try {
       for (const extension of this.lists[hook]) if (extension.isDue?.(hook, state, call) !== false) return true;
       return false;
@@ -265,7 +265,7 @@ export class Hooks {
 
   /** Whether a once-per-iteration hook has yet to be called. */
   isDue(hook: StepHook, state: LoopState): boolean {
-    if (this.lists[hook].length === 0 || !this.isAsked(hook, state)) return false;
+    if (this.lists[hook].length === 0 || !this.isWanted(hook, state)) return false;
     const decided: Readonly<Partial<Record<StepHook, number>>> = state.changes.decided;
     return this.#asked?.get(hook) !== state.iteration && decided[hook] !== state.iteration;
   }

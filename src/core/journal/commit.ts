@@ -143,7 +143,7 @@ export interface Commit {
   readonly endedBefore?: true;
   /** The exception, if these records fail the turn. Known to this process only. */
   readonly cause?: unknown;
-  /** Called once, when the records are durable and have been emitted. */
+  /** Called once, when the store has acknowledged the records and they have been emitted. */
   readonly durable?: () => void;
 }
 

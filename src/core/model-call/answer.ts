@@ -15,9 +15,9 @@ import { type FusibleOperator, type Sink, Stage, staged } from '../streams/index
 import { loadChecks } from '../tool-call/check-call.ts';
 import { planFirstWave } from '../tool-call/tool-plan.ts';
 import { type ChangedResponse, changeResponse } from './change-call.ts';
+import type { ModelCallDeps } from './open-model-call.ts';
 import type { PreparedCall } from './request.ts';
 import { endWithResponse, failedSummary, noResponse, recordOfResponse, responseFlaw } from './response.ts';
-import type { ModelCallDeps } from './usage.ts';
 
 /** Waits for the outcome of a model's answer. */
 export interface Responder {
@@ -69,7 +69,7 @@ function draftOf(
   { state, traceContext }: HookPlace,
   { record, records }: { readonly record: LlmDone; readonly records: ChangedResponse['records'] },
 ): CommitDraft {
-  deps.openCall.close();
+  deps.openModelCall.close();
   const draft = new CommitDraft(deps.node, state);
   draft.add(record);
   for (const change of records) draft.add(change);

@@ -9,8 +9,8 @@ import { type CallSignal, catchLLMError, mapLLMResponseToState, reasonToLeave, t
 import type { CallParams } from './call-params.ts';
 import { type ChangedCall, changeCall, type ModelCall } from './change-call.ts';
 import { ModelSilence } from './limits.ts';
+import type { ModelCallDeps } from './open-model-call.ts';
 import { callParams, type PreparedCall, prepareLLMCall } from './request.ts';
-import type { ModelCallDeps } from './usage.ts';
 
 /**
  * Makes one model call: emits the commit of `llm.start`, calls the `beforeLLMCall` hooks, emits the deltas, and completes with the commit of
@@ -38,7 +38,7 @@ export function callModel(
           mapLLMResponseToState(deps, state, traceContext),
         );
       };
-      if (deps.hooks.lists.beforeLLMCall.length === 0 || !deps.hooks.isAsked('beforeLLMCall', after))
+      if (deps.hooks.lists.beforeLLMCall.length === 0 || !deps.hooks.isWanted('beforeLLMCall', after))
         return request(after, prepare(after, { view }));
       askBefore(deps, traceContext, { state: after, view, to, request });
     });
@@ -91,14 +91,17 @@ function stateWith(
  * extension instead, if there is one. Errors with `PROVIDER_TIMEOUT` after `modelSilenceMs` without a chunk. Unsubscribing leaves the request; the
  * signal of the call, which `tapLLMResponse` aborts, stops it.
  */
-export function requestLLM({ segment: { config }, openCall }: ModelCallDeps, call: PreparedCall): Observable<LLMChunk> {
+export function requestLLM(
+  { segment: { config }, openModelCall }: ModelCallDeps,
+  call: PreparedCall,
+): Observable<LLMChunk> {
   return new Source((to) => {
     if (call.response) return emitResponse(call.response, to);
     const silence = config.modelSilenceMs > 0 ? new ModelSilence(config.clock, config.modelSilenceMs) : undefined;
-    openCall.silence = silence;
+    openModelCall.silence = silence;
     if (silence) call.params.silence = silence;
     activeContext.with(call.traceContext, subscribe, undefined, call.provider, call.params, to);
-    if (to.closed || openCall.isAnswered) return;
+    if (to.closed || openModelCall.isAnswered) return;
     silence?.start((error) => {
       call.scope.abort(error);
       to.error(error);

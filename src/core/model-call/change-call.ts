@@ -24,8 +24,8 @@ import type { UnrecordedBranch } from '../hooks/record-of-change.ts';
 import { CommitDraft, callSettings, type ExtensionRecord, type LlmStart, type LoopState } from '../journal/index.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
 import { CallParams } from './call-params.ts';
+import type { ModelCallDeps } from './open-model-call.ts';
 import { responseFlaw } from './response.ts';
-import type { ModelCallDeps } from './usage.ts';
 import { instructionsOf, withoutInstructions } from './view.ts';
 
 /** Extensions' changes of a model call. */

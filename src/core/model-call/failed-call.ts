@@ -10,7 +10,8 @@ import {
 import { askHooks } from '../hooks/ask-hooks.ts';
 import { draftPlace } from '../hooks/hook-context.ts';
 import { CommitDraft, type LoopState } from '../journal/index.ts';
-import { estimatePromptTokens, type ModelCallDeps } from './usage.ts';
+import type { ModelCallDeps } from './open-model-call.ts';
+import { estimatePromptTokens } from './usage.ts';
 
 /** What the extensions say of a failed model call. */
 export interface FailureAnswer {
@@ -31,7 +32,7 @@ export function answerFailure(
 ): (state: LoopState, error: unknown) => FailureAnswer | Promise<FailureAnswer> | undefined {
   return (state, error) => {
     if (deps.hooks.lists.onLLMError.length === 0 || isRepetition(state)) return undefined;
-    const failed = deps.openCall.failureBy(error);
+    const failed = deps.openModelCall.failureBy(error);
     return failed && answer(deps, { draft: new CommitDraft(deps.node, state), traceContext }, failed);
   };
 }
@@ -45,10 +46,10 @@ function answer(
   { draft, traceContext }: { readonly draft: CommitDraft; readonly traceContext: Context },
   failed: FailedCall,
 ): FailureAnswer | Promise<FailureAnswer> {
-  const { openCall } = deps;
+  const { openModelCall } = deps;
   const answered = (): FailureAnswer => {
     const repeats = draft.after.changes.repeated === draft.after.iteration;
-    if (repeats) openCall.close();
+    if (repeats) openModelCall.close();
     return { draft, repeats };
   };
   const broken = (error: unknown): FailureAnswer => ({ draft, repeats: false, error });
@@ -56,8 +57,8 @@ function answer(
     const place = draftPlace(draft, traceContext);
     // A repeated call is no longer open: the record of the change contains its usage.
     const change = (given: FailureChange) =>
-      given.repeat === true && openCall.usage
-        ? { ...given, usage: addUsage(given.usage ?? noUsage, openCall.usage) }
+      given.repeat === true && openModelCall.usage
+        ? { ...given, usage: addUsage(given.usage ?? noUsage, openModelCall.usage) }
         : given;
     const asked = askHooks(deps, { hook: 'onLLMError', place, about: () => failed, change }, answered);
     return asked instanceof Promise ? asked.catch(broken) : asked;

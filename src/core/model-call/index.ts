@@ -3,7 +3,6 @@
 export { type CallSignal, catchLLMError, mapLLMResponseToState, tapLLMResponse } from './answer.ts';
 export { callModel, requestLLM } from './call-model.ts';
 export { CallParams } from './call-params.ts';
-export { ModelSilence } from './limits.ts';
 export { RepeatedCalls } from './repeated-calls.ts';
 export { type PreparedCall, prepareLLMCall } from './request.ts';
 export { cutShort, responseFlaw } from './response.ts';

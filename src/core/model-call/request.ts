@@ -27,7 +27,7 @@ import { CallParams } from './call-params.ts';
 import type { ChangedCall, PreparedView } from './change-call.ts';
 import { withSizes } from './failed-call.ts';
 import { HeldCalls } from './held-calls.ts';
-import type { ModelCallDeps } from './usage.ts';
+import type { ModelCallDeps } from './open-model-call.ts';
 import { messagesWith, viewOf } from './view.ts';
 import { WholeCharacters } from './whole-characters.ts';
 
@@ -94,7 +94,7 @@ export class PreparedCall {
   /** The request starts: its usage counts from now on. `to` receives the provider's notes until the call ends. */
   begin(to: DeltaOwner): void {
     if (this.response) return;
-    this.params.noteUsage = this.#deps.openCall.begin(this.params);
+    this.params.noteUsage = this.#deps.openModelCall.begin(this.params);
     // Not written into the assignment: V8 would put the function into old space, and the turn with it.
     const note = (given: ModelNote): void => this.#noted(given, to);
     this.params.note = note;
@@ -108,7 +108,7 @@ export class PreparedCall {
 
   /** A delta has arrived. Passes on what is to be emitted by now: with whole characters, and without calls that repeat an earlier one. */
   saw(delta: StreamChunk, to: DeltaOwner): void {
-    this.#deps.openCall.silence?.heard();
+    this.#deps.openModelCall.silence?.heard();
     if (this.#isTimed && delta.type !== 'attempt') this.#time();
     // Written out: this is the hot path, and nearly every delta ends with a whole character.
     if ((delta.type === 'text' || delta.type === 'reasoning') && !this.#characters) {
@@ -142,7 +142,7 @@ export class PreparedCall {
 
   /** The answer has arrived. Returns the chunk to emit, with the reported usage of failed requests. Ends the span. */
   answered(given: Extract<LLMChunk, { type: 'done' }>): Extract<LLMChunk, { type: 'done' }> {
-    const response = this.#deps.openCall.answered(given.response);
+    const response = this.#deps.openModelCall.answered(given.response);
     if (this.span.isRecording()) this.#describe(response);
     this.#log(response);
     this.#end();
@@ -181,16 +181,16 @@ export class PreparedCall {
 
   /** Ends the call with an error; its span gets the usage so far. */
   endWith(error: unknown): void {
-    const { openCall } = this.#deps;
-    if (AgentLoopError.isInstance(error)) openCall.failed(error);
-    usageOnSpan(this.span, openCall.usage);
+    const { openModelCall } = this.#deps;
+    if (AgentLoopError.isInstance(error)) openModelCall.failed(error);
+    usageOnSpan(this.span, openModelCall.usage);
     if (!this.#ended) this.#end();
   }
 
   /** Cancels the call. */
   leave(): void {
     if (this.#ended) return;
-    usageOnSpan(this.span, this.#deps.openCall.usage);
+    usageOnSpan(this.span, this.#deps.openModelCall.usage);
     cancelSpan(this.span);
     this.scope.abort(new AgentLoopError('CANCELED', 'The model call was cancelled before its end.'));
     this.#end();
@@ -198,7 +198,7 @@ export class PreparedCall {
 
   #end(): void {
     this.#ended = true;
-    this.#deps.openCall.silence?.end();
+    this.#deps.openModelCall.silence?.end();
     this.span.end();
     this.scope.release();
   }

@@ -45,7 +45,7 @@ const noExtensions: readonly Extension[] = [];
 
 /** What is asked of a running turn: to stop, and a pause, steering messages and answers, which the loop takes between its steps. */
 export class Inbox {
-  /** Aborted when the turn is cancelled. */
+  /** Aborted when the turn is cancelled, and with `LEFT` when this process loses it. */
   readonly scope: AbortScope = new AbortScope();
   /** Aborted when the process shuts down and releases the turn to another. */
   readonly drain: AbortScope = new AbortScope();
@@ -65,7 +65,7 @@ export class Inbox {
     this.#extensions = extensions;
   }
 
-  /** The state before the turn's end, once that is being written: later requests have no effect. */
+  /** Set once the end of the turn or its suspension is being written: the last state that this run writes. Later requests have no effect. */
   get last(): LoopState | undefined {
     return this.#last;
   }

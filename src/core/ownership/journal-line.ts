@@ -18,7 +18,8 @@ interface JournalDeps {
 }
 
 /**
- * Appends the commits of a turn to the store and emits each commit, in order, once it is durable; then calls its `durable`. One append is in
+ * Appends the commits of a turn to the store and emits each commit, in order, once the store has acknowledged it; then calls its `durable`. A store
+ * that is `strict` waits for its disk or its replicas where `barrier` is set; a result that it loses before that is a call in doubt. One append is in
  * flight at a time; the commits that arrive meanwhile are the next one. If the store is asynchronous, a commit that the engine does not wait for
  * is sent with what follows it in the same turn of the event loop: the last result of an iteration with the start of the next model call. A delta is
  * emitted at once if no append is in flight; otherwise it keeps its place among the commits, and adjacent text deltas are merged.

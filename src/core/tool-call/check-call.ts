@@ -34,7 +34,7 @@ export function checkOnce(deps: ToolCallDeps, place: CallPlace): CheckedCall | P
   const known = unstartedCalls.of(call).checked;
   if (known) return known;
   const { hooks } = deps;
-  const isAsked = hooks.lists.beforeToolCall.length > 0 && hooks.isAsked('beforeToolCall', state, call);
+  const isAsked = hooks.lists.beforeToolCall.length > 0 && hooks.isWanted('beforeToolCall', state, call);
   const isDecided = isAsked || mayAsk(deps);
   const checked = isDecided ? decidedCall(deps, place, isAsked) : checkedArguments(deps, place);
   if (checked instanceof Promise) {

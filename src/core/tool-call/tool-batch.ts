@@ -26,7 +26,7 @@ import { type CallBatch, RunningTool, type ToolSignal } from './running-tool.ts'
 import {
   isSequential,
   isStarted,
-  openCalls,
+  openToolCallIndexes,
   type PlannedRecord,
   planWithoutSlot,
   recordBranchesOf,
@@ -103,7 +103,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     // In the order in which they were recorded: with several, the first one fails the turn.
     for (const result of results.sort((one, other) => one.seq - other.seq)) this.#noteFailure(result);
     if (this.#failure) this.#scope.abort(this.#failure);
-    for (const index of openCalls(this.state)) this.#pipe.add(index);
+    for (const index of openToolCallIndexes(this.state)) this.#pipe.add(index);
     if (this.#deps.inbox.hasReplies) this.#takeReplies();
     if (this.#doubts.length > 0) this.#settleDoubts();
     if (this.#pipe.busy.size < this.state.calls.length) this.#write();
@@ -139,6 +139,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     if (!intent || result || question || this.#pipe.busy.has(callId) || this.#repeats?.has(callId))
       return this.#pipe.addWaiting(holder);
     this.#pipe.busy.set(callId, holder);
+    // The intent of an earlier run: the call may have started there.
     if (intent.epoch !== this.#deps.node.epoch) this.#doubts.push(holder);
     else {
       if (isSequential(this.#deps, pending.call)) this.#pipe.alone = callId;

@@ -180,7 +180,7 @@ export function isStarted(pending: PendingToolCall): pending is PendingToolCall 
 }
 
 /** The indexes of calls without a result or a question: first those with an intent, then the others, each in call order. */
-export function openCalls({ pendingToolCalls: calls }: LoopState): readonly number[] {
+export function openToolCallIndexes({ pendingToolCalls: calls }: LoopState): readonly number[] {
   const started: number[] = [];
   const others: number[] = [];
   for (let index = 0; index < calls.length; index++) {

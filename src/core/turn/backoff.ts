@@ -1,9 +1,9 @@
 import { AgentLoopError, type RetryPlan, retryDefaults } from '../contracts/index.ts';
 import type { LoopState, TurnSuspended } from '../journal/index.ts';
-import type { ModelCallDeps } from '../model-call/usage.ts';
+import type { Run } from './run.ts';
 
 /** The suspension of a turn that repeats its failed model call later; `undefined` if the turn fails instead. */
-export function backoffAfter(deps: ModelCallDeps, state: LoopState, error: unknown): TurnSuspended | undefined {
+export function backoffAfter(deps: Run, state: LoopState, error: unknown): TurnSuspended | undefined {
   const plan = planOf(deps);
   if (!plan || !mayPass(plan, error)) return undefined;
   const { attempts, delayMs, maxDelayMs } = { ...retryDefaults, ...plan };
@@ -18,7 +18,7 @@ export function backoffAfter(deps: ModelCallDeps, state: LoopState, error: unkno
 }
 
 /** The error of a turn whose retry plan is used up, with the reason `retries`. Other errors are returned unchanged. */
-export function withoutRetries(deps: ModelCallDeps, state: LoopState, error: unknown): unknown {
+export function withoutRetries(deps: Run, state: LoopState, error: unknown): unknown {
   const plan = planOf(deps);
   if (!plan || state.failedAttempts === 0 || !mayPass(plan, error)) return error;
   const { code, message, retryable, retryAfterMs, status } = error;
@@ -31,7 +31,7 @@ export function withoutRetries(deps: ModelCallDeps, state: LoopState, error: unk
   });
 }
 
-function planOf({ segment: { turn, config } }: ModelCallDeps): RetryPlan | undefined {
+function planOf({ segment: { turn, config } }: Run): RetryPlan | undefined {
   return turn.settings.retryPlan ?? config.retryPlan;
 }
 

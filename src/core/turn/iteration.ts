@@ -3,11 +3,11 @@ import { startLoopIterationSpan } from '../../observability/spans/run-spans.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { Commit, LoopState, Signal } from '../journal/index.ts';
 import { callModel } from '../model-call/call-model.ts';
-import type { ModelCallDeps } from '../model-call/usage.ts';
 import { type FusibleOperator, passOn, pipeInto, type Sink, type Source, Stage, staged } from '../streams/index.ts';
 import { CallPipe } from '../tool-call/call-pipe.ts';
 import { executeTools } from '../tool-call/tool-operators.ts';
 import type { NextStep } from './next-step.ts';
+import type { Run } from './run.ts';
 
 type RunStep = Extract<NextStep, { do: 'call' | 'tools' }>;
 
@@ -16,7 +16,7 @@ type RunStep = Extract<NextStep, { do: 'call' | 'tools' }>;
  * Errors `to` with the error of the call or of the batch. Closing `to` aborts the model's request, or the tools, and writes nothing.
  */
 export function runIteration(
-  deps: ModelCallDeps,
+  deps: Run,
   traceContext: Context,
 ): (state: LoopState, step: RunStep, to: Sink<Signal>) => void {
   const startSpan = startIterationSpan(deps, traceContext);
@@ -36,7 +36,7 @@ export function runIteration(
 }
 
 /** Starts the span of an iteration below `traceContext`. */
-export function startIterationSpan(deps: ModelCallDeps, traceContext: Context): (iteration: number) => TracedSpan {
+export function startIterationSpan(deps: Run, traceContext: Context): (iteration: number) => TracedSpan {
   return (iteration) => startLoopIterationSpan(deps.segment.tracing, iteration, traceContext);
 }
 
@@ -76,7 +76,7 @@ function whenDurable({ steps, after, barrier }: Commit, durable: () => void): Co
 }
 
 /** Records the error of an iteration on its span and passes it on; it does not retry. */
-export function catchIterationError(_deps: ModelCallDeps, span: Span): FusibleOperator<Signal, Signal> {
+export function catchIterationError(_deps: Run, span: Span): FusibleOperator<Signal, Signal> {
   return span.isRecording() ? staged((to) => new IterationFailure(span, to)) : passOn;
 }
 
@@ -100,16 +100,16 @@ class IterationFailure extends Stage<Signal> {
 }
 
 /** Ends the span on complete, error and unsubscribe, before it notifies downstream. */
-export function completeIteration(deps: ModelCallDeps, span: Span): FusibleOperator<Signal, Signal> {
+export function completeIteration(deps: Run, span: Span): FusibleOperator<Signal, Signal> {
   return span.isRecording() ? staged((to) => new IterationEnd(deps, span, to)) : passOn;
 }
 
 class IterationEnd extends Stage<Signal> {
-  declare private readonly deps: ModelCallDeps;
+  declare private readonly deps: Run;
   declare private readonly span: Span;
   declare private hasFailed: boolean;
 
-  constructor(deps: ModelCallDeps, span: Span, to: Sink<Signal>) {
+  constructor(deps: Run, span: Span, to: Sink<Signal>) {
     super(to);
     this.deps = deps;
     this.span = span;

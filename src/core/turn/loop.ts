@@ -11,13 +11,13 @@ import {
 import { prepareView } from '../model-call/change-call.ts';
 import { answerFailure, type FailureAnswer } from '../model-call/failed-call.ts';
 import { failedSummary, limitReason, summaryFallback } from '../model-call/response.ts';
-import type { ModelCallDeps } from '../model-call/usage.ts';
 import { endRecords } from '../ownership/inbox.ts';
 import { type AbortListener, after, outletOf, type Sink, Source, Stage } from '../streams/index.ts';
 import { backoffAfter, withoutRetries } from './backoff.ts';
-import { decideStep } from './decide-step.ts';
+import { askBetweenSteps } from './between-steps.ts';
 import { runIteration } from './iteration.ts';
 import { type CallStep, callWith, isAtLastCall, type NextStep, nextStep } from './next-step.ts';
+import type { Run } from './run.ts';
 
 /*
  * READ THIS FIRST: how a turn runs, and which file does what.
@@ -26,11 +26,12 @@ import { type CallStep, callWith, isAtLastCall, type NextStep, nextStep } from '
  *    `run-turn.ts`, which opens the journal and acquires the lease (`open-turn.ts`), then composes the operators around this loop
  *    (`run-operators.ts`). `segment.ts` lists the tools of the current agent and starts the loop.
  * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
- *    The steps are: end, write records, call hooks (`decide-step.ts`), call the model, run open tool calls, wait. Requests to the running turn
+ *    The steps are: end, write records, call hooks (`between-steps.ts`), call the model, run open tool calls, wait. Requests to the running turn
  *    (pause, steer, answer) are in its inbox (`../ownership/inbox.ts`). Aborting `deps.inbox.scope` cancels the turn; aborting
  *    `deps.inbox.drain` leaves it to another process.
  * 3. An iteration (`iteration.ts`) is composed of the operators that `millrace/operators` exports: `callModel` (`../model-call/call-model.ts`) makes
- *    the model call, `withTools` then runs the tools that the response asks for (`executeTools`: `../tool-call/tool-batch.ts`, through `mergeMap`).
+ *    the model call, `withTools` then runs the tools that the response asks for (`executeTools`, `../tool-call/tool-operators.ts`, through the
+ *    `mergeMap` of `call-pipe.ts`). The intents of the first calls are in one append with the response (`planFirstWave`, `tool-plan.ts`).
  * 4. All of them emit signals (`../journal/commit.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
  *    ever the fold of the records (`applyRecord` there); the loop keeps the state after the last commit.
  *    `state.phase` tells where a turn is: `llm`, a model call is open; `tools`, calls have no result; `answered`, the model asked for no tools;
@@ -45,7 +46,7 @@ import { type CallStep, callWith, isAtLastCall, type NextStep, nextStep } from '
  * and on drain a model call is aborted at once, and running tools get `abortGraceMs` to stop. Errors with the error of an iteration; unsubscribing
  * stops it.
  */
-export function loopIterations(deps: ModelCallDeps, traceContext: Context): (state: LoopState) => Source<Signal> {
+export function loopIterations(deps: Run, traceContext: Context): (state: LoopState) => Source<Signal> {
   return (state) =>
     new Source((to) => {
       const out = outletOf(to);
@@ -92,7 +93,7 @@ const stepsBetweenYields = 100;
 const longestTimerMs = 2 ** 31 - 1;
 
 class IterationLoop implements AbortListener {
-  readonly #deps: ModelCallDeps;
+  readonly #deps: Run;
   readonly #traceContext: Context;
   readonly #out: Sink<Signal>;
   readonly #runIteration: ReturnType<typeof runIteration>;
@@ -111,7 +112,7 @@ class IterationLoop implements AbortListener {
   /** `until` of the last `wait` step that lasted to its end. */
   #waitedUntil: number | undefined;
 
-  constructor(deps: ModelCallDeps, options: LoopOptions) {
+  constructor(deps: Run, options: LoopOptions) {
     this.#deps = deps;
     this.#traceContext = options.traceContext;
     this.#out = options.out;
@@ -160,7 +161,7 @@ class IterationLoop implements AbortListener {
       case 'write':
         return this.#write(step.records);
       case 'ask':
-        return this.#awaitHooks(decideStep(this.#deps, this.#traceContext)(this.state, step.question), (draft) =>
+        return this.#awaitHooks(askBetweenSteps(this.#deps, this.#traceContext)(this.state, step.question), (draft) =>
           this.#commit(draft),
         );
       case 'call':
@@ -189,7 +190,7 @@ class IterationLoop implements AbortListener {
     if (!(answer instanceof Promise)) return proceed(answer);
     this.#pendingHooks = answer;
     answer.then(
-      (given) => this.#takePending(answer) && this.#attempt(() => proceed(given)),
+      (given) => this.#takePending(answer) && this.#guarded(() => proceed(given)),
       (error: unknown) => this.#takePending(answer) && this.#out.error(error),
     );
     if (this.#stopped) this.onAbort();
@@ -202,7 +203,8 @@ class IterationLoop implements AbortListener {
     return true;
   }
 
-  #attempt(act: () => void): void {
+  /** An exception of `act` fails the turn. */
+  #guarded(act: () => void): void {
     try {
       act();
     } catch (error) {
@@ -219,7 +221,7 @@ class IterationLoop implements AbortListener {
     // If a parent turn has reached a limit, this cancels its call, and so this turn.
     if (this.#deps.node.parent && this.#deps.node.stopAtLimit()) return this.advance();
     const { hooks } = this.#deps;
-    if (hooks.lists.prepareIteration.length === 0 || !hooks.isAsked('prepareIteration', this.state))
+    if (hooks.lists.prepareIteration.length === 0 || !hooks.isWanted('prepareIteration', this.state))
       return this.#iterate(step);
     this.#awaitHooks(prepareView(this.#deps, this.#traceContext)(this.state), ({ view, draft }) => {
       if (draft.after.changes.finish) return this.#commit(draft);
@@ -289,23 +291,23 @@ class IterationLoop implements AbortListener {
    * error fails the turn.
    */
   #failed(error: unknown): void {
-    const isCall = this.state.phase === 'llm' && !this.state.outcome && this.#deps.openCall.failureBy(error);
+    const isCall = this.state.phase === 'llm' && !this.state.outcome && this.#deps.openModelCall.failureBy(error);
     const backoff = isCall && !this.#stopped ? backoffAfter(this.#deps, this.state, error) : undefined;
     if (backoff) return this.#backOff(backoff);
     if (!this.state.summary || !isCall)
       return this.#out.error(isCall ? withoutRetries(this.#deps, this.state, error) : error);
     const reason = limitReason(this.#deps.segment.config, this.state);
     this.#out.next({ type: 'model-note', note: { kind: 'warning', message: failedSummary(messageOf(error)) } });
-    const last = this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason });
+    const last = this.#deps.openModelCall.closedBy({ type: 'turn.done', text: summaryFallback, reason });
     this.#write(endRecords(this.#deps.inbox, last));
   }
 
   #backOff(record: TurnSuspended): void {
-    const { segment, openCall } = this.#deps;
+    const { segment, openModelCall } = this.#deps;
     const { turn, config } = segment;
     const { until, attempt, error } = record.hold ?? {};
     config.logger.warn('turn backs off', { taskId: turn.taskId, code: error?.code, attempt, until });
-    this.#write([openCall.closedBy(record)]);
+    this.#write([openModelCall.closedBy(record)]);
   }
 
   /** On cancel and drain: stops waiting for a timer, a hook or a model call at once. Tools get `abortGraceMs` to stop. */

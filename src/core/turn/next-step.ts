@@ -16,12 +16,12 @@ import {
 } from '../journal/index.ts';
 import type { ModelCall, PreparedView } from '../model-call/change-call.ts';
 import { allowedIterations, endWithResponse, failed, limitReason } from '../model-call/response.ts';
-import type { ModelCallDeps } from '../model-call/usage.ts';
 import type { ResolvedConfig } from '../options/index.ts';
 import { endRecords, type PauseRequest, steeringRecords, takeReply } from '../ownership/inbox.ts';
 import { failureBy } from '../tool-call/tool-results.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
-import { type StepQuestion, suspension } from './decide-step.ts';
+import { type StepQuestion, suspension } from './between-steps.ts';
+import type { Run } from './run.ts';
 
 /** What the loop does next. */
 export type NextStep =
@@ -44,10 +44,10 @@ export interface CallStep extends ModelCall {
 
 /**
  * Decides the next step of a turn from its state, its limits, and pending requests. The first rule that applies wins: an
- * end or a cancel; requests of the caller (answers, messages, a pause); open questions; a shutdown; open calls; a hand-off; the end that the model or an
- * extension chose; the next model call. `waitedUntil`: the end of the last completed wait.
+ * end or another agent; a cancel; too many crashes (`POISON`); a turn that is held until it is resumed; requests of the caller (answers, messages, a
+ * pause); open questions; a shutdown; open calls; a hand-off; the end that the model or an extension chose; the next model call, or the wait for it. `waitedUntil`: the end of the last completed wait.
  */
-export function nextStep(deps: ModelCallDeps, state: LoopState, waitedUntil?: number): NextStep {
+export function nextStep(deps: Run, state: LoopState, waitedUntil?: number): NextStep {
   if (state.outcome || state.agentId !== deps.segment.turn.agentId) return { do: 'end' };
   if (deps.inbox.scope.aborted) return writeEnd(deps, canceled(deps));
   if (state.resumes > deps.segment.config.maxResumes) return writeEnd(deps, poisoned(state));
@@ -70,18 +70,18 @@ export function nextStep(deps: ModelCallDeps, state: LoopState, waitedUntil?: nu
 }
 
 /** A paused turn without a store waits here for `Turn.resume`: no other process can resume it. */
-function whilePaused(deps: ModelCallDeps): NextStep {
+function whilePaused(deps: Run): NextStep {
   if (deps.inbox.drain.aborted) return endDrained(deps);
   return deps.inbox.pause ? { do: 'wait', until: undefined } : write({ type: 'turn.resumed' });
 }
 
-function callAgain(deps: ModelCallDeps, state: LoopState, waitedUntil: number | undefined): NextStep {
+function callAgain(deps: Run, state: LoopState, waitedUntil: number | undefined): NextStep {
   const { until } = state.hold ?? {};
   if (until !== undefined && until !== waitedUntil && until > deps.node.now()) return { do: 'wait', until };
   return call(deps, state, state.iteration, state.attempt + 1);
 }
 
-function betweenIterations(deps: ModelCallDeps, state: LoopState): NextStep {
+function betweenIterations(deps: Run, state: LoopState): NextStep {
   const { hooks } = deps;
   if (state.iteration === state.segment.after && hooks.isDue('beforeTurn', state)) return ask('beforeTurn');
   if (isIterationOpen(deps, state)) return ask('afterIteration');
@@ -93,7 +93,7 @@ function betweenIterations(deps: ModelCallDeps, state: LoopState): NextStep {
 }
 
 /** Another agent was chosen: first calls `afterIteration` for the last iteration of the current one. */
-function handOff(deps: ModelCallDeps, state: LoopState): NextStep {
+function handOff(deps: Run, state: LoopState): NextStep {
   const change = agentChange(deps, state);
   return change ? write(change) : ask('afterIteration');
 }
@@ -103,7 +103,7 @@ function ask(hook: StepHook, ending?: TurnDone): NextStep {
 }
 
 /** The end of a turn after an answer without tool calls. */
-function endAfterAnswer(deps: ModelCallDeps, state: LoopState, response: LlmDone): TurnRecord {
+function endAfterAnswer(deps: Run, state: LoopState, response: LlmDone): TurnRecord {
   const { finish } = state.changes;
   return finish ? turnDone(state, finish) : endWithResponse(deps.segment.config, state, response);
 }
@@ -118,7 +118,7 @@ function turnDone(state: LoopState, { text, value, reason = 'stop' }: Finish): T
 }
 
 /** The last steps of a turn: each of the hooks `beforeFinish`, `afterIteration` and `afterTurn` that is due, then the record of the end. */
-function close(deps: ModelCallDeps, state: LoopState, last: TurnRecord): NextStep {
+function close(deps: Run, state: LoopState, last: TurnRecord): NextStep {
   if (last.type !== 'turn.done') return writeEnd(deps, last);
   const { hooks } = deps;
   if (!state.summary && hooks.isDue('beforeFinish', state)) return ask('beforeFinish', last);
@@ -126,26 +126,26 @@ function close(deps: ModelCallDeps, state: LoopState, last: TurnRecord): NextSte
   return end(deps, state, last);
 }
 
-function end(deps: ModelCallDeps, state: LoopState, last: TurnDone): NextStep {
+function end(deps: Run, state: LoopState, last: TurnDone): NextStep {
   return deps.hooks.isDue('afterTurn', state) ? ask('afterTurn', last) : writeEnd(deps, last);
 }
 
-function writeEnd(deps: ModelCallDeps, last: TurnRecord): NextStep {
+function writeEnd(deps: Run, last: TurnRecord): NextStep {
   return { do: 'write', records: endRecords(deps.inbox, last) };
 }
 
-function readsSteering(deps: ModelCallDeps, state: LoopState): boolean {
+function readsSteering(deps: Run, state: LoopState): boolean {
   return state.phase !== 'tools' && !isAtLastCall(deps.segment.config, state);
 }
 
 /** Before a suspension, too: a call that is repeated after it reads the messages. */
-function takeSteering(deps: ModelCallDeps, state: LoopState): NextStep {
+function takeSteering(deps: Run, state: LoopState): NextStep {
   const isRepeated = state.phase === 'llm';
   return { do: 'write', records: steeringRecords(deps.inbox, !isRepeated && isAtLastCall(deps.segment.config, state)) };
 }
 
-function canceled({ inbox: { scope }, openCall }: ModelCallDeps): TurnRecord {
-  return openCall.closedBy({ type: 'turn.canceled', reason: messageOf(scope.reason) });
+function canceled({ inbox: { scope }, openModelCall }: Run): TurnRecord {
+  return openModelCall.closedBy({ type: 'turn.canceled', reason: messageOf(scope.reason) });
 }
 
 function write(record: TurnRecord): NextStep {
@@ -153,11 +153,11 @@ function write(record: TurnRecord): NextStep {
 }
 
 /** The record of the first attempt of the next call: the loop's, and that of a turn that is composed by hand. */
-export function startOfCall(deps: ModelCallDeps, state: LoopState): LlmStart {
+export function startOfCall(deps: Run, state: LoopState): LlmStart {
   return call(deps, state, state.iteration + 1, 1).start;
 }
 
-function call(deps: ModelCallDeps, state: LoopState, iteration: number, attempt: number): CallStep {
+function call(deps: Run, state: LoopState, iteration: number, attempt: number): CallStep {
   if (state.phase === 'llm' && state.summary) {
     return { do: 'call', start: { type: 'llm.start', iteration, attempt, summary: true } };
   }
@@ -179,7 +179,7 @@ function callStart(
 
 /** The call step with the changes of `prepareIteration`. */
 export function callWith(
-  deps: ModelCallDeps,
+  deps: Run,
   state: LoopState,
   { start, view }: { readonly start: LlmStart; readonly view: PreparedView },
 ): CallStep {
@@ -194,19 +194,19 @@ function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools'
 }
 
 /** Records one answer before the turn is released to another process. */
-function recordReply(deps: ModelCallDeps, state: LoopState): NextStep {
+function recordReply(deps: Run, state: LoopState): NextStep {
   const record = takeReply(deps.inbox, state, deps.segment.config.logger);
   return { do: 'write', records: record ? [record] : [] };
 }
 
 /** Releases the turn to another process, which repeats the open model call; the usage of the aborted call is recorded. */
-function endDrained({ openCall }: ModelCallDeps): NextStep {
-  const usage = openCall.take();
+function endDrained({ openModelCall }: Run): NextStep {
+  const usage = openModelCall.take();
   return usage ? write(leftCall(usage)) : { do: 'end' };
 }
 
 /** Whether a result in the open batch fails the turn: the process that recorded it crashed before it recorded the end. */
-function failsByResult({ segment: { config } }: ModelCallDeps, { pendingToolCalls }: LoopState): boolean {
+function failsByResult({ segment: { config } }: Run, { pendingToolCalls }: LoopState): boolean {
   return pendingToolCalls.some(({ result }) => result && failureBy(result, config.toolFailureMode));
 }
 
@@ -222,7 +222,7 @@ function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
   return failed('POISON', message, { reason: 'poisoned', details: { resumes, openCalls: open } });
 }
 
-function atLimit(deps: ModelCallDeps, state: LoopState): NextStep {
+function atLimit(deps: Run, state: LoopState): NextStep {
   const reason = limitReason(deps.segment.config, state);
   switch (deps.segment.config.onLimit) {
     case 'summarize':

@@ -19,26 +19,26 @@ import { askHooks } from '../hooks/ask-hooks.ts';
 import type { HookDeps, HookPlace } from '../hooks/hook-context.ts';
 import { type CommandIds, type Commit, commitOf, isTerminal, type LoopState, type Signal } from '../journal/index.ts';
 import { failed } from '../model-call/response.ts';
-import type { ModelCallDeps } from '../model-call/usage.ts';
 import { leftReason, recordedUsage, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
 import { endRecords, steeringRecords } from '../ownership/inbox.ts';
 import { AbortScope, after, type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/index.ts';
 import type { ToolCallDeps } from '../tool-call/tool-results.ts';
+import type { Run } from './run.ts';
 
 /**
  * Turns an error of the loop into the record of the turn's failure; the stream then completes. Any other exception than an `AgentLoopError`
  * becomes `INTERNAL`. The error of a lost child turn, of a missing tool of a resumed turn, and of an unknown agent are passed on: they do not
  * fail the turn, which can be resumed.
  */
-export function catchTurnError(deps: ModelCallDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
+export function catchTurnError(deps: Run, initial: LoopState): FusibleOperator<Signal, Signal> {
   return staged((to) => new TurnFailure(deps, initial, to));
 }
 
 class TurnFailure extends Stage<Signal> {
-  readonly #deps: ModelCallDeps;
+  readonly #deps: Run;
   #state: LoopState;
 
-  constructor(deps: ModelCallDeps, initial: LoopState, to: Sink<Signal>) {
+  constructor(deps: Run, initial: LoopState, to: Sink<Signal>) {
     super(to, 'records');
     this.#deps = deps;
     this.#state = initial;
@@ -47,6 +47,7 @@ class TurnFailure extends Stage<Signal> {
   protected override take(signal: Signal): Signal {
     if (signal.type === 'commit') {
       this.#state = signal.after;
+      // Before the append: child turns and limits count what the turn has decided, also while the store answers.
       this.#deps.node.state = signal.after;
       if (signal.cause) this.#log(signal.after);
     }
@@ -57,7 +58,7 @@ class TurnFailure extends Stage<Signal> {
     if (TurnLost.isInstance(thrown)) return this.to.error(thrown.cause);
     const error = turnError(thrown);
     if (isMissingPart(error.code)) return this.#leave(error);
-    const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error));
+    const end = this.#deps.openModelCall.closedBy(failed(error.code, error.message, error));
     const commit = {
       cause: thrown,
       ...commitOf(this.#deps.node, this.#state, endRecords(this.#deps.inbox, end), true),

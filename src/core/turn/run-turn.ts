@@ -23,7 +23,6 @@ import {
   type TurnStart,
   type TurnStarted,
 } from '../journal/index.ts';
-import type { ModelCallDeps } from '../model-call/usage.ts';
 import type { ResolvedConfig } from '../options/index.ts';
 import { belowParent, reachedLimit, TurnNode } from '../ownership/child-turns.ts';
 import { journal } from '../ownership/journal-line.ts';
@@ -46,7 +45,7 @@ import { type Admitted, deadlineOf, type RunRequest } from './run-request.ts';
 import { configOf, loopSegments } from './segment.ts';
 import { type BusyTurn, watchTurn, watchUntilFree } from './watch-turn.ts';
 
-interface NewRun {
+interface StartRequest {
   readonly start: TurnStart;
   readonly contextId: string | undefined;
 }
@@ -54,10 +53,10 @@ interface NewRun {
 /**
  * Runs a new turn: creates its journal, acquires the lease, runs the loop, and releases the lease. An existing task is taken over or
  * watched. The first signal is the commit of the records so far. Completes when the turn has ended or suspended; errors if this process loses it.
- * Unsubscribing stops everything at once and writes nothing; to cancel, abort the scope. Call it on subscription: it may open the journal
+ * Unsubscribing loses the turn to this process: everything stops at once, and nothing is written; to cancel, abort the scope. Call it on subscription: it may open the journal
  * at the call, and throw the errors of that.
  */
-export function startRun(request: RunRequest, { start, contextId }: NewRun): Observable<Signal> {
+export function startRun(request: RunRequest, { start, contextId }: StartRequest): Observable<Signal> {
   return runUnlessDraining(request, start.taskId, () => {
     const { config, caller } = request;
     const { parentContext } = caller;
@@ -104,7 +103,7 @@ export function resumeRun(
 function runUnlessDraining(request: RunRequest, taskId: string, run: () => Observable<Signal>): Observable<Signal> {
   const { parent, inbox } = request;
   const begin = () => {
-    if (drainsOf(request).some(({ aborted }) => aborted)) throw shutdownError(taskId);
+    if (drains(request)) throw shutdownError(taskId);
     return run();
   };
   return parent ? belowParent(defer(begin), { parent, scope: inbox.scope, taskId }) : begin();
@@ -283,7 +282,7 @@ function stillWaits({ hold }: LoopState, { steps }: Commit): boolean {
 }
 
 function storeOperators(
-  deps: ModelCallDeps,
+  deps: Run,
   target: { readonly store: TaskStateStore; readonly lease: Lease },
   state: LoopState,
 ): readonly FusibleOperator<Signal, Signal>[] {

@@ -1,6 +1,6 @@
 import type { Segment } from '../hooks/hook-context.ts';
 import { Hooks } from '../hooks/hook-table.ts';
-import { type ModelCallDeps, OpenCall } from '../model-call/usage.ts';
+import { type ModelCallDeps, OpenModelCall } from '../model-call/open-model-call.ts';
 import type { TurnNode } from '../ownership/child-turns.ts';
 import type { Inbox } from '../ownership/inbox.ts';
 import { UnstartedCalls } from '../tool-call/tool-results.ts';
@@ -12,7 +12,7 @@ export class Run implements ModelCallDeps {
   declare readonly inbox: Inbox;
   declare readonly hooks: Hooks;
   declare readonly unstartedCalls: UnstartedCalls;
-  declare readonly openCall: OpenCall;
+  declare readonly openModelCall: OpenModelCall;
 
   constructor(segment: Segment, node: TurnNode, inbox: Inbox) {
     this.segment = segment;
@@ -20,6 +20,6 @@ export class Run implements ModelCallDeps {
     this.inbox = inbox;
     this.hooks = new Hooks(segment.config.hooks);
     this.unstartedCalls = new UnstartedCalls();
-    this.openCall = new OpenCall();
+    this.openModelCall = new OpenModelCall();
   }
 }

@@ -37,7 +37,7 @@ export interface SharedTurn<X extends Tool = Tool> {
 /**
  * Shares one execution between all subscribers. The first subscriber starts it. Late
  * subscribers receive a replay: the events of the records so far and the text so far, one event per artifact; then live events, or the
- * end. Unsubscribing never stops the execution here: `onIdle` is called when no subscriber is left. An event
+ * end. Unsubscribing from the events never stops the execution: `onIdle` is called when no subscriber is left. An event
  * that a subscriber causes from within its own handler is emitted after the current one. Memory: the records and the text of the open
  * model call, never single deltas.
  */

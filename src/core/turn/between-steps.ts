@@ -20,8 +20,8 @@ import {
   type TurnDone,
   type TurnSuspended,
 } from '../journal/index.ts';
-import type { ModelCallDeps } from '../model-call/usage.ts';
 import { type PauseRequest, steeringRecords } from '../ownership/inbox.ts';
+import type { Run } from './run.ts';
 
 export interface StepQuestion {
   readonly hook: StepHook;
@@ -33,8 +33,8 @@ export interface StepQuestion {
  * Calls the extensions between two steps, and returns their decisions as one atomic append. Synchronous if all of
  * them answer synchronously. Throws or rejects as `askHooks`.
  */
-export function decideStep(
-  deps: ModelCallDeps,
+export function askBetweenSteps(
+  deps: Run,
   traceContext: Context,
 ): (state: LoopState, question: StepQuestion) => CommitDraft | Promise<CommitDraft> {
   return (state, question) => {
@@ -57,7 +57,7 @@ interface Decision {
 
 /** Calls one hook; its changes are added to the draft. */
 function ask(
-  deps: ModelCallDeps,
+  deps: Run,
   { draft, traceContext, close }: Decision,
   { hook, ending }: StepQuestion,
 ): CommitDraft | Promise<CommitDraft> {
@@ -97,14 +97,14 @@ function ask(
 }
 
 /** Without a store the turn waits in this process for `Turn.resume`, which revokes the pause. */
-function pause({ segment: { config }, inbox }: ModelCallDeps, draft: CommitDraft, reason: unknown): void {
+function pause({ segment: { config }, inbox }: Run, draft: CommitDraft, reason: unknown): void {
   if (typeof reason !== 'string') throw new TypeError('it gave no reason; answer true, false or { reason }');
   if (!config.taskStateStore) inbox.requestPause(reason);
   else draft.add(suspension(draft.after, { reason, commands: [] }));
 }
 
 /** A finished iteration. `ending`: the end that the turn is about to record, if any. */
-function stepOf(deps: ModelCallDeps, state: LoopState, ending: TurnDone | undefined): AboutOf<'afterIteration'> {
+function stepOf(deps: Run, state: LoopState, ending: TurnDone | undefined): AboutOf<'afterIteration'> {
   const { iteration, lastResponse: response, closedCalls, availableTools } = state;
   const { lastCall } = deps.hooks;
   // Absent if another process made the call.
