@@ -29,6 +29,7 @@ import type { CompactionOptions } from '../extensions/context/compaction-options
 import { fittingText } from '../extensions/context/shorten-messages.ts';
 import type { Admission } from '../tasks/agent-loop.ts';
 import { ContextQueue, type ContextQueueOptions, isAway, isBusy } from './context-queue.ts';
+import { LoadedConversations } from './loaded-conversations.ts';
 import { conversationName, endedTurn, historyLength } from './open-turns.ts';
 import type { ResolvedAgent } from './resolve-agent.ts';
 import { type EndedTurn, fittingMessages, isRefusal, type StoredTurn, storeTurn } from './store-turn.ts';
@@ -171,12 +172,13 @@ class Conversation {
 
   async #begin(context: HookContext): Promise<TurnBeginning> {
     const { messageStore, endsOnly } = this.#options;
+    const loaded = LoadedConversations.of(messageStore);
     const { contextId } = context;
     const waited = await this.#queue.turn(context);
     if (typeof waited !== 'number') return { fail: { code: waited.code, message: waited.message, cause: waited } };
     await this.#saveKept(contextId);
     await this.#options.between?.settled(contextId);
-    const { messages, metadata, agentId: current } = await this.#ask(() => messageStore.load(contextId));
+    const { messages, metadata, agentId: current } = await this.#ask(() => loaded.load(contextId));
     const compaction = this.#options.between ? compactionOf(metadata) : undefined;
     const history = fittingMessages(repairHistory(carryOver(messages, compaction)), maxHistoryLength);
     const added = context.state.messages;
@@ -272,7 +274,7 @@ export class BetweenTurns {
 
   async #compact(contextId: string): Promise<void> {
     const { messageStore, compaction: options, provider, model, onUsage } = this.#options;
-    const { messages, metadata, version } = await messageStore.load(contextId);
+    const { messages, metadata, version } = await LoadedConversations.of(messageStore).load(contextId);
     const compacted = await compactConversation(messages, options, {
       provider,
       ...(model === undefined ? {} : { model }),

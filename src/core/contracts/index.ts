@@ -156,12 +156,14 @@ export {
   repairHistory,
   restOf,
   type SystemMessage,
+  settleMessages,
   type TextPart,
   type ToolCall,
   type ToolMessage,
   textOf,
   type Usage,
   type UserMessage,
+  unsettled,
   usageOf,
 } from './messages.ts';
 export {

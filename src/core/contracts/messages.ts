@@ -1,5 +1,5 @@
 import { AgentLoopError } from './errors.ts';
-import { isObject, jsonFlaw, jsonText, maxJsonDepth, nestsTooDeep, shownValue } from './values.ts';
+import { isObject, jsonFlaw, jsonText, maxJsonDepth, maxMessageDepth, nestsTooDeep, shownValue } from './values.ts';
 
 /** A text part. */
 export interface TextPart {
@@ -177,12 +177,45 @@ const roles: ReadonlySet<unknown> = new Set<Message['role']>(['system', 'develop
 const partTypes: ReadonlySet<unknown> = new Set<ContentPart['type']>(['text', 'image_url', 'file']);
 const statuses: ReadonlySet<unknown> = new Set(['ok', 'error', undefined]);
 
+/** Messages that are valid, are JSON, and cannot change any more. */
+const settled = new WeakSet<Message>();
+
+/**
+ * Freezes messages that many turns get as the same objects, and notes that they are valid, so that no turn checks them again. Returns the number of
+ * characters of their JSON; `undefined`, and changes nothing, if they are not valid.
+ */
+export function settleMessages(messages: readonly Message[]): number | undefined {
+  try {
+    checkMessages(messages);
+    const characters = jsonText(messages, { levels: maxMessageDepth })?.length ?? 0;
+    for (const message of messages) {
+      freeze(message);
+      settled.add(message);
+    }
+    return characters;
+  } catch {
+    return undefined;
+  }
+}
+
+function freeze(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  Object.freeze(value);
+  for (const member of Object.values(value)) freeze(member);
+}
+
+/** The messages that no one has checked yet. */
+export function unsettled(messages: readonly Message[]): readonly Message[] {
+  return messages.filter((message) => !settled.has(message));
+}
+
 /** Checks a caller's messages. Errors: `INVALID_INPUT`, naming the message, the member and the fix. */
 export function checkMessages(messages: readonly Message[]): void {
   if (!Array.isArray(messages)) {
     throw invalid('messages must be an array, e.g. [{ role: "user", content: "Hello" }]');
   }
-  for (const [index, message] of messages.entries()) checkMessage(message, `messages[${index}]`);
+  for (const [index, message] of messages.entries())
+    if (!settled.has(message)) checkMessage(message, `messages[${index}]`);
 }
 
 /** Checks the messages of a turn: at least one. Errors: as `checkMessages`, and `INVALID_INPUT` for an empty array. */

@@ -17,6 +17,7 @@ import {
   type ToolProvider,
   type TurnBeginning,
   type Usage,
+  unsettled,
 } from '../contracts/index.ts';
 import type {
   AgentChoice,
@@ -63,8 +64,8 @@ interface EffectRow<Name extends EffectName> {
 
 /** Every effect, in the order in which a record has them. */
 const effectTable: { readonly [Name in EffectName]: EffectRow<Name> } = {
-  messages: { json: true, check: (messages) => (messages.length > 0 ? checkedMessages(messages) : undefined) },
-  given: { json: true, check: checkedMessages },
+  messages: { check: (messages) => (messages.length > 0 ? checkedMessages('messages', messages) : undefined) },
+  given: { check: (messages) => checkedMessages('given', messages) },
   earlier: { check: (count) => checkedCount('earlier', count) },
   waitedMs: { check: (count) => checkedCount('waitedMs', count) },
   results: { object: true, json: true, check: checkedResults },
@@ -182,7 +183,8 @@ function checkedEvent(event: EmittedEvent, at: string): EmittedEvent {
   };
 }
 
-function checkedMessages(messages: readonly Message[]): readonly Message[] {
+function checkedMessages(name: 'messages' | 'given', messages: readonly Message[]): readonly Message[] {
+  if (Array.isArray(messages)) jsonOf(name, unsettled(messages), maxMessageDepth);
   checkMessages(messages);
   return messages;
 }

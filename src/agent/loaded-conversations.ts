@@ -1,0 +1,128 @@
+import {
+  type Conversation,
+  type Message,
+  type MessageStore,
+  type StoredMessage,
+  settleMessages,
+  stableJson,
+} from '../core/contracts/index.ts';
+
+/** What a turn needs of its context. */
+export type LoadedConversation = Pick<Conversation, 'messages' | 'metadata' | 'version' | 'agentId'>;
+
+/** The messages of a context up to one of them. */
+interface Known {
+  readonly messages: readonly Message[];
+  /** The id of the last one. */
+  readonly lastId: string;
+  /** Characters of their JSON. */
+  readonly characters: number;
+}
+
+const mostContexts = 64;
+const mostCharacters = 32 * 1024 * 1024;
+
+const ofStores = new WeakMap<MessageStore, LoadedConversations>();
+
+/**
+ * The contexts of a message store that this process read last, so that a turn reads, parses and checks only what was added since. Other processes may
+ * add messages, and delete contexts: a context whose last known message is gone is read anew. The messages are frozen, since later turns get the
+ * same objects. Memory: the least recently read contexts go beyond 64 of them, or beyond 32 Mi characters of JSON.
+ */
+export class LoadedConversations {
+  readonly #store: MessageStore;
+  /** The least recently read first. */
+  readonly #known = new Map<string, Known>();
+  #characters = 0;
+
+  private constructor(store: MessageStore) {
+    this.#store = store;
+  }
+
+  /** Those of a store: all agents of this process that use it share them. */
+  static of(store: MessageStore): LoadedConversations {
+    const found = ofStores.get(store) ?? new LoadedConversations(store);
+    ofStores.set(store, found);
+    return found;
+  }
+
+  /** Errors: those of the store. */
+  async load(contextId: string): Promise<LoadedConversation> {
+    const known = this.#known.get(contextId);
+    return (known && (await this.#readOn(contextId, known))) ?? this.#readAll(contextId);
+  }
+
+  /** Reads what was added; `undefined` if the context is another one by now. */
+  async #readOn(contextId: string, known: Known): Promise<LoadedConversation | undefined> {
+    // The metadata before the messages: what they say about positions then holds for the messages.
+    const { total, ...head } = await this.#store.load(contextId, { limit: 0 });
+    const added = total < known.messages.length ? undefined : await this.#messagesAfter(contextId, known.lastId);
+    if (!added || known.messages.length + added.length !== total) {
+      this.#forget(contextId);
+      return undefined;
+    }
+    const lastId = added.at(-1)?.id ?? known.lastId;
+    return { ...head, messages: this.#keep(contextId, known, { added: added.map(({ message }) => message), lastId }) };
+  }
+
+  /** `undefined` if the context does not have that message any more, or the store does not answer. */
+  async #messagesAfter(contextId: string, after: string): Promise<readonly StoredMessage[] | undefined> {
+    const all: StoredMessage[] = [];
+    try {
+      for (let next: string | undefined = after; next !== undefined; ) {
+        const page = await this.#store.list(contextId, { after: next, limit: 1_000 });
+        all.push(...page.messages);
+        next = page.next;
+      }
+    } catch {
+      // Also for another failure: what `load` then says is the error of the store.
+      return undefined;
+    }
+    return all;
+  }
+
+  async #readAll(contextId: string): Promise<LoadedConversation> {
+    const loaded = await this.#store.load(contextId);
+    const last = loaded.messages.at(-1);
+    if (last === undefined) return loaded;
+    const end = await this.#last(contextId);
+    // Another process may have added a message in between.
+    if (!end || stableJson(end.message) !== stableJson(last)) return loaded;
+    const none = { messages: [], lastId: end.id, characters: 0 };
+    return { ...loaded, messages: this.#keep(contextId, none, { added: loaded.messages, lastId: end.id }) };
+  }
+
+  async #last(contextId: string): Promise<StoredMessage | undefined> {
+    try {
+      const { messages } = await this.#store.list(contextId, { order: 'newest-first', limit: 1 });
+      return messages[0];
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Returns all messages. Those that no store of this package would keep are not kept here either. */
+  #keep(
+    contextId: string,
+    known: Known,
+    { added, lastId }: { readonly added: readonly Message[]; readonly lastId: string },
+  ): readonly Message[] {
+    const messages = added.length === 0 ? known.messages : [...known.messages, ...added];
+    this.#forget(contextId);
+    const characters = settleMessages(added);
+    if (characters === undefined) return messages;
+    const all = known.characters + characters;
+    this.#known.set(contextId, { messages, lastId, characters: all });
+    this.#characters += all;
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= mostContexts && this.#characters <= mostCharacters) break;
+      this.#forget(oldest);
+    }
+    return messages;
+  }
+
+  #forget(contextId: string): void {
+    this.#characters -= this.#known.get(contextId)?.characters ?? 0;
+    this.#known.delete(contextId);
+  }
+}
