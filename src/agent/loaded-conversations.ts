@@ -1,9 +1,9 @@
 import {
   type Conversation,
+  freezeMessages,
   type Message,
   type MessageStore,
   type StoredMessage,
-  settleMessages,
   stableJson,
 } from '../core/contracts/index.ts';
 
@@ -109,7 +109,7 @@ export class LoadedConversations {
   ): readonly Message[] {
     const messages = added.length === 0 ? known.messages : [...known.messages, ...added];
     this.#forget(contextId);
-    const characters = settleMessages(added);
+    const characters = freezeMessages(added);
     if (characters === undefined) return messages;
     const all = known.characters + characters;
     this.#known.set(contextId, { messages, lastId, characters: all });

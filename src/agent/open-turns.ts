@@ -40,13 +40,19 @@ export function endedTurn(state: LoopState): EndedTurn {
  * received its history.
  */
 function addedMessages(state: LoopState): readonly Message[] {
+  const first = firstAdded(state);
+  if (first === undefined || isBlocked(state)) return [];
+  const added = closedMessages(state).slice(first);
+  return dataOf(state)?.endsOnly === true ? added.filter(isEnd) : added;
+}
+
+/** The position of the first message that the turn adds; `undefined` before it received its history. */
+function firstAdded(state: LoopState): number | undefined {
   const length = historyLength(state);
-  if (length === undefined || isBlocked(state)) return [];
   const { taskId, retried } = state.turn;
   // The retried turn has saved its own messages, unless it had not started.
   const saved = dataOf(state)?.taskId === taskId ? undefined : retried?.messages;
-  const added = closedMessages(state).slice(saved ?? length);
-  return dataOf(state)?.endsOnly === true ? added.filter(isEnd) : added;
+  return length === undefined ? undefined : (saved ?? length);
 }
 
 /** Marks a message that is not the user's although its role is `user`, for pages that show the conversation. */
@@ -56,9 +62,10 @@ function withAuthor(message: Message, { history }: LoopState): Message {
 }
 
 /** When messages arrived, from their records. Results of calls that were open at the end, and their placeholders, arrived with the end. */
-function timesOf(messages: readonly Message[], { history, updatedAt }: LoopState): readonly string[] {
+function timesOf(messages: readonly Message[], state: LoopState): readonly string[] {
+  const { history, updatedAt } = state;
   const times = new Map<Message, number>();
-  for (let index = 0; index < history.length; index++) {
+  for (let index = firstAdded(state) ?? 0; index < history.length; index++) {
     const message = history.at(index);
     if (message) times.set(message, history.timeAt(index) ?? updatedAt);
   }

@@ -148,6 +148,7 @@ export {
   checkInput,
   checkMessages,
   type FilePart,
+  freezeMessages,
   type ImagePart,
   lessUsage,
   type Message,
@@ -156,14 +157,13 @@ export {
   repairHistory,
   restOf,
   type SystemMessage,
-  settleMessages,
   type TextPart,
   type ToolCall,
   type ToolMessage,
   textOf,
   type Usage,
   type UserMessage,
-  unsettled,
+  unfrozen,
   usageOf,
 } from './messages.ts';
 export {

@@ -177,20 +177,22 @@ const roles: ReadonlySet<unknown> = new Set<Message['role']>(['system', 'develop
 const partTypes: ReadonlySet<unknown> = new Set<ContentPart['type']>(['text', 'image_url', 'file']);
 const statuses: ReadonlySet<unknown> = new Set(['ok', 'error', undefined]);
 
-/** Messages that are valid, are JSON, and cannot change any more. */
-const settled = new WeakSet<Message>();
+/** Messages that are JSON and cannot change any more. */
+const frozen = new WeakSet<Message>();
+/** Those of them that are valid. */
+const valid = new WeakSet<Message>();
 
 /**
- * Freezes messages that many turns get as the same objects, and notes that they are valid, so that no turn checks them again. Returns the number of
- * characters of their JSON; `undefined`, and changes nothing, if they are not valid.
+ * Freezes messages that many turns get as the same objects, so that only the first one checks them. Returns the number of characters of their
+ * JSON; `undefined`, and changes nothing, if they have none.
  */
-export function settleMessages(messages: readonly Message[]): number | undefined {
+export function freezeMessages(messages: readonly Message[]): number | undefined {
   try {
-    checkMessages(messages);
-    const characters = jsonText(messages, { levels: maxMessageDepth })?.length ?? 0;
+    let characters = 0;
+    for (const message of messages) characters += jsonText(message, { levels: maxMessageDepth })?.length ?? 0;
     for (const message of messages) {
       freeze(message);
-      settled.add(message);
+      frozen.add(message);
     }
     return characters;
   } catch {
@@ -198,15 +200,14 @@ export function settleMessages(messages: readonly Message[]): number | undefined
   }
 }
 
-function freeze(value: unknown): void {
-  if (typeof value !== 'object' || value === null) return;
+function freeze(value: object): void {
   Object.freeze(value);
-  for (const member of Object.values(value)) freeze(member);
+  for (const member of Object.values(value)) if (typeof member === 'object' && member !== null) freeze(member);
 }
 
-/** The messages that no one has checked yet. */
-export function unsettled(messages: readonly Message[]): readonly Message[] {
-  return messages.filter((message) => !settled.has(message));
+/** The messages that are not frozen, and so may be no JSON. */
+export function unfrozen(messages: readonly Message[]): readonly Message[] {
+  return messages.filter((message) => !frozen.has(message));
 }
 
 /** Checks a caller's messages. Errors: `INVALID_INPUT`, naming the message, the member and the fix. */
@@ -214,8 +215,11 @@ export function checkMessages(messages: readonly Message[]): void {
   if (!Array.isArray(messages)) {
     throw invalid('messages must be an array, e.g. [{ role: "user", content: "Hello" }]');
   }
-  for (const [index, message] of messages.entries())
-    if (!settled.has(message)) checkMessage(message, `messages[${index}]`);
+  for (const [index, message] of messages.entries()) {
+    if (valid.has(message)) continue;
+    checkMessage(message, `messages[${index}]`);
+    if (frozen.has(message)) valid.add(message);
+  }
 }
 
 /** Checks the messages of a turn: at least one. Errors: as `checkMessages`, and `INVALID_INPUT` for an empty array. */

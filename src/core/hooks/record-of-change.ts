@@ -17,7 +17,7 @@ import {
   type ToolProvider,
   type TurnBeginning,
   type Usage,
-  unsettled,
+  unfrozen,
 } from '../contracts/index.ts';
 import type {
   AgentChoice,
@@ -184,7 +184,7 @@ function checkedEvent(event: EmittedEvent, at: string): EmittedEvent {
 }
 
 function checkedMessages(name: 'messages' | 'given', messages: readonly Message[]): readonly Message[] {
-  if (Array.isArray(messages)) jsonOf(name, unsettled(messages), maxMessageDepth);
+  if (Array.isArray(messages)) jsonOf(name, unfrozen(messages), maxMessageDepth);
   checkMessages(messages);
   return messages;
 }

@@ -2,7 +2,7 @@
 // changes. `node measure.mjs calls` or, with `--expose-gc`, `live` for what a waiting turn holds and, with a young generation that no turn
 // fills and code that is compiled where it gets hot, not beside it, `bytes`.
 import { Session } from 'node:inspector';
-import { AgentLoop, agent, contextManagement, InMemoryStateStore, retry } from 'millrace';
+import { AgentLoop, agent, contextManagement, InMemoryMessageStore, InMemoryStateStore, retry } from 'millrace';
 import { Observable } from 'rxjs';
 
 const parameters = { type: 'object' };
@@ -44,7 +44,8 @@ async function run({ turns = 1, loops = 1, ...plan }) {
 }
 
 /** `managed`: what an agent has by default, with `agent()` or, as `'loop'`, with a loop of the same configuration. */
-function runnerOf({ stored = false, managed, model, ...plan }) {
+function runnerOf({ stored = false, managed, behind, model, ...plan }) {
+  if (behind !== undefined) return agentBehind(behind);
   const store = stored ? { taskStateStore: new InMemoryStateStore({ maxEndedTasks: 2 }) } : {};
   const provider = model ?? modelOf(plan);
   const config = { toolProviders: [echo], maxIterations: 1_000_000, toolConcurrency: 100_000, ...store };
@@ -55,10 +56,26 @@ function runnerOf({ stored = false, managed, model, ...plan }) {
   return loopWith({ llmProvider: provider });
 }
 
+const conversations = new Map();
+
+/** The agent of a conversation of `messages` messages, each time the same. */
+function agentBehind(messages) {
+  const known = conversations.get(messages);
+  if (known) return known;
+  const messageStore = new InMemoryMessageStore();
+  const said = Array.from({ length: messages }, (_, at) => ({ role: at % 2 ? 'assistant' : 'user', content: 'Hello' }));
+  const contextId = `behind-${messages}`;
+  messageStore.append(contextId, 'earlier', said);
+  const made = agent({ id: 'a', provider: modelOf({}), messageStore, contextId });
+  conversations.set(messages, made);
+  return made;
+}
+
 let contexts = 0;
 
 function start(runner) {
-  const turn = runner.startTurn([{ role: 'user', content: 'Hello' }], { contextId: `c-${contexts++}` });
+  const { contextId = `c-${contexts++}` } = [...conversations.values()].includes(runner) ? runner : {};
+  const turn = runner.startTurn([{ role: 'user', content: 'Hello' }], { contextId });
   turn.subscribe(() => {});
   return turn;
 }
@@ -242,6 +259,7 @@ else {
   );
   const managedIteration = await perUnit(callsOf, iterations(100, { managed: 'loop' }), 100);
   const ofAgents = { agentIteration, lateAgentIteration, managedIteration };
+  const messageBehind = await perUnit(callsOf, [{ behind: 10 }, { behind: 1_010 }], 1_000);
   const lateIteration = await perUnit(callsOf, [{ iterations: 10_000 }, { iterations: 10_100 }], 100);
-  console.log(JSON.stringify({ ...(await measuredCalls()), lateIteration, ...ofAgents }));
+  console.log(JSON.stringify({ ...(await measuredCalls()), lateIteration, messageBehind, ...ofAgents }));
 }
