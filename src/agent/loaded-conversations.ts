@@ -1,6 +1,6 @@
 import {
   type Conversation,
-  freezeMessages,
+  frozenCopies,
   type Message,
   type MessageStore,
   type StoredMessage,
@@ -26,8 +26,8 @@ const ofStores = new WeakMap<MessageStore, LoadedConversations>();
 
 /**
  * The contexts of a message store that this process read last, so that a turn reads, parses and checks only what was added since. Other processes may
- * add messages, and delete contexts: a context whose last known message is gone is read anew. The messages are frozen, since later turns get the
- * same objects. Memory: the least recently read contexts go beyond 64 of them, or beyond 32 Mi characters of JSON.
+ * add messages, and delete contexts: a context whose last known message is gone is read anew. The messages are frozen copies, since later turns get
+ * the same objects. Memory: the least recently read contexts go beyond 64 of them, or beyond 32 Mi characters of JSON.
  */
 export class LoadedConversations {
   readonly #store: MessageStore;
@@ -107,13 +107,13 @@ export class LoadedConversations {
     known: Known,
     { added, lastId }: { readonly added: readonly Message[]; readonly lastId: string },
   ): readonly Message[] {
-    const messages = added.length === 0 ? known.messages : [...known.messages, ...added];
     this.#forget(contextId);
-    const characters = freezeMessages(added);
-    if (characters === undefined) return messages;
-    const all = known.characters + characters;
-    this.#known.set(contextId, { messages, lastId, characters: all });
-    this.#characters += all;
+    const copied = frozenCopies(added);
+    if (copied === undefined) return [...known.messages, ...added];
+    const messages = [...known.messages, ...copied.messages];
+    const characters = known.characters + copied.characters;
+    this.#known.set(contextId, { messages, lastId, characters });
+    this.#characters += characters;
     for (const oldest of this.#known.keys()) {
       if (this.#known.size <= mostContexts && this.#characters <= mostCharacters) break;
       this.#forget(oldest);

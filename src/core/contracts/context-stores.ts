@@ -121,7 +121,7 @@ export const maxAgentIdLength = 256;
  * Context ids and task ids match `taskIdPattern`. Errors are `AgentLoopError`s: `INVALID_INPUT` for arguments that every store refuses,
  * `UNAVAILABLE`, `FULL`, `POISON` and `SCHEMA` as in `TaskStateStore`. A method that can answer at once may return the value instead
  * of a promise; it then throws instead of rejecting. Messages and metadata are passed by reference in both directions, and neither
- * side changes them: agents freeze the messages that they load.
+ * side changes them.
  *
  * An agent keeps the contexts that it read last, and reads on after the last message that it knows: a message that was appended stays as it is, and
  * one that is removed lowers `total`.

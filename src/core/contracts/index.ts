@@ -148,7 +148,7 @@ export {
   checkInput,
   checkMessages,
   type FilePart,
-  freezeMessages,
+  frozenCopies,
   type ImagePart,
   lessUsage,
   type Message,

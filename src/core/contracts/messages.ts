@@ -182,19 +182,27 @@ const frozen = new WeakSet<Message>();
 /** Those of them that are valid. */
 const valid = new WeakSet<Message>();
 
-/**
- * Freezes messages that many turns get as the same objects, so that only the first one checks them. Returns the number of characters of their
- * JSON; `undefined`, and changes nothing, if they have none.
- */
-export function freezeMessages(messages: readonly Message[]): number | undefined {
+/** Frozen copies of messages, and the number of characters of their JSON. */
+interface FrozenMessages {
+  readonly messages: readonly Message[];
+  readonly characters: number;
+}
+
+/** Copies messages that many turns get as the same objects: only the first one checks the copies. `undefined` if one has no JSON form. */
+export function frozenCopies(given: readonly Message[]): FrozenMessages | undefined {
+  const messages: Message[] = [];
+  let characters = 0;
   try {
-    let characters = 0;
-    for (const message of messages) characters += jsonText(message, { levels: maxMessageDepth })?.length ?? 0;
-    for (const message of messages) {
-      freeze(message);
-      frozen.add(message);
+    for (const message of given) {
+      const text = jsonText(message, { levels: maxMessageDepth });
+      if (text === undefined) return undefined;
+      const copy: Message = JSON.parse(text);
+      freeze(copy);
+      frozen.add(copy);
+      messages.push(copy);
+      characters += text.length;
     }
-    return characters;
+    return { messages, characters };
   } catch {
     return undefined;
   }
