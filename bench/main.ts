@@ -1,6 +1,7 @@
 import { cpus } from 'node:os';
 import { measureA2A } from './figures/a2a.ts';
 import { measureContext } from './figures/context.ts';
+import { measureConversations } from './figures/conversations.ts';
 import { measureDeltas } from './figures/deltas.ts';
 import { measureExtensions } from './figures/extensions.ts';
 import { measureImport } from './figures/import.ts';
@@ -16,6 +17,7 @@ const figures = {
   import: measureImport,
   extensions: measureExtensions,
   context: measureContext,
+  conversations: measureConversations,
   a2a: measureA2A,
 };
 

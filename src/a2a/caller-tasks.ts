@@ -14,8 +14,8 @@ import {
   foldRecords,
   type JournalRecord,
   observeTask,
+  ready,
   type Signal,
-  whenReady,
 } from '../core/journal/index.ts';
 import { within } from '../core/streams/index.ts';
 import { givenByCaller } from '../tasks/agent-loop.ts';
@@ -185,7 +185,7 @@ export class CallerTasks {
 
   /** One answer of the store. Errors: `UNAVAILABLE` where it does not come in time. */
   ready<T>(ask: () => MaybePromise<T>): Promise<T> {
-    return firstValueFrom(whenReady(ask, this.#deadline));
+    return ready(ask, this.#deadline);
   }
 
   get #deadline() {

@@ -1,6 +1,5 @@
 import type { AgentCard } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import { firstValueFrom } from 'rxjs';
 import type { Agent } from '../agent/agent.ts';
 import {
   type ArtifactInfo,
@@ -14,7 +13,7 @@ import {
   systemClock,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import { whenReady } from '../core/journal/index.ts';
+import { ready as readyWithin } from '../core/journal/index.ts';
 import { assertKnownOptions, type OptionNames } from '../options/option-rules.ts';
 import type { Turn } from '../tasks/turn.ts';
 import { KeptBytes } from './kept-bytes.ts';
@@ -187,7 +186,7 @@ function keptBytes(
   const { maxKeptBytes: max } = limits;
   if (max === Number.POSITIVE_INFINITY) return undefined;
   const { messageStore: conversations = journals.messages, artifactStore: artifacts } = agent.options;
-  const ready = <T>(ask: () => MaybePromise<T>) => firstValueFrom(whenReady(ask, { clock, ms }));
+  const ready = <T>(ask: () => MaybePromise<T>) => readyWithin(ask, { clock, ms });
   const stores = new KeptInStores({ agentId: agent.id, journals, conversations, artifacts, push, ready });
   const history = (contextId: string) => stores.historyBytes(contextId);
   return new KeptBytes({ clock, max, count: (owner, most) => stores.count(owner, most), history });

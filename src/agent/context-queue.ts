@@ -1,4 +1,4 @@
-import { catchError, finalize, firstValueFrom, from, map, Observable, of, switchMap, tap, throwError } from 'rxjs';
+import { catchError, finalize, from, map, Observable, of, switchMap, tap, throwError } from 'rxjs';
 import {
   AgentLoopError,
   type HookContext,
@@ -6,7 +6,7 @@ import {
   type MessageStore,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import { type Deadline, type Signal, whenReady } from '../core/journal/index.ts';
+import { type Deadline, ready, type Signal, whenReady } from '../core/journal/index.ts';
 import { releaseUnused } from '../core/ownership/index.ts';
 import { after, onAbort, operate, switchOnce, within } from '../core/streams/index.ts';
 import type { Admitted, OpenedTurn } from '../core/turn/index.ts';
@@ -249,7 +249,8 @@ export class ContextQueue {
    * Resolves once no turn of the context is ahead, with the waiting time since the start of this turn, in milliseconds; or with an
    * error after `queueTimeoutMs`. Rejects if the policy refuses the turn.
    */
-  async turn({ contextId, taskId, signal, state, clock }: HookContext): Promise<AgentLoopError | number> {
+  async turn(context: HookContext): Promise<AgentLoopError | number> {
+    const { contextId, taskId, state, clock } = context;
     const { journal, messageStore } = this.#options;
     const isRegistered = this.#registered.delete(taskId);
     this.#queued.delete(taskId);
@@ -257,22 +258,20 @@ export class ContextQueue {
     const { deadline, queueTimeoutMs } = this.#options;
     const passedMs = () => deadline.clock.elapsed?.() ?? deadline.clock.now();
     let startedAt: number | undefined;
-    const look = journal ? this.#lookAt({ contextId, taskId, signal }, journal) : this.#lookHere(contextId, taskId);
+    const look = journal ? this.#lookAt(context, journal) : this.#lookHere(contextId, taskId);
     let waitedMs = 0;
     for (let ahead = await look(); ahead; ahead = await look()) {
       startedAt ??= passedMs();
       const ms = queueTimeoutMs && Math.max(1, startedAt + queueTimeoutMs - passedMs());
-      const limit = { ms, clock: deadline.clock, signal, late: () => true };
+      const limit = { ms, clock: deadline.clock, signal: context.signal, late: () => true };
       if (await within(limit, ahead.over)) return tooLong({ contextId, taskId, ahead, ms: queueTimeoutMs });
       waitedMs = Math.max(0, clock.now() - state.turn.createdAt);
     }
     return waitedMs;
   }
 
-  #lookAt(
-    { contextId, taskId, signal }: Pick<HookContext, 'contextId' | 'taskId' | 'signal'>,
-    journal: TaskStateStore,
-  ) {
+  #lookAt(context: Pick<HookContext, 'contextId' | 'taskId' | 'signal'>, journal: TaskStateStore) {
+    const { contextId, taskId } = context;
     const { messageStore, running, logger } = this.#options;
     let logged = '';
     return async (): Promise<Ahead | undefined> => {
@@ -285,7 +284,7 @@ export class ContextQueue {
         logger?.[status === 'dead' && !here ? 'warn' : 'info']('turn queued', { taskId, contextId, behind, status });
       logged = `${behind} ${status}`;
       const why = status === 'running' ? `runs; end it with cancel("${behind}")` : reasonOf(open);
-      return { taskId: behind, why, over: here ? here.over : this.#over(open, journal, signal) };
+      return { taskId: behind, why, over: here ? here.over : this.#over(open, journal, context.signal) };
     };
   }
 
@@ -334,7 +333,7 @@ export class ContextQueue {
   }
 
   #ask<T>(ask: () => T | Promise<T>): Promise<T> {
-    return firstValueFrom(whenReady(ask, this.#options.deadline));
+    return ready(ask, this.#options.deadline);
   }
 }
 

@@ -1,4 +1,3 @@
-import { firstValueFrom } from 'rxjs';
 import {
   AgentLoopError,
   type Extension,
@@ -15,7 +14,7 @@ import {
   type TurnEnd,
   type Usage,
 } from '../core/contracts/index.ts';
-import { whenReady } from '../core/journal/index.ts';
+import { ready } from '../core/journal/index.ts';
 import { TurnLost } from '../core/ownership/index.ts';
 import {
   carryOver,
@@ -212,7 +211,7 @@ class Conversation {
   }
 
   #ask<T>(ask: () => T | Promise<T>): Promise<T> {
-    return firstValueFrom(whenReady(ask, this.#options.deadline));
+    return ready(ask, this.#options.deadline);
   }
 }
 

@@ -1,4 +1,4 @@
-import { firstValueFrom, Observable, type Subscriber } from 'rxjs';
+import { Observable, type Subscriber } from 'rxjs';
 import { AgentLoopError, reasonOf } from '../contracts/errors.ts';
 import type { Clock } from '../contracts/host.ts';
 import { after } from '../streams/index.ts';
@@ -13,7 +13,7 @@ export interface Deadline {
 interface Asked<T> {
   readonly deadline: Deadline;
   /** The subscriber: after it unsubscribes, the answer is dropped. */
-  readonly to: Subscriber<unknown>;
+  readonly to: Pick<Subscriber<unknown>, 'closed' | 'add'>;
   give(answer: T): void;
   fail(error: unknown): void;
 }
@@ -66,9 +66,12 @@ export function whenReady<T>(ask: () => T | Promise<T>, deadline: Deadline): Obs
   });
 }
 
+/** Who waits for a promise does not leave. */
+const stays = { closed: false, add() {} };
+
 /** The same as a promise. */
 export function ready<T>(ask: () => T | Promise<T>, deadline: Deadline): Promise<T> {
-  return firstValueFrom(whenReady(ask, deadline));
+  return new Promise((give, fail) => whenAnswered(ask, { deadline, to: stays, give, fail }));
 }
 
 function silent(ms: number, option = 'storeDeadlineMs'): AgentLoopError {
