@@ -11,7 +11,11 @@ export const echoParameters = {
   additionalProperties: false,
 } as const;
 
+/** How often the tool ran. */
+export const ran = { times: 0 };
+
 /** Asynchronous, as most tools are. */
 export async function echo({ text, times }: EchoArguments): Promise<string> {
+  ran.times++;
   return text.repeat(times);
 }

@@ -1,6 +1,6 @@
 import { agent, fromAsyncIterable, tool } from 'millrace';
 import { bare } from '../bare.ts';
-import { echo, echoParameters } from '../echo-tool.ts';
+import { echo, echoParameters, ran } from '../echo-tool.ts';
 import { engine } from '../engine.ts';
 import { sharedFakeModel } from '../fake-model.ts';
 import { medianOf, race } from '../measure.ts';
@@ -53,9 +53,20 @@ const [who, what] = process.argv.slice(2);
 /** Gives what runs turns of that work. */
 const prepare = await contenders[who]();
 
+/** One turn, which must answer with the text of the model and run the tool as often as it asks. */
+async function check(run, work) {
+  const before = ran.times;
+  const [text, expected] = [await run(), 'words '.repeat(work.deltas ?? 1)];
+  if (text !== expected) throw new Error(`${who} answers ${text.slice(0, 40)}, not ${expected.slice(0, 40)}.`);
+  const calls = work.iterations * (work.calls ?? 1);
+  if (ran.times - before !== calls) throw new Error(`${who} runs the tool ${ran.times - before} times, not ${calls}.`);
+}
+
 /** CPU time a turn of 1,000 at once, behind three rounds, and the most memory that was held. */
 async function together() {
-  const run = prepare({ iterations: 3, delayMs: 10 });
+  const work = { iterations: 3, delayMs: 10 };
+  const run = prepare(work);
+  await check(run, work);
   const samples = [];
   for (let round = 0; round < 8; round++) {
     const before = process.cpuUsage();
@@ -69,8 +80,7 @@ async function together() {
 async function beside({ work, units }) {
   const run = prepare(work);
   const runBare = byHand(work);
-  const [text, expected] = [await run(), await runBare()];
-  if (text !== expected) throw new Error(`${who} answers ${text.slice(0, 40)}, not ${expected.slice(0, 40)}.`);
+  for (const each of [run, runBare]) await check(each, work);
   const lanes = [
     { name: 'bare', run: runBare },
     { name: who, run },
