@@ -82,6 +82,7 @@ const contenders = {
     };
   },
   pi: async () => (await import('./pi.mjs')).piOverHttp(baseUrl),
+  'pi-0.73': async () => (await import('./pi-0.73.mjs')).pi073OverHttp(baseUrl),
   'ai-sdk': async () => (await import('./ai-sdk.mjs')).aiSdkOverHttp(baseUrl),
 };
 

@@ -36,9 +36,12 @@ const contenders = {
   'millrace-journal': () => (work) => engine(sharedFakeModel(work), { keptTasks: 100, onEvent }),
   'millrace-agent': () => withDefaults,
   pi: async () => (await import('./pi.mjs')).pi,
+  'pi-agent': async () => (await import('./pi.mjs')).piAgent,
+  'pi-0.73': async () => (await import('./pi-0.73.mjs')).pi073,
   'ai-sdk': async () => (await import('./ai-sdk.mjs')).aiSdk,
   'openai-agents': async () => (await import('./openai-agents.mjs')).openaiAgents,
   langgraph: async () => (await import('./langgraph.mjs')).langgraph,
+  mastra: async () => (await import('./mastra.mjs')).mastra,
 };
 
 const works = {

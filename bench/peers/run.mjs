@@ -14,7 +14,18 @@ const built = await bundle(
   ['peers/lane.mjs', 'peers/http-lane.mjs'],
   new URL('node_modules/.cache/bench/', import.meta.url),
 );
-const contenders = ['millrace', 'millrace-journal', 'millrace-agent', 'pi', 'ai-sdk', 'openai-agents', 'langgraph'];
+const contenders = [
+  'millrace',
+  'millrace-journal',
+  'millrace-agent',
+  'pi',
+  'pi-agent',
+  'pi-0.73',
+  'ai-sdk',
+  'openai-agents',
+  'langgraph',
+  'mastra',
+];
 const works = ['one call', '10 iterations', '200 iterations', '50 tools', '20,000 deltas'];
 const processes = 3;
 
@@ -60,7 +71,7 @@ if (isAsked('http')) {
   const [port] = await once(server.stdout, 'data');
   const baseUrl = `http://127.0.0.1:${Number(port)}/v1`;
   console.log('\nAgainst a model server: CPU time for 1,000 tokens; turns in a second of CPU, 200 at once');
-  for (const who of ['fetch', 'openai', 'millrace', 'pi', 'ai-sdk']) {
+  for (const who of ['fetch', 'openai', 'millrace', 'pi', 'pi-0.73', 'ai-sdk']) {
     const tokens = [];
     const turns = [];
     for (let n = 0; n < processes; n++) {
