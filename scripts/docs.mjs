@@ -26,7 +26,7 @@ const documents = [
 
 /** What the operators get from `operatorTurn` and from one another, which programs only pass on; and steps of computing a type. */
 const opaque = [
-  ...['AbortScope', 'CallParams', 'FusibleOperator', 'HookDeps', 'Hooks', 'Inbox', 'OpenModelCall'],
+  ...['AbortScope', 'CallParams', 'FusibleOperator', 'HookDeps', 'Hooks', 'Inbox', 'ModelCallDeps', 'OpenModelCall'],
   ...[
     'DeltaOwner',
     'ModelNoted',
