@@ -120,6 +120,7 @@ export interface SilenceLimit {
   start(onSilence: (error: AgentLoopError) => void): void;
   /** A chunk has arrived. */
   heard(): void;
+  /** The request is over: nothing is called any more. */
   end(): void;
 }
 
