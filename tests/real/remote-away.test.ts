@@ -192,7 +192,8 @@ describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose s
     await eventually(() => requests() > 2);
     await server.back();
     await over;
-    expect(server.methods.at(-1)).toBe('CancelTask');
+    // A question that hung while it was silent may arrive behind it.
+    expect(server.methods).toContain('CancelTask');
     expect(taskStateStore.read('t').at(-1)).toMatchObject({ type: 'turn.canceled' });
   });
 
