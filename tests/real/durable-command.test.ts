@@ -192,10 +192,12 @@ describe('a turn that waits', () => {
 
 describe('a turn that another process runs', () => {
   it('H-36 is waited for by resume, and taken over there when its process is killed', async () => {
+    // A lease that does not end while the machine is busy.
+    const leased = [...calm, '--lease-ms', '3000'];
     const server = await modelServer({ script: [{ text: 'It is a long story', stallAfter: 2 }, { text: 'Short.' }] });
-    const runner = start(['run', 'Go', '--task', 't', ...how], settingsOf(server));
+    const runner = start(['run', 'Go', '--task', 't', ...leased], settingsOf(server));
     await runner.shows('It is');
-    const heir = start(['resume', 't', ...how], settingsOf(server));
+    const heir = start(['resume', 't', ...leased], settingsOf(server));
     await heir.shows('It is');
     expect(heir.child.exitCode).toBe(null);
     runner.child.kill('SIGKILL');
