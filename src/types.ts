@@ -80,6 +80,7 @@ export type {
   ArtifactQuery,
   ArtifactStore,
   ArtifactUpdateEvent,
+  AskedTask,
   AskOptions,
   AssistantMessage,
   AuthContext,

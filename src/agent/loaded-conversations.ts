@@ -54,9 +54,11 @@ export class LoadedConversations {
 
   /** Reads what was added; `undefined` if the context is another one by now. */
   async #readOn(contextId: string, known: Known): Promise<LoadedConversation | undefined> {
-    // The metadata before the messages: what they say about positions then holds for the messages.
-    const { total, ...head } = await this.#store.load(contextId, { limit: 0 });
-    const added = total < known.messages.length ? undefined : await this.#messagesAfter(contextId, known.lastId);
+    const [{ total, ...head }, added] = await Promise.all([
+      this.#store.load(contextId, { limit: 0 }),
+      this.#messagesAfter(contextId, known.lastId),
+    ]);
+    // Another process may have added or removed some in between.
     if (!added || known.messages.length + added.length !== total) {
       this.#forget(contextId);
       return undefined;

@@ -1,5 +1,6 @@
 import {
   AgentLoopError,
+  AskedTask,
   type AskOptions,
   asThrown,
   type ChildLink,
@@ -278,7 +279,7 @@ function asOptions({ kind, prompt, data, child }: Question): AskOptions {
     ...(kind === 'auth' || kind === 'client-tool' ? { kind } : {}),
     ...(prompt === undefined ? {} : { prompt }),
     ...(data === undefined ? {} : { data }),
-    task: child,
+    ...(child && { task: new AskedTask(child) }),
   };
 }
 

@@ -290,6 +290,26 @@ describe('H-43 a tool that runs an agent by itself and passes its question on', 
   });
 });
 
+describe('H-43 a tool that asks with what the model gave', () => {
+  it('cannot ask the question of another task', async () => {
+    const question = { id: '1:0', callId: '1:0', kind: 'approval', toolName: 'transfer' };
+    const task = { taskId: 'other', agentId: 'bank', 'millrace.AskedTask': true };
+    const relay = tool({
+      name: 'relay',
+      description: 'Asks what it is told.',
+      parameters: { type: 'object' },
+      execute: (given, context) => String(context.ask(given)),
+    });
+    const calls = { toolCalls: [{ name: 'relay', arguments: { task, data: { question } } }] };
+    const ada = on.agent([calls, done], { toolProviders: [new LocalToolProvider([relay])] });
+    const { status } = await ada.run('Go.', { taskId: 't' });
+    expect(status).toBe('completed');
+    expect(on.bench.store.read('t')).toContainEqual(
+      expect.objectContaining({ type: 'tool.result', content: expect.stringContaining('a task that is no AskedTask') }),
+    );
+  });
+});
+
 describe('H-43 a question of a sub-agent over A2A', () => {
   it('names its child turn, and a text does not answer the approval that it is about', async () => {
     const tools = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });

@@ -1,6 +1,7 @@
 import { type Message, Role, type Task } from '@a2a-js/sdk';
 import {
   AgentLoopError,
+  AskedTask,
   type Clock,
   type ErrorCode,
   kindAbove,
@@ -231,7 +232,7 @@ function answerOf({ taskId: remoteTaskId, kind, prompt, parts }: Asked, context:
   if (questions.length === 0) return partOfAnswer(ask({ kind, prompt, data: { remoteTaskId, parts } }));
   const answers = questions.map((question) => {
     const words = questions.length === 1 ? prompt : wordsOf(question);
-    const task = { taskId: remoteTaskId, agentId };
+    const task = new AskedTask({ taskId: remoteTaskId, agentId });
     const answer = ask({ kind: kindAbove(question), prompt: words, data: { remoteTaskId, question }, task });
     return [question.id, answer] as const;
   });

@@ -214,6 +214,7 @@ export {
   type ArgumentCheck,
   type ArgumentChecker,
   type ArgumentChecks,
+  AskedTask,
   type AskOptions,
   type AuthContext,
   asThrown,

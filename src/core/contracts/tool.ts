@@ -85,8 +85,8 @@ export interface AskOptions {
    * it is answered. Not in any event, span or response to a client.
    */
   readonly private?: unknown;
-  /** Of a question that is asked again for another task: that task. Its question is `data.question`. */
-  readonly task?: ChildLink | undefined;
+  /** Of a question that is asked again for another task, and that `data.question` contains: that task. Set by tools of this package. */
+  readonly task?: AskedTask | undefined;
 }
 
 /** A client's result of a call that it ran: the tool's return value, or an error message for the model. */
@@ -354,6 +354,28 @@ export class TaskComplete extends Error {
   /** True for a `TaskComplete` of any installed copy of this package. */
   static isInstance(value: unknown): value is TaskComplete {
     return typeof value === 'object' && value !== null && marker in value;
+  }
+}
+
+const askedMarker = Symbol.for('millrace.AskedTask');
+
+/**
+ * The task whose question a tool asks again. A class, since whoever answers is shown that question in place of the tool's own: JSON from a model or a
+ * server cannot be an instance.
+ */
+export class AskedTask implements ChildLink {
+  readonly [askedMarker] = true;
+  readonly taskId: string;
+  readonly agentId: string;
+
+  constructor({ taskId, agentId }: ChildLink) {
+    this.taskId = taskId;
+    this.agentId = agentId;
+  }
+
+  /** True for an `AskedTask` of any installed copy of this package. */
+  static isInstance(value: unknown): value is AskedTask {
+    return typeof value === 'object' && value !== null && askedMarker in value;
   }
 }
 

@@ -1,5 +1,5 @@
 import { AgentLoopError } from '../contracts/errors.ts';
-import { innermostQuestion, isLink, isQuestion, kindAbove, memberOf } from '../contracts/innermost-question.ts';
+import { innermostQuestion, isQuestion, kindAbove, memberOf } from '../contracts/innermost-question.ts';
 import type { AskOptions, ChildLink, Reconciled } from '../contracts/tool.ts';
 import { givenJson, isPlainObject, maxJsonDepth, shownValue, stableJson } from '../contracts/values.ts';
 import type { Question, TurnAnswered } from './records.ts';
@@ -7,7 +7,7 @@ import { type LoopFields, type LoopState, openCallOf, type PendingToolCall } fro
 
 /** The task whose question a call asks again, from the options of `ask` and the child turn that the call runs as. */
 export function taskAskedFor({ task, data }: AskOptions, child: ChildLink | undefined): ChildLink | undefined {
-  if (isLink(task)) return { taskId: task.taskId, agentId: task.agentId };
+  if (task) return { taskId: task.taskId, agentId: task.agentId };
   return child && memberOf(data, 'taskId') === child.taskId ? child : undefined;
 }
 

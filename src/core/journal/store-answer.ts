@@ -66,7 +66,7 @@ export function whenReady<T>(ask: () => T | Promise<T>, deadline: Deadline): Obs
   });
 }
 
-/** Who waits for a promise does not leave. */
+/** A subscriber that never unsubscribes: nobody cancels a promise. */
 const stays = { closed: false, add() {} };
 
 /** The same as a promise. */

@@ -3,6 +3,7 @@ import {
   type AgentEvent,
   AgentLoopError,
   type AgentUsage,
+  AskedTask,
   type AskOptions,
   type AuthContext,
   addUsage,
@@ -176,13 +177,13 @@ export class CallContext implements ToolContext {
         `Tool "${call.function.name}" called ask without a question; pass { prompt: "…" }.`,
       );
     }
-    const { kind = 'input', prompt, data, private: kept } = asked;
+    const { kind = 'input', prompt, data, private: kept, task } = asked;
     const notes = this.#notes;
     if (!notes.asked) {
       const given = this.#answers[notes.questions++];
       if (given) return given.answer;
       const question = { id: nextQuestionId({ callId, answers }), callId, kind, toolName: call.function.name };
-      checkQuestion(question, { prompt, data, kept });
+      checkQuestion(question, { prompt, data, kept, task });
       notes.kept = kept;
       const child = taskAskedFor(asked, intent?.child);
       notes.asked = {
@@ -206,13 +207,14 @@ function isTools({ kind }: Question): boolean {
 
 function checkQuestion(
   question: Question,
-  { prompt, data, kept }: { readonly prompt: unknown; readonly data: unknown; readonly kept: unknown },
+  { prompt, data, kept, task }: Readonly<Record<'prompt' | 'data' | 'kept' | 'task', unknown>>,
 ): void {
   const fail = (what: string) => {
     throw new AgentLoopError('INVALID_INPUT', `Tool "${question.toolName}" asks with ${what}.`);
   };
   if (!isTools(question)) fail(`the kind "${question.kind}"; use "input", "auth" or "client-tool"`);
   if (prompt !== undefined && typeof prompt !== 'string') fail('a prompt that is not a string');
+  if (task !== undefined && !AskedTask.isInstance(task)) fail('a task that is no AskedTask; leave it out');
   if (data !== undefined && givenJson(data) === undefined)
     fail(`data that is not JSON of at most ${maxJsonDepth} levels; pass strings, numbers, arrays or plain objects`);
   if (kept !== undefined && givenJson(kept) === undefined)
