@@ -19,7 +19,7 @@ import {
 } from 'millrace';
 import { AgentLoop, ModelSilence } from 'millrace/internals';
 import { fakeClock } from 'millrace/testing';
-import { catchError, EMPTY, type Observable } from 'rxjs';
+import { catchError, concat, defer, EMPTY, finalize, Observable } from 'rxjs';
 import { runTurn, wait } from './tools/run-turn.ts';
 import { turnBench } from './turn-bench.ts';
 
@@ -183,4 +183,20 @@ it('H-13 a request of a provider of the caller between policies is limited, with
   const both = await Promise.all([run(model), run(model)]);
   expect(both.map(({ result }) => result.status)).toEqual(['completed', 'completed']);
   expect((await run(model)).result).toMatchObject({ text: 'Two.' });
+});
+
+it.each([
+  ['suspended', true, { status: 'completed', text: 'Two.' }],
+  ['not suspended', false, silent],
+] as const)('H-13 what a provider of the caller waits for: the limit is %s', async (_, suspends, expected) => {
+  const model = bench.model(suspends ? [answer] : []);
+  const place$ = new Observable<never>((to) => bench.clock.schedule(2 * modelSilenceMs, () => to.complete()));
+  const queued = (params: LLMCallParams) => {
+    const resume = suspends ? params.silence?.suspend() : undefined;
+    return concat(
+      place$.pipe(finalize(() => resume?.())),
+      defer(() => streamOf(model, params)),
+    );
+  };
+  expect((await run(around(queued))).result).toMatchObject(expected);
 });
