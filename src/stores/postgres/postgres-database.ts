@@ -40,6 +40,7 @@ export const goodbyeMs = 2_000;
 
 /** How often an idempotent statement is sent while connections break. */
 const maxSends = 3;
+const readOnly = 'begin isolation level repeatable read read only';
 
 /**
  * Statements on a pool of connections. `$S` in a statement is the schema. Statements are not named, since poolers that lend a connection for one
@@ -108,6 +109,11 @@ export class PostgresDatabase {
    */
   transaction<T>(body: (run: Run) => Promise<T>, begin = 'begin'): Promise<T> {
     return this.#whenReady(() => this.#transaction(body, begin));
+  }
+
+  /** Several statements that see one snapshot and write nothing: `body` also runs again if the connection breaks at the commit. */
+  read<T>(body: (run: Run) => Promise<T>): Promise<T> {
+    return this.#whenReady(() => this.#transaction(body, readOnly));
   }
 
   /** Migrates the tables. Several processes may do so at once. Errors: `SCHEMA` if they are newer than this version. */
@@ -195,7 +201,7 @@ export class PostgresDatabase {
       try {
         await run(begin);
         const answer = await body(run);
-        isOver = true;
+        isOver = begin !== readOnly;
         await run('commit');
         client.release();
         return answer;

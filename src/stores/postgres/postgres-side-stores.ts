@@ -184,8 +184,7 @@ export class PostgresTable implements Table<'later', 'later'> {
 
   async read<T>(prepare: () => Body<T>): Promise<T> {
     const body = prepare();
-    const begin = 'begin isolation level repeatable read read only';
-    return this.#database.transaction((run) => awaited(body(new PostgresRows(run))), begin);
+    return this.#database.read((run) => awaited(body(new PostgresRows(run))));
   }
 
   async write<T>(prepare: () => Body<T>): Promise<T> {
