@@ -6,7 +6,7 @@ import {
   type MessageStore,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import { type Deadline, ready, type Signal, whenReady } from '../core/journal/index.ts';
+import { type Deadline, ready, readyAgain, type Signal, whenReadyAgain } from '../core/journal/index.ts';
 import { releaseUnused } from '../core/ownership/index.ts';
 import { after, onAbort, operate, switchOnce, within } from '../core/streams/index.ts';
 import type { Admitted, OpenedTurn } from '../core/turn/index.ts';
@@ -144,8 +144,8 @@ export class ContextQueue {
     const { messageStore, deadline } = this.#options;
     const { contextId, taskId } = state.turn;
     if (created || historyLength(state) !== undefined || this.#queued.has(taskId)) return of({ queued: false });
-    return whenReady(() => messageStore.begin(contextId, taskId), deadline).pipe(
-      switchMap(() => whenReady(() => settleTurnsAhead({ messageStore, journal }, contextId, taskId), deadline)),
+    return whenReadyAgain(() => messageStore.begin(contextId, taskId), deadline).pipe(
+      switchMap(() => whenReadyAgain(() => settleTurnsAhead({ messageStore, journal }, contextId, taskId), deadline)),
       map((open) => {
         const queued = open !== undefined && !this.#refuses(open);
         return { queued, waited: queued && open.status !== 'suspended' };
@@ -187,7 +187,7 @@ export class ContextQueue {
     const { messageStore, deadline, running, busy } = this.#options;
     const { contextId, taskId } = state.turn;
     const unless = (error: unknown) => (isAway(error) || isBusy(error) ? throwError(() => error) : of(undefined));
-    return whenReady(() => messageStore.begin(contextId, taskId), deadline).pipe(
+    return whenReadyAgain(() => messageStore.begin(contextId, taskId), deadline).pipe(
       tap(() => {
         running.register(taskId);
         this.#registered.add(taskId);
@@ -209,7 +209,7 @@ export class ContextQueue {
   /** Empty if the store is unavailable: then nothing is refused here, and the turn checks again once it can be resumed. */
   #openTurns(contextId: string): Observable<readonly string[]> {
     const { messageStore, deadline } = this.#options;
-    return whenReady(() => messageStore.load(contextId, { limit: 0 }), deadline).pipe(
+    return whenReadyAgain(() => messageStore.load(contextId, { limit: 0 }), deadline).pipe(
       map(({ openTurns }) => openTurns),
       catchError(() => of([])),
     );
@@ -236,7 +236,10 @@ export class ContextQueue {
   ): Promise<void> {
     const { leaseMs, messageStore } = this.#options;
     try {
-      const lease = await this.#ask(() => journal.acquire(taskId, `refused-${crypto.randomUUID()}`, leaseMs));
+      const lease = await ready(
+        () => journal.acquire(taskId, `refused-${crypto.randomUUID()}`, leaseMs),
+        this.#options.deadline,
+      );
       if (lease.seq > 1) return await releaseUnused(journal, lease);
       await this.#ask(() => journal.delete(taskId));
       await this.#ask(() => messageStore.withdraw?.(contextId, taskId));
@@ -333,7 +336,7 @@ export class ContextQueue {
   }
 
   #ask<T>(ask: () => T | Promise<T>): Promise<T> {
-    return ready(ask, this.#options.deadline);
+    return readyAgain(ask, this.#options.deadline);
   }
 }
 

@@ -14,7 +14,7 @@ import {
   type TurnEnd,
   type Usage,
 } from '../core/contracts/index.ts';
-import { ready } from '../core/journal/index.ts';
+import { ready, readyAgain } from '../core/journal/index.ts';
 import { TurnLost } from '../core/ownership/index.ts';
 import {
   carryOver,
@@ -160,12 +160,12 @@ class Conversation {
 
   /** If a summary cannot be stored, the next turn has to create one. */
   async #keepSummary({ contextId, state }: TurnEnd): Promise<void> {
-    const { messageStore, between } = this.#options;
+    const { messageStore, between, deadline } = this.#options;
     const compaction = between ? compactionOfTurn(state) : undefined;
     if (!compaction) return;
     const { metadata, version } = await this.#ask(() => messageStore.load(contextId, { limit: 0 }));
     await storeSummary(compaction, (short) =>
-      this.#ask(() => messageStore.setMetadata(contextId, withCompaction(metadata, short), { version })),
+      ready(() => messageStore.setMetadata(contextId, withCompaction(metadata, short), { version }), deadline),
     );
   }
 
@@ -211,7 +211,7 @@ class Conversation {
   }
 
   #ask<T>(ask: () => T | Promise<T>): Promise<T> {
-    return ready(ask, this.#options.deadline);
+    return readyAgain(ask, this.#options.deadline);
   }
 }
 

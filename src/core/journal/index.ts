@@ -98,7 +98,15 @@ export {
   type TurnIdentity,
   type TurnOutcome,
 } from './state.ts';
-export { type Deadline, ready, storeError, whenAnswered, whenReady } from './store-answer.ts';
+export {
+  type Deadline,
+  ready,
+  readyAgain,
+  storeError,
+  whenAnswered,
+  whenReady,
+  whenReadyAgain,
+} from './store-answer.ts';
 export {
   type CompletedTurn,
   closedMessages,

@@ -1,4 +1,4 @@
-import { Observable, type Subscriber } from 'rxjs';
+import { catchError, defer, Observable, type Subscriber } from 'rxjs';
 import { AgentLoopError, reasonOf } from '../contracts/errors.ts';
 import type { Clock } from '../contracts/host.ts';
 import { after } from '../streams/index.ts';
@@ -72,6 +72,36 @@ const stays = { closed: false, add() {} };
 /** The same as a promise. */
 export function ready<T>(ask: () => T | Promise<T>, deadline: Deadline): Promise<T> {
   return new Promise((give, fail) => whenAnswered(ask, { deadline, to: stays, give, fail }));
+}
+
+/** For a call that has the same effect twice: asks once more, at once, if the store fails for a reason that may be over, such as a broken connection. */
+export async function readyAgain<T>(ask: () => T | Promise<T>, deadline: Deadline): Promise<T> {
+  const since = deadline.clock.now();
+  try {
+    return await ready(ask, deadline);
+  } catch (error) {
+    if (!mayBeOver(error, since, deadline)) throw error;
+    return ready(ask, deadline);
+  }
+}
+
+/** As `readyAgain`, as an Observable. */
+export function whenReadyAgain<T>(ask: () => T | Promise<T>, deadline: Deadline): Observable<T> {
+  return defer(() => {
+    const since = deadline.clock.now();
+    return whenReady(ask, deadline).pipe(
+      catchError((error: unknown) => {
+        if (!mayBeOver(error, since, deadline)) throw error;
+        return whenReady(ask, deadline);
+      }),
+    );
+  });
+}
+
+/** Not where the store has been silent for the whole deadline. */
+function mayBeOver(error: unknown, since: number, { clock, ms }: Deadline): boolean {
+  const isLost = AgentLoopError.isInstance(error) && error.code === 'UNAVAILABLE' && error.retryable;
+  return isLost && clock.now() - since < ms;
 }
 
 function silent(ms: number, option = 'storeDeadlineMs'): AgentLoopError {
