@@ -147,6 +147,7 @@ export type {
   MessagePage,
   MessageQuery,
   MessageStore,
+  MessageView,
   MetadataOptions,
   ModelNote,
   NeedsApproval,

@@ -28,7 +28,7 @@ import type { CompactionOptions } from '../extensions/context/compaction-options
 import { fittingText } from '../extensions/context/shorten-messages.ts';
 import type { Admission } from '../tasks/agent-loop.ts';
 import { ContextQueue, type ContextQueueOptions, isAway, isBusy } from './context-queue.ts';
-import { LoadedConversations } from './loaded-conversations.ts';
+import { LoadedConversations, viewOf } from './loaded-conversations.ts';
 import { conversationName, endedTurn, historyLength } from './open-turns.ts';
 import type { ResolvedAgent } from './resolve-agent.ts';
 import { type EndedTurn, fittingMessages, isRefusal, type StoredTurn, storeTurn } from './store-turn.ts';
@@ -134,7 +134,12 @@ class Conversation {
   readonly #queue: ContextQueue;
   /** By context: turns without a journal that could not be saved; saved again before the next turn. */
   readonly #unsaved = new Map<string, ReadonlyMap<string, EndedTurn>>();
+  /** Whether the journals of the turns find their messages in the store of conversations. */
+  readonly #refersToMessages: boolean;
+
   constructor(options: ConversationOptions, queue: ContextQueue) {
+    const { journal, messageStore } = options;
+    this.#refersToMessages = journal?.refersToMessages === true && journal.messages === messageStore;
     this.#options = options;
     this.#queue = queue;
   }
@@ -177,7 +182,8 @@ class Conversation {
     if (typeof waited !== 'number') return { fail: { code: waited.code, message: waited.message, cause: waited } };
     await this.#saveKept(contextId);
     await this.#options.between?.settled(contextId);
-    const { messages, metadata, agentId: current } = await this.#ask(() => loaded.load(contextId));
+    const conversation = await this.#ask(() => loaded.load(contextId));
+    const { messages, metadata, agentId: current } = conversation;
     const compaction = this.#options.between ? compactionOf(metadata) : undefined;
     const history = fittingMessages(repairHistory(carryOver(messages, compaction)), maxHistoryLength);
     const added = context.state.messages;
@@ -186,8 +192,10 @@ class Conversation {
     const chosen = named ? undefined : await this.#options.choose?.({ messages: given, added, current, context });
     this.#options.onSent(context, added, chosen?.agent?.to);
     const { taskId, retried } = context.state.turn;
+    const givenFrom = this.#refersToMessages ? viewOf(given, contextId, conversation) : undefined;
     const data = { history: history.length, ...(endsOnly && { endsOnly }), ...(retried && { taskId }) };
-    return { given, earlier: history.length, ...(waited > 0 && { waitedMs: waited }), data, ...chosen };
+    const opening = { given, earlier: history.length, ...(givenFrom && { givenFrom }) };
+    return { ...opening, ...(waited > 0 && { waitedMs: waited }), data, ...chosen };
   }
 
   async #append(contextId: string, taskId: string, ended: EndedTurn): Promise<StoredTurn> {

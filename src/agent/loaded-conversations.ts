@@ -3,12 +3,16 @@ import {
   frozenCopies,
   type Message,
   type MessageStore,
+  type MessageView,
   type StoredMessage,
   stableJson,
 } from '../core/contracts/index.ts';
 
 /** What a turn needs of its context. */
-export type LoadedConversation = Pick<Conversation, 'messages' | 'metadata' | 'version' | 'agentId'>;
+export interface LoadedConversation extends Pick<Conversation, 'messages' | 'metadata' | 'version' | 'agentId'> {
+  /** The id of the last message; absent if it is not known. */
+  readonly lastId?: string;
+}
 
 /** The messages of a context up to one of them. */
 interface Known {
@@ -64,7 +68,11 @@ export class LoadedConversations {
       return undefined;
     }
     const lastId = added.at(-1)?.id ?? known.lastId;
-    return { ...head, messages: this.#keep(contextId, known, { added: added.map(({ message }) => message), lastId }) };
+    return {
+      ...head,
+      lastId,
+      messages: this.#keep(contextId, known, { added: added.map(({ message }) => message), lastId }),
+    };
   }
 
   /** `undefined` if the context does not have that message any more, or the store does not answer. */
@@ -91,7 +99,8 @@ export class LoadedConversations {
     // Another process may have added a message in between.
     if (!end || stableJson(end.message) !== stableJson(last)) return loaded;
     const none = { messages: [], lastId: end.id, characters: 0 };
-    return { ...loaded, messages: this.#keep(contextId, none, { added: loaded.messages, lastId: end.id }) };
+    const { id: lastId } = end;
+    return { ...loaded, lastId, messages: this.#keep(contextId, none, { added: loaded.messages, lastId }) };
   }
 
   async #last(contextId: string): Promise<StoredMessage | undefined> {
@@ -127,4 +136,29 @@ export class LoadedConversations {
     this.#characters -= this.#known.get(contextId)?.characters ?? 0;
     this.#known.delete(contextId);
   }
+}
+
+/** Where messages of a list are in a loaded context; `undefined` if none is, or its last message is not known. */
+export function viewOf(
+  list: readonly Message[],
+  contextId: string,
+  { messages: stored, lastId }: LoadedConversation,
+): MessageView | undefined {
+  const parts: (Message | [from: number, count: number])[] = [];
+  let range: [from: number, count: number] | undefined;
+  let next = 0;
+  for (const message of list) {
+    const at = stored[next] === message ? next : stored.indexOf(message, next);
+    if (at < 0) {
+      range = undefined;
+      parts.push(message);
+    } else if (range && at === next) {
+      range[1]++;
+    } else {
+      range = [at, 1];
+      parts.push(range);
+    }
+    if (at >= 0) next = at + 1;
+  }
+  return next > 0 && lastId !== undefined ? { contextId, last: lastId, parts } : undefined;
 }

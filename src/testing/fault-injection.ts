@@ -65,6 +65,7 @@ export function faultyStore(store: TaskStateStore, plan: readonly StoreFault[]):
 
 class FaultyStore implements TaskStateStore {
   readonly messages?: MessageStore;
+  readonly refersToMessages: boolean;
   readonly #store: TaskStateStore;
   readonly #plan: readonly StoreFault[];
   readonly #counts = new Map<StoreFault['method'], number>();
@@ -76,6 +77,7 @@ class FaultyStore implements TaskStateStore {
     this.#store = store;
     this.#plan = plan;
     if (store.messages) this.messages = store.messages;
+    this.refersToMessages = store.refersToMessages === true;
   }
 
   create(...args: Parameters<TaskStateStore['create']>) {

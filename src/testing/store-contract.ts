@@ -29,6 +29,7 @@ import {
 } from './store-contract/journal-fixture.ts';
 import { leaseCases } from './store-contract/lease-cases.ts';
 import { listCases } from './store-contract/list-cases.ts';
+import { messageCases } from './store-contract/message-cases.ts';
 import { runnableCases } from './store-contract/runnable-cases.ts';
 
 const argumentCases: ContractGroup = {
@@ -135,6 +136,7 @@ const groups: readonly ContractGroup[] = [
   childCases,
   appendCases,
   readCases,
+  messageCases,
   followCases,
   deltaCases,
   commandCases,

@@ -216,7 +216,7 @@ describe('the right to a child turn', () => {
     const { store } = on.bench;
     const started = {
       type: 'turn.started' as const,
-      schema: 2,
+      schema: 3,
       taskId: 'child',
       contextId: 'child',
       agentId: 'bo',

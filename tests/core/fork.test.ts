@@ -56,7 +56,7 @@ describe('AgentLoop.fork', () => {
     const { taskId, contextId } = await fork({ at: 1 });
     expect([contextId, taskId]).toEqual(['c', expect.not.stringMatching(/^t$/)]);
     const records = bench.store.read(taskId);
-    expect(records[0]).toMatchObject({ schema: 2, agentId: 'tester', messages: question, settings: {} });
+    expect(records[0]).toMatchObject({ schema: 3, agentId: 'tester', messages: question, settings: {} });
     expect(records[0]).toMatchObject({ taskId, contextId: 'c' });
     expect(records[0]).toMatchObject({ forkedFrom: { taskId: 't', at: 1, records: 5 } });
     expect(contents(records.slice(1))).toEqual(contents(old.slice(1, 5)));

@@ -100,7 +100,7 @@ describe('the server of millrace inspect', () => {
   it('leaves the stream of the rows when the client disconnects, and closes with open streams', async () => {
     const waiting = await store.create('w', {
       type: 'turn.started',
-      schema: 2,
+      schema: 3,
       taskId: 'w',
       contextId: 'w',
       agentId: 'bo',

@@ -23,7 +23,7 @@ describeReal(['a2a'], 'millrace inspect --agent', () => {
     await stored((store) =>
       store.create('t', {
         type: 'turn.started',
-        schema: 2,
+        schema: 3,
         taskId: 't',
         contextId: 'c',
         agentId: 'worker',

@@ -43,7 +43,7 @@ const isTabInSight = `(() => {
 /** A journal of many iterations, as its owner would have written it. */
 async function writeLong(store: TaskStateStore, taskId: string, iterations: number): Promise<void> {
   const at = Date.now() - 86_400_000;
-  const started = { type: 'turn.started' as const, schema: 2, taskId, contextId: taskId, agentId: 'bo', settings: {} };
+  const started = { type: 'turn.started' as const, schema: 3, taskId, contextId: taskId, agentId: 'bo', settings: {} };
   const messages = [{ role: 'user' as const, content: 'Walk through all cities.' }];
   await store.create(taskId, { ...started, messages, seq: 1, epoch: 0, at });
   const lease = await store.acquire(taskId, 'test', 600_000);
@@ -155,7 +155,7 @@ describeReal(['chromium'], 'the page of millrace inspect', () => {
         const messages = [{ role: 'user' as const, content: `Question ${index}` }];
         const started = {
           type: 'turn.started' as const,
-          schema: 2,
+          schema: 3,
           taskId,
           contextId: taskId,
           agentId: 'bo',

@@ -41,7 +41,7 @@ async function leaveTurns(store: LmdbStateStore): Promise<void> {
     const taskId = `t-${index}`;
     const stamp = { epoch: 0, at: 1 };
     const messages = [{ role: 'user' as const, content: taskId }];
-    const turn = { schema: 2, taskId, contextId: taskId, agentId: 'recovery', messages, settings: {} };
+    const turn = { schema: 3, taskId, contextId: taskId, agentId: 'recovery', messages, settings: {} };
     await store.create(taskId, { type: 'turn.started', ...turn, seq: 1, ...stamp });
     const lease = await store.acquire(taskId, 'dead', 30_000);
     const { epoch } = lease;

@@ -34,6 +34,15 @@ export interface MessagePage {
   readonly next?: string;
 }
 
+/** A list of messages of which some, or all, are in a context. */
+export interface MessageView {
+  readonly contextId: string;
+  /** The `id` of the last message that the context had. If the context does not have it any more, the context was deleted. */
+  readonly last: string;
+  /** In order: a message that is not in the context, or the position of the first of successive ones, and how many they are. */
+  readonly parts: readonly (Message | readonly [from: number, count: number])[];
+}
+
 /** Which messages of a context `load` returns. */
 export interface LoadOptions {
   /** The maximum number of messages: the last ones of the range. Default: all; 0 returns no messages, but all other members. */

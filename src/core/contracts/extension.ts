@@ -3,6 +3,7 @@ import type { Observable } from 'rxjs';
 import type { AgentChoice, EmittedEvent, Finish, TurnOverrides } from '../journal/extension-record.ts';
 import type { Approval, RecordedCall, ToolResultRecord } from '../journal/records.ts';
 import type { LoopState, TurnOutcome } from '../journal/state.ts';
+import type { MessageView } from './context-stores.ts';
 import type { AgentLoopError, ErrorCode } from './errors.ts';
 import type { AgentEvent, ContentOf, EngineToolName, NameOf, Recorded } from './events.ts';
 import type { Clock } from './host.ts';
@@ -105,6 +106,8 @@ export interface TurnBeginning extends TurnChange {
   readonly given?: readonly Message[];
   /** How many of `given`, from the first on, belong to earlier turns of the context. */
   readonly earlier?: number;
+  /** Where messages of `given` are in the store of conversations: a store of journals that `refersToMessages` writes this in place of `given`. */
+  readonly givenFrom?: MessageView;
   /** How long the turn waited for other turns of its context, since its start, in milliseconds; excluded from the turn's duration. */
   readonly waitedMs?: number;
 }

@@ -30,6 +30,7 @@ export type {
   MessagePage,
   MessageQuery,
   MessageStore,
+  MessageView,
   MetadataOptions,
   NewArtifact,
   StoredMessage,
@@ -265,4 +266,5 @@ export {
   stableJson,
   tailOf,
   textNestsTooDeep,
+  then,
 } from './values.ts';

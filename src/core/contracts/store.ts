@@ -172,6 +172,12 @@ export interface TaskStateStore {
    */
   readonly messages?: MessageStore;
 
+  /**
+   * Whether `append` writes the `givenFrom` of an extension's effects in place of their `given`, and `read`, `follow` and `load` return what `given`
+   * was, from `messages`. Without it each journal of an agent contains the conversation up to its turn.
+   */
+  readonly refersToMessages?: boolean;
+
   /** Whether the journals are lost when this process ends. Absent: they outlive it. */
   readonly isEphemeral?: boolean;
 

@@ -6,6 +6,11 @@ export function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLik
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
+/** The next value, at once if the given one is known. */
+export function then<A, B>(given: MaybePromise<A>, next: (value: A) => MaybePromise<B>): MaybePromise<B> {
+  return given instanceof Promise ? given.then(next) : next(given);
+}
+
 /** All members are optional or `undefined`. */
 export type Optional<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 

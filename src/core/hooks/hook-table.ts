@@ -101,7 +101,7 @@ export const hookTable: HookTable = {
   beforeTurn: {
     ...once,
     call: (extension, context) => extension.beforeTurn?.(context),
-    answer: { ...course, tools: true, given: true, earlier: true, waitedMs: true },
+    answer: { ...course, tools: true, given: true, earlier: true, givenFrom: true, waitedMs: true },
     recorded: 'decision',
   },
   shouldPause: {

@@ -67,6 +67,7 @@ const effectTable: { readonly [Name in EffectName]: EffectRow<Name> } = {
   messages: { check: (messages) => (messages.length > 0 ? checkedMessages('messages', messages) : undefined) },
   given: { check: (messages) => checkedMessages('given', messages) },
   earlier: { check: (count) => checkedCount('earlier', count) },
+  givenFrom: { object: true, json: true, check: (view) => view },
   waitedMs: { check: (count) => checkedCount('waitedMs', count) },
   results: { object: true, json: true, check: checkedResults },
   settings: { object: true, check: checkedSettings },

@@ -1,3 +1,4 @@
+import type { MessageView } from '../contracts/context-stores.ts';
 import type { AgentUsage, Content, Message, Usage } from '../contracts/messages.ts';
 import type { CallSettings } from '../contracts/provider.ts';
 
@@ -46,6 +47,10 @@ export interface Effects {
   readonly given?: readonly Message[];
   /** How many of `given`, from the first on, belong to earlier turns of the context. Default: unchanged. */
   readonly earlier?: number;
+  /** What a store of journals that `refersToMessages` writes in place of `given`. Absent from the records that such a store returns. */
+  readonly givenFrom?: MessageView;
+  /** The context of `given` was deleted: other messages stand in their place, and an open turn fails. */
+  readonly deleted?: true;
   /** How long the turn waited for other turns of its context, since its start, in milliseconds; excluded from the turn's duration. */
   readonly waitedMs?: number;
   /** Contents of tool results of the last iteration, by call id, replacing those of the tools. */

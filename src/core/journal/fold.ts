@@ -367,6 +367,7 @@ function applyEffects(draft: Draft, effects: Effects): void {
     messages = [],
     given,
     earlier,
+    deleted,
     waitedMs = 0,
     results,
     settings,
@@ -377,6 +378,7 @@ function applyEffects(draft: Draft, effects: Effects): void {
     late,
   } = effects;
   if (given) replaceGiven(draft, given, earlier);
+  if (deleted) draft.turn = { ...draft.turn, deleted };
   draft.suspendedMs = Math.max(draft.suspendedMs, waitedMs);
   if (results) replaceResults(draft, results);
   if (settings) draft.changes = { ...draft.changes, settings: { ...draft.changes.settings, ...settings } };

@@ -316,6 +316,8 @@ const extensions: RecordKind<ExtensionRecord> = {
         withhold: 'flag?',
         given: 'list?',
         earlier: 'number?',
+        givenFrom: 'object?',
+        deleted: 'flag?',
         waitedMs: 'number?',
         agent: 'object?',
         results: 'object?',
@@ -329,6 +331,7 @@ const extensions: RecordKind<ExtensionRecord> = {
       inner: {
         messages: 'messages',
         given: 'messages',
+        givenFrom: { members: { contextId: 'text', last: 'text', parts: 'list' } },
         agent: { members: { to: 'text', reason: 'text', callId: 'text?', note: 'text?' } },
         tools: { members: { add: 'list?', remove: 'list?' } },
         usage: { members: { promptTokens: 'number', completionTokens: 'number', totalTokens: 'number' } },

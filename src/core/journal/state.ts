@@ -46,6 +46,8 @@ export interface TurnIdentity {
   readonly given: number;
   /** How many of them, from the first on, belong to earlier turns of the context. */
   readonly earlier: number;
+  /** The context of the earlier messages was deleted: others stand in their place, and the turn fails if it is open. */
+  readonly deleted?: true;
   /** Milliseconds since 1970. */
   readonly createdAt: number;
 }

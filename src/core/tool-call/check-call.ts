@@ -6,6 +6,7 @@ import {
   parsedJson,
   stableJson,
   type ToolError,
+  then,
   toolError,
 } from '../contracts/index.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
@@ -50,10 +51,6 @@ function decidedCall(deps: ToolCallDeps, place: CallPlace, isAsked: boolean): Ch
   const checked = checkedArguments(deps, place);
   const asked = isAsked ? then(checked, (each) => askExtensions(deps, place, each)) : checked;
   return mayAsk(deps) ? then(asked, (answer) => withDecision(deps, place, answer)) : asked;
-}
-
-function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): B | Promise<B> {
-  return given instanceof Promise ? given.then(next) : next(given);
 }
 
 /** Calls the hooks. If one fails, the call is refused, and the turn fails once the batch has stopped. */

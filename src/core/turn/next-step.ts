@@ -50,6 +50,7 @@ export interface CallStep extends ModelCall {
 export function nextStep(deps: Run, state: LoopState, waitedUntil?: number): NextStep {
   if (state.outcome || state.agentId !== deps.segment.turn.agentId) return { do: 'end' };
   if (deps.inbox.scope.aborted) return writeEnd(deps, canceled(deps));
+  if (state.turn.deleted) return writeEnd(deps, withoutConversation(state));
   if (state.resumes > deps.segment.config.maxResumes) return writeEnd(deps, poisoned(state));
   const draining = deps.inbox.drain.aborted;
   const { pause } = deps.inbox;
@@ -211,6 +212,11 @@ function failsByResult({ segment: { config } }: Run, { pendingToolCalls }: LoopS
 }
 
 const untilAnswered: PauseRequest = { reason: 'waits for answers', commands: [] };
+
+function withoutConversation({ turn: { contextId } }: LoopState): TurnRecord {
+  const message = `The context "${contextId}" was deleted while this turn of it was open; start the turn again.`;
+  return failed('NOT_FOUND', message, { reason: 'deleted' });
+}
 
 function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
   const open = pendingToolCalls

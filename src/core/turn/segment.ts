@@ -170,9 +170,12 @@ function loopSegment(
   };
 }
 
-/** Whether the turn only writes its end: it is cancelled or drained, or more than `maxResumes` processes crashed in it without progress. It calls no model and no tool. */
-function onlyWritesEnd({ inbox, segment }: Run, { resumes }: LoopState): boolean {
-  return inbox.scope.aborted || inbox.drain.aborted || resumes > segment.config.maxResumes;
+/**
+ * Whether the turn only writes its end: it is cancelled or drained, its conversation was deleted, or more than `maxResumes` processes crashed in it
+ * without progress. It calls no model and no tool.
+ */
+function onlyWritesEnd({ inbox, segment }: Run, { resumes, turn }: LoopState): boolean {
+  return inbox.scope.aborted || inbox.drain.aborted || turn.deleted === true || resumes > segment.config.maxResumes;
 }
 
 interface ListedTools {

@@ -27,6 +27,7 @@ import {
   type TurnEnd,
   type TurnFinish,
   textOf,
+  then,
   type ValueExtension,
 } from '../../core/contracts/index.ts';
 import { iterationsBefore, type TurnResult } from '../../core/journal/index.ts';
@@ -380,8 +381,4 @@ function parseError(message: string): Failure {
 
 function isOutput<T>(value: unknown): value is T {
   return value !== undefined;
-}
-
-function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): B | Promise<B> {
-  return given instanceof Promise ? given.then(next) : next(given);
 }

@@ -28,6 +28,7 @@ import {
 } from '../../core/journal/index.ts';
 import { aClock, anything, assertOptions, milliseconds, type OptionRules } from '../../options/option-rules.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
+import { followMessages, withMessagesNow, withReferences } from '../messages/referred-messages.ts';
 import { assertTaskId, busy, checkAppend, ended, fenced, firstSeq, recordJson, takesAtOnce } from '../store-rules.ts';
 import { DeltaBuffer } from './deltas.ts';
 import { followTask, listenCommands, type ReaderDeps, WakeUps } from './follow-task.ts';
@@ -112,6 +113,8 @@ export class LmdbStateStore implements TaskStateStore {
   }
 
   /** In the same file. Closed with this store. */
+  readonly refersToMessages = true;
+
   get messages(): MessageStore {
     this.#messages ??= new LmdbMessageStore({ path: this.#database.path, clock: this.#clock });
     return this.#messages;
@@ -163,7 +166,7 @@ export class LmdbStateStore implements TaskStateStore {
 
   async append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     const { taskId } = lease;
-    const texts = records.map((record) => recordJson(record, taskId));
+    const texts = withReferences(records).map((record) => recordJson(record, taskId));
     const head = await this.#database.write(() => {
       const before = this.#tasks.head(taskId);
       if (!isOwnedBy(before, lease)) throw fenced(lease);
@@ -225,11 +228,12 @@ export class LmdbStateStore implements TaskStateStore {
   }
 
   read(taskId: string, options: ReadOptions = {}): readonly JournalRecord[] {
-    return this.#database.read(() => this.#tasks.records(this.#tasks.readableHead(taskId), firstSeq(options)));
+    const read = () => this.#tasks.records(this.#tasks.readableHead(taskId), firstSeq(options));
+    return withMessagesNow(this.#database.read(read), () => this.messages);
   }
 
   follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
-    return followTask(this.#readers(), taskId, firstSeq(options));
+    return followMessages(followTask(this.#readers(), taskId, firstSeq(options)), () => this.messages);
   }
 
   publish(taskId: string, delta: Delta): void {
@@ -242,10 +246,8 @@ export class LmdbStateStore implements TaskStateStore {
 
   load(taskId: string): PersistedLoopState | null {
     assertTaskId(taskId);
-    const records = this.#database.read(() =>
-      this.#tasks.findHead(taskId) ? this.#tasks.records(this.#tasks.readableHead(taskId), 1) : undefined,
-    );
-    return records === undefined ? null : toPersisted(foldRecords(records));
+    const isThere = this.#database.read(() => this.#tasks.findHead(taskId)) !== undefined;
+    return isThere ? toPersisted(foldRecords(this.read(taskId))) : null;
   }
 
   describe(taskId: string): TaskSummary | null {

@@ -27,6 +27,7 @@ import {
 } from '../../core/journal/index.ts';
 import { aClock, assertOptions, type OptionRules } from '../../options/option-rules.ts';
 import { aMost, checkArguments, stateStoreArguments } from '../check-arguments.ts';
+import { followMessages, withMessagesNow, withReferences } from '../messages/referred-messages.ts';
 import { InMemoryMessageStore } from '../messages/table-message-store.ts';
 import { assertTaskId, busy, childrenIn, ended, fenced, newerSchema, notFound, takesAtOnce } from '../store-rules.ts';
 import { listedTasks, MemoryTask } from './memory-task.ts';
@@ -57,6 +58,7 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 
   readonly isEphemeral = true;
+  readonly refersToMessages = true;
   readonly #clock: Clock;
   readonly #maxEndedTasks: number;
   readonly #tasks = new Map<string, MemoryTask>();
@@ -106,7 +108,7 @@ export class InMemoryStateStore implements TaskStateStore {
 
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void {
     const task = this.#task(lease.taskId);
-    task.append(lease, records, options, this.#clock.now());
+    task.append(lease, withReferences(records), options, this.#clock.now());
     if (task.hasEnded) this.#retire(lease.taskId, task);
   }
 
@@ -144,13 +146,15 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 
   read(taskId: string, options: ReadOptions = {}): readonly JournalRecord[] {
-    return this.#readable(taskId).records.slice(startOf(options) - 1);
+    const records = this.#readable(taskId).records.slice(startOf(options) - 1);
+    return withMessagesNow(records, () => this.messages);
   }
 
   follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
     const from = startOf(options);
     const signals = new Observable<FollowSignal>((subscriber) => this.#readable(taskId).follow(subscriber, from));
-    return signals.pipe(filter((signal) => signal.type === 'delta' || signal.record.seq >= from));
+    const asked$ = signals.pipe(filter((signal) => signal.type === 'delta' || signal.record.seq >= from));
+    return followMessages(asked$, () => this.messages);
   }
 
   publish(taskId: string, delta: Delta): void {

@@ -25,6 +25,7 @@ import {
 } from '../../core/journal/index.ts';
 import { anything, assertOptions, type OptionRules } from '../../options/option-rules.ts';
 import { aTimeToLive, checkArguments, keptMs, stateStoreArguments } from '../check-arguments.ts';
+import { followMessages, withMessages, withReferences } from '../messages/referred-messages.ts';
 import {
   assertTaskId,
   busy,
@@ -158,6 +159,8 @@ export class PostgresStateStore implements TaskStateStore {
   }
 
   /** In the same schema, with its own connections. Closed with this store. */
+  readonly refersToMessages = true;
+
   get messages(): MessageStore {
     this.#messages ??= new PostgresMessageStore(this.#options);
     return this.#messages;
@@ -228,7 +231,7 @@ export class PostgresStateStore implements TaskStateStore {
       this.#writer.inLine(taskId, () => this.#deltas.flush(taskId)).catch(() => {});
     }
     this.#deltas.note(lease, records);
-    const appended = this.#writer.append(lease, records, options);
+    const appended = this.#writer.append(lease, withReferences(records), options);
     if (records.some(isTerminal)) {
       appended.then(
         () => this.#deltas.forget(taskId),
@@ -289,7 +292,7 @@ export class PostgresStateStore implements TaskStateStore {
 
   async read(taskId: string, options: ReadOptions = {}): Promise<readonly JournalRecord[]> {
     assertTaskId(taskId);
-    return readJournal(this.#database, taskId, firstSeq(options));
+    return withMessages(await readJournal(this.#database, taskId, firstSeq(options)), () => this.messages);
   }
 
   /**
@@ -297,7 +300,8 @@ export class PostgresStateStore implements TaskStateStore {
    * were emitted.
    */
   follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
-    return followTask({ database: this.#database, wakeUps: this.#wakeUps }, taskId, firstSeq(options));
+    const deps = { database: this.#database, wakeUps: this.#wakeUps };
+    return followMessages(followTask(deps, taskId, firstSeq(options)), () => this.messages);
   }
 
   /** Collected for 20 ms, and sent before the next append. */

@@ -25,6 +25,7 @@ import {
   type TurnStarted,
 } from '../../core/journal/index.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
+import { followMessages, withMessages, withReferences } from '../messages/referred-messages.ts';
 import { assertTaskId, firstSeq, loadedState } from '../store-rules.ts';
 import { groupOf, statusTimeIn } from '../task-summary.ts';
 import { checkServer } from './check-server.ts';
@@ -104,6 +105,8 @@ export class RedisStateStore implements TaskStateStore {
    * On the same server, under the same prefix; a context is kept for a day after its last write. Closed with this store. For other
    * options pass a `RedisMessageStore` to the agent.
    */
+  readonly refersToMessages = true;
+
   get messages(): MessageStore {
     this.#messages ??= new RedisMessageStore({ redis: this.#redis, prefix: this.#settings.prefix });
     return this.#messages;
@@ -164,7 +167,7 @@ export class RedisStateStore implements TaskStateStore {
 
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     this.#sendDeltas(lease.taskId);
-    const appended = this.#writer.append(lease, records, options);
+    const appended = this.#writer.append(lease, withReferences(records), options);
     const leased = this.#leased.get(lease.taskId);
     if (leased === undefined) return appended;
     // After the record, which is valid even if the index update fails; a `list` that finds the entry repairs it.
@@ -237,7 +240,7 @@ export class RedisStateStore implements TaskStateStore {
 
   async read(taskId: string, options: ReadOptions = {}): Promise<readonly JournalRecord[]> {
     assertTaskId(taskId);
-    return this.#journal.read(taskId, firstSeq(options));
+    return withMessages(await this.#journal.read(taskId, firstSeq(options)), () => this.messages);
   }
 
   /**
@@ -246,10 +249,11 @@ export class RedisStateStore implements TaskStateStore {
    */
   follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
     const deps = { journal: this.#journal, scripts: this.#scripts, readers: this.#readers };
-    return new Observable((subscriber) => {
+    const signals$ = new Observable<FollowSignal>((subscriber) => {
       assertTaskId(taskId);
       void new TaskFollower(deps, taskId, firstSeq(options), subscriber).start();
     });
+    return followMessages(signals$, () => this.messages);
   }
 
   /** Collected for 20 ms, adjacent text merged, and sent before the next append. */
