@@ -139,7 +139,7 @@ class Conversation {
 
   constructor(options: ConversationOptions, queue: ContextQueue) {
     const { journal, messageStore } = options;
-    this.#refersToMessages = journal?.refersToMessages === true && journal.messages === messageStore;
+    this.#refersToMessages = journal?.refersTo?.(messageStore) === true;
     this.#options = options;
     this.#queue = queue;
   }

@@ -246,6 +246,7 @@ export const stateStoreArguments: StoreArguments<TaskStateStore> = {
   read: { of: { taskId: id, options: from } },
   follow: { of: { taskId: id, options: from }, answers: 'observable' },
   publish: 'unchecked',
+  refersTo: 'unchecked',
   load: { of: { taskId: id } },
   describe: { of: { taskId: id } },
   list: { of: { query: orderedQuery } },

@@ -32,7 +32,7 @@ export function asyncStore(store: TaskStateStore, options: AsyncStoreOptions = {
   const publish = later(store.publish);
   return {
     ...(store.messages && { messages: store.messages }),
-    ...(store.refersToMessages && { refersToMessages: true }),
+    refersTo: (messages) => store.refersTo?.(messages) === true,
     create: later(store.create),
     acquire: later(store.acquire),
     append: later<Parameters<TaskStateStore['append']>, void>(store.append),

@@ -13,7 +13,7 @@ import {
 /** A method of a store that answers once, so that its answer can be replaced or held. */
 export type AnsweringMethod = Exclude<
   keyof TaskStateStore,
-  'messages' | 'isEphemeral' | 'commands' | 'follow' | 'publish'
+  'messages' | 'refersTo' | 'isEphemeral' | 'commands' | 'follow' | 'publish'
 >;
 
 /** Which calls of a method go wrong. */
@@ -65,7 +65,6 @@ export function faultyStore(store: TaskStateStore, plan: readonly StoreFault[]):
 
 class FaultyStore implements TaskStateStore {
   readonly messages?: MessageStore;
-  readonly refersToMessages: boolean;
   readonly #store: TaskStateStore;
   readonly #plan: readonly StoreFault[];
   readonly #counts = new Map<StoreFault['method'], number>();
@@ -77,7 +76,10 @@ class FaultyStore implements TaskStateStore {
     this.#store = store;
     this.#plan = plan;
     if (store.messages) this.messages = store.messages;
-    this.refersToMessages = store.refersToMessages === true;
+  }
+
+  refersTo(messages: MessageStore): boolean {
+    return this.#store.refersTo?.(messages) === true;
   }
 
   create(...args: Parameters<TaskStateStore['create']>) {

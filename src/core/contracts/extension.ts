@@ -106,7 +106,7 @@ export interface TurnBeginning extends TurnChange {
   readonly given?: readonly Message[];
   /** How many of `given`, from the first on, belong to earlier turns of the context. */
   readonly earlier?: number;
-  /** Where messages of `given` are in the store of conversations: a store of journals that `refersToMessages` writes this in place of `given`. */
+  /** Where messages of `given` are in the store of conversations: a store of journals that `refersTo` it writes this in place of `given`. */
   readonly givenFrom?: MessageView;
   /** How long the turn waited for other turns of its context, since its start, in milliseconds; excluded from the turn's duration. */
   readonly waitedMs?: number;

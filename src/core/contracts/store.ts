@@ -173,10 +173,10 @@ export interface TaskStateStore {
   readonly messages?: MessageStore;
 
   /**
-   * Whether `append` writes the `givenFrom` of an extension's effects in place of their `given`, and `read`, `follow` and `load` return what `given`
-   * was, from `messages`. Without it each journal of an agent contains the conversation up to its turn.
+   * Whether conversations in that store are those of `messages`, and `append` writes the `givenFrom` of an extension's effects in place of their
+   * `given`, which `read`, `follow` and `load` return from there. Without it each journal of an agent contains the conversation up to its turn.
    */
-  readonly refersToMessages?: boolean;
+  refersTo?(messages: MessageStore): boolean;
 
   /** Whether the journals are lost when this process ends. Absent: they outlive it. */
   readonly isEphemeral?: boolean;

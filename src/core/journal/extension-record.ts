@@ -47,7 +47,7 @@ export interface Effects {
   readonly given?: readonly Message[];
   /** How many of `given`, from the first on, belong to earlier turns of the context. Default: unchanged. */
   readonly earlier?: number;
-  /** What a store of journals that `refersToMessages` writes in place of `given`. Absent from the records that such a store returns. */
+  /** What a store of journals that `refersTo` the conversation writes in place of `given`. Absent from the records that such a store returns. */
   readonly givenFrom?: MessageView;
   /** The context of `given` was deleted: other messages stand in their place, and an open turn fails. */
   readonly deleted?: true;

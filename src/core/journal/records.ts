@@ -4,7 +4,7 @@ import type { FinishReason, RetryPlan, ToolChoice, TurnCallSettings } from '../c
 import type { ChildLink, ToolDefinition, ToolError } from '../contracts/tool.ts';
 import type { AgentChanged, ExtensionRecord } from './extension-record.ts';
 
-/** The schema version of the records below. Journals of a newer version are refused. Version 2 adds `agent.changed` and the links of child turns. */
+/** The schema version of the records below. Journals of a newer version are refused. Version 2 adds `agent.changed` and the links of child turns, 3 references to messages of the conversation. */
 export const journalSchema = 3;
 
 /** The trace in which a record was written, so that a resumed turn can link to it. */

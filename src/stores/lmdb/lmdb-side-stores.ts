@@ -1,8 +1,10 @@
+import { resolve } from 'node:path';
 import { type Clock, systemClock } from '../../core/contracts/index.ts';
 import { aClock, anything, assertOptions, type OptionRules, wholeNumber } from '../../options/option-rules.ts';
 import { cacheStoreArguments } from '../cache/cache-store.ts';
 import { TableCacheStore } from '../cache/table-cache-store.ts';
 import { aTimeToLive, checkArguments, keptMs, messageStoreArguments } from '../check-arguments.ts';
+import { notePlace } from '../messages/referred-messages.ts';
 import { TableMessageStore } from '../messages/table-message-store.ts';
 import { type PushClaimOptions, type PushEntry, pushStoreArguments } from '../push/push-store.ts';
 import { TablePushStore } from '../push/table-push-store.ts';
@@ -41,6 +43,7 @@ export class LmdbMessageStore extends TableMessageStore<'now', 'later'> {
     const table = new LmdbTable(options.path);
     super(table, { clock: options.clock ?? systemClock });
     this.#table = table;
+    notePlace(this, [resolve(options.path)]);
   }
 
   /** Waits for pending writes, and closes the file. Idempotent. */

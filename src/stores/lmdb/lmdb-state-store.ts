@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { resolve } from 'node:path';
 import type { Observable } from 'rxjs';
 import {
   AgentLoopError,
@@ -28,7 +29,7 @@ import {
 } from '../../core/journal/index.ts';
 import { aClock, anything, assertOptions, milliseconds, type OptionRules } from '../../options/option-rules.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { followMessages, withMessagesNow, withReferences } from '../messages/referred-messages.ts';
+import { followMessages, isAt, withMessagesNow, withReferences } from '../messages/referred-messages.ts';
 import { assertTaskId, busy, checkAppend, ended, fenced, firstSeq, recordJson, takesAtOnce } from '../store-rules.ts';
 import { DeltaBuffer } from './deltas.ts';
 import { followTask, listenCommands, type ReaderDeps, WakeUps } from './follow-task.ts';
@@ -113,11 +114,13 @@ export class LmdbStateStore implements TaskStateStore {
   }
 
   /** In the same file. Closed with this store. */
-  readonly refersToMessages = true;
-
   get messages(): MessageStore {
     this.#messages ??= new LmdbMessageStore({ path: this.#database.path, clock: this.#clock });
     return this.#messages;
+  }
+
+  refersTo(messages: MessageStore): boolean {
+    return isAt(messages, [resolve(this.#database.path)]);
   }
 
   async create(

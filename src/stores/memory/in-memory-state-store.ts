@@ -58,7 +58,6 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 
   readonly isEphemeral = true;
-  readonly refersToMessages = true;
   readonly #clock: Clock;
   readonly #maxEndedTasks: number;
   readonly #tasks = new Map<string, MemoryTask>();
@@ -80,6 +79,10 @@ export class InMemoryStateStore implements TaskStateStore {
   get messages(): MessageStore {
     this.#messages ??= new InMemoryMessageStore();
     return this.#messages;
+  }
+
+  refersTo(messages: MessageStore): boolean {
+    return messages === this.#messages;
   }
 
   create(

@@ -10,6 +10,21 @@ import {
 } from '../../core/contracts/index.ts';
 import type { Effects, ExtensionRecord, JournalRecord, Stamped } from '../../core/journal/index.ts';
 
+/** What tells the data of a store of conversations from that of others: the parts are compared with `===`. */
+type Place = readonly unknown[];
+
+const places = new WeakMap<MessageStore, Place>();
+
+/** For the constructor of a store of conversations. */
+export function notePlace(store: MessageStore, place: Place): void {
+  places.set(store, place);
+}
+
+/** Whether a store has its conversations in that place. */
+export function isAt(store: MessageStore, place: Place): boolean {
+  return places.get(store)?.every((part, index) => part === place[index]) === true;
+}
+
 /** A record whose messages are in the store of conversations. */
 type Referring = Stamped<ExtensionRecord> & { readonly effects: Effects & { readonly givenFrom: MessageView } };
 

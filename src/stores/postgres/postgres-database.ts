@@ -42,6 +42,13 @@ export const goodbyeMs = 2_000;
 const maxSends = 3;
 const readOnly = 'begin isolation level repeatable read read only';
 
+const defaultSchema = 'millrace';
+
+/** The server and schema of a store. */
+export function placeOf({ postgres, schema = defaultSchema }: PostgresOptions): readonly unknown[] {
+  return [postgres, schema];
+}
+
 /**
  * Statements on a pool of connections. `$S` in a statement is the schema. Statements are not named, since poolers that lend a connection for one
  * transaction cannot keep them. Errors: `UNAVAILABLE`, `FULL`, `SCHEMA`.
@@ -59,7 +66,7 @@ export class PostgresDatabase {
   readonly #sent = new Set<Promise<unknown>>();
 
   /** `owner`: the class, for messages. Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
-  constructor(owner: string, { postgres, schema = 'millrace', migrate = false }: PostgresOptions) {
+  constructor(owner: string, { postgres, schema = defaultSchema, migrate = false }: PostgresOptions) {
     assertPostgresTarget('postgres', postgres);
     assertSchemaName(schema);
     this.#owner = owner;

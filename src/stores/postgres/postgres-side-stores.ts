@@ -3,6 +3,7 @@ import { aClock, assertOptions, type OptionRules, wholeNumber } from '../../opti
 import { cacheStoreArguments } from '../cache/cache-store.ts';
 import { TableCacheStore } from '../cache/table-cache-store.ts';
 import { aTimeToLive, checkArguments, keptMs, messageStoreArguments } from '../check-arguments.ts';
+import { notePlace } from '../messages/referred-messages.ts';
 import { TableMessageStore } from '../messages/table-message-store.ts';
 import { type PushClaimOptions, type PushEntry, pushStoreArguments } from '../push/push-store.ts';
 import { TablePushStore } from '../push/table-push-store.ts';
@@ -16,7 +17,7 @@ import {
   type TableEntry,
   type TableKey,
 } from '../table/table.ts';
-import { PostgresDatabase, type PostgresOptions, postgresRules, type Run } from './postgres-database.ts';
+import { PostgresDatabase, type PostgresOptions, placeOf, postgresRules, type Run } from './postgres-database.ts';
 import { decoded, encoded } from './task-rows.ts';
 
 /** Options of `PostgresMessageStore`. */
@@ -45,6 +46,7 @@ export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
     const table = new PostgresTable('PostgresMessageStore', 'messages', rest);
     super(table, { clock });
     this.#table = table;
+    notePlace(this, placeOf(rest));
   }
 
   /** As that of `PostgresStateStore`: the tables are the same. */

@@ -25,7 +25,7 @@ import {
 } from '../../core/journal/index.ts';
 import { anything, assertOptions, type OptionRules } from '../../options/option-rules.ts';
 import { aTimeToLive, checkArguments, keptMs, stateStoreArguments } from '../check-arguments.ts';
-import { followMessages, withMessages, withReferences } from '../messages/referred-messages.ts';
+import { followMessages, isAt, withMessages, withReferences } from '../messages/referred-messages.ts';
 import {
   assertTaskId,
   busy,
@@ -43,7 +43,7 @@ import { checkServer } from './check-server.ts';
 import { DeltaFeed } from './delta-feed.ts';
 import { followTask, listenCommands } from './follow-task.ts';
 import { headOf, JournalWriter, readJournal } from './journal.ts';
-import { PostgresDatabase, type PostgresOptions, postgresRules } from './postgres-database.ts';
+import { PostgresDatabase, type PostgresOptions, placeOf, postgresRules } from './postgres-database.ts';
 import { PostgresMessageStore } from './postgres-side-stores.ts';
 import { assertPostgresTarget, type PostgresTarget } from './postgres-target.ts';
 import {
@@ -159,11 +159,13 @@ export class PostgresStateStore implements TaskStateStore {
   }
 
   /** In the same schema, with its own connections. Closed with this store. */
-  readonly refersToMessages = true;
-
   get messages(): MessageStore {
     this.#messages ??= new PostgresMessageStore(this.#options);
     return this.#messages;
+  }
+
+  refersTo(messages: MessageStore): boolean {
+    return isAt(messages, placeOf(this.#options));
   }
 
   async create(

@@ -17,6 +17,7 @@ import {
 } from '../../core/contracts/index.ts';
 import { assertOptions } from '../../options/option-rules.ts';
 import { checkArguments, encodeMetadata, messageStoreArguments } from '../check-arguments.ts';
+import { notePlace } from '../messages/referred-messages.ts';
 import {
   assertAgentId,
   assertContextId,
@@ -77,6 +78,7 @@ export class RedisMessageStore implements MessageStore {
     const { redis, ttl = 86_400, prefix = 'millrace' } = options;
     this.#connection = new RedisConnection('RedisMessageStore', redis);
     this.#prefix = prefix;
+    notePlace(this, [redis, prefix]);
     this.#seconds = secondsOf(ttl);
     this.#index = new IdIndex(this.#connection, `${prefix}:conversations`);
   }

@@ -25,7 +25,7 @@ import {
   type TurnStarted,
 } from '../../core/journal/index.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { followMessages, withMessages, withReferences } from '../messages/referred-messages.ts';
+import { followMessages, isAt, withMessages, withReferences } from '../messages/referred-messages.ts';
 import { assertTaskId, firstSeq, loadedState } from '../store-rules.ts';
 import { groupOf, statusTimeIn } from '../task-summary.ts';
 import { checkServer } from './check-server.ts';
@@ -105,11 +105,13 @@ export class RedisStateStore implements TaskStateStore {
    * On the same server, under the same prefix; a context is kept for a day after its last write. Closed with this store. For other
    * options pass a `RedisMessageStore` to the agent.
    */
-  readonly refersToMessages = true;
-
   get messages(): MessageStore {
     this.#messages ??= new RedisMessageStore({ redis: this.#redis, prefix: this.#settings.prefix });
     return this.#messages;
+  }
+
+  refersTo(messages: MessageStore): boolean {
+    return isAt(messages, [this.#redis, this.#settings.prefix]);
   }
 
   async create(

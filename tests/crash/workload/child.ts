@@ -47,6 +47,7 @@ async function carryOut(order: Order): Promise<void> {
   const world = new WorldFile(order.world);
   const store = openStore(order.store);
   const messageStore = openMessages(order.store);
+  if (!store.refersTo(messageStore)) throw new Error('the journals do not refer to the conversations');
   const random = new Random(order.seed);
   // The others have a slow and lossy proxy in front of them already.
   const distant = store instanceof LmdbStateStore ? distantStore(store, random, distance) : store;

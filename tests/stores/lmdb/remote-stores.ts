@@ -3,14 +3,11 @@ import { AgentLoopError, type Clock, type ErrorCode, type TaskStateStore } from 
 import { Observable, Subject } from 'rxjs';
 
 type Call = {
-  [M in Exclude<
-    keyof TaskStateStore,
-    'messages' | 'refersToMessages' | 'isEphemeral' | 'follow' | 'commands' | 'check'
-  >]: {
+  [M in Exclude<keyof TaskStateStore, 'messages' | 'refersTo' | 'isEphemeral' | 'follow' | 'commands' | 'check'>]: {
     readonly method: M;
     readonly args: Parameters<TaskStateStore[M]>;
   };
-}[Exclude<keyof TaskStateStore, 'messages' | 'refersToMessages' | 'isEphemeral' | 'follow' | 'commands' | 'check'>];
+}[Exclude<keyof TaskStateStore, 'messages' | 'refersTo' | 'isEphemeral' | 'follow' | 'commands' | 'check'>];
 
 interface Addressed {
   readonly id: number;
