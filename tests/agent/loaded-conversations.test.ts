@@ -1,8 +1,17 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { agent, InMemoryMessageStore, type Message, type MessageStore } from 'millrace';
+import { LmdbMessageStore } from 'millrace/lmdb';
 import { scriptedLLM } from 'millrace/testing';
 import { eventually } from '../eventually.ts';
+import { ChildPrograms } from '../stores/lmdb/child-programs.ts';
 import { says, user } from './agent-bench.ts';
+
+const programs = new ChildPrograms('tests/agent/children');
+afterAll(() => programs.clear());
 
 type Asked = { readonly method: 'load' | 'list'; readonly messages: number };
 
@@ -62,7 +71,7 @@ const talk = (pairs: number): readonly Message[] =>
   Array.from({ length: pairs }, (_, index) => [user(`Question ${index}?`), says(`Said ${index}.`)]).flat();
 
 describe('the conversation of a context', () => {
-  it('C-04 C-06 is read once; later turns, and the check whether to compact, read only what was added', async () => {
+  it('C-04 is read once; later turns, and the check whether to compact, read only what was added', async () => {
     const messages = new InMemoryMessageStore();
     messages.append('c', 't0', talk(100));
     const { store, sum } = seen(messages);
@@ -84,6 +93,26 @@ describe('the conversation of a context', () => {
   });
 
   it('C-04 is right in two processes that take turns', async () => {
+    const path = mkdtempSync(join(tmpdir(), 'millrace-two-processes-'));
+    const messages = new LmdbMessageStore({ path });
+    const { ada, asked } = processOf(messages);
+    const said: string[] = [];
+    try {
+      for (let turn = 0; turn < 3; turn++) {
+        await once(programs.start('turn', path, `t${turn}`), 'exit');
+        said.push(`Question of t${turn}.`, `Answer of t${turn}.`);
+        const result = await ada.run(`Turn ${turn}?`);
+        expect(asked()).toEqual([...said, `Turn ${turn}?`]);
+        said.push(`Turn ${turn}?`, result.text);
+      }
+    } finally {
+      await ada.close();
+      await messages.close();
+      rmSync(path, { recursive: true });
+    }
+  });
+
+  it('C-04 is right for two that know other parts of it and take turns', async () => {
     const messages = new InMemoryMessageStore();
     const [one, other] = [processOf(seen(messages).store), processOf(seen(messages).store)];
     const said: string[] = [];
