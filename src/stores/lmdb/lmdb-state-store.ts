@@ -29,7 +29,7 @@ import {
 } from '../../core/journal/index.ts';
 import { aClock, anything, assertOptions, milliseconds, type OptionRules } from '../../options/option-rules.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { followMessages, isAt, withMessagesNow, withReferences } from '../messages/referred-messages.ts';
+import { followMessages, isAt, withMessagesNow, withReference } from '../messages/referred-messages.ts';
 import { assertTaskId, busy, checkAppend, ended, fenced, firstSeq, recordJson, takesAtOnce } from '../store-rules.ts';
 import { DeltaBuffer } from './deltas.ts';
 import { followTask, listenCommands, type ReaderDeps, WakeUps } from './follow-task.ts';
@@ -169,7 +169,7 @@ export class LmdbStateStore implements TaskStateStore {
 
   async append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     const { taskId } = lease;
-    const texts = withReferences(records).map((record) => recordJson(record, taskId));
+    const texts = records.map((record) => recordJson(withReference(record), taskId));
     const head = await this.#database.write(() => {
       const before = this.#tasks.head(taskId);
       if (!isOwnedBy(before, lease)) throw fenced(lease);

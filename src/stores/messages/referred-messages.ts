@@ -32,12 +32,10 @@ function refers(record: JournalRecord): record is Referring {
   return 'effects' in record && record.effects?.givenFrom !== undefined;
 }
 
-/** What a store of journals writes: references in place of messages that are in its store of conversations. */
-export function withReferences(records: readonly JournalRecord[]): readonly JournalRecord[] {
-  return records.some(refers) ? records.map((record) => (refers(record) ? withoutGiven(record) : record)) : records;
-}
-
-function withoutGiven({ effects: { given: _, ...effects }, ...record }: Referring): JournalRecord {
+/** What a store of journals writes: a reference in place of messages that are in its store of conversations. */
+export function withReference(record: JournalRecord): JournalRecord {
+  if (!refers(record)) return record;
+  const { given: _, ...effects } = record.effects;
   return { ...record, effects };
 }
 

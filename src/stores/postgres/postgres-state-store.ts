@@ -25,7 +25,7 @@ import {
 } from '../../core/journal/index.ts';
 import { anything, assertOptions, type OptionRules } from '../../options/option-rules.ts';
 import { aTimeToLive, checkArguments, keptMs, stateStoreArguments } from '../check-arguments.ts';
-import { followMessages, isAt, withMessages, withReferences } from '../messages/referred-messages.ts';
+import { followMessages, isAt, withMessages, withReference } from '../messages/referred-messages.ts';
 import {
   assertTaskId,
   busy,
@@ -233,7 +233,7 @@ export class PostgresStateStore implements TaskStateStore {
       this.#writer.inLine(taskId, () => this.#deltas.flush(taskId)).catch(() => {});
     }
     this.#deltas.note(lease, records);
-    const appended = this.#writer.append(lease, withReferences(records), options);
+    const appended = this.#writer.append(lease, records.map(withReference), options);
     if (records.some(isTerminal)) {
       appended.then(
         () => this.#deltas.forget(taskId),

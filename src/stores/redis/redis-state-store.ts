@@ -25,7 +25,7 @@ import {
   type TurnStarted,
 } from '../../core/journal/index.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { followMessages, isAt, withMessages, withReferences } from '../messages/referred-messages.ts';
+import { followMessages, isAt, withMessages, withReference } from '../messages/referred-messages.ts';
 import { assertTaskId, firstSeq, loadedState } from '../store-rules.ts';
 import { groupOf, statusTimeIn } from '../task-summary.ts';
 import { checkServer } from './check-server.ts';
@@ -169,7 +169,7 @@ export class RedisStateStore implements TaskStateStore {
 
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     this.#sendDeltas(lease.taskId);
-    const appended = this.#writer.append(lease, withReferences(records), options);
+    const appended = this.#writer.append(lease, records.map(withReference), options);
     const leased = this.#leased.get(lease.taskId);
     if (leased === undefined) return appended;
     // After the record, which is valid even if the index update fails; a `list` that finds the entry repairs it.
