@@ -2,6 +2,7 @@ import { foldRecords, type JournalRecord, type Stamped, textOf } from 'millrace'
 import { isTerminal, messageOf, type TerminalRecord } from 'millrace/internals';
 import { type Say, violationsOf } from './invariants.ts';
 import type { Task } from './workload/order.ts';
+import { earlierTalk } from './workload/plan.ts';
 import { rootAgentOf, type TreeTurn, turnsOf, type Workload } from './workload/tree.ts';
 import type { Deed } from './workload/world.ts';
 
@@ -152,7 +153,12 @@ function checkSpeakers(remains: TreeRemains, { taskId, agentId, speakers }: Tree
 
 /** Whoever asks after a turn of a team finds its message once, and the agent that it was handed to. */
 function checkConversation({ workload, deeds }: TreeRemains, { taskId, parent, speakers }: TreeTurn, say: Say): void {
-  if (parent || !workload.team) return;
+  if (parent) return;
+  for (const deed of deeds) {
+    if (deed.type !== 'model' || deed.task !== taskId || deed.earlier === earlierTalk.length) continue;
+    say('a turn continues its conversation', `a model call of ${taskId} has ${deed.earlier} messages of it`);
+  }
+  if (!workload.team) return;
   const expected = workload.team === 'hand-off' ? speakers?.at(-1) : rootAgentOf(workload);
   for (const deed of deeds) {
     if (deed.type !== 'current' || deed.task !== taskId) continue;

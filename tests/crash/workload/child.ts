@@ -137,6 +137,7 @@ async function treeDrive(
     agents,
     root,
     store,
+    messageStore,
     random,
     work: order.work ?? 'run',
     persistent: order.persistent,

@@ -108,6 +108,18 @@ export function isPrompt({ role, content }: Message): boolean {
 /** What the user tells a turn that runs. */
 export const steering: Message = { role: 'user', content: 'Please hurry.' };
 
+/** What stands in the conversation of a tree before its turn. */
+export const earlierTalk: readonly Message[] = [
+  { role: 'user', content: 'Are you there?' },
+  { role: 'assistant', content: 'I am.' },
+];
+
+/** How many messages of an earlier turn a model reads. */
+export function earlierIn(messages: readonly Message[]): number {
+  const before = messages.slice(0, messages.findLastIndex(isPrompt));
+  return before.filter(({ content }) => earlierTalk.some((message) => message.content === textOf(content))).length;
+}
+
 /** How often a model was told it. */
 export function toldIn(messages: readonly Message[]): number {
   return messages.filter(({ role, content }) => role === 'user' && textOf(content) === steering.content).length;

@@ -2,20 +2,26 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from 'millrace';
 import { Observable, type Subscription } from 'rxjs';
 import type { Life } from './life.ts';
-import { callIdAt, finalText, type Plan, planOf, seedIn, since, toldIn } from './plan.ts';
+import { callIdAt, earlierIn, finalText, type Plan, planOf, seedIn, since, toldIn } from './plan.ts';
 
 /** Quick and slow by turns: while it is at it, a process can die before the record of the call's start is durable, and behind it. */
 function thinkingMs(params: LLMCallParams): number {
   return params.messages.length % 2 === 0 ? 2 : 20;
 }
 
-/** Told at each call: of which turn, which of its iterations, how many steering messages it has, and the request. */
-export type OnModelCall = (seed: number, iteration: number, told: number, request?: Subscription) => void;
+/** How many messages of an earlier turn, and how many steering messages, a model reads. */
+export interface Heard {
+  readonly earlier: number;
+  readonly told: number;
+}
+
+/** Told at each call: of which turn, which of its iterations, what it reads beside them, and the request. */
+export type OnModelCall = (seed: number, iteration: number, heard: Heard, request?: Subscription) => void;
 
 /** A model whose answer is a function of the history, so that any process can go on with a turn. */
 export function plannedModel(life: Life, onCall: OnModelCall, planFor: (seed: number) => Plan = planOf): LLMProvider {
   const answerTo = (params: LLMCallParams, request?: Subscription) =>
-    answerOf(params, planFor, (seed, iteration, told) => onCall(seed, iteration, told, request));
+    answerOf(params, planFor, (seed, iteration, heard) => onCall(seed, iteration, heard, request));
   const stream = (params: LLMCallParams) =>
     new Observable<LLMChunk>((subscriber) => {
       const response = answerTo(params, subscriber);
@@ -37,7 +43,7 @@ export function plannedModel(life: Life, onCall: OnModelCall, planFor: (seed: nu
 function answerOf({ messages }: LLMCallParams, planFor: (seed: number) => Plan, onCall: OnModelCall): LLMResponse {
   const seed = seedIn(messages);
   const iteration = since(messages).filter(({ role }) => role === 'assistant').length + 1;
-  onCall(seed, iteration, toldIn(messages));
+  onCall(seed, iteration, { earlier: earlierIn(messages), told: toldIn(messages) });
   const calls = planFor(seed)[iteration - 1];
   const usage = usageOf(seed, iteration);
   if (calls === undefined || calls.length === 0)

@@ -42,9 +42,9 @@ export function treeAgents(workload: Workload, tasks: readonly Task[], actor: Tr
     if (known) return known;
     const helpers = helpersOf(workload, id).map(make);
     const turnOf = (seed: number) => turns.find((turn) => turn.seed === seed && speaksIn(turn, id));
-    const onCall: OnModelCall = (seed, iteration, told, request) => {
+    const onCall: OnModelCall = (seed, iteration, heard, request) => {
       const task = turnOf(seed)?.taskId ?? '';
-      world.note({ type: 'model', task, agent: id, iteration, told, pid, at: Date.now() });
+      world.note({ type: 'model', task, agent: id, iteration, ...heard, pid, at: Date.now() });
       running?.beginRequest(task, iteration, request);
     };
     const { root, below } = workload.leases;

@@ -3,6 +3,7 @@ import {
   type Agent,
   type AgentEvent,
   AgentLoopError,
+  type MessageStore,
   type TaskStateStore,
   type TaskSummary,
   type Turn,
@@ -12,13 +13,14 @@ import {
 import { AgentLoop, messageOf } from 'millrace/internals';
 import type { Random } from '../random.ts';
 import type { Outcome, Task, TreeWork } from './order.ts';
-import { promptOf } from './plan.ts';
+import { earlierTalk, promptOf } from './plan.ts';
 import type { Running } from './running.ts';
 
 export interface TreeDriver {
   readonly agents: ReadonlyMap<string, Agent>;
   readonly root: Agent;
   readonly store: TaskStateStore;
+  readonly messageStore: MessageStore;
   readonly random: Random;
   readonly work: TreeWork;
   readonly persistent: boolean;
@@ -58,8 +60,7 @@ async function attempt(driver: TreeDriver, task: Task): Promise<Outcome> {
   const { root, random, store, work } = driver;
   const { taskId } = task;
   if (work === 'cancel') return cancel(driver, task);
-  const start = () =>
-    outcomeOf(driver, taskId, root.startTurn(promptOf(task.seed), { taskId, contextId: taskId, detached: true }));
+  const start = () => started(driver, task);
   if (work === 'sweep') {
     await sweep(driver);
     const found = await store.load(taskId);
@@ -70,6 +71,17 @@ async function attempt(driver: TreeDriver, task: Task): Promise<Outcome> {
   const onBusy = random.chance(0.5) ? 'wait' : 'fail';
   const resumed = await outcomeOf(driver, taskId, root.resume(taskId, { detached: true, onBusy }));
   return resumed.ended || resumed.code !== 'NOT_FOUND' ? resumed : start();
+}
+
+/** Behind an earlier turn of the conversation, whose messages are stored once, whoever starts the turn. */
+async function started(driver: TreeDriver, { taskId, seed }: Task): Promise<Outcome> {
+  try {
+    await driver.messageStore.append(taskId, `${taskId}-earlier`, earlierTalk);
+  } catch (error) {
+    return lossOf(error);
+  }
+  const turn = driver.root.startTurn(promptOf(seed), { taskId, contextId: taskId, detached: true });
+  return outcomeOf(driver, taskId, turn);
 }
 
 async function cancel({ store }: TreeDriver, { taskId }: Task): Promise<Outcome> {

@@ -4,6 +4,7 @@ import type { TaskStateStore } from 'millrace';
 export function withMethods(store: TaskStateStore, methods: Partial<TaskStateStore>): TaskStateStore {
   return {
     ...(store.messages && { messages: store.messages }),
+    refersTo: (messages) => store.refersTo?.(messages) === true,
     create: (...args) => store.create(...args),
     acquire: (...args) => store.acquire(...args),
     append: (...args) => store.append(...args),

@@ -22,6 +22,8 @@ export type Deed =
       /** Of trees: whose model it is. */
       readonly agent?: string;
       readonly iteration: number;
+      /** Of trees: how many messages of an earlier turn it has. */
+      readonly earlier?: number;
       /** Of trees: how many steering messages it has. */
       readonly told?: number;
       readonly pid: number;
