@@ -65,6 +65,17 @@ export const ofLmdb: readonly Omit<Mutation, 'store'>[] = [
 
 export const treesOfLmdb: readonly Omit<Mutation, 'store'>[] = [
   {
+    name: 'the messages that a journal refers to are not returned',
+    mode: 'tree-deep',
+    patches: [
+      {
+        file: 'src/stores/messages/referred-messages.ts',
+        from: 'isRange(part) ? Array.from',
+        to: 'isRange(part) ? [] : isRange(part) ? Array.from',
+      },
+    ],
+  },
+  {
     name: 'a newer owner of the parent does not take its child turns',
     mode: 'tree-long',
     patches: [
