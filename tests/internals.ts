@@ -235,6 +235,7 @@ export { runArtifactScript } from '../src/stores/redis/redis-artifact-store.ts';
 export { openClient, RedisConnection } from '../src/stores/redis/redis-connection.ts';
 export { redisStoreSettings } from '../src/stores/redis/redis-options.ts';
 export { parentIn } from '../src/stores/store-rules.ts';
+export { SortedParts } from '../src/stores/table/sorted-parts.ts';
 export {
   awaited,
   type Body,

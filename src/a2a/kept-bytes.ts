@@ -32,8 +32,6 @@ interface Entry {
   readonly what: ToKeep;
   /** What it adds to the stores. */
   readonly bytes: number;
-  /** Whether the stores have it, or never will. */
-  isSettled: boolean;
 }
 
 /** What the stores have of a conversation. */
@@ -51,7 +49,10 @@ interface Ledger {
   until: number;
   /** From then on another count may begin. */
   soon: number;
-  readonly added: Set<Entry>;
+  /** What was let in since the last count and may not be in the stores yet. */
+  readonly open: LetIn;
+  /** What was let in since the last count and is in the stores, or never will be. */
+  readonly settled: LetIn;
   addedBytes: number;
   counting?: Promise<void> | undefined;
 }
@@ -98,13 +99,13 @@ export class KeptBytes {
    * that is over. Errors: as `keep`, without `write`.
    */
   async admit(owner: Owner, what: ToKeep): Promise<() => void> {
-    const entry = await this.#admit(owner, what);
+    const { entry, ledger } = await this.#admit(owner, what);
     return () => {
-      entry.isSettled = true;
+      if (ledger.open.delete(entry)) ledger.settled.add(entry);
     };
   }
 
-  async #admit(owner: Owner, what: ToKeep): Promise<Entry> {
+  async #admit(owner: Owner, what: ToKeep): Promise<{ readonly entry: Entry; readonly ledger: Ledger }> {
     const { clock, max } = this.#options;
     const ledger = this.#ledgerOf(owner);
     let history = await this.#historyOf(what, ledger);
@@ -118,21 +119,21 @@ export class KeptBytes {
     // The next request awaits it if necessary, and fails with its error.
     else if (now >= ledger.soon) this.#count(owner, ledger).catch(() => {});
     if (isOver()) throw this.#full(ledger, bytes());
-    const entry: Entry = { what, bytes: bytes(), isSettled: false };
-    ledger.added.add(entry);
+    const entry: Entry = { what, bytes: bytes() };
+    ledger.open.add(entry);
     ledger.addedBytes += entry.bytes;
-    return entry;
+    return { entry, ledger };
   }
 
-  async #historyOf({ contextId, turn }: ToKeep, { added }: Ledger): Promise<History> {
+  async #historyOf({ contextId, turn }: ToKeep, { settled }: Ledger): Promise<History> {
     if (contextId === undefined || turn !== 'later') return { bytes: 0, has: new Set() };
-    const has = new Set([...added].filter(({ isSettled }) => isSettled));
+    const has = new Set(settled.of(contextId));
     return { bytes: await this.#options.history(contextId), has };
   }
 
   #ledgerOf({ group, isAnonymous }: Owner): Ledger {
     const key = isAnonymous ? '' : group;
-    const ledger = this.#ledgers.get(key) ?? { until: 0, soon: 0, added: new Set<Entry>(), addedBytes: 0 };
+    const ledger = this.#ledgers.get(key) ?? newLedger();
     this.#ledgers.set(key, ledger);
     return ledger;
   }
@@ -148,10 +149,10 @@ export class KeptBytes {
     const { clock, max, count } = this.#options;
     const begun = clock.now();
     // What is on its way now may be in the count or not, and counts besides until the next one.
-    const settled = [...ledger.added].filter(({ isSettled }) => isSettled);
+    const settled = [...ledger.settled];
     ledger.stored = await count(owner, max);
     for (const entry of settled) {
-      ledger.added.delete(entry);
+      ledger.settled.delete(entry);
       ledger.addedBytes -= entry.bytes;
     }
     const at = clock.now();
@@ -171,12 +172,46 @@ export class KeptBytes {
   }
 }
 
+function newLedger(): Ledger {
+  return { until: 0, soon: 0, open: new LetIn(), settled: new LetIn(), addedBytes: 0 };
+}
+
+/** What was let in, in its order, also by conversation: an owner may have thousands of turns that run. */
+class LetIn {
+  readonly #all = new Set<Entry>();
+  readonly #contexts = new Map<string, Set<Entry>>();
+
+  [Symbol.iterator](): Iterator<Entry> {
+    return this.#all.values();
+  }
+
+  of(contextId: string): Iterable<Entry> {
+    return this.#contexts.get(contextId) ?? [];
+  }
+
+  add(entry: Entry): void {
+    this.#all.add(entry);
+    const { contextId } = entry.what;
+    if (contextId === undefined) return;
+    const entries = this.#contexts.get(contextId) ?? new Set<Entry>();
+    this.#contexts.set(contextId, entries.add(entry));
+  }
+
+  /** Returns whether it was there. */
+  delete(entry: Entry): boolean {
+    const { contextId } = entry.what;
+    const entries = contextId === undefined ? undefined : this.#contexts.get(contextId);
+    if (contextId !== undefined && entries?.delete(entry) && entries.size === 0) this.#contexts.delete(contextId);
+    return this.#all.delete(entry);
+  }
+}
+
 /** What something adds to the stores. */
-function keptOf({ bytes, contextId, turn }: ToKeep, history: History, { added }: Ledger): number {
+function keptOf({ bytes, contextId, turn }: ToKeep, history: History, { open, settled }: Ledger): number {
   if (contextId === undefined) return bytes;
   let kept = bytes * copies + (turn ? turnBytes : 0) + history.bytes;
   if (turn !== 'later') return kept;
-  for (const entry of added)
-    if (entry.what.contextId === contextId && !history.has.has(entry)) kept += entry.what.bytes;
+  for (const added of [open, settled])
+    for (const entry of added.of(contextId)) if (!history.has.has(entry)) kept += entry.what.bytes;
   return kept;
 }

@@ -31,6 +31,7 @@ import { followMessages, withMessagesNow } from '../messages/referred-messages.t
 import { InMemoryMessageStore } from '../messages/table-message-store.ts';
 import { assertTaskId, busy, childrenIn, ended, fenced, newerSchema, notFound, takesAtOnce } from '../store-rules.ts';
 import { listedTasks, MemoryTask } from './memory-task.ts';
+import { MemoryTasks } from './memory-tasks.ts';
 
 /** Options of `InMemoryStateStore`. */
 export interface InMemoryStateStoreOptions {
@@ -60,7 +61,7 @@ export class InMemoryStateStore implements TaskStateStore {
   readonly isEphemeral = true;
   readonly #clock: Clock;
   readonly #maxEndedTasks: number;
-  readonly #tasks = new Map<string, MemoryTask>();
+  readonly #tasks = new MemoryTasks();
   /** Ids of ended tasks, the first to end first. */
   readonly #ended = new Set<string>();
   #messages: MessageStore | undefined;
@@ -92,7 +93,7 @@ export class InMemoryStateStore implements TaskStateStore {
     assertTaskId(taskId);
     const existing = this.#tasks.get(taskId);
     if (existing !== undefined) return { created: false, started: existing.started };
-    this.#tasks.set(taskId, new MemoryTask(started));
+    this.#tasks.add(taskId, new MemoryTask(started));
     return { created: true, started };
   }
 
@@ -177,7 +178,7 @@ export class InMemoryStateStore implements TaskStateStore {
   /** The newest first. */
   list(query: TaskQuery = {}): readonly TaskSummary[] {
     const now = this.#clock.now();
-    return listedTasks(this.#tasks.values(), query, now).map((task) => task.summary(now));
+    return listedTasks(this.#tasks.among(query), query, now).map((task) => task.summary(now));
   }
 
   /** Its followers get `NOT_FOUND`. */

@@ -391,19 +391,25 @@ export class InMemoryMessageStore extends TableMessageStore<'now', 'now'> {
 }
 
 function keepingNewest(most: number): ContextLimit {
-  /** By id, the least recently written first: whether it has an open turn. */
-  const known = new Map<string, boolean>();
+  /** Those with an open turn, which are never deleted. */
+  const open = new Set<string>();
+  /** The others, the least recently written first. */
+  const idle = new Set<string>();
+  const forget = (contextId: string) => {
+    open.delete(contextId);
+    idle.delete(contextId);
+  };
   return {
     written(head) {
-      known.delete(head.contextId);
-      known.set(head.contextId, head.open > 0);
+      forget(head.contextId);
+      (head.open > 0 ? open : idle).add(head.contextId);
       const old: string[] = [];
-      for (const [contextId, isOpen] of known) {
-        if (known.size - old.length <= most || contextId === head.contextId) break;
-        if (!isOpen) old.push(contextId);
+      for (const contextId of idle) {
+        if (open.size + idle.size - old.length <= most || contextId === head.contextId) break;
+        old.push(contextId);
       }
       return old;
     },
-    deleted: (contextId) => known.delete(contextId),
+    deleted: forget,
   };
 }

@@ -1,5 +1,6 @@
-/** A part of a key. Numbers come before strings. */
-export type KeyPart = string | number;
+import { type KeyPart, SortedParts } from './sorted-parts.ts';
+
+export type { KeyPart } from './sorted-parts.ts';
 
 /** Parts in order: keys with a common prefix are adjacent. Strings must be ASCII if their order matters. */
 export type TableKey = KeyPart[];
@@ -85,11 +86,11 @@ interface Node {
 
 interface Branch {
   readonly nodes: Map<KeyPart, Node>;
-  /** The keys of `nodes`, sorted. */
-  readonly order: KeyPart[];
+  /** The keys of `nodes`. */
+  readonly order: SortedParts;
 }
 
-/** A table in the memory of this process. Keys with a common prefix share a branch, so that a write costs the same in a large table. */
+/** A table in the memory of this process. Keys with a common prefix share a branch, whose order `SortedParts` keeps: a write costs about the same in a large table. */
 export class MemoryTable implements Table<'now', 'now'> {
   readonly #root: Node = {};
   readonly #rows: Rows = {
@@ -98,21 +99,17 @@ export class MemoryTable implements Table<'now', 'now'> {
       const entries: TableEntry[] = [];
       const node = nodeAt(this.#root, prefix);
       if (node?.value !== undefined && from === undefined) entries.push({ key: [...prefix], value: node.value });
-      const { nodes, order } = node?.below ?? { nodes: new Map<KeyPart, Node>(), order: [] };
-      for (let index = from === undefined ? 0 : placeIn(order, from); index < order.length; index++) {
-        const part = order[index] ?? '';
-        if (entries.length >= limit || (to !== undefined && !isBefore(part, to))) break;
-        collect(nodes.get(part), [...prefix, part], entries);
-      }
+      for (const part of node?.below?.order.slice({ from, to, limit }) ?? [])
+        collect(node?.below?.nodes.get(part), [...prefix, part], entries);
       return found(entries.slice(0, limit));
     },
     put: (key, value) => {
       let node = this.#root;
       for (const part of key) {
-        node.below ??= { nodes: new Map(), order: [] };
+        node.below ??= { nodes: new Map(), order: new SortedParts() };
         const { nodes, order } = node.below;
         const next = nodes.get(part) ?? {};
-        if (!nodes.has(part)) order.splice(placeIn(order, part), 0, part);
+        if (!nodes.has(part)) order.add(part);
         nodes.set(part, next);
         node = next;
       }
@@ -138,7 +135,7 @@ function nodeAt(root: Node, key: TableKey): Node | undefined {
 
 function collect(node: Node | undefined, key: TableKey, into: TableEntry[]): void {
   if (node?.value !== undefined) into.push({ key, value: node.value });
-  for (const part of node?.below?.order ?? []) collect(node?.below?.nodes.get(part), [...key, part], into);
+  for (const part of node?.below?.order.slice() ?? []) collect(node?.below?.nodes.get(part), [...key, part], into);
 }
 
 /** Removes empty branches. */
@@ -153,25 +150,6 @@ function remove(node: Node, key: TableKey, depth: number): void {
   remove(next, key, depth + 1);
   if (next.value !== undefined || next.below) return;
   node.below.nodes.delete(part);
-  node.below.order.splice(placeIn(node.below.order, part), 1);
-  if (node.below.order.length === 0) delete node.below;
-}
-
-/** The index of a part in a sorted array, or its insertion index. */
-function placeIn(order: readonly KeyPart[], part: KeyPart): number {
-  let [low, high] = [0, order.length];
-  // Most parts are new and the last: numbers that grow, times.
-  const last = order.at(-1);
-  if (last === undefined || isBefore(last, part)) return high;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (isBefore(order[middle] ?? '', part)) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-function isBefore(one: KeyPart, other: KeyPart): boolean {
-  if (typeof one === typeof other) return one < other;
-  return typeof one === 'number';
+  node.below.order.remove(part);
+  if (node.below.order.isEmpty) delete node.below;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { AgentLoopError, foldRecords, InMemoryStateStore, type JournalRecord, toPersisted } from 'millrace';
 import { done, llmAnswer, llmStart, noteRecord as note, startRecord, textDelta, wholeTurn } from 'millrace/internals';
 import { fakeClock } from 'millrace/testing';
-import type { FollowSignal, Lease, TurnRecord } from 'millrace/types';
+import type { FollowSignal, Lease, TaskQuery, TurnRecord } from 'millrace/types';
 
 const options = { status: 'working', barrier: true } as const;
 
@@ -41,6 +41,26 @@ function labels(signals: readonly FollowSignal[]): readonly string[] {
 }
 
 describe('InMemoryStateStore', () => {
+  it('C-08 lists the tasks of a context without the others, also after a task of another one, and after deletions', () => {
+    const store = new InMemoryStateStore({ clock: fakeClock() });
+    const create = (taskId: string, contextId: string) =>
+      store.create(taskId, { ...startRecord(taskId), taskId, contextId });
+    for (const [n, contextId] of ['c', 'd', 'c', 'd', 'c'].entries()) create(`t${n}`, contextId);
+    const listed = (query: TaskQuery) => store.list(query).map(({ taskId }) => taskId);
+    expect(listed({ contextId: 'c' })).toEqual(['t4', 't2', 't0']);
+    expect(listed({ contextId: 'c', afterTaskId: 't4' })).toEqual(['t2', 't0']);
+    expect(listed({ contextId: 'c', afterTaskId: 't3' })).toEqual(['t2', 't0']);
+    expect(() => listed({ contextId: 'c', afterTaskId: 'unknown' })).toThrow(AgentLoopError);
+    store.delete('t0');
+    store.delete('t2');
+    create('t0', 'c');
+    expect(listed({ contextId: 'c' })).toEqual(['t0', 't4']);
+    store.delete('t1');
+    store.delete('t3');
+    expect(listed({ contextId: 'd' })).toEqual([]);
+    expect(listed({})).toEqual(['t0', 't4']);
+  });
+
   it('S1-73 answers every method at once, append with nothing at all', () => {
     const { store, lease } = held();
     expect(store.append(lease, stamp(lease, 2, note(1)), options)).toBeUndefined();
