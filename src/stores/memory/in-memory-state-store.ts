@@ -91,7 +91,7 @@ export class InMemoryStateStore implements TaskStateStore {
     started: Stamped<TurnStarted>,
   ): { readonly created: boolean; readonly started: Stamped<TurnStarted> } {
     assertTaskId(taskId);
-    const existing = this.#tasks.get(taskId);
+    const existing = this.#tasks.byId.get(taskId);
     if (existing !== undefined) return { created: false, started: existing.started };
     this.#tasks.add(taskId, new MemoryTask(started));
     return { created: true, started };
@@ -123,7 +123,7 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 
   release(lease: Lease, abandonedAt?: number): void {
-    const task = this.#tasks.get(lease.taskId);
+    const task = this.#tasks.byId.get(lease.taskId);
     if (!task?.isOwnedBy(lease)) return;
     task.owner = undefined;
     task.brokenAt = abandonedAt;
@@ -162,17 +162,17 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 
   publish(taskId: string, delta: Delta): void {
-    this.#tasks.get(taskId)?.publish(delta);
+    this.#tasks.byId.get(taskId)?.publish(delta);
   }
 
   load(taskId: string): PersistedLoopState | null {
     assertTaskId(taskId);
-    return this.#tasks.has(taskId) ? toPersisted(foldRecords(this.read(taskId))) : null;
+    return this.#tasks.byId.has(taskId) ? toPersisted(foldRecords(this.read(taskId))) : null;
   }
 
   describe(taskId: string): TaskSummary | null {
     assertTaskId(taskId);
-    return this.#tasks.get(taskId)?.summary(this.#clock.now()) ?? null;
+    return this.#tasks.byId.get(taskId)?.summary(this.#clock.now()) ?? null;
   }
 
   /** The newest first. */
@@ -183,12 +183,12 @@ export class InMemoryStateStore implements TaskStateStore {
 
   /** Its followers get `NOT_FOUND`. */
   delete(taskId: string): void {
-    const task = this.#tasks.get(taskId);
+    const task = this.#tasks.byId.get(taskId);
     if (task === undefined) return;
     this.#tasks.delete(taskId);
     this.#ended.delete(taskId);
     for (const child of childrenIn(task.records)) {
-      if (this.#tasks.get(child)?.started.parent?.taskId === taskId) this.delete(child);
+      if (this.#tasks.byId.get(child)?.started.parent?.taskId === taskId) this.delete(child);
     }
     task.drop();
   }
@@ -201,7 +201,7 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 
   #task(taskId: string): MemoryTask {
-    const task = this.#tasks.get(taskId);
+    const task = this.#tasks.byId.get(taskId);
     if (task !== undefined) return task;
     assertTaskId(taskId);
     throw notFound(taskId);
@@ -215,7 +215,7 @@ export class InMemoryStateStore implements TaskStateStore {
 
   #retire(taskId: string, task: MemoryTask): void {
     const { parent } = task.started;
-    if (this.#tasks.get(taskId) !== task || (parent && this.#tasks.has(parent.taskId))) return;
+    if (this.#tasks.byId.get(taskId) !== task || (parent && this.#tasks.byId.has(parent.taskId))) return;
     this.#ended.add(taskId);
     for (const oldest of this.#ended) {
       if (this.#ended.size <= this.#maxEndedTasks) return;

@@ -4,23 +4,18 @@ import type { MemoryTask } from './memory-task.ts';
 /** The tasks of a store in the order of their creation, also by context and by parent: both have few, the store may have thousands. */
 export class MemoryTasks {
   readonly #all = new Map<string, MemoryTask>();
+  readonly byId: ReadonlyMap<string, MemoryTask> = this.#all;
   readonly #contexts = new Map<string, Map<string, MemoryTask>>();
   readonly #parents = new Map<string, Map<string, MemoryTask>>();
-
-  get(taskId: string): MemoryTask | undefined {
-    return this.#all.get(taskId);
-  }
-
-  has(taskId: string): boolean {
-    return this.#all.has(taskId);
-  }
 
   /** There must be no task with that id. */
   add(taskId: string, task: MemoryTask): void {
     const { contextId, parent } = task.started;
     this.#all.set(taskId, task);
-    addTo(this.#contexts, contextId, taskId, task);
-    if (parent) addTo(this.#parents, parent.taskId, taskId, task);
+    this.#contexts.set(contextId, (this.#contexts.get(contextId) ?? new Map<string, MemoryTask>()).set(taskId, task));
+    if (!parent) return;
+    const siblings = this.#parents.get(parent.taskId) ?? new Map<string, MemoryTask>();
+    this.#parents.set(parent.taskId, siblings.set(taskId, task));
   }
 
   delete(taskId: string): void {
@@ -28,8 +23,10 @@ export class MemoryTasks {
     if (!task) return;
     const { contextId, parent } = task.started;
     this.#all.delete(taskId);
-    deleteFrom(this.#contexts, contextId, taskId);
-    if (parent) deleteFrom(this.#parents, parent.taskId, taskId);
+    const tasks = this.#contexts.get(contextId);
+    if (tasks?.delete(taskId) && tasks.size === 0) this.#contexts.delete(contextId);
+    const siblings = parent && this.#parents.get(parent.taskId);
+    if (siblings?.delete(taskId) && siblings.size === 0) this.#parents.delete(parent?.taskId ?? '');
   }
 
   /** The tasks that may fit a query, and its `afterTaskId`. */
@@ -44,17 +41,4 @@ export class MemoryTasks {
     const isWhole = afterTaskId === undefined || tasks?.has(afterTaskId);
     return isWhole ? (tasks?.values() ?? []) : this.#all.values();
   }
-}
-
-type Groups = Map<string, Map<string, MemoryTask>>;
-
-function addTo(groups: Groups, name: string, taskId: string, task: MemoryTask): void {
-  const tasks = groups.get(name) ?? new Map<string, MemoryTask>();
-  groups.set(name, tasks.set(taskId, task));
-}
-
-function deleteFrom(groups: Groups, name: string, taskId: string): void {
-  const tasks = groups.get(name);
-  tasks?.delete(taskId);
-  if (tasks?.size === 0) groups.delete(name);
 }
