@@ -4,6 +4,7 @@ import { measureContext } from './figures/context.ts';
 import { measureConversations } from './figures/conversations.ts';
 import { measureDeltas } from './figures/deltas.ts';
 import { measureExtensions } from './figures/extensions.ts';
+import { measureFirstTurn } from './figures/first-turn.ts';
 import { measureImport } from './figures/import.ts';
 import { measureIterations } from './figures/iterations.ts';
 import { measureManyTurns } from './figures/many-turns.ts';
@@ -15,6 +16,7 @@ const figures = {
   deltas: measureDeltas,
   turns: measureManyTurns,
   import: measureImport,
+  'first turn': measureFirstTurn,
   extensions: measureExtensions,
   context: measureContext,
   conversations: measureConversations,

@@ -99,12 +99,17 @@ describe('C-09 a schema that is checked without its meta-schema', () => {
 
 describe('C-09 the first turn of a process', () => {
   /** Five tools with plain schemas are called, one of a provider without checks of its own. */
-  const loadedBy = (given: 'right' | 'wrong'): readonly string[] => {
+  const loadedBy = (given: 'right' | 'wrong', schemas = 'plain'): readonly string[] => {
     const script = new URL('children/first-turn.mjs', import.meta.url).pathname;
-    return JSON.parse(execFileSync(process.execPath, [script, given], { encoding: 'utf8' })).packages;
+    return JSON.parse(execFileSync(process.execPath, [script, given, schemas], { encoding: 'utf8' })).packages;
   };
 
-  it('loads no schema compiler for plain schemas', () => expect(loadedBy('right')).not.toContain('ajv'));
+  it('C-09 loads no schema compiler for plain schemas', () => expect(loadedBy('right')).not.toContain('ajv'));
+
+  it.each(['right', 'wrong'] as const)('loads none for schemas of zod, with %s arguments', (given) => {
+    expect(loadedBy(given, 'zod')).toContain('zod');
+    expect(loadedBy(given, 'zod')).not.toContain('ajv');
+  });
 
   it('loads it to say what is wrong with arguments', () => expect(loadedBy('wrong')).toContain('ajv'));
 });

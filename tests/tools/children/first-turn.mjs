@@ -1,7 +1,8 @@
-// Runs the first turn of a process, with five tools that are called, and prints which packages it loaded.
+// Runs the first turn of a process, with five tools that are called (with schemas of zod: four), and prints which packages it loaded.
 import { Module } from 'node:module';
 import { agent, tool } from 'millrace';
 import { scriptedLLM } from 'millrace/testing';
+import { z } from 'zod';
 
 const parameters = {
   type: 'object',
@@ -10,7 +11,9 @@ const parameters = {
   additionalProperties: false,
 };
 const names = ['one', 'two', 'three', 'four'];
-const tools = names.map((name) => tool({ name, description: 'Answers.', parameters, execute: () => 'ok' }));
+const library = z.object({ city: z.string().min(1), days: z.array(z.int()).optional() });
+const schema = process.argv[3] === 'zod' ? library : parameters;
+const tools = names.map((name) => tool({ name, description: 'Answers.', parameters: schema, execute: () => 'ok' }));
 const fifth = { name: 'fifth', description: 'Answers.', parameters };
 const foreign = {
   name: 'foreign',
@@ -18,9 +21,11 @@ const foreign = {
   executeTool: (call) => Promise.resolve({ toolCallId: call.id, content: 'ok', success: true }),
 };
 const given = process.argv[2] === 'wrong' ? { town: 'Rome' } : { city: 'Rome', days: [1, 2] };
-const toolCalls = [...names, 'fifth'].map((name) => ({ name, arguments: given }));
+const called = process.argv[3] === 'zod' ? names : [...names, 'fifth'];
+const toolCalls = called.map((name) => ({ name, arguments: given }));
 const provider = scriptedLLM([{ toolCalls }, { text: 'Done.' }]);
-const clerk = agent({ id: 'clerk', provider, tools, toolProviders: [foreign] });
+const toolProviders = schema === library ? [] : [foreign];
+const clerk = agent({ id: 'clerk', provider, tools, toolProviders });
 const { text } = await clerk.run('Go.');
 const packages = new Set(
   Object.keys(Module._cache).flatMap((file) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? []),
