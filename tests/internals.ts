@@ -279,8 +279,9 @@ export {
   wholeTurn,
 } from '../src/testing/store-contract/journal-fixture.ts';
 export { verifyJsonSchema } from '../src/tools/json-schema-engine.ts';
+export { plainProblems } from '../src/tools/plain-problems.ts';
 export { isPlainSchema, plainTest } from '../src/tools/plain-schema.ts';
-export { foreignSchemaChecker, jsonSchemaChecker, jsonSchemaChecks } from '../src/tools/schema-checks.ts';
+export { foreignSchemaChecker, jsonSchemaChecker, jsonSchemaChecks, problemOf } from '../src/tools/schema-checks.ts';
 export { toContent } from '../src/tools/tool-content.ts';
 export type { FromJsonSchema } from '../src/tools/tool-options.ts';
 export { type ArgumentsOf, assertToolOptions, type RawArguments } from '../src/tools/tool-options.ts';

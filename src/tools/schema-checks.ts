@@ -18,6 +18,7 @@ import {
   testWithoutEngine,
   verifyJsonSchema,
 } from './json-schema-engine.ts';
+import { plainProblems } from './plain-problems.ts';
 
 /** Schemas that are remembered by what they say; the one that was not asked for longest is forgotten first. */
 const maxSchemas = 100;
@@ -133,21 +134,22 @@ function limitedChecker(schema: JSONSchema, owner: string, lateChecks: number): 
   let quick: QuickTest | false | undefined;
   return (value) => {
     quick ??= quickTest(schema, owner) ?? false;
-    if (quick && sizeOf(value, quick.most) <= quick.most && quick.test(value)) return { ok: true, value };
+    if (quick && sizeOf(value, quick.most) <= quick.most)
+      return quick.test(value) ? { ok: true, value } : { ok: false, message: problemText(plainProblems(schema, value)) };
     if (isQuick(value)) return check(value);
     const loading = loadLimitedChecks(schema, owner) ?? breath;
     return loading === undefined ? bounded(value) : loading.then(() => afterBreath(() => bounded(value)));
   };
 }
 
-/** Tells without ajv that a small value is allowed. */
+/** Tells without ajv whether a small value is allowed. */
 interface QuickTest {
   readonly test: (value: unknown) => boolean;
   /** How many values a value may have. */
   readonly most: number;
 }
 
-/** The test of a schema whose checks need no limit; ajv is loaded only to say what is wrong with a value. Throws as `testWithoutEngine`. */
+/** The test of a schema whose checks need no limit, and of which `plainProblems` says what is wrong. Throws as `testWithoutEngine`. */
 function quickTest(schema: JSONSchema, owner: string): QuickTest | undefined {
   const test = testWithoutEngine(schema, owner);
   const most = test ? quickValues(schema) : 0;
@@ -326,7 +328,8 @@ function answer(validate: ValidateFunction, value: unknown, owner: string): Argu
   return { ok: false, message: problemText((validate.errors ?? []).map(problemOf)) };
 }
 
-function problemOf({ instancePath, keyword, message, ...error }: ErrorObject): string {
+/** What an error of ajv says, as a model reads it. */
+export function problemOf({ instancePath, keyword, message, ...error }: ErrorObject): string {
   const keys = instancePath.split('/').slice(1).map(unescapePointer);
   const params: Readonly<Record<string, unknown>> = error.params;
   switch (keyword) {

@@ -4,15 +4,15 @@ import { Ajv } from 'ajv';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
-import { isPlainSchema, plainTest } from 'millrace/internals';
+import { isPlainSchema, plainProblems, plainTest, problemOf } from 'millrace/internals';
 
 const drafts = [Ajv, Ajv2019, Ajv2020].map(
-  (draft) => new draft({ strict: false, logger: false, validateFormats: false, ownProperties: true }),
+  (draft) => new draft({ strict: false, logger: false, validateFormats: false, ownProperties: true, allErrors: true }),
 );
 
 const names =
-  'type properties required additionalProperties items anyOf allOf title pattern minimum maxLength enum const'
-    .concat(' default examples uniqueItems minItems exclusiveMaximum $ref not $defs')
+  'type properties required additionalProperties items anyOf allOf title pattern minimum maximum maxLength minLength enum const'
+    .concat(' default examples format uniqueItems minItems maxItems exclusiveMaximum exclusiveMinimum $ref not $defs')
     .split(' ');
 
 /** Schemas, most of them valid, with now and then a value that its keyword cannot have. */
@@ -66,7 +66,7 @@ describe('C-09 a schema that is checked without its meta-schema', () => {
     expect(plain.count).toBeGreaterThan(1_000);
   });
 
-  it('says of a value what each draft says', () => {
+  it('C-09 says of a value what each draft says, in the words of ajv', () => {
     const said = { yes: 0, no: 0 };
     fc.assert(
       fc.property(schema, fc.array(jsonValue, { minLength: 1, maxLength: 8 }), (given, values) => {
@@ -75,6 +75,11 @@ describe('C-09 a schema that is checked without its meta-schema', () => {
         const checks = drafts.map((ajv) => ajv.compile(given as object));
         for (const value of values) {
           said[test(value) ? 'yes' : 'no']++;
+          for (const check of checks) {
+            check(value);
+            const problems = (check.errors ?? []).map(problemOf);
+            expect([given, value, plainProblems(given, value)]).toEqual([given, value, problems]);
+          }
           for (const check of checks) expect([given, value, check(value)]).toEqual([given, value, test(value)]);
         }
       }),
@@ -107,9 +112,8 @@ describe('C-09 the first turn of a process', () => {
   it('C-09 loads no schema compiler for plain schemas', () => expect(loadedBy('right')).not.toContain('ajv'));
 
   it.each(['right', 'wrong'] as const)('loads none for schemas of zod, with %s arguments', (given) => {
-    expect(loadedBy(given, 'zod')).toContain('zod');
     expect(loadedBy(given, 'zod')).not.toContain('ajv');
   });
 
-  it('loads it to say what is wrong with arguments', () => expect(loadedBy('wrong')).toContain('ajv'));
+  it('C-09 loads none to say what is wrong with arguments', () => expect(loadedBy('wrong')).not.toContain('ajv'));
 });
