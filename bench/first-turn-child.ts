@@ -1,5 +1,5 @@
-// Runs the first turn of a process, and prints the CPU time that it took, in milliseconds, and whether ajv was loaded. What the arguments of its calls are is the first
-// argument: 'right', 'wrong', or 'library' for right ones of tools with a schema of zod.
+// Runs the first turn of a process, and prints the CPU time that it took, in milliseconds, and whether ajv was loaded. The arguments of its calls are,
+// by the first argument, `right`, `wrong`, or `library`: right ones of tools with schemas of zod.
 import { Module } from 'node:module';
 import { agent, fromAsyncIterable, type LLMProvider, tool } from 'millrace';
 import { z } from 'zod';

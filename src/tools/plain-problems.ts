@@ -16,7 +16,9 @@ export function plainProblems(schema: unknown, value: unknown, keys: Keys = []):
   const wrongType = isOfType ? [] : [`${argumentPath(keys)} must be ${types.join(' or ')}`];
   // Where a keyword is about the only type, the problem of the type comes in the place of that keyword.
   const [only] = types.length === 1 ? types : [];
-  const late = Object.entries(groups).find(([type, { names }]) => type === only && names.some((name) => name in schema));
+  const late = Object.entries(groups).find(
+    ([type, { names }]) => type === only && names.some((name) => name in schema),
+  );
   const found = [...(late ? [] : wrongType), ...ofAnyType(schema, value, keys)];
   for (const [type, { problems }] of Object.entries(groups)) {
     if (plainTest({ type })?.(value)) found.push(...problems(schema, value, keys));

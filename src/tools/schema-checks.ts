@@ -135,7 +135,9 @@ function limitedChecker(schema: JSONSchema, owner: string, lateChecks: number): 
   return (value) => {
     quick ??= quickTest(schema, owner) ?? false;
     if (quick && sizeOf(value, quick.most) <= quick.most)
-      return quick.test(value) ? { ok: true, value } : { ok: false, message: problemText(plainProblems(schema, value)) };
+      return quick.test(value)
+        ? { ok: true, value }
+        : { ok: false, message: problemText(plainProblems(schema, value)) };
     if (isQuick(value)) return check(value);
     const loading = loadLimitedChecks(schema, owner) ?? breath;
     return loading === undefined ? bounded(value) : loading.then(() => afterBreath(() => bounded(value)));

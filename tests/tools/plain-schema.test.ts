@@ -52,6 +52,44 @@ const jsonValue = fc
     ),
   );
 
+/** Schemas as tools have them, with keywords in a form that is valid. */
+const limit = fc.integer({ min: 0, max: 3 });
+const usual = (depth: number): fc.Arbitrary<object> => {
+  const inner = depth === 0 ? fc.constantFrom({}, { type: 'string' }, { type: 'integer' }) : usual(depth - 1);
+  const several = fc.array(inner, { minLength: 1, maxLength: 2 });
+  const limits = 'minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength minItems maxItems'.split(' ');
+  const scalars = fc.uniqueArray(fc.constantFrom('a', 'b', 1, null, true), { minLength: 1, maxLength: 3 });
+  const types = ['object', 'array', 'string', 'integer', 'number', 'boolean', 'null'];
+  const keywords: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
+    type: fc.oneof(
+      fc.constantFrom(...types),
+      fc.uniqueArray(fc.constantFrom(...types), { minLength: 1, maxLength: 3 }),
+    ),
+    properties: fc.dictionary(fc.constantFrom('a', 'b', 'a/b', '1'), inner, { maxKeys: 3 }),
+    required: fc.uniqueArray(fc.constantFrom('a', 'b', 'c'), { maxLength: 3 }),
+    additionalProperties: fc.oneof(fc.boolean(), inner),
+    items: fc.oneof(fc.boolean(), inner),
+    ...Object.fromEntries(limits.map((name) => [name, limit])),
+    enum: scalars,
+    const: fc.constantFrom('a', 1, null, false),
+    anyOf: several,
+    allOf: several,
+    format: fc.constant('date'),
+    description: fc.constant('Something.'),
+  };
+  return fc
+    .subarray(Object.keys(keywords), { maxLength: 4 })
+    .chain((names) => fc.record(Object.fromEntries(names.map((name) => [name, keywords[name] ?? fc.constant(0)]))));
+};
+const usualValue = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 3 },
+    fc.constantFrom('a', 'bcde', '', '💡', 0, 1, 2.5, -1, 5, null, true, false),
+    fc.array(tie('value'), { maxLength: 4 }),
+    fc.dictionary(fc.constantFrom('a', 'b', 'a/b', '1', 'd'), tie('value'), { maxKeys: 4 }),
+  ),
+})).value;
+
 describe('C-09 a schema that is checked without its meta-schema', () => {
   it('is valid in each draft', () => {
     const plain = { count: 0 };
@@ -84,6 +122,25 @@ describe('C-09 a schema that is checked without its meta-schema', () => {
         }
       }),
       { numRuns: 5_000 },
+    );
+    expect(Math.min(said.yes, said.no)).toBeGreaterThan(1_000);
+  });
+
+  it('C-09 says the same as each draft for schemas as tools have them', () => {
+    const said = { yes: 0, no: 0 };
+    fc.assert(
+      fc.property(usual(2), fc.array(usualValue, { minLength: 1, maxLength: 8 }), (given, values) => {
+        const test = isPlainSchema(given) ? plainTest(given) : undefined;
+        if (!test) throw new Error('It should have a test.');
+        for (const check of drafts.map((ajv) => ajv.compile(given)))
+          for (const value of values) {
+            said[test(value) ? 'yes' : 'no']++;
+            const allows = check(value);
+            const problems = (check.errors ?? []).map(problemOf);
+            expect([given, value, test(value), plainProblems(given, value)]).toEqual([given, value, allows, problems]);
+          }
+      }),
+      { numRuns: 2_000 },
     );
     expect(Math.min(said.yes, said.no)).toBeGreaterThan(1_000);
   });
