@@ -134,15 +134,19 @@ function limitedChecker(schema: JSONSchema, owner: string, lateChecks: number): 
   let quick: QuickTest | false | undefined;
   return (value) => {
     quick ??= quickTest(schema, owner) ?? false;
-    if (quick && sizeOf(value, quick.most) <= quick.most)
-      return quick.test(value)
-        ? { ok: true, value }
-        : { ok: false, message: problemText(plainProblems(schema, value)) };
+    if (quick && sizeOf(value, quick.most) <= quick.most) {
+      if (quick.test(value)) return { ok: true, value };
+      const most = quick.most / problemSteps;
+      if (sizeOf(value, most) <= most) return { ok: false, message: problemText(plainProblems(schema, value)) };
+    }
     if (isQuick(value)) return check(value);
     const loading = loadLimitedChecks(schema, owner) ?? breath;
     return loading === undefined ? bounded(value) : loading.then(() => afterBreath(() => bounded(value)));
   };
 }
+
+/** To find what is wrong with a value takes so many times as long as to test it; beyond that compiled code is faster. */
+const problemSteps = 20;
 
 /** Tells without ajv whether a small value is allowed. */
 interface QuickTest {
@@ -151,7 +155,7 @@ interface QuickTest {
   readonly most: number;
 }
 
-/** The test of a schema whose checks need no limit, and of which `plainProblems` says what is wrong. Throws as `testWithoutEngine`. */
+/** The test of a schema whose checks need no limit, and of which `plainProblems` says what is wrong with a small value. Throws as `testWithoutEngine`. */
 function quickTest(schema: JSONSchema, owner: string): QuickTest | undefined {
   const test = testWithoutEngine(schema, owner);
   const most = test ? quickValues(schema) : 0;
