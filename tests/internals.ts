@@ -229,6 +229,7 @@ export { Openings } from '../src/stores/lmdb/open-lmdb.ts';
 export { TaskTable } from '../src/stores/lmdb/task-table.ts';
 export type { InMemoryStateStoreOptions } from '../src/stores/memory/in-memory-state-store.ts';
 export { TableMessageStore } from '../src/stores/messages/table-message-store.ts';
+export { PostgresDatabase } from '../src/stores/postgres/postgres-database.ts';
 export { PostgresTable } from '../src/stores/postgres/postgres-side-stores.ts';
 export { listStatement } from '../src/stores/postgres/task-rows.ts';
 export { runArtifactScript } from '../src/stores/redis/redis-artifact-store.ts';

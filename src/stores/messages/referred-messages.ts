@@ -105,8 +105,14 @@ function storedIn({ contextId, last, parts }: MessageView, store: MessageStore):
   const ranges = parts.filter(isRange);
   const begin = Math.min(...ranges.map(([first]) => first));
   const end = Math.max(...ranges.map(([first, count]) => first + count));
-  return then(store.load(contextId, { before: end, limit: end - begin }), ({ messages, from }) =>
-    then(hasMessage(store, contextId, last), (isThere) => (isThere ? { messages, from } : undefined)),
+  const found = (): MaybePromise<Stored | undefined> =>
+    then(store.load(contextId, { before: end, limit: end - begin }), ({ messages, from }) =>
+      then(hasMessage(store, contextId, last), (isThere) => (isThere ? { messages, from } : undefined)),
+    );
+  if (begin > 0) return found();
+  // One request, if the view ends with the last message that the context had.
+  return then(store.list(contextId, { limit: end }), ({ messages: all }) =>
+    all.at(-1)?.id === last ? { messages: all.map(({ message }) => message), from: 0 } : found(),
   );
 }
 

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../core/contracts/index.ts';
+import { type Clock, type MessageStore, systemClock } from '../../core/contracts/index.ts';
 import { aClock, assertOptions, type OptionRules, wholeNumber } from '../../options/option-rules.ts';
 import { cacheStoreArguments } from '../cache/cache-store.ts';
 import { TableCacheStore } from '../cache/table-cache-store.ts';
@@ -43,7 +43,7 @@ export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
   constructor(options: PostgresMessageStoreOptions) {
     assertOptions('PostgresMessageStore', options, messageRules);
     const { clock = systemClock, ...rest } = options;
-    const table = new PostgresTable('PostgresMessageStore', 'messages', rest);
+    const table = new PostgresTable(new PostgresDatabase('PostgresMessageStore', rest), 'messages');
     super(table, { clock });
     this.#table = table;
     notePlace(this, placeOf(rest));
@@ -58,6 +58,11 @@ export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
   close(): Promise<void> {
     return this.#table.close();
   }
+}
+
+/** The conversations of a `PostgresMessageStore`, read over the connections of a store of journals. */
+export function conversationsIn(database: PostgresDatabase): MessageStore {
+  return new TableMessageStore(new PostgresTable(database, 'messages'), { clock: systemClock });
 }
 
 /** Options of `PostgresCacheStore`. */
@@ -93,7 +98,7 @@ export class PostgresCacheStore extends TableCacheStore<'later', 'later'> {
   constructor(options: PostgresCacheStoreOptions) {
     assertOptions('PostgresCacheStore', options, cacheRules);
     const { clock = systemClock, maxEntries = 10_000, maxBytes = 256 * 1024 * 1024, ...rest } = options;
-    const table = new PostgresTable('PostgresCacheStore', 'cache', rest);
+    const table = new PostgresTable(new PostgresDatabase('PostgresCacheStore', rest), 'cache');
     super(table, { maxEntries, maxBytes, clock });
     this.#table = table;
   }
@@ -134,7 +139,7 @@ export class PostgresPushStore extends TablePushStore<'later', 'later'> {
   constructor(options: PostgresPushStoreOptions) {
     assertOptions('PostgresPushStore', options, pushRules);
     const { ttl = 604_800, clock = systemClock, ...rest } = options;
-    const table = new PostgresTable('PostgresPushStore', 'push', rest);
+    const table = new PostgresTable(new PostgresDatabase('PostgresPushStore', rest), 'push');
     super(table, { clock, keepMs: keptMs(ttl), keepMost: Number.POSITIVE_INFINITY });
     this.#table = table;
   }
@@ -174,9 +179,9 @@ export class PostgresTable implements Table<'later', 'later'> {
   readonly #database: PostgresDatabase;
   readonly #lock: string;
 
-  /** `owner`: the class, for messages. `space`: the store within the schema. */
-  constructor(owner: string, space: string, options: PostgresOptions) {
-    this.#database = new PostgresDatabase(owner, options);
+  /** `space`: the store within the schema. */
+  constructor(database: PostgresDatabase, space: string) {
+    this.#database = database;
     this.#lock = `begin; set local idle_in_transaction_session_timeout = ${idleMs}; select pg_advisory_xact_lock(hashtext('millrace $S ${space}'))`;
   }
 

@@ -44,7 +44,7 @@ import { DeltaFeed } from './delta-feed.ts';
 import { followTask, listenCommands } from './follow-task.ts';
 import { headOf, JournalWriter, readJournal } from './journal.ts';
 import { PostgresDatabase, type PostgresOptions, placeOf, postgresRules } from './postgres-database.ts';
-import { PostgresMessageStore } from './postgres-side-stores.ts';
+import { conversationsIn, PostgresMessageStore } from './postgres-side-stores.ts';
 import { assertPostgresTarget, type PostgresTarget } from './postgres-target.ts';
 import {
   decoded,
@@ -132,6 +132,7 @@ export class PostgresStateStore implements TaskStateStore {
   readonly #deltas: DeltaFeed;
   readonly #options: PostgresOptions;
   #messages: PostgresMessageStore | undefined;
+  readonly #conversations: MessageStore;
   readonly #listen: PostgresTarget | false;
   #sweepAt = 0;
   #closing: Promise<void> | undefined;
@@ -143,6 +144,7 @@ export class PostgresStateStore implements TaskStateStore {
     const { postgres, schema, migrate } = options;
     this.#options = { postgres, schema, migrate };
     this.#database = new PostgresDatabase('PostgresStateStore', this.#options);
+    this.#conversations = conversationsIn(this.#database);
     this.#listen = listen === true ? this.#database.target : listen;
     this.#wakeUps = new WakeUps({ database: this.#database, listen: this.#listen });
     this.#deltas = new DeltaFeed({ database: this.#database, sent: (taskId) => this.#wakeUps.ring(taskId, 'record') });
@@ -294,7 +296,7 @@ export class PostgresStateStore implements TaskStateStore {
 
   async read(taskId: string, options: ReadOptions = {}): Promise<readonly JournalRecord[]> {
     assertTaskId(taskId);
-    return withMessages(await readJournal(this.#database, taskId, firstSeq(options)), () => this.messages);
+    return withMessages(await readJournal(this.#database, taskId, firstSeq(options)), () => this.#conversations);
   }
 
   /**
@@ -303,7 +305,7 @@ export class PostgresStateStore implements TaskStateStore {
    */
   follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
     const deps = { database: this.#database, wakeUps: this.#wakeUps };
-    return followMessages(followTask(deps, taskId, firstSeq(options)), () => this.messages);
+    return followMessages(followTask(deps, taskId, firstSeq(options)), () => this.#conversations);
   }
 
   /** Collected for 20 ms, and sent before the next append. */

@@ -12,6 +12,7 @@ import {
   type MaybePromise,
   MemoryTable,
   messageStoreArguments,
+  PostgresDatabase,
   PostgresTable,
   type Rows,
   type Table,
@@ -76,8 +77,8 @@ describePostgres('PostgresTable keeps the contract of Table', () => {
   keepsContract(() => {
     const options = { postgres: postgres.url, schema: `table_${made++}`, migrate: true };
     const [table, peer] = [
-      new PostgresTable('PostgresTable', 'test', options),
-      new PostgresTable('PostgresTable', 'test', options),
+      new PostgresTable(new PostgresDatabase('PostgresTable', options), 'test'),
+      new PostgresTable(new PostgresDatabase('PostgresTable', options), 'test'),
     ];
     return { table, peer, close: () => Promise.all([table.close(), peer.close()]) };
   });
