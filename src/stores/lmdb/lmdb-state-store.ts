@@ -28,7 +28,7 @@ import {
   toPersisted,
 } from '../../core/journal/index.ts';
 import { aClock, anything, assertOptions, milliseconds, type OptionRules } from '../../options/option-rules.ts';
-import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
+import { aTimeToLive, checkArguments, keptMs, stateStoreArguments } from '../check-arguments.ts';
 import { followMessages, isAt, withMessagesNow, withReference } from '../messages/referred-messages.ts';
 import { assertTaskId, busy, checkAppend, ended, fenced, firstSeq, recordJson, takesAtOnce } from '../store-rules.ts';
 import { DeltaBuffer } from './deltas.ts';
@@ -56,13 +56,23 @@ import { TaskTable } from './task-table.ts';
 export interface LmdbStateStoreOptions {
   /** The folder of the store, created if missing; on a local disk. */
   readonly path: string;
+  /**
+   * Seconds that a task is kept after its turn has ended; null keeps it. Default null. Unfinished work does not expire, and a child turn is kept
+   * as long as its parent turn. Expired tasks are deleted when others are created.
+   */
+  readonly ttl?: number | null | undefined;
   /** Replaced in tests. Leases depend on it, so all processes need the same. Default: the system clock. */
   readonly clock?: Clock | undefined;
   /** Milliseconds between two polls of `follow` and `commands` for writes of other processes. Default 20. */
   readonly pollMs?: number | undefined;
 }
 
-const rules: OptionRules<LmdbStateStoreOptions> = { path: anything, clock: aClock, pollMs: milliseconds(1) };
+const rules: OptionRules<LmdbStateStoreOptions> = {
+  path: anything,
+  ttl: aTimeToLive,
+  clock: aClock,
+  pollMs: milliseconds(1),
+};
 
 /**
  * Stores journals in an LMDB file: durable without a server, shared by any number of processes of one machine.
@@ -84,7 +94,8 @@ const rules: OptionRules<LmdbStateStoreOptions> = { path: anything, clock: aCloc
  * `publish` never fails; of the open attempt the whole text is kept, of other deltas the last 64. Errors are those of the contract:
  * `FULL` if the disk is full, `UNAVAILABLE` if it cannot be written to, if its folder was deleted or replaced, or after `close`, `POISON` for a damaged file.
  *
- * Memory: the published text of open attempts. Journals stay in the file until `delete`, whose space is reused.
+ * Memory: the published text of open attempts. Journals stay in the file until `delete`, or until `ttl` after their end; their space is reused.
+ * With a `ttl` each `create` deletes at most four expired tasks, each with its child turns, in a transaction before its own: so many that their number shrinks.
  */
 export class LmdbStateStore implements TaskStateStore {
   static {
@@ -92,6 +103,8 @@ export class LmdbStateStore implements TaskStateStore {
   }
 
   readonly #clock: Clock;
+  /** How long ended tasks are kept, in milliseconds; may be infinite. */
+  readonly #keepMs: number;
   readonly #database: LmdbDatabase;
   readonly #tasks: TaskTable;
   readonly #deltas: DeltaBuffer;
@@ -102,9 +115,10 @@ export class LmdbStateStore implements TaskStateStore {
   /** Opens the file, synchronously. Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`, `UNAVAILABLE`, `SCHEMA`, `POISON`. */
   constructor(options: LmdbStateStoreOptions) {
     assertOptions('LmdbStateStore', options, rules);
-    const { path, clock = systemClock, pollMs = 20 } = options;
+    const { path, ttl = null, clock = systemClock, pollMs = 20 } = options;
     assertStorePath(path);
     this.#clock = clock;
+    this.#keepMs = keptMs(ttl);
     this.#database = new LmdbDatabase(path);
     this.#tasks = new TaskTable(this.#database);
     const shared = { database: this.#database, tasks: this.#tasks, pollMs };
@@ -129,6 +143,7 @@ export class LmdbStateStore implements TaskStateStore {
   ): Promise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }> {
     assertTaskId(taskId);
     const text = recordJson(started, taskId);
+    await this.#deleteExpired();
     const existing = await this.#database.write(() => {
       const before = this.#tasks.findHead(taskId);
       if (before) return this.#tasks.records(before, 1, 1)[0];
@@ -268,13 +283,25 @@ export class LmdbStateStore implements TaskStateStore {
   /** In one transaction with its child turns. Their followers get `NOT_FOUND`. */
   async delete(taskId: string): Promise<void> {
     this.#deltas.forget(taskId);
+    await this.#remove(() => this.#tasks.family(taskId));
+  }
+
+  /** Deletes a few tasks that ended longer than the time to live ago. A failure is that of the next write, too. */
+  async #deleteExpired(): Promise<void> {
+    const now = this.#clock.now();
+    const before = now - this.#keepMs;
+    if (before === Number.NEGATIVE_INFINITY || !this.#database.read(() => this.#tasks.hasExpired(before))) return;
+    await this.#remove(() => this.#tasks.expired(before, now));
+  }
+
+  async #remove(members: () => readonly string[]): Promise<void> {
     const gone = await this.#database.write(() => {
-      const family = this.#tasks.family(taskId);
-      for (const member of family) {
+      const all = members();
+      for (const member of all) {
         this.#tasks.remove(member);
         this.#deltas.remove(member);
       }
-      return family;
+      return all;
     });
     for (const member of gone) {
       this.#deltas.forget(member);

@@ -32,6 +32,20 @@ const last = '~';
 /** The number of entries of a group per read. */
 const pageSize = 100;
 
+/** How many ended tasks one call deletes at most, each with its child turns: more than one, so that their number shrinks. */
+const expiredAtOnce = 4;
+/** How many tasks of older versions one call adds to the index of ended tasks. */
+const indexedAtOnce = 50;
+/** How far that has come. */
+const endedFromKey = ['ended-from'];
+
+interface EndedFrom {
+  /** The last task that was added, by the number of its creation. */
+  readonly born: number;
+  /** The newest task when the store was first opened with a time to live: later ones are in the index from their end on. */
+  readonly until: number;
+}
+
 /** Of keys, in reverse order. */
 type Range = readonly [start: Key, end: Key];
 
@@ -48,7 +62,7 @@ interface Meta {
  * Keys: `['head', task]`, `['record', task, seq]`, `['command', task, n]`, `['command-id', task, hash]`, and for `list`
  * `['all', born]`, `['context', hash, born]`, `['child', parent, born]`, `['state', state, born]`, `['group', hash, time of the status, task]`,
  * which hold the task id, for a child turn also the parent's, separated by a blank. A turn that backs off has the state `backoff` there, and is in
- * `['later', until, born]` too. Other values are JSON.
+ * `['later', until, born]` too; one that has ended in `['ended', time of the end, born]`. Other values are JSON.
  */
 export class TaskTable {
   readonly #db: LmdbDatabase;
@@ -107,6 +121,7 @@ export class TaskTable {
     }
     this.#putGroup(head, before);
     this.#putLater(head, before);
+    if (head.hasEnded && !before?.hasEnded) this.#db.put(['ended', head.updatedAt, born], entryOf(head));
     const [old, now] = [before && listedState(before), listedState(head)];
     if (old === now) return;
     if (old) this.#db.remove(['state', old, born]);
@@ -190,6 +205,54 @@ export class TaskTable {
     else this.#searchIndexes(taskId);
   }
 
+  /** Whether `expired` has something to do, for tasks that ended before this time. */
+  hasExpired(before: number): boolean {
+    const from = this.#endedFrom();
+    return (from ? from.born < from.until : this.#meta().born > 0) || this.#endedBefore(before, 1).length > 0;
+  }
+
+  /**
+   * The tasks to delete that ended before this time, each followed by its child turns; a few of them per call. A child turn goes with its parent
+   * turn, and a tree with an open turn stays. Updates the index by time, so that each entry is looked at once.
+   */
+  expired(before: number, now: number): readonly string[] {
+    this.#indexEnded();
+    const gone = new Set<string>();
+    for (const { key, value } of this.#endedBefore(before, expiredAtOnce)) {
+      const [taskId, parent] = inEntry(value);
+      this.#db.remove(key);
+      if (gone.has(taskId) || (parent !== undefined && this.#db.get(['head', parent]) !== undefined)) continue;
+      const family = this.family(taskId);
+      const isOpen = family.some((member) => this.#undamagedHead(member)?.hasEnded === false);
+      if (isOpen) this.#db.put(['ended', now, numberIn(key)], value);
+      else for (const member of family) gone.add(member);
+    }
+    return [...gone];
+  }
+
+  #endedBefore(before: number, limit: number): readonly LmdbEntry[] {
+    return this.#db.range({ start: ['ended'], end: ['ended', before], limit });
+  }
+
+  /** Adds tasks to the index that ended under an older version, which had none. */
+  #indexEnded(): void {
+    const { born, until } = this.#endedFrom() ?? { born: 0, until: this.#meta().born };
+    if (born >= until) return;
+    const entries = this.#db.range({ start: ['all', born + 1], end: ['all', until + 1], limit: indexedAtOnce });
+    for (const { value } of entries) {
+      const head = this.#undamagedHead(inEntry(value)[0]);
+      if (head?.hasEnded) this.#db.put(['ended', head.updatedAt, head.born], value);
+    }
+    const next = entries.at(-1);
+    const from: EndedFrom = { born: entries.length < indexedAtOnce || !next ? until : numberIn(next.key), until };
+    this.#db.put(endedFromKey, JSON.stringify(from));
+  }
+
+  #endedFrom(): EndedFrom | undefined {
+    const text = this.#db.get(endedFromKey);
+    return text === undefined ? undefined : JSON.parse(text);
+  }
+
   /** The readable records that link to other turns; the first record first. */
   #linksIn(taskId: string): readonly unknown[] {
     const entries = this.#db.range({ start: ['record', taskId], end: ['record', taskId, last] });
@@ -208,7 +271,7 @@ export class TaskTable {
 
   /** For a task whose head does not tell where it is listed. */
   #searchIndexes(taskId: string): void {
-    for (const kind of ['all', 'context', 'child', 'state', 'later', 'group']) {
+    for (const kind of ['all', 'context', 'child', 'state', 'later', 'group', 'ended']) {
       for (const { key, value } of this.#db.range({ start: [kind], end: [kind, last] })) {
         if (inEntry(value)[0] === taskId) this.#db.remove(key);
       }
@@ -216,12 +279,13 @@ export class TaskTable {
   }
 
   #removeFromIndexes(head: TaskHead): void {
-    const { born, dueAt, contextId, parentTaskId } = head;
+    const { born, dueAt, contextId, parentTaskId, updatedAt } = head;
     this.#db.remove(['all', born]);
     this.#db.remove(['context', hashOf(contextId), born]);
     if (parentTaskId !== undefined) this.#db.remove(['child', parentTaskId, born]);
     this.#db.remove(['state', listedState(head), born]);
     if (dueAt !== undefined) this.#db.remove(['later', dueAt, born]);
+    if (head.hasEnded) this.#db.remove(['ended', updatedAt, born]);
     const group = groupKey(head);
     if (group) this.#db.remove(group);
   }
