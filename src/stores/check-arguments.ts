@@ -262,7 +262,7 @@ export const messageStoreArguments: StoreArguments<MessageStore> = {
       contextId: id,
       taskId: id,
       messages: list,
-      options: options<TurnAppendOptions>({ agentId: text, createdAt: texts }),
+      options: options<TurnAppendOptions>({ agentId: text, createdAt: texts, registered: flag }),
     },
   },
   setAgent: { of: { contextId: id, agentId: text } },
@@ -270,7 +270,7 @@ export const messageStoreArguments: StoreArguments<MessageStore> = {
   list: {
     of: { contextId: id, query: options<MessageQuery>({ limit: number, order: text, after: text }) },
   },
-  setMetadata: { of: { contextId: id, metadata: having({}), options: options<MetadataOptions>({ version: number }) } },
+  setMetadata: { of: { contextId: id, metadata: having({}), options: options<MetadataOptions>({ version: number, minTotal: number }) } },
   contexts: { of: { query: options<ContextQuery>({ limit: number, after: text }) } },
   delete: { of: { contextId: id } },
 };

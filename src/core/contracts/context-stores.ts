@@ -73,6 +73,8 @@ export interface Conversation {
 export interface MetadataOptions {
   /** Changes the metadata only if it still has this version. Default: always. */
   readonly version?: number | undefined;
+  /** Changes the metadata only if the context has at least so many messages: one that was deleted meanwhile has fewer. Default 0. */
+  readonly minTotal?: number | undefined;
 }
 
 /** Options of an append at the end of a turn. */
@@ -81,6 +83,11 @@ export interface TurnAppendOptions {
   readonly agentId?: string | undefined;
   /** The creation time of each message, in order, for messages without their own `createdAt`. ISO 8601. Default: now. */
   readonly createdAt?: readonly string[] | undefined;
+  /**
+   * Appends only if the turn is registered: nothing is appended, and `appended` is false, if its context was deleted since `begin`. Agents with a
+   * journal set it, so that a turn writes nothing back into an erased context. Default false.
+   */
+  readonly registered?: boolean | undefined;
 }
 
 /** Which contexts `contexts` returns. */
@@ -144,7 +151,7 @@ export interface MessageStore {
 
   /**
    * Removes the registration of a turn that never ran, so that its id can be used again. Does nothing if it is not registered, or stored
-   * already. Without this method such a turn is settled without messages, and its id is used up.
+   * already. A context that has nothing else then is deleted. Without this method such a turn is settled without messages, and its id is used up.
    */
   withdraw?(contextId: string, taskId: string): MaybePromise<void>;
 
@@ -172,7 +179,7 @@ export interface MessageStore {
    */
   list(contextId: string, query?: MessageQuery): MaybePromise<MessagePage>;
 
-  /** Replaces the metadata and returns its new version. Errors: `CONFLICT` if `version` is given and is not the current one. */
+  /** Replaces the metadata and returns its new version. Errors: `CONFLICT` if `version` is given and is not the current one, or the context has fewer messages than `minTotal`. */
   setMetadata(contextId: string, metadata: ContextMetadata, options?: MetadataOptions): MaybePromise<number>;
 
   /** A page of the contexts. A context that exists throughout the paging is on exactly one page. */

@@ -14,11 +14,16 @@ import { LmdbTable } from './lmdb-database.ts';
 export interface LmdbMessageStoreOptions {
   /** The folder of the store, created if missing; on a local disk. May be that of an `LmdbStateStore`. */
   readonly path: string;
+  /**
+   * Seconds that a context is kept after its last write; null keeps it. Default null. A context with open turns does not expire: a turn that waits
+   * for an answer finds its context. Expired contexts are deleted when others are written.
+   */
+  readonly ttl?: number | null | undefined;
   /** Replaced in tests. Default: the system clock. */
   readonly clock?: Clock | undefined;
 }
 
-const messageRules: OptionRules<LmdbMessageStoreOptions> = { path: anything, clock: aClock };
+const messageRules: OptionRules<LmdbMessageStoreOptions> = { path: anything, ttl: aTimeToLive, clock: aClock };
 
 /**
  * Stores contexts in an LMDB file, shared by any number of processes of one machine, and by journals in the same file.
@@ -28,7 +33,8 @@ const messageRules: OptionRules<LmdbMessageStoreOptions> = { path: anything, clo
  * `MISSING_PACKAGE`, `UNAVAILABLE` and `POISON` at construction, synchronously; `FULL` if the disk is full, `UNAVAILABLE` if it
  * cannot be written to or after `close`.
  *
- * Memory: the results of `load`. Contexts stay in the file until `delete`, whose space is reused.
+ * Memory: the results of `load`. Contexts stay in the file until `delete`, or until `ttl` after their last write; their space is reused. With a `ttl`
+ * each change deletes at most four expired contexts.
  */
 export class LmdbMessageStore extends TableMessageStore<'now', 'later'> {
   static {
@@ -40,8 +46,9 @@ export class LmdbMessageStore extends TableMessageStore<'now', 'later'> {
 
   constructor(options: LmdbMessageStoreOptions) {
     assertOptions('LmdbMessageStore', options, messageRules);
-    const table = new LmdbTable(options.path);
-    super(table, { clock: options.clock ?? systemClock });
+    const { path, ttl = null, clock = systemClock } = options;
+    const table = new LmdbTable(path);
+    super(table, { clock, retention: { keepMs: keptMs(ttl) } });
     this.#table = table;
     notePlace(this, [resolve(options.path)]);
   }

@@ -216,8 +216,9 @@ export function assertLoadOptions({ limit, before }: LoadOptions): void {
 }
 
 /** Errors: `INVALID_INPUT`. */
-export function assertVersion({ version }: MetadataOptions): void {
+export function assertVersion({ version, minTotal }: MetadataOptions): void {
   assertCount('version', version);
+  assertCount('minTotal', minTotal);
 }
 
 /** The query with its defaults. Errors: `INVALID_INPUT`. */
@@ -233,6 +234,13 @@ export function versionConflict(contextId: string, expected: number, found: numb
   return new AgentLoopError(
     'CONFLICT',
     `The metadata of context "${contextId}" has version ${found}, not ${expected}: it was changed concurrently; load it and try again.`,
+  );
+}
+
+export function totalConflict(contextId: string, expected: number, found: number): AgentLoopError {
+  return new AgentLoopError(
+    'CONFLICT',
+    `The context "${contextId}" has ${found} messages, fewer than ${expected}: it was deleted meanwhile; load it and try again.`,
   );
 }
 

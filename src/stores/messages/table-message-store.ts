@@ -35,6 +35,7 @@ import {
   spanOf,
   stampedOf,
   summaryOf,
+  totalConflict,
   versionConflict,
 } from './stored-messages.ts';
 
@@ -49,18 +50,30 @@ interface TableMessageOptions {
   readonly clock: Clock;
   /** Default: all are kept. */
   readonly limit?: ContextLimit | undefined;
+  /**
+   * Keeps an index of the contexts without an open turn by the time of their last write. Those that were written longer ago than `keepMs`, which may
+   * be infinite, are deleted when others are written. Default: no index, and all are kept.
+   */
+  readonly retention?: { readonly keepMs: number } | undefined;
 }
+
+/** How many contexts one change deletes at most: more than one, so that their number shrinks. */
+const expiredAtOnce = 4;
+/** How many contexts of older versions one change adds to the index. */
+const indexedAtOnce = 50;
 
 /** Contexts in a table: every change is one transaction. */
 export class TableMessageStore<Read extends Timing, Write extends Timing> implements MessageStore {
   readonly #table: Table<Read, Write>;
   readonly #clock: Clock;
   readonly #limit: ContextLimit | undefined;
+  readonly #retention: TableMessageOptions['retention'];
 
-  constructor(table: Table<Read, Write>, { clock, limit }: TableMessageOptions) {
+  constructor(table: Table<Read, Write>, { clock, limit, retention }: TableMessageOptions) {
     this.#table = table;
     this.#clock = clock;
     this.#limit = limit;
+    this.#retention = retention;
   }
 
   begin(contextId: string, taskId: string): Answer<Write, 'open' | 'saved'> {
@@ -91,7 +104,10 @@ export class TableMessageStore<Read extends Timing, Write extends Timing> implem
     if (typeof turn !== 'object') return;
     const head = yield* this.#head(contexts, contextId);
     contexts.removeOpenTurn(contextId, taskId, turn.begun);
-    yield* this.#put(contexts, { ...head, open: head.open - 1 });
+    const { total, version, agentId } = head;
+    const hasMore = total > 0 || version > 0 || agentId !== undefined || (yield* contexts.hasTurns(contextId));
+    if (hasMore) yield* this.#put(contexts, { ...head, open: head.open - 1 });
+    else yield* this.#delete(contexts, contextId);
   }
 
   append(
@@ -102,18 +118,17 @@ export class TableMessageStore<Read extends Timing, Write extends Timing> implem
   ): Answer<Write, { readonly appended: boolean }> {
     return this.#table.write(() => {
       const texts = encodeTurn({ ...options, contextId, taskId, messages, now: this.#clock.now() });
-      const { agentId } = options;
-      return (rows) => this.#append(new ContextRows(rows), contextId, { taskId, texts, agentId });
+      return (rows) => this.#append(new ContextRows(rows), contextId, { ...options, taskId, texts });
     });
   }
 
   *#append(
     contexts: ContextRows,
     contextId: string,
-    { taskId, texts, agentId }: { taskId: string; texts: readonly string[]; agentId: string | undefined },
+    { taskId, texts, agentId, registered = false }: TurnAppendOptions & { taskId: string; texts: readonly string[] },
   ): Steps<{ readonly appended: boolean }> {
     const turn = yield* contexts.turn(contextId, taskId);
-    if (turn === 'saved') return { appended: false };
+    if (turn === 'saved' || (registered && turn === undefined)) return { appended: false };
     const head = yield* this.#head(contexts, contextId);
     for (const [index, text] of texts.entries()) contexts.putMessage(contextId, head.total + index, text);
     contexts.putSavedTurn(contextId, taskId, turn);
@@ -167,16 +182,17 @@ export class TableMessageStore<Read extends Timing, Write extends Timing> implem
       assertContextId(contextId);
       assertVersion(options);
       const text = encodeMetadata(metadata);
-      return (rows) => this.#setMetadata(new ContextRows(rows), contextId, { text, version: options.version });
+      return (rows) => this.#setMetadata(new ContextRows(rows), contextId, { ...options, text });
     });
   }
 
   *#setMetadata(
     contexts: ContextRows,
     contextId: string,
-    { text, version: expected }: { readonly text: string; readonly version: number | undefined },
+    { text, version: expected, minTotal = 0 }: MetadataOptions & { readonly text: string },
   ): Steps<number> {
-    const { version } = yield* this.#head(contexts, contextId);
+    const { version, total } = yield* this.#head(contexts, contextId);
+    if (total < minTotal) throw totalConflict(contextId, minTotal, total);
     if (expected !== undefined && expected !== version) throw versionConflict(contextId, expected, version);
     contexts.putMetadata(contextId, text);
     yield* this.#change(contexts, contextId, { version: version + 1 });
@@ -200,6 +216,7 @@ export class TableMessageStore<Read extends Timing, Write extends Timing> implem
   }
 
   *#delete(contexts: ContextRows, contextId: string): Steps<void> {
+    if (this.#retention) yield* contexts.putIdle(contextId, undefined);
     yield* contexts.remove(contextId);
     this.#limit?.deleted(contextId);
   }
@@ -208,12 +225,22 @@ export class TableMessageStore<Read extends Timing, Write extends Timing> implem
     return (yield* contexts.findHead(contextId)) ?? newContextHead(contextId, this.#clock.now());
   }
 
+  *#deleteExpired(contexts: ContextRows, keepMs: number): Steps<void> {
+    if (keepMs === Number.POSITIVE_INFINITY) return;
+    yield* contexts.indexIdle(indexedAtOnce);
+    const before = this.#clock.now() - keepMs;
+    for (const contextId of yield* contexts.idleBefore(before, expiredAtOnce)) yield* this.#delete(contexts, contextId);
+  }
+
   *#change(contexts: ContextRows, contextId: string, change: Partial<ContextHead>): Steps<void> {
     yield* this.#put(contexts, { ...(yield* this.#head(contexts, contextId)), ...change });
   }
 
   *#put(contexts: ContextRows, head: ContextHead): Steps<void> {
-    contexts.putHead({ ...head, updatedAt: this.#clock.now() });
+    const changed = { ...head, updatedAt: this.#clock.now() };
+    if (this.#retention) yield* contexts.putIdle(head.contextId, changed);
+    contexts.putHead(changed);
+    if (this.#retention) yield* this.#deleteExpired(contexts, this.#retention.keepMs);
     for (const contextId of this.#limit?.written(head) ?? []) yield* this.#delete(contexts, contextId);
   }
 }
@@ -268,7 +295,8 @@ function newContextHead(contextId: string, now: number): ContextHead {
  * The contexts of a message store in a table, typed.
  *
  * Keys: `['conversation', context]`, `['message', context, position]`, `['metadata', context]`, `['turn', context, task]`, and
- * `['open-turn', context, number]`, which contains the task. None of them is a key of the journals, so both can share a file.
+ * `['open-turn', context, number]`, which contains the task; with an index of idle contexts `['idle', time, context]`, and `['idle-from']`: how far
+ * contexts of older versions were added to it. None of them is a key of the journals, so both can share a file.
  */
 class ContextRows {
   readonly #rows: Rows;
@@ -343,6 +371,51 @@ class ContextRows {
   *heads(after: string, limit: number): Steps<readonly ContextHead[]> {
     const entries = yield* this.#rows.range(['conversation'], { from: `${after}\0`, limit });
     return entries.map(({ key, value }) => headOf(String(key.at(-1)), value));
+  }
+
+  *hasTurns(contextId: string): Steps<boolean> {
+    return (yield* this.#rows.range(['turn', contextId], { limit: 1 })).length > 0;
+  }
+
+  /** Changes the index of idle contexts, before a head is written; `undefined`: before the context is removed. */
+  *putIdle(contextId: string, head: ContextHead | undefined): Steps<void> {
+    const before = yield* this.#readableHead(contextId);
+    if (before) this.#rows.remove(['idle', before.updatedAt, contextId]);
+    if (head?.open === 0) this.#rows.put(['idle', head.updatedAt, contextId], '');
+  }
+
+  /** Contexts without an open turn that were last written before a time. Their entries, and obsolete ones, are removed. */
+  *idleBefore(time: number, limit: number): Steps<readonly string[]> {
+    const found: string[] = [];
+    for (const { key } of yield* this.#rows.range(['idle'], { to: time, limit })) {
+      const contextId = String(key.at(-1));
+      this.#rows.remove(key);
+      const head = yield* this.#readableHead(contextId);
+      if (head && head.open === 0 && head.updatedAt < time) found.push(contextId);
+    }
+    return found;
+  }
+
+  /** Adds contexts to the index that were written by an older version, which had none, some at a time. */
+  *indexIdle(limit: number): Steps<void> {
+    const from = yield* this.#rows.get(['idle-from']);
+    if (from === 'end') return;
+    const entries = yield* this.#rows.range(['conversation'], { from: `${from ?? ''}\0`, limit });
+    for (const { key } of entries) {
+      const head = yield* this.#readableHead(String(key.at(-1)));
+      if (head?.open === 0) this.#rows.put(['idle', head.updatedAt, head.contextId], '');
+    }
+    const last = entries.at(-1);
+    this.#rows.put(['idle-from'], entries.length < limit || !last ? 'end' : String(last.key.at(-1)));
+  }
+
+  /** `undefined` also for a head that this version cannot read, whose context is kept. */
+  *#readableHead(contextId: string): Steps<ContextHead | undefined> {
+    try {
+      return yield* this.findHead(contextId);
+    } catch {
+      return undefined;
+    }
   }
 
   *remove(contextId: string): Steps<void> {

@@ -35,6 +35,7 @@ import {
   type StampedMessage,
   stampedOf,
   summaryOf,
+  totalConflict,
   versionConflict,
 } from '../messages/stored-messages.ts';
 import { IdIndex } from './indexes.ts';
@@ -91,7 +92,8 @@ export class RedisMessageStore implements MessageStore {
 
   async withdraw(contextId: string, taskId: string): Promise<void> {
     assertTurn(contextId, taskId);
-    await this.#change({ script: 'withdraw', contextId, args: [this.#seconds, taskId] });
+    const isGone = await this.#change({ script: 'withdraw', contextId, args: [this.#seconds, taskId] });
+    if (isGone === 1) await this.#summary(contextId);
   }
 
   async append(
@@ -101,8 +103,12 @@ export class RedisMessageStore implements MessageStore {
     options: TurnAppendOptions = {},
   ): Promise<{ readonly appended: boolean }> {
     const texts = encodeTurn({ ...options, contextId, taskId, messages, now: systemClock.now() });
-    const args = [this.#seconds, taskId, randomUUID(), options.agentId ?? '', ...texts];
-    return { appended: (await this.#change({ script: 'append', contextId, args })) === 1 };
+    const { agentId = '', registered = false } = options;
+    const args = [this.#seconds, taskId, randomUUID(), agentId, registered ? 1 : 0, ...texts];
+    const appended = (await this.#change({ script: 'append', contextId, args })) === 1;
+    // The context may be gone, and was listed before the script looked.
+    if (registered && !appended) await this.#summary(contextId);
+    return { appended };
   }
 
   async setAgent(contextId: string, agentId: string): Promise<void> {
@@ -143,8 +149,14 @@ export class RedisMessageStore implements MessageStore {
   async setMetadata(contextId: string, metadata: ContextMetadata, options: MetadataOptions = {}): Promise<number> {
     assertContextId(contextId);
     assertVersion(options);
-    const args = [this.#seconds, randomUUID(), countOf(options.version), encodeMetadata(metadata)];
-    return this.#change({ script: 'metadata', contextId, args, ...options });
+    const { version, minTotal = 0 } = options;
+    const args = [this.#seconds, randomUUID(), countOf(version), minTotal, encodeMetadata(metadata)];
+    try {
+      return await this.#change({ script: 'metadata', contextId, args, ...options });
+    } catch (error) {
+      if (minTotal > 0) await this.#summary(contextId);
+      throw error;
+    }
   }
 
   async contexts(query: ContextQuery = {}): Promise<ContextPage> {
@@ -235,6 +247,8 @@ interface ContextCall {
   readonly args?: readonly (string | number)[];
   /** The version that a change of the metadata expects. */
   readonly version?: number | undefined;
+  /** How many messages it expects at least. */
+  readonly minTotal?: number | undefined;
 }
 
 /** For the scripts: below 0 if it is absent. */
@@ -251,8 +265,12 @@ function stampedEntry(contextId: string, text: unknown): StampedMessage {
 }
 
 /** The errors of the scripts' codes, as named in `lua/context-prelude.lua`. */
-function errorOf({ contextId, version = 0 }: ContextCall, answer: readonly number[]): AgentLoopError | undefined {
+function errorOf(
+  { contextId, version = 0, minTotal = 0 }: ContextCall,
+  answer: readonly number[],
+): AgentLoopError | undefined {
   const [code, first = 0, second = 0] = answer;
+  if (code === -8 && second < minTotal) return totalConflict(contextId, minTotal, second);
   if (code === -6) return newerContext(contextId, first);
   if (code === -8) return versionConflict(contextId, version, first);
   if (code !== -7) return undefined;
