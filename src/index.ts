@@ -16,6 +16,7 @@ export {
 } from './core/contracts/index.ts';
 export { applyRecord, eventsOf, foldRecords, LoopState, TurnError, toPersisted } from './core/journal/index.ts';
 export { estimateTokens } from './core/model-call/index.ts';
+export { erase } from './erase.ts';
 export { branch } from './extensions/branch.ts';
 export {
   carryOver,
@@ -96,6 +97,8 @@ export type {
   Content,
   ContentPart,
   EagerTools,
+  Erased,
+  EraseOptions,
   ErrorCode,
   Extension,
   ExtensionEvent,

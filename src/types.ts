@@ -290,6 +290,7 @@ export type {
   UnfinishedTurn,
 } from './core/journal/index.ts';
 export type { TokenCounter } from './core/model-call/index.ts';
+export type { Erased, EraseOptions } from './erase.ts';
 export type { BranchBase, BranchOptions, TurnStarter } from './extensions/branch.ts';
 export type { CompactionEvent, ContextTurns } from './extensions/compact-history.ts';
 export type { Compaction } from './extensions/context/compaction.ts';
@@ -354,6 +355,7 @@ export type {
 } from './stores/factory.ts';
 export type { InMemoryStateStoreOptions } from './stores/memory/in-memory-state-store.ts';
 export type { InMemoryMessageStoreOptions } from './stores/messages/table-message-store.ts';
+export type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from './stores/push/push-store.ts';
 export type { Snapshot, SnapshotStateStoreOptions, SnapshotStore } from './stores/snapshot/snapshot-state-store.ts';
 export type { ResumeOptions, RetryTurnOptions } from './tasks/agent-loop.ts';
 export type { ForkedTask, SubmitOptions, SubmittedTask } from './tasks/create-task.ts';

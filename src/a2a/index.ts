@@ -15,7 +15,7 @@ export type { A2ARequestHandlerOptions, MessageLimits } from './handler-options.
 export type { OwnTask, PushConfigs } from './kept-in-stores.ts';
 export { queuedCaller } from './queued-turns.ts';
 export { type A2AHandler, a2aRequestHandler } from './request-handler.ts';
-export type { ScopeOf, SenderOf } from './scope.ts';
+export { type OwnerOptions, ownersOf, type ScopeOf, type SenderOf } from './scope.ts';
 export type { A2AAddress, A2AServer } from './server/a2a-server.ts';
 export {
   type A2AServerOptions,

@@ -25,6 +25,30 @@ export function defaultScopeOf(
   };
 }
 
+/** Whose contexts to erase: a caller as the default of `scopeOf` names it, or a scope that `scopeOf` of a server or a handler returned. */
+export type OwnerOptions = {
+  /** The id of the served agent. */
+  readonly agentId: string;
+} & (
+  | { readonly scope: string }
+  | {
+      /** The authenticated user: the `sub` of a token, the name of an API key. Absent for callers without authentication. */
+      readonly user?: string | undefined;
+      /** Default: none. */
+      readonly tenant?: string | undefined;
+    }
+);
+
+/**
+ * The owners of the contexts of a caller of a served agent, for `erase`: the first over A2A, the second of `millrace/ui`, `millrace/openai` and
+ * other routes. The same in every process.
+ */
+export function ownersOf(options: OwnerOptions): readonly [a2a: string, ui: string] {
+  const scope = 'scope' in options ? options.scope : ownerOf(options.tenant ?? '', options.user);
+  const { group, routeGroup } = new Scope(options.agentId, scope);
+  return [group, routeGroup];
+}
+
 /** `user`: absent where nobody is asked who they are. */
 export function ownerOf(tenant: string, user?: string): string {
   return JSON.stringify(user === undefined ? [tenant] : [tenant, user]);

@@ -88,7 +88,7 @@ export class ContextQueue {
     };
     if (!journal) return { wrapRun };
     return {
-      wrapRun,
+      wrapRun: (run$) => this.#withdrawn({ contextId, taskId }, wrapRun(run$)),
       onLease: (turn) => {
         isNew = turn.created;
         return this.#opened(turn, journal).pipe(switchOnce(() => this.#resumed(turn, journal)));
@@ -131,6 +131,12 @@ export class ContextQueue {
       throw this.#busy(contextId, before);
     const task = await create();
     await this.#ask(() => messageStore.begin(task.contextId, taskId));
+    if ((await this.#ask(() => journal.describe(taskId))) === null) {
+      await this.#withdraw(task);
+      throw new AgentLoopError('NOT_FOUND', `Task "${taskId}" was deleted while it was created; submit it again.`, {
+        taskId,
+      });
+    }
     const open = busy === 'queue' || !task.created ? undefined : await ahead();
     if (!open || !refuses(open)) return task;
     await this.#forgetUnbegun(journal, task);
@@ -175,6 +181,30 @@ export class ContextQueue {
       };
       begin();
     });
+  }
+
+  /**
+   * Withdraws the registration of a turn whose journal is deleted while it runs, before its error: it may have been written after its context was
+   * deleted. If that fails, the next turn of the context does it.
+   */
+  #withdrawn(place: Pick<SubmittedTask, 'contextId' | 'taskId'>, run$: Observable<Signal>): Observable<Signal> {
+    return run$.pipe(
+      catchError((error: unknown) =>
+        AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND'
+          ? from(this.#withdraw(place)).pipe(switchMap(() => throwError(() => error)))
+          : throwError(() => error),
+      ),
+    );
+  }
+
+  async #withdraw({ contextId, taskId }: Pick<SubmittedTask, 'contextId' | 'taskId'>): Promise<void> {
+    const { journal, messageStore } = this.#options;
+    try {
+      const isGone = journal && (await this.#ask(() => journal.describe(taskId))) === null;
+      if (isGone) await this.#ask(() => messageStore.withdraw?.(contextId, taskId));
+    } catch {
+      // The store is unavailable.
+    }
   }
 
   /** Drops the registration state of a turn that never starts. */

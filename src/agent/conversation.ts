@@ -163,14 +163,17 @@ class Conversation {
     if (stored.hasAllMessages) await this.#keepSummary(end);
   }
 
-  /** If a summary cannot be stored, the next turn has to create one. */
+  /** If a summary cannot be stored, the next turn has to create one. A context that was deleted meanwhile gets none. */
   async #keepSummary({ contextId, state }: TurnEnd): Promise<void> {
     const { messageStore, between, deadline } = this.#options;
     const compaction = between ? compactionOfTurn(state) : undefined;
     if (!compaction) return;
     const { metadata, version } = await this.#ask(() => messageStore.load(contextId, { limit: 0 }));
     await storeSummary(compaction, (short) =>
-      ready(() => messageStore.setMetadata(contextId, withCompaction(metadata, short), { version }), deadline),
+      ready(
+        () => messageStore.setMetadata(contextId, withCompaction(metadata, short), { version, minTotal: 1 }),
+        deadline,
+      ),
     );
   }
 
@@ -199,9 +202,12 @@ class Conversation {
   }
 
   async #append(contextId: string, taskId: string, ended: EndedTurn): Promise<StoredTurn> {
-    const { messageStore, logger } = this.#options;
+    const { messageStore, journal, logger } = this.#options;
+    // A turn with a journal is registered, unless its context was deleted since.
+    const registered = journal ? { registered: true } : {};
     const stored = await storeTurn(
-      ({ messages, ...current }) => this.#ask(() => messageStore.append(contextId, taskId, messages, current)),
+      ({ messages, ...current }) =>
+        this.#ask(() => messageStore.append(contextId, taskId, messages, { ...current, ...registered })),
       ended,
     );
     const { refusal, hasAllMessages } = stored;
@@ -292,7 +298,7 @@ export class BetweenTurns {
     if (!compacted) return;
     onUsage(compacted.usage);
     await storeSummary(compacted.compaction, (short) =>
-      messageStore.setMetadata(contextId, withCompaction(metadata, short), { version }),
+      messageStore.setMetadata(contextId, withCompaction(metadata, short), { version, minTotal: messages.length }),
     );
   }
 }

@@ -122,7 +122,11 @@ export async function settleTurnsAhead(
     if (!state && messageStore.withdraw) await messageStore.withdraw(contextId, ahead);
     else {
       const ended = state ? endedTurn(state) : { messages: [] };
-      await storeTurn(({ messages, ...current }) => messageStore.append(contextId, ahead, messages, current), ended);
+      // Only if it is registered: the context may have been deleted meanwhile.
+      await storeTurn(
+        ({ messages, ...current }) => messageStore.append(contextId, ahead, messages, { ...current, registered: true }),
+        ended,
+      );
     }
   }
   return undefined;

@@ -270,7 +270,13 @@ export const messageStoreArguments: StoreArguments<MessageStore> = {
   list: {
     of: { contextId: id, query: options<MessageQuery>({ limit: number, order: text, after: text }) },
   },
-  setMetadata: { of: { contextId: id, metadata: having({}), options: options<MetadataOptions>({ version: number, minTotal: number }) } },
+  setMetadata: {
+    of: {
+      contextId: id,
+      metadata: having({}),
+      options: options<MetadataOptions>({ version: number, minTotal: number }),
+    },
+  },
   contexts: { of: { query: options<ContextQuery>({ limit: number, after: text }) } },
   delete: { of: { contextId: id } },
 };
