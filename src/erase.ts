@@ -190,33 +190,18 @@ class Eraser {
     }
   }
 
-  /** The journal last: while it exists, a repeated call finds what belongs to the turn. */
+  /** Child turns first and the journal last: while it exists, a repeated call finds what belongs to the turn. */
   async #eraseTask(taskId: string): Promise<void> {
     const { taskStateStore: store } = this.#options;
-    const members = await this.#erasePartsOfFamily(taskId);
-    await store?.delete(taskId);
-    this.#counts.tasks += members;
-  }
-
-  /** What other stores keep about a turn and its child turns. Returns their number. */
-  async #erasePartsOfFamily(taskId: string): Promise<number> {
-    let members = 1;
-    for await (const child of this.#children(taskId)) members += await this.#erasePartsOfFamily(child);
-    await this.#erasePartsOfTask(taskId);
-    return members;
-  }
-
-  async *#children(parentTaskId: string): AsyncGenerator<string> {
-    const { taskStateStore: store } = this.#options;
-    for (let afterTaskId: string | undefined; store; ) {
-      const query: TaskQuery = { parentTaskId, limit: pageSize, ...(afterTaskId !== undefined && { afterTaskId }) };
-      const page: readonly TaskSummary[] = await store.list(query);
-      for (const { taskId } of page) yield taskId;
-      afterTaskId = page.at(-1)?.taskId;
-      if (page.length < pageSize) return;
+    for await (const page of this.#taskPages({ parentTaskId: taskId })) {
+      for (const child of page) await this.#eraseTask(child.taskId);
     }
+    await this.#erasePartsOfTask(taskId);
+    await store?.delete(taskId);
+    this.#counts.tasks++;
   }
 
+  /** What other stores keep about a turn. */
   async #erasePartsOfTask(taskId: string): Promise<void> {
     const { pushStore } = this.#options;
     for (const { configId } of (await pushStore?.list(taskId)) ?? []) {

@@ -76,7 +76,9 @@ const keeps: LLMStep = {
 
 /** A finished turn with a child turn, an artifact and a registration. */
 async function finishedTurn(stores: Stores, contextId: string, taskId: string): Promise<void> {
-  await shop(stores, [keeps, { text: secret }]).startTurn(secret, { contextId, taskId }).result();
+  await shop(stores, [keeps, { text: secret }])
+    .startTurn(secret, { contextId, taskId })
+    .result();
   await register(stores, taskId);
 }
 
@@ -98,10 +100,11 @@ async function left({ taskStateStore, messageStore, artifactStore, pushStore }: 
 const nothing = { tasks: [], contexts: [], artifacts: [], registered: [] };
 
 /** Resolves once the turn waits for its model. */
-function untilModel(stores: Stores, taskId: string): Promise<void> {
-  return eventually(async () =>
-    (await stores.taskStateStore.read(taskId)).some(({ type }) => type === 'llm.start'),
-  );
+function untilModel({ taskStateStore }: Stores, taskId: string): Promise<void> {
+  return eventually(async () => {
+    if ((await taskStateStore.describe(taskId)) === null) return false;
+    return (await taskStateStore.read(taskId)).some(({ type }) => type === 'llm.start');
+  });
 }
 
 /** A store whose method waits for a promise. */
@@ -344,7 +347,7 @@ describe('erase in LMDB', () => {
       pushStore,
       artifactStore: new InMemoryArtifactStore(),
       async raw() {
-        const file = open<string, unknown[]>({ path });
+        const file = open<string, string>({ path, encoding: 'string' });
         const all = [...file.getRange()].map((entry) => JSON.stringify(entry)).join('\n');
         await file.close();
         return all;

@@ -190,6 +190,8 @@ export class TaskTable {
       if (parent !== undefined && parentTaskId !== parent) return;
       family.add(member);
       for (const child of childrenIn(records)) add(child, member);
+      const named = this.#db.range({ start: ['child', member], end: ['child', member, last] });
+      for (const { value } of named) add(inEntry(value)[0], member);
     };
     add(taskId, undefined);
     return [...family];

@@ -229,6 +229,41 @@ export const openTurnCases: MessageCases = {
       },
     },
     {
+      title:
+        'a registered turn is appended; one whose context was deleted since is not, and nothing of the context comes back',
+      async run({ store, peer, newContextId }) {
+        const contextId = newContextId();
+        const registered = { registered: true };
+        for (const taskId of ['a', 'b']) await store.begin(contextId, taskId);
+        assert.deepEqual(await peer.append(contextId, 'a', turnOf('said'), registered), { appended: true });
+        assert.deepEqual(await peer.append(contextId, 'a', turnOf('said'), registered), { appended: false });
+        await peer.delete(contextId);
+        assert.deepEqual(await store.append(contextId, 'b', turnOf('late'), registered), { appended: false });
+        await assert.rejects(async () => store.setMetadata(contextId, { a: 1 }, { minTotal: 1 }), { code: 'CONFLICT' });
+        assert.equal((await peer.load(contextId)).total, 0);
+        const { contexts } = await peer.contexts({ limit: 1_000 });
+        assert.deepEqual(
+          contexts.filter((context) => context.contextId === contextId),
+          [],
+        );
+        await store.append(contextId, 'c', turnOf('new'));
+        assert.equal(await store.setMetadata(contextId, { a: 1 }, { minTotal: 2 }), 1);
+      },
+    },
+    {
+      title: 'a context of which only a withdrawn turn was known is gone',
+      async run({ store, peer, newContextId }) {
+        if (!store.withdraw || !peer.withdraw) return;
+        const [contextId, named] = [newContextId(), newContextId()];
+        for (const each of [contextId, named]) await store.begin(each, 'a');
+        await store.setAgent(named, 'ada');
+        for (const each of [contextId, named]) await peer.withdraw(each, 'a');
+        const { contexts } = await peer.contexts({ limit: 1_000 });
+        const known = contexts.map((context) => context.contextId);
+        assert.deepEqual([known.includes(contextId), known.includes(named)], [false, true]);
+      },
+    },
+    {
       title: 'an empty list settles a turn that said nothing',
       async run({ store, peer, newContextId }) {
         const contextId = newContextId();

@@ -1,5 +1,6 @@
 -- Forgets a task, or tells of its child turns first: the caller deletes those and calls again. A page of the journal is looked at in one
--- call. Also where the journal is damaged. Live readers learn it from a last entry of the deltas, which outlives the rest by a minute.
+-- call. Also where the journal is damaged. Live readers learn it from a last entry of the deltas, which outlives
+-- the rest, the deltas before it too, by a minute.
 -- KEYS  1 head  2 journal  3 deltas  [4 index of runnable tasks]
 -- ARGV  1 last entry of the journal that was looked at before ('-' for none)  2 the parent turn that the task has to have ('' for any)
 --       3 entries looked at in one call
@@ -42,6 +43,6 @@ if not head[1] then
   redis.call('UNLINK', KEYS[3])
   return { OK, 1, '', '' }
 end
-redis.call('XADD', KEYS[3], head[2] .. '-*', 'x', '1')
+redis.call('XADD', KEYS[3], 'MAXLEN', '=', 1, head[2] .. '-*', 'x', '1')
 redis.call('EXPIRE', KEYS[3], 60)
 return { OK, 1, head[1], parent }
