@@ -10,6 +10,7 @@ import {
   messageOf,
   reasonOf,
   repairHistory,
+  type TaskStateStore,
   type TurnBeginning,
   type TurnEnd,
   type Usage,
@@ -203,16 +204,34 @@ class Conversation {
 
   async #append(contextId: string, taskId: string, ended: EndedTurn): Promise<StoredTurn> {
     const { messageStore, journal, logger } = this.#options;
-    // A turn with a journal is registered, unless its context was deleted since.
-    const registered = journal ? { registered: true } : {};
     const stored = await storeTurn(
       ({ messages, ...current }) =>
-        this.#ask(() => messageStore.append(contextId, taskId, messages, { ...current, ...registered })),
+        journal
+          ? this.#appendRegistered(journal, { contextId, taskId, messages, current })
+          : this.#ask(() => messageStore.append(contextId, taskId, messages, current)),
       ended,
     );
     const { refusal, hasAllMessages } = stored;
     if (refusal) logger?.warn('messages shortened', { taskId, contextId, hasAllMessages, error: refusal.message });
     return stored;
+  }
+
+  /**
+   * Appends a turn that is registered in its context. One that is not was saved, or its context was deleted. While its journal exists only the
+   * context was, or the turn is a fork or a retry, which runs without a registration: it is registered then. The journal is read between the
+   * registration and the append, so that nothing is written back when a turn is erased, journal first, at any moment.
+   */
+  async #appendRegistered(
+    journal: TaskStateStore,
+    { contextId, taskId, messages, current }: RegisteredTurn,
+  ): Promise<void> {
+    const { messageStore } = this.#options;
+    const append = () => messageStore.append(contextId, taskId, messages, { ...current, registered: true });
+    const isErased = async () => (await this.#ask(() => journal.describe(taskId))) === null;
+    if ((await this.#ask(append)).appended || (await isErased())) return;
+    if ((await this.#ask(() => messageStore.begin(contextId, taskId))) === 'saved') return;
+    if (await isErased()) await this.#ask(() => messageStore.withdraw?.(contextId, taskId));
+    else await this.#ask(append);
   }
 
   #keep(contextId: string, taskId: string, ended: EndedTurn): void {
@@ -227,6 +246,13 @@ class Conversation {
   #ask<T>(ask: () => T | Promise<T>): Promise<T> {
     return readyAgain(ask, this.#options.deadline);
   }
+}
+
+interface RegisteredTurn {
+  readonly contextId: string;
+  readonly taskId: string;
+  readonly messages: readonly Message[];
+  readonly current: Omit<EndedTurn, 'messages'>;
 }
 
 /** The maximum size of a history in one record of a journal, in characters of its JSON: a string of JavaScript has at most four times as many. */

@@ -232,6 +232,24 @@ function contract(openStores: () => Promise<Opened> | Opened): void {
     await expectNothing(stores, ['t']);
   });
 
+  it('R-25 a fork, which runs without a registration, is stored once, and not after the erase', async () => {
+    const stores = await make();
+    const { taskStateStore, messageStore } = stores;
+    await shop(stores, [{ text: secret }], false).startTurn(secret, { contextId: 'c', taskId: 't' }).result();
+    for (const taskId of ['f1', 'f2']) await AgentLoop.fork('t', { store: taskStateStore, at: 0, taskId });
+    await shop(stores, [{ text: secret }], false).resume('f1').result();
+    const { messages } = await messageStore.list('c');
+    expect(new Set(messages.map(({ taskId }) => taskId))).toEqual(new Set(['t', 'f1']));
+    const [gate, reached] = [signal(), signal()];
+    const gate2 = gated(messageStore, 'append', gate.promise, reached.done);
+    const turn = shop({ ...stores, messageStore: gate2 }, [{ text: secret }], false).resume('f2', { detached: true });
+    await reached.promise;
+    await erase({ ...storesOf(stores), contextId: 'c' });
+    gate.done();
+    await turn.settled;
+    await expectNothing(stores, ['t', 'f1', 'f2']);
+  });
+
   it('R-25 a turn that registers in its context after the erase leaves no registration', async () => {
     const stores = await make();
     const [gate, reached] = [signal(), signal()];

@@ -85,7 +85,7 @@ export interface TurnAppendOptions {
   readonly createdAt?: readonly string[] | undefined;
   /**
    * Appends only if the turn is registered: nothing is appended, and `appended` is false, if its context was deleted since `begin`. Agents with a
-   * journal set it, so that a turn writes nothing back into an erased context. Default false.
+   * journal set it, so that an erased turn writes nothing back into its context. Default false.
    */
   readonly registered?: boolean | undefined;
 }

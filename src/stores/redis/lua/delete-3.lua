@@ -43,6 +43,9 @@ if not head[1] then
   redis.call('UNLINK', KEYS[3])
   return { OK, 1, '', '' }
 end
-redis.call('XADD', KEYS[3], 'MAXLEN', '=', 1, head[2] .. '-*', 'x', '1')
+-- A trimmed stream would still hold the bytes of its deltas; the id has to be above those that readers have seen.
+local last = redis.call('XADD', KEYS[3], head[2] .. '-*', 'x', '1')
+redis.call('UNLINK', KEYS[3])
+redis.call('XADD', KEYS[3], last, 'x', '1')
 redis.call('EXPIRE', KEYS[3], 60)
 return { OK, 1, head[1], parent }
