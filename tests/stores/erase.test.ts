@@ -235,9 +235,13 @@ function contract(openStores: () => Promise<Opened> | Opened): void {
   it('R-25 a fork, which runs without a registration, is stored once, and not after the erase', async () => {
     const stores = await make();
     const { taskStateStore, messageStore } = stores;
-    await shop(stores, [{ text: secret }], false).startTurn(secret, { contextId: 'c', taskId: 't' }).result();
+    await shop(stores, [{ text: secret }], false)
+      .startTurn(secret, { contextId: 'c', taskId: 't' })
+      .result();
     for (const taskId of ['f1', 'f2']) await AgentLoop.fork('t', { store: taskStateStore, at: 0, taskId });
-    await shop(stores, [{ text: secret }], false).resume('f1').result();
+    await shop(stores, [{ text: secret }], false)
+      .resume('f1')
+      .result();
     const { messages } = await messageStore.list('c');
     expect(new Set(messages.map(({ taskId }) => taskId))).toEqual(new Set(['t', 'f1']));
     const [gate, reached] = [signal(), signal()];
