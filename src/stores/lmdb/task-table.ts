@@ -190,8 +190,6 @@ export class TaskTable {
       if (parent !== undefined && parentTaskId !== parent) return;
       family.add(member);
       for (const child of childrenIn(records)) add(child, member);
-      const named = this.#db.range({ start: ['child', member], end: ['child', member, last] });
-      for (const { value } of named) add(inEntry(value)[0], member);
     };
     add(taskId, undefined);
     return [...family];
@@ -224,12 +222,22 @@ export class TaskTable {
       const [taskId, parent] = inEntry(value);
       this.#db.remove(key);
       if (gone.has(taskId) || (parent !== undefined && this.#db.get(['head', parent]) !== undefined)) continue;
-      const family = this.family(taskId);
+      const family = this.#tree(taskId);
       const isOpen = family.some((member) => this.#undamagedHead(member)?.hasEnded === false);
       if (isOpen) this.#db.put(['ended', now, numberIn(key)], value);
       else for (const member of family) gone.add(member);
     }
     return [...gone];
+  }
+
+  /** The family of a task, with child turns that no record of their parent links to: hooks started them, or their parent's process died. */
+  #tree(taskId: string): readonly string[] {
+    const tree = new Set(this.family(taskId));
+    for (const member of tree) {
+      const children = this.#db.range({ start: ['child', member], end: ['child', member, last] });
+      for (const { value } of children) for (const each of this.family(inEntry(value)[0])) tree.add(each);
+    }
+    return [...tree];
   }
 
   #endedBefore(before: number, limit: number): readonly LmdbEntry[] {
