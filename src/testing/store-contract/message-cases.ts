@@ -10,7 +10,7 @@ const stored: readonly Message[] = Array.from({ length: 6 }, (_, index) =>
 const summary: Message = { role: 'user', content: 'A summary of the first two.' };
 const own: Message = { role: 'user', content: 'How many?' };
 
-/** The messages of a turn behind a conversation of six, whose first two are summarized. */
+/** The messages of a turn that continues a conversation of six, whose first two are summarized. */
 const given: readonly Message[] = [summary, ...stored.slice(2), own];
 
 interface Referring {
