@@ -32,7 +32,7 @@ const opaque = [
     'ModelNoted',
     'PreparedView',
     'ReplacedPart',
-    'Segment',
+    'SegmentContext',
     'ShownCall',
     'TurnNode',
     'UnstartedCalls',

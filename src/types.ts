@@ -267,7 +267,7 @@ export type {
   Segment,
   ShownOptions,
   Stamped,
-  StartedCall,
+  StartedModelCall,
   Submission,
   TerminalRecord,
   ToolIntent,

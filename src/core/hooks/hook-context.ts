@@ -18,7 +18,7 @@ import type { ToolSet } from '../tool-call/tool-set.ts';
 import type { HookName, Hooks } from './hook-table.ts';
 
 /** What the current agent runs a turn with. A turn without hand-off has one segment. */
-export interface Segment {
+export interface SegmentContext {
   /** Of the agent, with the prompt and the limit of iterations that the turn replaces. */
   readonly config: ResolvedConfig;
   /** With the id and the metadata of the agent. */
@@ -35,7 +35,7 @@ export interface Segment {
 /** What hooks use of the run of a turn. */
 export interface HookDeps {
   /** Replaced when another agent takes the turn over. */
-  readonly segment: Segment;
+  readonly segment: SegmentContext;
   /** How the turn is stopped. */
   readonly inbox: Pick<Inbox, 'scope' | 'drain'>;
   /** The turn in the tree of its child turns, and its lease. */

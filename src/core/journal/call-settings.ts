@@ -7,7 +7,7 @@ import {
 } from '../contracts/provider.ts';
 import { stableJson } from '../contracts/values.ts';
 import type { CallDetails, LlmStart, ShownOptions } from './records.ts';
-import { type LoopState, noOptions, type StartedCall } from './state.ts';
+import { type LoopState, noOptions, type StartedModelCall } from './state.ts';
 
 /** The settings of the next model call: the configuration's, overridden by the extensions' changes for the rest of the turn. */
 export function callSettings(own: CallSettings, { changes }: LoopState): CallSettings {
@@ -57,7 +57,7 @@ function isSameSetting(one: unknown, other: unknown): boolean {
 }
 
 /** The options of a call according to its record; the previous call's object if the record changes neither options nor tools. */
-export function optionsAfter(before: StartedCall | undefined, { options, tools }: LlmStart): ShownOptions {
+export function optionsAfter(before: StartedModelCall | undefined, { options, tools }: LlmStart): ShownOptions {
   const known = before?.options ?? noOptions;
   if (!options && !tools) return known;
   const offered = tools ? tools.map(({ name }) => name) : known.tools;

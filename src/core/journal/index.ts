@@ -94,7 +94,7 @@ export {
   openCallIndex,
   type PendingToolCall,
   type Segment,
-  type StartedCall,
+  type StartedModelCall,
   type TurnIdentity,
   type TurnOutcome,
 } from './state.ts';

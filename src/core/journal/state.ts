@@ -148,7 +148,7 @@ export const noChanges: Changes = {
 };
 
 /** The last started model call. */
-export interface StartedCall {
+export interface StartedModelCall {
   /** Milliseconds since 1970. */
   readonly startedAt: number;
   /** When its iteration started, as `activeAt` counts. */
@@ -197,7 +197,7 @@ export interface LoopFields {
   /** The tools of the last model call. */
   readonly availableTools: readonly ToolDefinition['function'][];
   /** Absent before the first call. */
-  readonly call: StartedCall | undefined;
+  readonly call: StartedModelCall | undefined;
   /** The calls of the last response, until all have a result, by the index at the end of their id. */
   readonly calls: PersistentArray<PendingToolCall>;
   /** All answers of the turn, in order: to detect repeated answers. */
@@ -277,7 +277,7 @@ export class LoopState implements LoopFields {
   declare readonly summary: boolean;
   declare readonly history: History;
   declare readonly availableTools: LoopFields['availableTools'];
-  declare readonly call: StartedCall | undefined;
+  declare readonly call: StartedModelCall | undefined;
   declare readonly calls: PersistentArray<PendingToolCall>;
   declare readonly answers: readonly GivenAnswer[];
   declare readonly told: readonly Message[];

@@ -15,7 +15,7 @@ import {
   messageOf,
   type ToolProvider,
 } from '../contracts/index.ts';
-import type { Segment } from '../hooks/hook-context.ts';
+import type { SegmentContext } from '../hooks/hook-context.ts';
 import { hookLists } from '../hooks/hook-table.ts';
 import type { Commit, LoopState, Signal, TurnIdentity, TurnSettings } from '../journal/index.ts';
 import type { ResolvedConfig } from '../options/index.ts';
@@ -57,7 +57,7 @@ interface SegmentLoopOptions {
 /** The agents of one run of a turn, one after another. */
 class SegmentLoop {
   readonly #options: SegmentLoopOptions;
-  readonly #first: Segment;
+  readonly #first: SegmentContext;
   #state: LoopState;
   #advancing = false;
   #again = false;
@@ -126,7 +126,7 @@ class SegmentLoop {
   }
 
   /** A turn that only writes its end may have an unknown agent. */
-  #segment(): Segment {
+  #segment(): SegmentContext {
     const { deps, run } = this.#options;
     try {
       return segmentOf(this.#first, run.config, this.#state);
@@ -206,7 +206,7 @@ function lateTools(waiting: ReadonlySet<ToolProvider>, ms: number): AgentLoopErr
   return new AgentLoopError('TOOL_TIMEOUT', message, { retryable: true });
 }
 
-function missingTools({ turn }: Segment, cause: unknown): AgentLoopError {
+function missingTools({ turn }: SegmentContext, cause: unknown): AgentLoopError {
   return new AgentLoopError('MISSING_TOOL', messageOf(cause), { cause, retryable: true, taskId: turn.taskId });
 }
 
@@ -214,7 +214,11 @@ function missingTools({ turn }: Segment, cause: unknown): AgentLoopError {
  * The segment of a state's agent: provider, call settings, prompt, tools and limits of the agent, the extensions of the configuration followed
  * by the agent's own; everything else is the turn's. Errors: `MISSING_AGENT`, retryable, if `agents` does not know the agent.
  */
-function segmentOf(first: Segment, given: ResolvedConfig, { agentId, turn, agentChanges }: LoopState): Segment {
+function segmentOf(
+  first: SegmentContext,
+  given: ResolvedConfig,
+  { agentId, turn, agentChanges }: LoopState,
+): SegmentContext {
   if (agentChanges === 0 && agentId === given.agentId) return first;
   const setup = given.agents?.(agentId);
   if (!setup && agentId !== given.agentId) throw missingAgent(turn, agentId);
@@ -238,7 +242,11 @@ export function configOf(config: ResolvedConfig, { systemPrompt, maxIterations }
 }
 
 /** The span of a segment; that of the first one is `agent.execute` itself. */
-function segmentSpan({ tracing, config, turn: { agentId } }: Segment, state: LoopState, parent: Context): TracedSpan {
+function segmentSpan(
+  { tracing, config, turn: { agentId } }: SegmentContext,
+  state: LoopState,
+  parent: Context,
+): TracedSpan {
   if (state.agentChanges === 0) return silentSpanBelow(parent);
   const { name = agentId } = config.agents?.(agentId) ?? {};
   const { reason, from } = state.segment;
