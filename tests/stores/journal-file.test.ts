@@ -57,7 +57,7 @@ describe('a journal file', () => {
       (text) => text.replace('"version":1', '"version":2'),
       { code: 'SCHEMA', message: /^Line 1 .*update/ },
     ],
-    ['a newer journal', 2, (text) => text.replace('"schema":2', '"schema":9'), { code: 'SCHEMA', message: /^Line 2 / }],
+    ['a newer journal', 2, (text) => text.replace('"schema":3', '"schema":9'), { code: 'SCHEMA', message: /^Line 2 / }],
     [
       'another task’s header',
       1,

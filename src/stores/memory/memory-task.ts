@@ -13,7 +13,6 @@ import type {
 } from '../../core/contracts/index.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/journal/index.ts';
 import { OpenAttempt } from '../deltas.ts';
-import { withReference } from '../messages/referred-messages.ts';
 import { checkAppend, fenced, notFound } from '../store-rules.ts';
 import {
   byStatus,
@@ -87,7 +86,7 @@ export class MemoryTask {
     if (!this.isOwnedBy(lease)) throw fenced(lease);
     if (!checkAppend({ seq: this.records.length, hasEnded: this.hasEnded }, lease, records)) return;
     for (const record of records) {
-      this.records.push('effects' in record ? withReference(record) : record);
+      this.records.push(record);
       this.#attempt.apply(record);
     }
     this.status = options.status;
