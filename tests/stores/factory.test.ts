@@ -83,7 +83,7 @@ describe('StoreFactory.createStateStore', () => {
     ],
     ['{"type":"redis"}', /^redis is undefined; give a URL/],
     ['{"type":"redis","redis":""}', /^redis is ""; give a URL/],
-    ['{"type":"lmdb","folder":"x"}', /^LmdbStateStore has no option "folder"; .*path, clock, pollMs\.$/],
+    ['{"type":"lmdb","folder":"x"}', /^LmdbStateStore has no option "folder"; .*path, ttl, clock, pollMs\.$/],
     ['{"type":"memory","toString":1}', /^InMemoryStateStore has no option "toString"; .*clock, maxEndedTasks\.$/],
   ])('refuses %s with INVALID_CONFIG, naming what is wrong and what there is', (json, message) => {
     const expected = expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) });

@@ -73,10 +73,14 @@ async function attempt(driver: TreeDriver, task: Task): Promise<Outcome> {
   return resumed.ended || resumed.code !== 'NOT_FOUND' ? resumed : start();
 }
 
+/** Tasks before which this process has stored the earlier turn. */
+const talked = new Set<string>();
+
 /** Behind an earlier turn of the conversation, whose messages are stored once, whoever starts the turn. */
 async function started(driver: TreeDriver, { taskId, seed }: Task): Promise<Outcome> {
   try {
-    await driver.messageStore.append(taskId, `${taskId}-earlier`, earlierTalk);
+    if (!talked.has(taskId)) await driver.messageStore.append(taskId, `${taskId}-earlier`, earlierTalk);
+    talked.add(taskId);
   } catch (error) {
     return lossOf(error);
   }
