@@ -21,7 +21,7 @@ import { groupOf } from './stores/task-summary.ts';
 import { cancelTask } from './tasks/task-commands.ts';
 
 /** The stores to erase from: pass all that the agents use. A store that is absent is not touched. */
-interface EraseStores {
+export interface EraseStores {
   /** The journals of turns. Default: none. */
   readonly taskStateStore?: TaskStateStore | undefined;
   /** The conversations. Default: those of `taskStateStore`, if it has some. */

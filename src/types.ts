@@ -290,7 +290,7 @@ export type {
   UnfinishedTurn,
 } from './core/journal/index.ts';
 export type { TokenCounter } from './core/model-call/index.ts';
-export type { Erased, EraseOptions } from './erase.ts';
+export type { Erased, EraseOptions, EraseStores } from './erase.ts';
 export type { BranchBase, BranchOptions, TurnStarter } from './extensions/branch.ts';
 export type { CompactionEvent, ContextTurns } from './extensions/compact-history.ts';
 export type { Compaction } from './extensions/context/compaction.ts';
