@@ -143,7 +143,8 @@ export class LmdbStateStore implements TaskStateStore {
   ): Promise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }> {
     assertTaskId(taskId);
     const text = recordJson(started, taskId);
-    await this.#deleteExpired();
+    // Otherwise at once, so that a `close` right after this call waits for it.
+    if (this.#hasExpired()) await this.#deleteExpired();
     const existing = await this.#database.write(() => {
       const before = this.#tasks.findHead(taskId);
       if (before) return this.#tasks.records(before, 1, 1)[0];
@@ -287,11 +288,14 @@ export class LmdbStateStore implements TaskStateStore {
   }
 
   /** Deletes a few tasks that ended longer than the time to live ago. A failure is that of the next write, too. */
+  #hasExpired(): boolean {
+    const before = this.#clock.now() - this.#keepMs;
+    return before !== Number.NEGATIVE_INFINITY && this.#database.read(() => this.#tasks.hasExpired(before));
+  }
+
   async #deleteExpired(): Promise<void> {
     const now = this.#clock.now();
-    const before = now - this.#keepMs;
-    if (before === Number.NEGATIVE_INFINITY || !this.#database.read(() => this.#tasks.hasExpired(before))) return;
-    await this.#remove(() => this.#tasks.expired(before, now));
+    await this.#remove(() => this.#tasks.expired(now - this.#keepMs, now));
   }
 
   async #remove(members: () => readonly string[]): Promise<void> {
