@@ -241,6 +241,7 @@ export {
   toolError,
 } from './tool.ts';
 export {
+  andThen,
   asJson,
   type Defined,
   givenJson,
@@ -266,5 +267,4 @@ export {
   stableJson,
   tailOf,
   textNestsTooDeep,
-  then,
 } from './values.ts';

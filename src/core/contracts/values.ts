@@ -7,7 +7,7 @@ export function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLik
 }
 
 /** The next value, at once if the given one is known. */
-export function then<A, B>(given: MaybePromise<A>, next: (value: A) => MaybePromise<B>): MaybePromise<B> {
+export function andThen<A, B>(given: MaybePromise<A>, next: (value: A) => MaybePromise<B>): MaybePromise<B> {
   return given instanceof Promise ? given.then(next) : next(given);
 }
 

@@ -2,11 +2,11 @@ import { exceptionOf } from '../../observability/spans/tracing-options.ts';
 import {
   type ArgumentCheck,
   type ArgumentChecker,
+  andThen,
   messageOf,
   parsedJson,
   stableJson,
   type ToolError,
-  then,
   toolError,
 } from '../contracts/index.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
@@ -49,8 +49,8 @@ export function checkOnce(deps: ToolCallDeps, place: CallPlace): CheckedCall | P
 
 function decidedCall(deps: ToolCallDeps, place: CallPlace, isAsked: boolean): CheckedCall | Promise<CheckedCall> {
   const checked = checkedArguments(deps, place);
-  const asked = isAsked ? then(checked, (each) => askExtensions(deps, place, each)) : checked;
-  return mayAsk(deps) ? then(asked, (answer) => withDecision(deps, place, answer)) : asked;
+  const asked = isAsked ? andThen(checked, (each) => askExtensions(deps, place, each)) : checked;
+  return mayAsk(deps) ? andThen(asked, (answer) => withDecision(deps, place, answer)) : asked;
 }
 
 /** Calls the hooks. If one fails, the call is refused, and the turn fails once the batch has stopped. */
@@ -61,8 +61,9 @@ function askExtensions(deps: ToolCallDeps, place: CallPlace, checked: CheckedCal
     return { verdict: 'refused', error: fails, arguments: checked.arguments, fails };
   };
   const recheck = ({ answer, deadline }: ChangedToolCall) =>
-    then('changed' in answer ? checkedValue(deps, place, { ...checked, arguments: answer.changed }) : answer, (each) =>
-      each.verdict === 'run' ? { ...each, deadline } : each,
+    andThen(
+      'changed' in answer ? checkedValue(deps, place, { ...checked, arguments: answer.changed }) : answer,
+      (each) => (each.verdict === 'run' ? { ...each, deadline } : each),
     );
   try {
     const answer = changeToolCall(deps, place, checked);

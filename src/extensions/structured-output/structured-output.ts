@@ -4,6 +4,7 @@ import {
   AgentLoopError,
   type ArgumentCheck,
   type ArgumentChecker,
+  andThen,
   type CallChange,
   type Defined,
   type EndChange,
@@ -27,7 +28,6 @@ import {
   type TurnEnd,
   type TurnFinish,
   textOf,
-  then,
   type ValueExtension,
 } from '../../core/contracts/index.ts';
 import { iterationsBefore, type TurnResult } from '../../core/journal/index.ts';
@@ -190,7 +190,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
     if (outcome.state !== 'completed') return undefined;
     if (value === undefined) return this.#withoutValue(end);
     if (memoryOf(end).accepted === fingerprint(value)) return undefined;
-    return then(this.#check(this.#wire.wrap(value)), (check): EndChange => {
+    return andThen(this.#check(this.#wire.wrap(value)), (check): EndChange => {
       const checked = check.ok ? this.#wire.unwrap(check.value) : undefined;
       const fail = check.ok ? notJson(checked) : undefined;
       if (check.ok) return fail ? { fail } : { value: checked };
@@ -223,7 +223,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
   /** Takes the only value in the text that fits. `problem`: the message to the model if there is none. */
   #takeText(finish: TurnFinish, problem: string | undefined): FinishChange | Promise<FinishChange> {
     const values = jsonValues(finish.text);
-    return then(this.#checks(values), (checks): FinishChange => {
+    return andThen(this.#checks(values), (checks): FinishChange => {
       const fitting = checks.filter((check) => check.ok);
       const [only] = fitting;
       if (only && fitting.length === 1) return accepted(this.#wire.unwrap(only.value), finish);
@@ -253,9 +253,9 @@ export class StructuredOutput<T> implements ValueExtension<T> {
   /** A model may leave out the object around a value that is not one. */
   #checkBare(value: unknown): ArgumentCheck | Promise<ArgumentCheck> {
     const [given, wrapped] = this.#wrapped(value);
-    return then(this.#check(given), (check): ArgumentCheck | Promise<ArgumentCheck> => {
+    return andThen(this.#check(given), (check): ArgumentCheck | Promise<ArgumentCheck> => {
       if (check.ok || wrapped === undefined) return check;
-      return then(this.#check(wrapped), (other): ArgumentCheck => (other.ok ? other : check));
+      return andThen(this.#check(wrapped), (other): ArgumentCheck => (other.ok ? other : check));
     });
   }
 
@@ -349,9 +349,9 @@ function finishTool(name: string, { parameters, jsonSchema }: OutputWire): Tool 
 /** A check that reads null as absent where only that fits. */
 function nullAsAbsent(check: ArgumentChecker, schema: JSONSchema): ArgumentChecker {
   return (value) =>
-    then(check(value), (given): ArgumentCheck | Promise<ArgumentCheck> => {
+    andThen(check(value), (given): ArgumentCheck | Promise<ArgumentCheck> => {
       const rest = given.ok ? value : withoutAbsent(value, schema);
-      return rest === value ? given : then(check(rest), (other): ArgumentCheck => (other.ok ? other : given));
+      return rest === value ? given : andThen(check(rest), (other): ArgumentCheck => (other.ok ? other : given));
     });
 }
 

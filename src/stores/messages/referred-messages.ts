@@ -1,12 +1,12 @@
 import { concatMap, from, type Observable, of } from 'rxjs';
 import {
   AgentLoopError,
+  andThen,
   type FollowSignal,
   type MaybePromise,
   type Message,
   type MessageStore,
   type MessageView,
-  then,
 } from '../../core/contracts/index.ts';
 import type { Effects, ExtensionRecord, JournalRecord, Stamped } from '../../core/journal/index.ts';
 
@@ -47,7 +47,7 @@ export function withMessages(
   const at = records.findIndex(refers);
   const record = records[at];
   if (!record || !refers(record)) return records;
-  return then(withGiven(record, store()), (resolved) => withMessages(records.with(at, resolved), store));
+  return andThen(withGiven(record, store()), (resolved) => withMessages(records.with(at, resolved), store));
 }
 
 /** As `withMessages`, for stores whose conversations are read at once. */
@@ -68,14 +68,14 @@ export function followMessages(
   return signals$.pipe(
     concatMap((signal) => {
       if (signal.type !== 'record' || !refers(signal.record)) return of(signal);
-      const shown = then(withGiven(signal.record, store()), (record): FollowSignal => ({ ...signal, record }));
+      const shown = andThen(withGiven(signal.record, store()), (record): FollowSignal => ({ ...signal, record }));
       return shown instanceof Promise ? from(shown) : of(shown);
     }),
   );
 }
 
 function withGiven({ effects: { givenFrom: view, ...effects }, ...record }: Referring, store: MessageStore) {
-  return then(storedIn(view, store), (stored): JournalRecord => {
+  return andThen(storedIn(view, store), (stored): JournalRecord => {
     const messageAt = (position: number) => (stored ? stored.messages[position - stored.from] : deletedMessage);
     const given = view.parts.flatMap((part): readonly (Message | undefined)[] =>
       isRange(part) ? Array.from({ length: part[1] }, (_, index) => messageAt(part[0] + index)) : [part],
@@ -106,12 +106,12 @@ function storedIn({ contextId, last, parts }: MessageView, store: MessageStore):
   const begin = Math.min(...ranges.map(([first]) => first));
   const end = Math.max(...ranges.map(([first, count]) => first + count));
   const found = (): MaybePromise<Stored | undefined> =>
-    then(store.load(contextId, { before: end, limit: end - begin }), ({ messages, from }) =>
-      then(hasMessage(store, contextId, last), (isThere) => (isThere ? { messages, from } : undefined)),
+    andThen(store.load(contextId, { before: end, limit: end - begin }), ({ messages, from }) =>
+      andThen(hasMessage(store, contextId, last), (isThere) => (isThere ? { messages, from } : undefined)),
     );
   if (begin > 0) return found();
   // One request, if the view ends with the last message that the context had.
-  return then(store.list(contextId, { limit: end }), ({ messages: all }) =>
+  return andThen(store.list(contextId, { limit: end }), ({ messages: all }) =>
     all.at(-1)?.id === last ? { messages: all.map(({ message }) => message), from: 0 } : found(),
   );
 }

@@ -57,7 +57,7 @@ describe('calls of functions', () => {
   it('W-07 are few more with a store in memory', () => {
     expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(87);
     expect(cost.storedIteration.rxjs - cost.iteration.rxjs).toBeLessThanOrEqual(6);
-    expect(cost.storedTurn.own - cost.turn.own).toBeLessThanOrEqual(234);
+    expect(cost.storedTurn.own - cost.turn.own).toBeLessThanOrEqual(232);
     expect(cost.storedTurn.rxjs - cost.turn.rxjs).toBeLessThanOrEqual(67);
   });
 
@@ -115,7 +115,7 @@ describe('bytes allocated', () => {
   });
 
   it('W-03 are few for a turn', () => {
-    expect(bytes.turn.bytes).toBeLessThanOrEqual(39_000);
+    expect(bytes.turn.bytes).toBeLessThanOrEqual(38_000);
   });
 });
 

@@ -212,7 +212,7 @@ export class Round {
     }
   }
 
-  /** Whether a process that lives ends the trees within their lease and 10 s. */
+  /** Whether a process that lives ends the trees within their lease and 5 s. */
   async endsInTime(child: CrashChild): Promise<boolean> {
     const { leases, remote } = this.workload ?? {};
     const lease = leases?.root ?? this.leaseMs;
@@ -298,7 +298,7 @@ async function freePort(random: Random): Promise<number> {
 }
 
 /** A tree has ended so long behind the end of a lease that nobody keeps any more. */
-const endsBehindLeaseMs = 10_000;
+const endsBehindLeaseMs = 5_000;
 
 /** Of whoever writes into a journal from outside. */
 const outsideLeaseMs = 5_000;
