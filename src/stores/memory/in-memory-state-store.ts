@@ -111,7 +111,7 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void {
-    const task = this.#task(lease.taskId);
+    const task = this.#tasks.byId.get(lease.taskId) ?? missing(lease.taskId);
     // Without a function for each record: this is the hot path.
     let written = records;
     for (const record of records) if ('effects' in record) written = written.map(withReference);
@@ -120,7 +120,7 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 
   renew(lease: Lease): void {
-    const task = this.#task(lease.taskId);
+    const task = this.#tasks.byId.get(lease.taskId) ?? missing(lease.taskId);
     if (!task.isOwnedBy(lease)) throw fenced(lease);
     task.expiresAt = this.#clock.now() + lease.leaseMs;
   }
@@ -133,7 +133,7 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 
   breakLease(taskId: string): boolean {
-    const task = this.#task(taskId);
+    const task = this.#tasks.byId.get(taskId) ?? missing(taskId);
     if (task.owner === undefined || task.hasEnded) return false;
     task.brokenAt = task.expiresAt - task.leaseMs;
     task.owner = undefined;
@@ -143,11 +143,13 @@ export class InMemoryStateStore implements TaskStateStore {
 
   /** Errors with `NOT_FOUND` if there is no such task; stays silent once it is deleted. */
   commands(taskId: string): Observable<Command> {
-    return new Observable((subscriber) => this.#task(taskId).commands.listen(subscriber));
+    return new Observable((subscriber) =>
+      (this.#tasks.byId.get(taskId) ?? missing(taskId)).commands.listen(subscriber),
+    );
   }
 
   post(taskId: string, command: Command, options?: PostOptions): Command | undefined {
-    const task = this.#task(taskId);
+    const task = this.#tasks.byId.get(taskId) ?? missing(taskId);
     if (task.hasEnded) throw ended(taskId);
     return task.commands.post(command, options);
   }
@@ -203,15 +205,8 @@ export class InMemoryStateStore implements TaskStateStore {
     };
   }
 
-  #task(taskId: string): MemoryTask {
-    const task = this.#tasks.byId.get(taskId);
-    if (task !== undefined) return task;
-    assertTaskId(taskId);
-    throw notFound(taskId);
-  }
-
   #readable(taskId: string): MemoryTask {
-    const task = this.#task(taskId);
+    const task = this.#tasks.byId.get(taskId) ?? missing(taskId);
     if (task.started.schema > journalSchema) throw newerSchema(taskId, task.started.schema);
     return task;
   }
@@ -225,6 +220,12 @@ export class InMemoryStateStore implements TaskStateStore {
       this.delete(oldest);
     }
   }
+}
+
+/** Errors: `INVALID_INPUT` for an id that no task can have, else `NOT_FOUND`. */
+function missing(taskId: string): never {
+  assertTaskId(taskId);
+  throw notFound(taskId);
 }
 
 /** A first seq below 1 means the journal's start. */
