@@ -1,11 +1,11 @@
-/** A part of a key. Numbers come before strings. */
-export type KeyPart = string | number;
+/** Numbers come before strings. */
+type Part = string | number;
 
 interface Slice {
   /** The first part, or the one after it. Default: the first of all. */
-  readonly from?: KeyPart | undefined;
+  readonly from?: Part | undefined;
   /** The part to end before. Default: to the last one. */
-  readonly to?: KeyPart | undefined;
+  readonly to?: Part | undefined;
   readonly limit?: number | undefined;
 }
 
@@ -15,14 +15,14 @@ const mostInBlock = 64;
 /** Different parts of keys, in order. To add or remove one moves few others, however many there are. */
 export class SortedParts {
   /** In order, as the parts of each are. None is empty. */
-  readonly #blocks: KeyPart[][] = [];
+  readonly #blocks: Part[][] = [];
 
   get isEmpty(): boolean {
     return this.#blocks.length === 0;
   }
 
   /** `part` must not be there yet. */
-  add(part: KeyPart): void {
+  add(part: Part): void {
     const last = this.#blocks.at(-1);
     // Most parts are new and the last: numbers that grow, times.
     if (last === undefined || isBefore(last.at(-1) ?? 0, part)) {
@@ -37,15 +37,15 @@ export class SortedParts {
   }
 
   /** `part` must be there. */
-  remove(part: KeyPart): void {
+  remove(part: Part): void {
     const at = this.#blockOf(part);
     const block = this.#blocks[at] ?? [];
     block.splice(placeIn(block, part), 1);
     if (block.length === 0) this.#blocks.splice(at, 1);
   }
 
-  slice({ from, to, limit = Number.POSITIVE_INFINITY }: Slice = {}): readonly KeyPart[] {
-    const parts: KeyPart[] = [];
+  slice({ from, to, limit = Number.POSITIVE_INFINITY }: Slice = {}): readonly Part[] {
+    const parts: Part[] = [];
     const first = from === undefined ? 0 : this.#blockOf(from);
     for (let at = first; at < this.#blocks.length; at++) {
       const block = this.#blocks[at] ?? [];
@@ -58,7 +58,7 @@ export class SortedParts {
   }
 
   /** The index of the first block that does not end before a part. */
-  #blockOf(part: KeyPart): number {
+  #blockOf(part: Part): number {
     let [low, high] = [0, this.#blocks.length];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -70,7 +70,7 @@ export class SortedParts {
 }
 
 /** The index of a part in a sorted array, or its insertion index. */
-function placeIn(order: readonly KeyPart[], part: KeyPart): number {
+function placeIn(order: readonly Part[], part: Part): number {
   let [low, high] = [0, order.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -80,7 +80,7 @@ function placeIn(order: readonly KeyPart[], part: KeyPart): number {
   return low;
 }
 
-function isBefore(one: KeyPart, other: KeyPart): boolean {
+function isBefore(one: Part, other: Part): boolean {
   if (typeof one === typeof other) return one < other;
   return typeof one === 'number';
 }

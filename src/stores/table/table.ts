@@ -1,6 +1,7 @@
-import { type KeyPart, SortedParts } from './sorted-parts.ts';
+import { SortedParts } from './sorted-parts.ts';
 
-export type { KeyPart } from './sorted-parts.ts';
+/** A part of a key. Numbers come before strings. */
+export type KeyPart = string | number;
 
 /** Parts in order: keys with a common prefix are adjacent. Strings must be ASCII if their order matters. */
 export type TableKey = KeyPart[];
