@@ -10,6 +10,7 @@ const kinds: { readonly [Name in MemberKind]: readonly [fits: (value: unknown) =
   list: [Array.isArray, 'a list'],
   object: [isObject, 'an object'],
   flag: [(value) => typeof value === 'boolean', 'true or false'],
+  nothing: [(value) => value === undefined, 'to be absent'],
   content: [(value) => typeof value === 'string' || Array.isArray(value), 'a string or an array of parts'],
   traceId: [(value) => isHexId(value, 32), 'a trace id, 32 digits 0-9a-f'],
   spanId: [(value) => isHexId(value, 16), 'a span id, 16 digits 0-9a-f'],

@@ -126,6 +126,16 @@ describe('a journal file', () => {
       (text) => text.replace('"seq":1,', '"trace":{"traceId":"x","spanId":"y"},"seq":1,'),
       { code: 'POISON', message: /^Line 2 .*turn\.started: trace needs traceId, a trace id, .* not "x"/ },
     ],
+    [
+      'messages of a conversation of the store that it is read into',
+      6,
+      (text) =>
+        text.replace(
+          /^.*"seq"/,
+          '{"type":"x.a","effects":{"givenFrom":{"contextId":"bob:notes","last":"t:1","parts":[[0,2]]}},"seq"',
+        ),
+      { code: 'POISON', message: /^Line 6 .*x\.a: effects needs givenFrom, to be absent/ },
+    ],
     ['a record that is no object', 3, () => '7', { code: 'POISON', message: /^Line 3 .*not 7/ }],
   ])('refuses %s, and names the line', (_, line, change, expected) => {
     const { code, message } = expected;

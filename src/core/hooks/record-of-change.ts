@@ -8,6 +8,7 @@ import {
   givenJson,
   isObject,
   type Message,
+  type MessageView,
   maxJsonDepth,
   maxMessageDepth,
   noUsage,
@@ -67,7 +68,7 @@ const effectTable: { readonly [Name in EffectName]: EffectRow<Name> } = {
   messages: { check: (messages) => (messages.length > 0 ? checkedMessages('messages', messages) : undefined) },
   given: { check: (messages) => checkedMessages('given', messages) },
   earlier: { check: (count) => checkedCount('earlier', count) },
-  givenFrom: { object: true, json: true, check: (view) => view },
+  givenFrom: { object: true, json: true, check: checkedView },
   waitedMs: { check: (count) => checkedCount('waitedMs', count) },
   results: { object: true, json: true, check: checkedResults },
   settings: { object: true, check: checkedSettings },
@@ -260,6 +261,19 @@ function checkedFinish(finish: Finish): Finish {
     throw new TypeError(`finish.reason must be a string, not ${shownValue(reason)}`);
   }
   return value === undefined ? finish : { ...finish, value: jsonOf('finish.value', value) };
+}
+
+/** Errors: `TypeError`, also for a view of another context, whose messages are not the turn's. */
+function checkedView(view: MessageView, { state }: ChangeOrigin): MessageView {
+  const { contextId, last, parts } = view;
+  if (contextId !== state.turn.contextId)
+    throw new TypeError(`givenFrom.contextId must be the context of the turn, not ${shownValue(contextId)}`);
+  if (typeof last !== 'string')
+    throw new TypeError(`givenFrom.last must be the id of a message, not ${shownValue(last)}`);
+  if (!Array.isArray(parts)) throw new TypeError(`givenFrom.parts must be a list, not ${shownValue(parts)}`);
+  checkMessages(parts.filter((part) => !Array.isArray(part)));
+  for (const part of parts) if (Array.isArray(part)) for (const count of part) checkedCount('givenFrom.parts', count);
+  return view;
 }
 
 function checkedCount(name: string, count: number): number {

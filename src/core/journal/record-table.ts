@@ -28,6 +28,7 @@ export type MemberKind =
   | 'list'
   | 'object'
   | 'flag'
+  | 'nothing'
   | 'content'
   | 'any'
   | 'traceId'
@@ -316,7 +317,8 @@ const extensions: RecordKind<ExtensionRecord> = {
         withhold: 'flag?',
         given: 'list?',
         earlier: 'number?',
-        givenFrom: 'object?',
+        // A file must not name conversations of the store that it is read into.
+        givenFrom: 'nothing?',
         deleted: 'flag?',
         waitedMs: 'number?',
         agent: 'object?',
@@ -331,7 +333,6 @@ const extensions: RecordKind<ExtensionRecord> = {
       inner: {
         messages: 'messages',
         given: 'messages',
-        givenFrom: { members: { contextId: 'text', last: 'text', parts: 'list' } },
         agent: { members: { to: 'text', reason: 'text', callId: 'text?', note: 'text?' } },
         tools: { members: { add: 'list?', remove: 'list?' } },
         usage: { members: { promptTokens: 'number', completionTokens: 'number', totalTokens: 'number' } },
