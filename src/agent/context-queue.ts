@@ -188,13 +188,13 @@ export class ContextQueue {
    * deleted. If that fails, the next turn of the context does it.
    */
   #withdrawn(place: Pick<SubmittedTask, 'contextId' | 'taskId'>, run$: Observable<Signal>): Observable<Signal> {
-    return run$.pipe(
-      catchError((error: unknown) =>
+    const withdrawing = operate<Signal, Signal>((to) => ({
+      error: (error) =>
         AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND'
-          ? from(this.#withdraw(place)).pipe(switchMap(() => throwError(() => error)))
-          : throwError(() => error),
-      ),
-    );
+          ? void this.#withdraw(place).finally(() => to.error(error))
+          : to.error(error),
+    }));
+    return withdrawing(run$);
   }
 
   async #withdraw({ contextId, taskId }: Pick<SubmittedTask, 'contextId' | 'taskId'>): Promise<void> {

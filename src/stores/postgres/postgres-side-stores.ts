@@ -60,9 +60,16 @@ export class PostgresMessageStore extends TableMessageStore<'later', 'later'> {
   }
 }
 
-/** The conversations of a `PostgresMessageStore`, read over the connections of a store of journals. */
+/**
+ * The conversations of a `PostgresMessageStore`, only read, over the connections of a store of journals. Statements are no transaction: the messages
+ * that a journal refers to do not change, and an id tells whether they are still there.
+ */
 export function conversationsIn(database: PostgresDatabase): MessageStore {
-  return new TableMessageStore(new PostgresTable(database, 'messages'), { clock: systemClock });
+  const table: Table<'later', 'later'> = {
+    read: async (prepare) => awaited(prepare()(new PostgresRows((text, values) => database.query(text, values)))),
+    write: () => Promise.reject(new TypeError('these conversations are only read')),
+  };
+  return new TableMessageStore(table, { clock: systemClock });
 }
 
 /** Options of `PostgresCacheStore`. */
