@@ -93,11 +93,36 @@ describe('a turn whose journal refers to its conversation', () => {
     await expect(store.describe('t')).toMatchObject({ state: 'failed' });
   });
 
-  it('C-03 has its messages in its journal where conversations are stored apart, as journals before had', async () => {
+  it('C-03 is copied where conversations are stored apart', async () => {
     const { store } = await suspendedTurn(undefined, { messageStore: new InMemoryMessageStore() });
-    expect(JSON.stringify(store.read('t'))).not.toContain('givenFrom');
+    await store.messages.delete('c');
     const next = processOn(store, [{ text: 'Done.' }], { messageStore: new InMemoryMessageStore() });
     await expect(next.ada.resume('t', yes).result()).resolves.toMatchObject({ text: 'Done.' });
     expect(next.seen()).toEqual(whole);
+  });
+
+  it('C-03 loads, resumes and replays from a journal of schema 2, which contains it', async () => {
+    const { store } = await suspendedTurn();
+    const text = formatJournal(store.read('t')).replace('"schema":3', '"schema":2');
+    const [started, ...rest] = parseJournal(text);
+    if (started?.type !== 'turn.started') throw new Error('the journal begins otherwise');
+    expect(started.schema).toBe(2);
+    const moved = new InMemoryStateStore();
+    moved.create('t', started);
+    const lease = moved.acquire('t', 'somebody', 1_000);
+    moved.append(
+      lease,
+      rest.map((record) => ({ ...record, epoch: lease.epoch })),
+      {
+        status: 'input-required',
+        barrier: true,
+      },
+    );
+    moved.release(lease);
+    expect(foldRecords(moved.read('t')).messages.map(({ content }) => content)).toEqual(whole.slice(0, 6));
+    const next = processOn(moved, [{ text: 'Done.' }]);
+    await expect(next.ada.resume('t', yes).result()).resolves.toMatchObject({ text: 'Done.' });
+    expect(next.seen()).toEqual(whole);
+    await expect(replay(moved.read('t')).result()).resolves.toMatchObject({ text: 'Done.' });
   });
 });
