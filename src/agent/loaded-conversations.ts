@@ -138,7 +138,7 @@ export class LoadedConversations {
   }
 }
 
-/** Where messages of a list are in a loaded context; `undefined` if none is, or its last message is not known. */
+/** Finds the messages of a list in a loaded context; `undefined` if it has none of them, or its last message is not known. */
 export function viewOf(
   list: readonly Message[],
   contextId: string,

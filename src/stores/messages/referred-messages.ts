@@ -91,7 +91,7 @@ function withGiven({ effects: { givenFrom: view, ...effects }, ...record }: Refe
   });
 }
 
-/** Stands for each message of a context that was deleted: later records of the journal name positions. */
+/** Replaces each message of a deleted context: later records of the journal name positions. */
 const deletedMessage: Message = Object.freeze({ role: 'user', content: '[deleted with its conversation]' });
 
 interface Stored {
