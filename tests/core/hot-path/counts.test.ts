@@ -98,7 +98,7 @@ describe('bytes allocated', () => {
   let bytes: Record<'turn' | 'iteration' | 'lateIteration' | 'call' | 'callOfMany', { readonly bytes: number }>;
   beforeAll(() => {
     const young = ['--max-semi-space-size=256', '--min-semi-space-size=256'];
-    bytes = measured('bytes', '--expose-gc', '--no-concurrent-recompilation', ...young);
+    bytes = measured('bytes', '--expose-gc', '--predictable', ...young);
   });
 
   it('W-02 are few for an iteration', () => {
@@ -122,7 +122,7 @@ describe('bytes allocated', () => {
 describe('bytes held', () => {
   let live: Record<'turn' | 'storedTurn' | 'text', number>;
   beforeAll(() => {
-    live = measured('live', '--expose-gc');
+    live = measured('live', '--expose-gc', '--predictable');
   });
 
   it('W-05 are few for a turn that waits for its model', () => {
