@@ -258,7 +258,7 @@ function runOwned(run: OwnRun, { past, ...leased }: OwnTurn): Observable<Signal>
       : []),
     tapAfterTurn(deps, traced.span),
   );
-  const run$ = operators(first && !begin ? concat(of(first), loop$) : loop$);
+  const run$ = operators(first && !begin ? begun(first, loop$, run) : loop$);
   const restoring = run.resumed?.restoring;
   const own$ = restoring ? concat(run$, from(restoring).pipe(ignoreElements())) : run$;
   return new Observable((subscriber) => {
@@ -279,6 +279,17 @@ function stillWaits({ hold }: LoopState, { steps }: Commit): boolean {
   const [first] = steps;
   const isLook = steps.length === 1 && first?.record.type === 'turn.resumed' && first.record.lostAt === undefined;
   return isLook && isMissingPart(hold?.error?.code);
+}
+
+/**
+ * Runs the loop behind its first commit. Where a process crashed, the commit is durable before: hooks and models that crash each process are
+ * counted by it.
+ */
+function begun(first: Commit, loop$: Observable<Signal>, { resumed }: OwnRun): Observable<Signal> {
+  if (resumed?.lostAt === undefined) return concat(of(first), loop$);
+  return new Observable((to) => {
+    to.next({ ...first, barrier: true, durable: () => void to.add(loop$.subscribe(to)) });
+  });
 }
 
 function storeOperators(
