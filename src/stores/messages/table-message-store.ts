@@ -37,8 +37,8 @@ import {
 
 /** Limits the number of stored contexts. */
 interface ContextLimit {
-  /** Called with each context that was written. Returns the ids of those to delete now. */
-  written(head: ContextHead): readonly string[];
+  /** Called with each context that was written and how many of its turns are open. Returns the ids of those to delete now. */
+  written(contextId: string, openTurns: number): readonly string[];
   deleted(contextId: string): void;
 }
 
@@ -237,7 +237,8 @@ export class TableMessageStore<Read extends Timing, Write extends Timing> implem
     if (this.#retention) yield* contexts.putIdle(head.contextId, changed);
     contexts.putHead(changed);
     if (this.#retention) yield* this.#deleteExpired(contexts, this.#retention.keepMs);
-    for (const contextId of this.#limit?.written(head) ?? []) yield* this.#delete(contexts, contextId);
+    for (const contextId of this.#limit?.written(head.contextId, head.open) ?? [])
+      yield* this.#delete(contexts, contextId);
   }
 }
 
@@ -301,12 +302,12 @@ function keepingNewest(most: number): ContextLimit {
     idle.delete(contextId);
   };
   return {
-    written(head) {
-      forget(head.contextId);
-      (head.open > 0 ? open : idle).add(head.contextId);
+    written(written, openTurns) {
+      forget(written);
+      (openTurns > 0 ? open : idle).add(written);
       const old: string[] = [];
       for (const contextId of idle) {
-        if (open.size + idle.size - old.length <= most || contextId === head.contextId) break;
+        if (open.size + idle.size - old.length <= most || contextId === written) break;
         old.push(contextId);
       }
       return old;
