@@ -1,18 +1,25 @@
 // The page of a chat, as the documentation of the AI SDK has it: ?chat=<id>.
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
+import { useEffect } from 'react';
 import { createRoot } from 'react-dom/client';
 
 const id = new URLSearchParams(location.search).get('chat') ?? 'chat';
 
 function Chat({ initial }) {
-  const { messages, status, error, sendMessage, addToolApprovalResponse } = useChat({
+  const { messages, status, error, resumeStream, sendMessage, setMessages, addToolApprovalResponse } = useChat({
     id,
     messages: initial,
-    resume: true,
     transport: new DefaultChatTransport({ api: '/api/chat' }),
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   });
+  useEffect(() => {
+    void resumeStream().then(async () => {
+      const last = await stored();
+      // A turn that ended before its stream was asked for is only there.
+      setMessages((shown) => (last.length > shown.length ? last : shown));
+    });
+  }, [resumeStream, setMessages]);
   const answer = (part, approved) => () => addToolApprovalResponse({ id: part.approval.id, approved });
   return (
     <main data-status={status} data-error={error?.message}>
@@ -49,5 +56,9 @@ function Part({ part, answer }) {
   );
 }
 
-const stored = await fetch(`/api/chat/${id}/messages`);
-createRoot(document.body).render(<Chat initial={stored.ok ? await stored.json() : []} />);
+async function stored() {
+  const response = await fetch(`/api/chat/${id}/messages`);
+  return response.ok ? response.json() : [];
+}
+
+createRoot(document.body).render(<Chat initial={await stored()} />);

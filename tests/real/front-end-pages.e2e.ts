@@ -101,6 +101,22 @@ describeReal(['front-ends', 'chromium'], 'a page with useChat', () => {
     await other.close();
   });
 
+  it('V-03 shows the answer of a turn that ended after the messages were loaded and before its stream was asked for', async () => {
+    await open('between');
+    await say('slow');
+    await partOfText();
+    const other = await newPage(browser);
+    await other.route('**/stream', async (route) => {
+      await ready();
+      await route.continue();
+    });
+    await other.goto(`${url}/?chat=between`);
+    await other.getByText(/word29/).waitFor();
+    expect((await other.locator('[data-role=assistant] .text').allInnerTexts()).join('').trim()).toBe(slowText.trim());
+    expect(await other.locator('article').count()).toBe(2);
+    await other.close();
+  });
+
   it('V-04 has the whole text after the server was killed in the middle, and no effect twice', async () => {
     writeFileSync(effects, '');
     await open('killed');

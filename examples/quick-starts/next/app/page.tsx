@@ -22,7 +22,7 @@ async function storedMessages(id: string): Promise<UIMessage[]> {
 
 const textOf = ({ parts }: UIMessage) => parts.map((part) => (part.type === 'text' ? part.text : '')).join('\n');
 
-/** Follows a turn again whose connection broke, once the server answers; its text remains until the new stream has as much. */
+/** Follows the open turn, and again one whose connection broke, once the server answers; its text remains until the new stream has as much. */
 function useReconnect(chat: UseChatHelpers<UIMessage>) {
   const { id, messages, error, status } = chat;
   const [kept, keep] = useState<UIMessage>();
@@ -55,6 +55,14 @@ function useReconnect(chat: UseChatHelpers<UIMessage>) {
     }, 1000);
     return () => clearInterval(trying);
   }, [id, isLost, error]);
+  useEffect(() => {
+    const { resumeStream, setMessages } = latest.current;
+    void resumeStream().then(async () => {
+      const stored = await storedMessages(id);
+      // A turn that ended before its stream was asked for is only there.
+      setMessages((shown) => (stored.length > shown.length ? stored : shown));
+    });
+  }, [id]);
   const isBehind = kept && status !== 'ready' && last?.id === kept.id && textOf(last).length < textOf(kept).length;
   return { isLost, seconds, shown: isBehind ? [...messages.slice(0, -1), kept] : messages };
 }
@@ -62,7 +70,6 @@ function useReconnect(chat: UseChatHelpers<UIMessage>) {
 function Chat(chat: { readonly id: string; readonly messages: UIMessage[] }) {
   const helpers = useChat({
     ...chat,
-    resume: true,
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
   });
   const { sendMessage, addToolApprovalResponse, error, status } = helpers;
