@@ -115,7 +115,7 @@ describe('bytes allocated', () => {
   });
 
   it('W-03 are few for a turn', () => {
-    expect(bytes.turn.bytes).toBeLessThanOrEqual(38_000);
+    expect(bytes.turn.bytes).toBeLessThanOrEqual(36_700);
   });
 });
 
