@@ -16,6 +16,7 @@ export type {
   AgentResumeOptions,
   AgentRetryOptions,
   AgentSettings,
+  AgentSubmitOptions,
   AgentTurnOptions,
   BusyPolicy,
   Dependencies,
@@ -26,6 +27,7 @@ export type {
   OtherTools,
   OutputOf,
   PromptFunction,
+  RegenerateOptions,
   TurnInput,
   ValueOfTurns,
 } from './agent/agent-options.ts';

@@ -15,10 +15,12 @@ import {
   type Tool,
   type ValueExtension,
 } from '../core/contracts/index.ts';
+import type { Predecessor } from '../core/journal/index.ts';
 import type { ContextManagementOptions } from '../extensions/context-management.ts';
 import type { OutputSchema, StructuredOutputOptions } from '../extensions/structured-output/output-options.ts';
 import type { RetryOptions } from '../providers/policies/retry.ts';
 import type { ResumeOptions, RetryTurnOptions } from '../tasks/agent-loop.ts';
+import type { SubmitOptions } from '../tasks/create-task.ts';
 import type { FromJsonSchema } from '../tools/tool-options.ts';
 
 /** What happens to a turn that starts while another turn of its context is open. */
@@ -169,7 +171,18 @@ export interface AgentTurnOptions<C = unknown> extends StartOptions {
   readonly context?: C | undefined;
   /** Replaces members of the agent's `dependencies` for this turn only. */
   readonly dependencies?: Dependencies | undefined;
+  /**
+   * Where the turn continues its context: after the stored message with that `id`, or the last one of the ended turn with that id; `null`: as the
+   * first. What the context has after it stays stored, and is not given to the model. Later turns continue this one. Default: after the last message.
+   */
+  readonly after?: string | null | undefined;
 }
+
+/** Options of a turn that answers the input of another one anew. */
+export type RegenerateOptions<C = unknown> = Omit<AgentTurnOptions<C>, 'after'>;
+
+/** Options of a submitted turn. */
+export interface AgentSubmitOptions extends SubmitOptions, Pick<AgentTurnOptions, 'after'> {}
 
 /** Options of a resume: values of the turn that are never journaled. */
 export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
@@ -200,6 +213,15 @@ export function messagesOf(input: TurnInput): readonly Message[] {
     typeof input === 'string' ? [{ role: 'user', content: input }] : isList(input) ? input : [input];
   checkInput(messages);
   return messages;
+}
+
+/** Errors: `INVALID_INPUT`. */
+export function predecessorOf(after: AgentTurnOptions['after']): Predecessor | undefined {
+  if (after === undefined) return undefined;
+  if (after === null) return {};
+  if (typeof after === 'string' && after !== '') return { after };
+  const what = `after is the id of a stored message or of an ended turn, or null, not ${shownValue(after)}`;
+  throw new AgentLoopError('INVALID_INPUT', `${what}; leave it out to continue the conversation at its end.`);
 }
 
 function isList(input: Message | readonly Message[]): input is readonly Message[] {

@@ -12,12 +12,12 @@ import {
   type ToolProvider,
   type Usage,
 } from '../core/contracts/index.ts';
-import type { TurnResult } from '../core/journal/index.ts';
+import type { Predecessor, TurnResult } from '../core/journal/index.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
 import { anObject, checkOption } from '../options/option-rules.ts';
 import { assertContextId } from '../stores/messages/stored-messages.ts';
 import { type Admission, AgentLoop } from '../tasks/agent-loop.ts';
-import type { SubmitOptions, SubmittedTask } from '../tasks/create-task.ts';
+import type { SubmittedTask } from '../tasks/create-task.ts';
 import type { Steered } from '../tasks/steered.ts';
 import type { Turn } from '../tasks/turn.ts';
 import type { TurnStream } from '../tasks/turn-stream.ts';
@@ -27,12 +27,16 @@ import {
   type AgentResumeOptions,
   type AgentRetryOptions,
   type AgentSettings,
+  type AgentSubmitOptions,
   type AgentTurnOptions,
   type KnownTools,
   messagesOf,
   type OutputOf,
+  predecessorOf,
+  type RegenerateOptions,
   type TurnInput,
 } from './agent-options.ts';
+import { inputOf } from './branches.ts';
 import { type BetweenTurns, betweenTurnsOf } from './conversation.ts';
 import { closed, Lifecycle, TurnSpanContext, type UsageSummary, UsageTally } from './lifecycle.ts';
 import { RunningTurns } from './open-turns.ts';
@@ -154,6 +158,11 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const messages = messagesOf(input);
     if (typeof options !== 'object' || options === null)
       throw new AgentLoopError('INVALID_INPUT', 'The options of a turn are an object; leave them out for none.');
+    const { after, ...rest } = options;
+    return this.#startAt(messages, rest, predecessorOf(after));
+  }
+
+  #startAt(messages: readonly Message[], options: RegenerateOptions<C>, follows: Predecessor | undefined): Turn {
     const { dependencies, parentContext: parent, metadata, ...rest } = options;
     const isChild = options.parent !== undefined;
     const { taskId = this.#newId(), contextId = this.contextId } = options;
@@ -161,7 +170,9 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const same = isChild ? undefined : this.#running.get(taskId);
     if (same && !this.#configs.config.taskStateStore) return same.turn;
     const steered =
-      same || isChild ? undefined : this.#running.steerInstead({ contextId, taskId }, messages, this.#resolved.busy);
+      same || isChild || follows
+        ? undefined
+        : this.#running.steerInstead({ contextId, taskId }, messages, this.#resolved.busy);
     if (steered) return steered;
     const parentContext = this.#spanOf(
       { taskId, contextId, agentId: options.agentId ?? this.id },
@@ -171,9 +182,29 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const metadataOfTurn = { ...this.options.metadata, ...metadata };
     const start = { ...rest, taskId, contextId: this.#named(options), parentContext, metadata: metadataOfTurn };
     const admission = isChild ? {} : this.#configs.admission(contextId, taskId);
-    const turn = loop.startAdmitted(messages, start, { ...admission, contextId });
+    const turn = loop.startAdmitted(messages, start, { ...admission, contextId, follows });
     this.#life.watch(turn, parentContext);
     return turn;
+  }
+
+  /**
+   * Answers the input of an ended turn anew, as a new turn that follows what came before that one: the context gets a branch, which later turns
+   * continue. The turns and messages after that place stay stored. `contextId`: default that of the turn's journal, else of the agent. Rejects with
+   * `NOT_FOUND` if the context has no messages of the turn; other errors as `startTurn`.
+   */
+  regenerate(taskId: string, options?: RegenerateOptions<C>): Promise<Turn<T, X>>;
+  async regenerate(taskId: string, options: RegenerateOptions<C> = {}): Promise<Turn> {
+    this.#life.open();
+    const { messageStore } = this.#resolved;
+    const { taskStateStore: store } = this.#configs.config;
+    const contextId = options.contextId ?? (await store?.describe(taskId))?.contextId ?? this.contextId;
+    const input = await inputOf(messageStore, contextId, taskId);
+    if (input.length === 0) {
+      const message = `Context "${contextId}" has no messages of turn "${taskId}"; regenerate a turn that has ended.`;
+      throw new AgentLoopError('NOT_FOUND', message, { taskId });
+    }
+    this.#life.open();
+    return this.#startAt(input, { ...options, contextId }, { before: taskId });
   }
 
   /** The result of one turn; rejects as `Turn.result` does. */
@@ -193,7 +224,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
    * another turn of the context is open. With `'queue'` and `'steer'` it waits for the turns ahead; with `'steer'` it is refused while one
    * of them is suspended. The agent of a team submits turns of the team. Errors: as there, and `SHUTDOWN` once the agent is closed.
    */
-  async submit(input: TurnInput, options: SubmitOptions = {}): Promise<SubmittedTask> {
+  async submit(input: TurnInput, options: AgentSubmitOptions = {}): Promise<SubmittedTask> {
     this.#life.open();
     const { taskId = this.#newId() } = options;
     const given = { ...options, taskId, contextId: this.#named(options) };

@@ -1,5 +1,6 @@
 import {
   AgentLoopError,
+  type ContextMetadata,
   type Extension,
   type HookContext,
   type LLMProvider,
@@ -15,7 +16,7 @@ import {
   type TurnEnd,
   type Usage,
 } from '../core/contracts/index.ts';
-import { ready, readyAgain } from '../core/journal/index.ts';
+import { type Predecessor, ready, readyAgain } from '../core/journal/index.ts';
 import { TurnLost } from '../core/ownership/index.ts';
 import {
   carryOver,
@@ -28,6 +29,7 @@ import type { Compaction } from '../extensions/context/compaction.ts';
 import type { CompactionOptions } from '../extensions/context/compaction-options.ts';
 import { fittingText } from '../extensions/context/shorten-messages.ts';
 import type { Admission } from '../tasks/agent-loop.ts';
+import { endOf, isOnPath, lastOf, type Path, pathTo } from './branches.ts';
 import { ContextQueue, type ContextQueueOptions, isAway, isBusy } from './context-queue.ts';
 import { LoadedConversations, viewOf } from './loaded-conversations.ts';
 import { conversationName, endedTurn, historyLength } from './open-turns.ts';
@@ -169,8 +171,10 @@ class Conversation {
     const { messageStore, between, deadline } = this.#options;
     const compaction = between ? compactionOfTurn(state) : undefined;
     if (!compaction) return;
-    const { metadata, version } = await this.#ask(() => messageStore.load(contextId, { limit: 0 }));
-    await storeSummary(compaction, (short) =>
+    const loaded = await this.#ask(() => LoadedConversations.of(messageStore).load(contextId));
+    const { metadata, version } = loaded;
+    const placed = onPath(compaction, pathTo(loaded));
+    await storeSummary(placed, (short) =>
       ready(
         () => messageStore.setMetadata(contextId, withCompaction(metadata, short), { version, minTotal: 1 }),
         deadline,
@@ -187,9 +191,13 @@ class Conversation {
     await this.#saveKept(contextId);
     await this.#options.between?.settled(contextId);
     const conversation = await this.#ask(() => loaded.load(contextId));
-    const { messages, metadata, agentId: current } = conversation;
-    const compaction = this.#options.between ? compactionOf(metadata) : undefined;
-    const history = fittingMessages(repairHistory(carryOver(messages, compaction)), maxHistoryLength);
+    const { metadata, agentId: current } = conversation;
+    const { follows } = context.state.turn;
+    const end = follows && (await this.#ask(() => endOf(follows, { store: messageStore, contextId }, conversation)));
+    if (follows && end === undefined) return noPredecessor(follows, contextId);
+    const path = pathTo(conversation, end);
+    const compaction = this.#options.between ? compactionOn(path, metadata) : undefined;
+    const history = fittingMessages(repairHistory(carryOver(path.messages, compaction)), maxHistoryLength);
     const added = context.state.messages;
     const given = [...history, ...added];
     const named = context.state.turn.settings.agentId !== undefined;
@@ -197,7 +205,8 @@ class Conversation {
     this.#options.onSent(context, added, chosen?.agent?.to);
     const { taskId, retried } = context.state.turn;
     const givenFrom = this.#refersToMessages ? viewOf(given, contextId, conversation) : undefined;
-    const data = { history: history.length, ...(endsOnly && { endsOnly }), ...(retried && { taskId }) };
+    const branch = end === undefined || end === conversation.messages.length ? {} : { end };
+    const data = { history: history.length, ...branch, ...(endsOnly && { endsOnly }), ...(retried && { taskId }) };
     const opening = { given, earlier: history.length, ...(givenFrom && { givenFrom }) };
     return { ...opening, ...(waited > 0 && { waitedMs: waited }), data, ...chosen };
   }
@@ -313,20 +322,38 @@ export class BetweenTurns {
 
   async #compact(contextId: string): Promise<void> {
     const { messageStore, compaction: options, provider, model, onUsage } = this.#options;
-    const { messages, metadata, version } = await LoadedConversations.of(messageStore).load(contextId);
-    const compacted = await compactConversation(messages, options, {
+    const loaded = await LoadedConversations.of(messageStore).load(contextId);
+    const { metadata, version } = loaded;
+    const path = pathTo(loaded);
+    const compacted = await compactConversation(path.messages, options, {
       provider,
       ...(model === undefined ? {} : { model }),
-      compaction: compactionOf(metadata),
+      compaction: compactionOn(path, metadata),
       signal: this.#leave.signal,
       noteUsage: onUsage,
     });
     if (!compacted) return;
     onUsage(compacted.usage);
-    await storeSummary(compacted.compaction, (short) =>
-      messageStore.setMetadata(contextId, withCompaction(metadata, short), { version, minTotal: messages.length }),
+    const minTotal = loaded.messages.length;
+    await storeSummary(onPath(compacted.compaction, path), (short) =>
+      messageStore.setMetadata(contextId, withCompaction(metadata, short), { version, minTotal }),
     );
   }
+}
+
+function noPredecessor({ after, before = after }: Predecessor, contextId: string): TurnBeginning {
+  const message = `Context "${contextId}" has no message and no ended turn "${before}"; give the id of one that its message store lists.`;
+  return { fail: { code: 'NOT_FOUND', message } };
+}
+
+/** The compaction in a context's metadata, if it replaces messages of that path. */
+function compactionOn(path: Path, metadata: ContextMetadata): Compaction | undefined {
+  const compaction = compactionOf(metadata);
+  return compaction && isOnPath(path, compaction) ? compaction : undefined;
+}
+
+function onPath(compaction: Compaction, path: Path): Compaction {
+  return path.places ? { ...compaction, last: lastOf(path, compaction.upTo) } : compaction;
 }
 
 /** The sizes of a stored summary, the preferred first. A model may write any number of characters. */

@@ -7,11 +7,14 @@ import {
   type StoredMessage,
   stableJson,
 } from '../core/contracts/index.ts';
+import { hasBranches } from './branches.ts';
 
 /** What a turn needs of its context. */
 export interface LoadedConversation extends Pick<Conversation, 'messages' | 'metadata' | 'version' | 'agentId'> {
   /** The id of the last message; absent if it is not known. */
   readonly lastId?: string;
+  /** Whether some of the messages begin a branch. */
+  readonly isTree: boolean;
 }
 
 /** The messages of a context up to one of them. */
@@ -19,6 +22,7 @@ interface Known {
   readonly messages: readonly Message[];
   /** The id of the last one. */
   readonly lastId: string;
+  readonly isTree: boolean;
   /** Characters of their JSON. */
   readonly characters: number;
 }
@@ -68,11 +72,7 @@ export class LoadedConversations {
       return undefined;
     }
     const lastId = added.at(-1)?.id ?? known.lastId;
-    return {
-      ...head,
-      lastId,
-      messages: this.#keep(contextId, known, { added: added.map(({ message }) => message), lastId }),
-    };
+    return { ...head, lastId, ...this.#keep(contextId, known, { added: added.map(({ message }) => message), lastId }) };
   }
 
   /** `undefined` if the context does not have that message any more, or the store does not answer. */
@@ -94,13 +94,14 @@ export class LoadedConversations {
   async #readAll(contextId: string): Promise<LoadedConversation> {
     const loaded = await this.#store.load(contextId);
     const last = loaded.messages.at(-1);
-    if (last === undefined) return loaded;
+    const isTree = hasBranches(loaded.messages);
+    if (last === undefined) return { ...loaded, isTree };
     const end = await this.#last(contextId);
     // Another process may have added a message in between.
-    if (!end || stableJson(end.message) !== stableJson(last)) return loaded;
-    const none = { messages: [], lastId: end.id, characters: 0 };
+    if (!end || stableJson(end.message) !== stableJson(last)) return { ...loaded, isTree };
+    const none = { messages: [], lastId: end.id, isTree, characters: 0 };
     const { id: lastId } = end;
-    return { ...loaded, lastId, messages: this.#keep(contextId, none, { added: loaded.messages, lastId }) };
+    return { ...loaded, lastId, ...this.#keep(contextId, none, { added: loaded.messages, lastId }) };
   }
 
   async #last(contextId: string): Promise<StoredMessage | undefined> {
@@ -117,19 +118,20 @@ export class LoadedConversations {
     contextId: string,
     known: Known,
     { added, lastId }: { readonly added: readonly Message[]; readonly lastId: string },
-  ): readonly Message[] {
+  ): Pick<LoadedConversation, 'messages' | 'isTree'> {
     this.#forget(contextId);
+    const isTree = known.isTree || hasBranches(added);
     const copied = frozenCopies(added);
-    if (copied === undefined) return [...known.messages, ...added];
+    if (copied === undefined) return { messages: [...known.messages, ...added], isTree };
     const messages = [...known.messages, ...copied.messages];
     const characters = known.characters + copied.characters;
-    this.#known.set(contextId, { messages, lastId, characters });
+    this.#known.set(contextId, { messages, lastId, isTree, characters });
     this.#characters += characters;
     for (const oldest of this.#known.keys()) {
       if (this.#known.size <= mostContexts && this.#characters <= mostCharacters) break;
       this.#forget(oldest);
     }
-    return messages;
+    return { messages, isTree };
   }
 
   #forget(contextId: string): void {

@@ -9,6 +9,7 @@ import {
 import { closedMessages, foldRecords, type LoopState } from '../core/journal/index.ts';
 import type { Turn } from '../tasks/turn.ts';
 import type { BusyPolicy } from './agent-options.ts';
+import { following } from './branches.ts';
 import { type EndedTurn, storeTurn } from './store-turn.ts';
 
 /** The name of the extension that loads a conversation, in its records. */
@@ -32,7 +33,13 @@ export function endedTurn(state: LoopState): EndedTurn {
   const { agentId, segment } = state;
   const messages = addedMessages(state);
   const marked = state.history.hasAdded ? messages.map((message) => withAuthor(message, state)) : messages;
-  return { messages: marked, createdAt: timesOf(messages, state), ...(segment.reason === 'hand_off' && { agentId }) };
+  // A retry follows the messages of the turn that failed.
+  const end = firstAdded(state) === historyLength(state) ? dataOf(state)?.end : undefined;
+  return {
+    messages: following(marked, end),
+    createdAt: timesOf(messages, state),
+    ...(segment.reason === 'hand_off' && { agentId }),
+  };
 }
 
 /**
@@ -89,6 +96,8 @@ export function historyLength(state: LoopState): number | undefined {
 interface ConversationData {
   readonly history: number;
   readonly endsOnly?: boolean;
+  /** The number of messages of the context up to the predecessor of the turn. Absent if those of the turn just follow. */
+  readonly end?: number;
   /** In a retry: the task that started with this history, if it is not the retried turn. */
   readonly taskId?: string;
 }

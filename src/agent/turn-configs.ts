@@ -9,9 +9,9 @@ import {
 } from '../core/contracts/index.ts';
 import { assertContextId } from '../stores/messages/stored-messages.ts';
 import { AgentLoop } from '../tasks/agent-loop.ts';
-import type { SubmitOptions, SubmittedTask } from '../tasks/create-task.ts';
+import type { SubmittedTask } from '../tasks/create-task.ts';
 import type { AgentNotice } from './agent-events.ts';
-import type { Dependencies } from './agent-options.ts';
+import { type AgentSubmitOptions, type Dependencies, predecessorOf } from './agent-options.ts';
 import {
   type BetweenTurns,
   type ConversationOptions,
@@ -134,14 +134,17 @@ export class TurnConfigs {
   /** Creates a turn without running it, and registers it in its context. */
   submit(
     messages: readonly Message[],
-    options: SubmitOptions & { readonly taskId: string },
+    { after, ...options }: AgentSubmitOptions & { readonly taskId: string },
     defaultContextId: string,
   ): Promise<SubmittedTask> {
     const { taskId, contextId = defaultContextId } = options;
+    const follows = predecessorOf(after);
     assertContextId(contextId);
     const metadata = { ...this.#resolved.settings.metadata, ...options.metadata };
     const start = { ...options, metadata };
-    return this.#submission({ contextId, taskId }, () => this.#loop.submitAdmitted(messages, start, { contextId }));
+    return this.#submission({ contextId, taskId }, () =>
+      this.#loop.submitAdmitted(messages, start, { contextId, follows }),
+    );
   }
 
   loopWith(dependencies: Dependencies | undefined): AgentLoop {

@@ -336,7 +336,8 @@ export function withCompaction(
   metadata: Readonly<Record<string, unknown>>,
   compaction: Compaction,
 ): Readonly<Record<string, unknown>> {
-  return { ...metadata, [compactionName]: { upTo: compaction.upTo, summary: compaction.summary } };
+  const { upTo, last, summary } = compaction;
+  return { ...metadata, [compactionName]: { upTo, ...(last !== undefined && { last }), summary } };
 }
 
 /** The model and the state of a context. */

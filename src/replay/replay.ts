@@ -215,7 +215,7 @@ class Stage {
   }
 
   #turnOf(run: ReplayRun): Turn {
-    const { taskId, contextId, agentId, messages, settings, metadata } = this.#recording.started;
+    const { taskId, contextId, agentId, messages, settings, metadata, follows } = this.#recording.started;
     const config = this.#configOf(run);
     if (run.kind === 'resume') {
       const answers = answersOf(this.#recording, run);
@@ -223,7 +223,7 @@ class Stage {
     }
     const options: StartOptions = { taskId, contextId, agentId, ...settings, ...(metadata ? { metadata } : {}) };
     // Admitted as the recorded turn was: also without messages, as journals of 0.1 allow.
-    return new AgentLoop(config).startAdmitted(messages, options, {});
+    return new AgentLoop(config).startAdmitted(messages, options, { follows });
   }
 
   #configOf(run: ReplayRun): AgentLoopConfig {

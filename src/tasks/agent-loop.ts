@@ -12,7 +12,7 @@ import {
   type ToolListContext,
   turnCallSettingsOf,
 } from '../core/contracts/index.ts';
-import type { Answers, Signal, TurnStart } from '../core/journal/index.ts';
+import type { Answers, Predecessor, Signal, TurnStart } from '../core/journal/index.ts';
 import type { ResolvedConfig } from '../core/options/index.ts';
 import { Inbox, incomingMessage, ParentTurn } from '../core/ownership/index.ts';
 import { markOpening, type OnLease, type RunRequest, resumeRun, startRun } from '../core/turn/index.ts';
@@ -109,7 +109,7 @@ export class AgentLoop {
   async submitAdmitted(
     messages: readonly Message[],
     options: SubmitOptions,
-    admission: Pick<Admission, 'contextId'> = {},
+    admission: Pick<Admission, 'contextId' | 'follows'> = {},
   ): Promise<SubmittedTask> {
     const { taskStateStore: store, clock, storeDeadlineMs: ms } = this.#config;
     if (!store) {
@@ -312,7 +312,7 @@ function turnStartOf(
   config: ResolvedConfig,
   messages: readonly Message[],
   options: StartOptions & SubmitOptions,
-  admission: Pick<Admission, 'contextId'> = {},
+  admission: Pick<Admission, 'contextId' | 'follows'> = {},
 ): TurnStart {
   const { systemPrompt, maxIterations, metadata, retryPlan = config.retryPlan, tenant, priority, notBefore } = options;
   // With `agents`, the task belongs to the agent of the configuration, whichever agent starts it.
@@ -333,6 +333,7 @@ function turnStartOf(
       ...(notBefore === undefined ? {} : { notBefore }),
     },
     ...(metadata === undefined ? {} : { metadata }),
+    ...(admission.follows && { follows: admission.follows }),
   };
 }
 
@@ -348,6 +349,8 @@ export function givenByCaller({
 export interface Admission {
   /** The context of a new task whose caller passed none. An existing task keeps its own: a default is not compared. */
   readonly contextId?: string;
+  /** Where a new turn continues its context, if not at its end. */
+  readonly follows?: Predecessor | undefined;
   /**
    * Wraps the run of a new turn, and may refuse it: the returned Observable then errors before any record is written. Called per
    * subscription, as an operator is; not called for a resumed turn.

@@ -41,11 +41,14 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
       { taskId: record.taskId },
     );
   }
-  const { taskId, contextId, agentId, settings, metadata = {}, messages, parent, forkedFrom, at } = record;
+  const { taskId, contextId, agentId, settings, metadata = {}, messages, parent, forkedFrom, follows, at } = record;
   const given = { taskId, contextId, agentId, settings, metadata, given: messages.length, earlier: 0, createdAt: at };
   const turn = record.schema < 2 ? { ...given, namesNoChildren: true as const } : given;
   return new LoopState({
-    turn: parent || forkedFrom ? { ...turn, ...(parent && { parent }), ...originOf(forkedFrom) } : turn,
+    turn:
+      parent || forkedFrom || follows
+        ? { ...turn, ...(parent && { parent }), ...(follows && { follows }), ...originOf(forkedFrom) }
+        : turn,
     agentId,
     agentChanges: 0,
     segment: { after: 0, messages: messages.length, from: agentId, reason: undefined, handOffs: 0 },

@@ -60,6 +60,7 @@ export {
   type LlmDone,
   type LlmStart,
   type ParentLink,
+  type Predecessor,
   type Question,
   type RecordedCall,
   type RecordStamp,

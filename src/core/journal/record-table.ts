@@ -109,12 +109,14 @@ const own: RecordTable = {
       trace: 'object?',
       submitted: 'object?',
       forkedFrom: 'object?',
+      follows: 'object?',
       parent: 'object?',
     },
     inner: {
       messages: 'messages',
       trace: ofTrace,
       submitted: { members: { trace: 'object?' }, inner: { trace: ofTrace } },
+      follows: { members: { after: 'text?', before: 'text?' } },
       parent: { members: { taskId: 'text', callId: 'text', agentId: 'text', rootTaskId: 'text' } },
     },
     apply(_, record) {

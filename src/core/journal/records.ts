@@ -62,6 +62,14 @@ export interface ForkOrigin {
   readonly retry?: RetryOrigin;
 }
 
+/** Where a turn continues its context, if not at its end: after a message or the last one of a turn, or before the first one of a turn; at the start if neither is there. */
+export interface Predecessor {
+  /** The `id` of a stored message, or of a turn. */
+  readonly after?: string;
+  /** The `id` of a turn. */
+  readonly before?: string;
+}
+
 /** What a retry kept of the failed turn: its own limits count from there. */
 export interface RetryOrigin {
   /** The number of kept iterations. */
@@ -101,6 +109,8 @@ export interface TurnStarted {
   readonly submitted?: Submission;
   /** The turn that this one forks or retries. */
   readonly forkedFrom?: ForkOrigin;
+  /** Absent for a turn that continues its context at its end. */
+  readonly follows?: Predecessor;
   /** Absent for a root turn. */
   readonly parent?: ParentLink;
 }

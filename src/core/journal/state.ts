@@ -16,6 +16,7 @@ import type {
   Hold,
   LlmDone,
   ParentLink,
+  Predecessor,
   Question,
   RetryOrigin,
   ShownOptions,
@@ -34,6 +35,8 @@ export interface TurnIdentity {
   readonly agentId: string;
   readonly settings: TurnSettings;
   readonly metadata: Readonly<Record<string, unknown>>;
+  /** Absent for a turn that continues its context at its end. */
+  readonly follows?: Predecessor;
   /** Absent for a root turn. */
   readonly parent?: ParentLink;
   /** Absent unless the turn is a retry. */

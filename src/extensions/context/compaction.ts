@@ -7,6 +7,8 @@ import { cutHistory } from './cut-history.ts';
 export interface Compaction {
   /** The number of replaced messages, from the start of the history, including instructions. */
   readonly upTo: number;
+  /** In the metadata of a context with branches: the place of the last replaced message in the context. */
+  readonly last?: number;
   /** Replaces the summarized messages. Empty if `upTo` is 0: then no message is replaced. */
   readonly summary: string;
   /** The context window that a refused request showed, in tokens. */

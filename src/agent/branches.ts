@@ -1,0 +1,112 @@
+import { addedName, type Message, type MessageStore, type StoredMessage } from '../core/contracts/index.ts';
+import type { Predecessor } from '../core/journal/index.ts';
+import type { LoadedConversation } from './loaded-conversations.ts';
+
+/**
+ * Member of the metadata of the stored message that begins a branch of its context: the number of messages of the context up to its predecessor. A
+ * message without it follows the one before it. So the messages of a context are a tree in the order in which they were stored.
+ */
+export const followsName = 'millrace.follows';
+
+/** The messages from the first of a context to one of them, along their predecessors. */
+export interface Path {
+  readonly messages: readonly Message[];
+  /** Where each is in the context; absent if they are its first ones, in order. */
+  readonly places?: readonly number[];
+}
+
+/** The messages of a path of which some are replaced by a summary. */
+export interface Summarized {
+  /** How many are replaced, from the first one on. */
+  readonly upTo: number;
+  /** The place of the last of them in the context. Absent if it is `upTo - 1`. */
+  readonly last?: number;
+}
+
+export function hasBranches(messages: readonly Message[]): boolean {
+  for (const { metadata } of messages) if (metadata?.[followsName] !== undefined) return true;
+  return false;
+}
+
+/** The path to the message before that place; by default to the last message. */
+export function pathTo({ messages, isTree }: Pick<LoadedConversation, 'messages' | 'isTree'>, end?: number): Path {
+  if (!isTree) return { messages: end === undefined ? messages : messages.slice(0, end) };
+  const places: number[] = [];
+  for (let place = (end ?? messages.length) - 1; place >= 0; place = endBefore(messages, place) - 1) places.push(place);
+  places.reverse();
+  return { messages: places.flatMap((place) => messages[place] ?? []), places };
+}
+
+/** The number of messages of a context up to the predecessor of the one at that place. */
+function endBefore(messages: readonly Message[], place: number): number {
+  const end = messages[place]?.metadata?.[followsName];
+  return typeof end === 'number' && Number.isSafeInteger(end) && end >= 0 && end < place ? end : place;
+}
+
+/** The place that {@link Summarized} has for the first messages of a path. */
+export function lastOf({ places }: Path, upTo: number): number {
+  return places?.[upTo - 1] ?? upTo - 1;
+}
+
+/** Whether the summarized messages are the first ones of a path: its predecessors up to a place are the same on every path. */
+export function isOnPath(path: Path, { upTo, last = upTo - 1 }: Summarized): boolean {
+  return upTo <= path.messages.length && lastOf(path, upTo) === last;
+}
+
+/** The messages of a turn, the first of which follows the predecessor; a mark that a caller or a tool has written is removed. */
+export function following(added: readonly Message[], end: number | undefined): readonly Message[] {
+  if (end === undefined && !hasBranches(added)) return added;
+  return added.map((message, index) => {
+    const { [followsName]: _, ...metadata } = message.metadata ?? {};
+    const isFirst = index === 0 && end !== undefined;
+    return isFirst || message.metadata
+      ? { ...message, metadata: { ...metadata, ...(isFirst && { [followsName]: end }) } }
+      : message;
+  });
+}
+
+type Conversations = Pick<MessageStore, 'list'>;
+
+/** From the newest message of a context to its first. */
+async function* newestFirst(store: Conversations, contextId: string): AsyncGenerator<StoredMessage, void> {
+  for (let after: string | undefined, isLast = false; !isLast; ) {
+    const page = await store.list(contextId, { order: 'newest-first', limit: 100, after });
+    yield* page.messages;
+    after = page.next;
+    isLast = after === undefined;
+  }
+}
+
+/**
+ * The number of messages of a loaded context up to the predecessor; `undefined` if the context does not have what it names. Reads pages, the newest
+ * first. Errors: those of the store.
+ */
+export async function endOf(
+  { after, before }: Predecessor,
+  { store, contextId }: { readonly store: Conversations; readonly contextId: string },
+  { messages, lastId }: Pick<LoadedConversation, 'messages' | 'lastId'>,
+): Promise<number | undefined> {
+  if (after === undefined && before === undefined) return 0;
+  let place: number | undefined;
+  let first: number | undefined;
+  for await (const { id, taskId } of newestFirst(store, contextId)) {
+    // Others may have stored messages since it was loaded.
+    if (place === undefined && id !== lastId) continue;
+    place = place === undefined ? messages.length - 1 : place - 1;
+    if (after !== undefined && (id === after || taskId === after)) return place + 1;
+    if (before !== undefined && taskId === before) first = place;
+    else if (first !== undefined) break;
+  }
+  return first === undefined ? undefined : endBefore(messages, first);
+}
+
+/** The messages that a stored turn was given; none if the context has none of it. Errors: those of the store. */
+export async function inputOf(store: Conversations, contextId: string, taskId: string): Promise<readonly Message[]> {
+  const ofTurn: Message[] = [];
+  for await (const stored of newestFirst(store, contextId)) {
+    if (stored.taskId === taskId) ofTurn.unshift(stored.message);
+    else if (ofTurn.length > 0) break;
+  }
+  const last = ofTurn.findLastIndex(({ role, metadata }) => role === 'user' && metadata?.[addedName] !== true);
+  return following(ofTurn.slice(0, last + 1), undefined);
+}

@@ -1,0 +1,189 @@
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
+import {
+  agent,
+  InMemoryMessageStore,
+  InMemoryStateStore,
+  type MessageStore,
+  replay,
+  type TaskStateStore,
+} from 'millrace';
+import { type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import type { AgentSettings } from 'millrace/types';
+import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
+import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { RedisBench } from '../stores/redis/redis-bench.ts';
+
+const stores = new TemporaryStores();
+const agents: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const each of agents.splice(0)) await each.close();
+});
+afterAll(() => stores.clear());
+
+/** An agent whose model answers these texts. `seen`: the texts of its last model call. */
+function talking(answers: readonly (string | ScriptedLLMStep)[], settings: Partial<AgentSettings> = {}) {
+  const model = scriptedLLM(answers.map((text) => (typeof text === 'string' ? { text } : text)));
+  const ada = agent({
+    id: 'ada',
+    provider: model,
+    contextId: 'c',
+    ...(settings.taskStateStore === undefined && { messageStore: new InMemoryMessageStore() }),
+    ...settings,
+  });
+  agents.push(ada);
+  return { ada, seen: () => model.calls.at(-1)?.messages.map(({ content }) => content) };
+}
+
+const textsOf = async (store: MessageStore) => (await store.load('c')).messages.map(({ content }) => content);
+
+describe('a conversation with branches', () => {
+  it('R-11 answers a turn anew, and continues from the new answer', async () => {
+    const messageStore = new InMemoryMessageStore();
+    const { ada, seen } = talking(['One.', 'Two.', 'Two again.', 'Three.'], { messageStore });
+    await ada.run('1?');
+    await ada.run('2?', { taskId: 'second' });
+    const turn = await ada.regenerate('second', { taskId: 'anew' });
+    await expect(turn.result()).resolves.toMatchObject({ text: 'Two again.', taskId: 'anew' });
+    expect(seen()).toEqual(['1?', 'One.', '2?']);
+    await ada.run('3?');
+    expect(seen()).toEqual(['1?', 'One.', '2?', 'Two again.', '3?']);
+    expect(await textsOf(messageStore)).toEqual(['1?', 'One.', '2?', 'Two.', '2?', 'Two again.', '3?', 'Three.']);
+  });
+
+  it('R-11 answers the first turn anew, as often as it is asked to', async () => {
+    const { ada, seen } = talking(['One.', 'Two.', 'One again.', 'One at last.', 'Three.']);
+    await ada.run('1?', { taskId: 'first' });
+    await ada.run('2?');
+    await (await ada.regenerate('first', { taskId: 'anew' })).result();
+    expect(seen()).toEqual(['1?']);
+    await (await ada.regenerate('anew')).result();
+    expect(seen()).toEqual(['1?']);
+    await ada.run('3?');
+    expect(seen()).toEqual(['1?', 'One at last.', '3?']);
+  });
+
+  it('R-11 follows a message, a turn, or nothing', async () => {
+    const messageStore = new InMemoryMessageStore();
+    const { ada, seen } = talking(['One.', 'Two.', 'a', 'b', 'c', 'd'], { messageStore });
+    await ada.run('1?', { taskId: 'first' });
+    await ada.run('2?', { taskId: 'second' });
+    const { messages } = await messageStore.list('c');
+    await ada.run('edited', { after: messages[1]?.id });
+    expect(seen()).toEqual(['1?', 'One.', 'edited']);
+    await ada.run('from the start', { after: null });
+    expect(seen()).toEqual(['from the start']);
+    await ada.run('the other branch', { after: 'second' });
+    expect(seen()).toEqual(['1?', 'One.', '2?', 'Two.', 'the other branch']);
+    await ada.run('its end');
+    expect(seen()).toEqual(['1?', 'One.', '2?', 'Two.', 'the other branch', 'c', 'its end']);
+  });
+
+  it('R-11 fails where the context does not have what it follows', async () => {
+    const { ada } = talking(['One.']);
+    await ada.run('1?', { taskId: 'first' });
+    await expect(ada.run('2?', { after: 'nowhere' })).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(ada.run('2?', { after: 'first', contextId: 'empty' })).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(ada.regenerate('nowhere')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    for (const after of ['', 7, {}] as unknown as string[])
+      expect(() => ada.startTurn('2?', { after })).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
+  });
+
+  it('R-11 is in the journal: a submitted, a queued and a suspended turn keep their place', async () => {
+    const taskStateStore = new InMemoryStateStore();
+    const settings = { taskStateStore, busy: 'queue' } as const;
+    const first = talking(['One.', 'Two.'], settings);
+    await first.ada.run('1?', { taskId: 'first' });
+    await first.ada.run('2?', { taskId: 'second' });
+    await first.ada.submit('edited', { taskId: 'submitted', after: 'first' });
+    const next = talking(['Edited.', 'Three.'], settings);
+    await next.ada.resume('submitted').result();
+    expect(next.seen()).toEqual(['1?', 'One.', 'edited']);
+    await next.ada.run('3?', { taskId: 'third' });
+    expect(next.seen()).toEqual(['1?', 'One.', 'edited', 'Edited.', '3?']);
+    const journal = await taskStateStore.read('third');
+    await expect(replay(journal).result()).resolves.toMatchObject({ text: 'Three.', deviations: [] });
+  });
+
+  it('R-11 follows what a failed turn followed when it is tried again', async () => {
+    const taskStateStore = new InMemoryStateStore();
+    const broken: ScriptedLLMStep = { error: new Error('no line') };
+    const { ada, seen } = talking(['One.', 'Two.', broken, 'Edited.', 'Three.'], { taskStateStore, retry: null });
+    await ada.run('1?', { taskId: 'first' });
+    await ada.run('2?');
+    await expect(ada.run('edited', { taskId: 'failed', after: 'first' })).rejects.toThrow();
+    await ada.retry('failed').result();
+    expect(seen()).toEqual(['1?', 'One.', 'edited']);
+    await ada.run('3?');
+    expect(seen()).toEqual(['1?', 'One.', 'edited', 'Edited.', '3?']);
+  });
+
+  it('R-11 takes no place from the metadata of a message', async () => {
+    const { ada, seen } = talking(['One.', 'Two.', 'Three.']);
+    await ada.run('1?');
+    await ada.run({ role: 'user', content: '2?', metadata: { 'millrace.follows': 0, mine: 1 } });
+    await ada.run('3?');
+    expect(seen()).toEqual(['1?', 'One.', '2?', 'Two.', '3?']);
+    expect((await ada.options.messageStore?.load('c'))?.messages[2]?.metadata).toEqual({ mine: 1 });
+  });
+
+  it('R-11 reads a summary only on the branches whose messages it replaces', async () => {
+    const messageStore = new InMemoryMessageStore();
+    const { ada, seen } = talking(['One.', 'Two.', 'Three.', 'a', 'b', 'c'], { messageStore });
+    for (const n of [1, 2, 3]) await ada.run(`${n}?`, { taskId: `t${n}` });
+    messageStore.setMetadata('c', { compaction: { upTo: 4, summary: 'They counted.' } });
+    await ada.run('4?');
+    expect(seen()).toEqual([expect.stringContaining('They counted.'), '3?', 'Three.', '4?']);
+    await ada.run('edited', { after: 't1' });
+    expect(seen()).toEqual(['1?', 'One.', 'edited']);
+    await ada.run('back', { after: 't3' });
+    expect(seen()).toEqual([expect.stringContaining('They counted.'), '3?', 'Three.', 'back']);
+  });
+
+  it('R-11 summarizes the branch that it is on', async () => {
+    const messageStore = new InMemoryMessageStore();
+    const long = 'word '.repeat(400);
+    const summing = scriptedLLM(Array.from({ length: 5 }, () => ({ text: 'A summary.' })));
+    const { ada, seen } = talking(
+      ['One.', 'Two.', `Edited. ${long}`, `More. ${long}`, `Much. ${long}`, 'Last.', 'Other.', 'End.'],
+      { messageStore, contextManagement: { compaction: { contextWindow: 1_600, keepLast: 2, provider: summing } } },
+    );
+    await ada.run('1?', { taskId: 't1' });
+    await ada.run('2?', { taskId: 't2' });
+    await ada.run('edited', { after: 't1' });
+    await ada.run('more');
+    await ada.run('much');
+    await ada.run('last', { taskId: 'last' });
+    expect(seen()?.[0]).toContain('A summary.');
+    const { compaction } = (await messageStore.load('c', { limit: 0 })).metadata;
+    expect(compaction).toMatchObject({ last: expect.any(Number) });
+    await ada.run('other', { after: 't2' });
+    expect(seen()).toEqual(['1?', 'One.', '2?', 'Two.', 'other']);
+    await ada.run('end', { after: 'last' });
+    expect(seen()?.[0]).toContain('A summary.');
+  });
+
+  async function crossesProcesses(store: TaskStateStore & { readonly messages: MessageStore }) {
+    const settings = { taskStateStore: store, messageStore: store.messages };
+    const one = talking(['One.', 'Two.', 'Three.'], settings);
+    await one.ada.run('1?', { taskId: 'first' });
+    await one.ada.run('2?', { taskId: 'second' });
+    const two = talking(['Two again.', 'Four.'], settings);
+    await (await two.ada.regenerate('second', { taskId: 'anew' })).result();
+    expect(two.seen()).toEqual(['1?', 'One.', '2?']);
+    await one.ada.run('3?', { taskId: 'third' });
+    expect(one.seen()).toEqual(['1?', 'One.', '2?', 'Two again.', '3?']);
+    await two.ada.run('4?', { taskId: 'fourth', after: 'second' });
+    expect(two.seen()).toEqual(['1?', 'One.', '2?', 'Two.', '4?']);
+    for (const taskId of ['anew', 'third', 'fourth']) {
+      const journal = await store.read(taskId);
+      await expect(replay(journal).result()).resolves.toMatchObject({ deviations: [] });
+    }
+  }
+
+  it('R-11 is one conversation for two processes, in LMDB', () => crossesProcesses(stores.open()));
+
+  describeRedis('in Redis', () => {
+    const bench = new RedisBench();
+    it('R-11 is one conversation for two processes', () => crossesProcesses(bench.open({ prefix: 'branches' })));
+  });
+});
