@@ -179,7 +179,10 @@ export interface AgentTurnOptions<C = unknown> extends StartOptions {
 }
 
 /** Options of a turn that answers the input of another one anew. */
-export type RegenerateOptions<C = unknown> = Omit<AgentTurnOptions<C>, 'after'>;
+export interface RegenerateOptions<C = unknown> extends Omit<AgentTurnOptions<C>, 'after'> {
+  /** What the turn is given in place of that: an edited message. Default: what the other turn was given. */
+  readonly input?: TurnInput | undefined;
+}
 
 /** Options of a submitted turn. */
 export interface AgentSubmitOptions extends SubmitOptions, Pick<AgentTurnOptions, 'after'> {}

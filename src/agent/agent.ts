@@ -162,7 +162,11 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.#startAt(messages, rest, predecessorOf(after));
   }
 
-  #startAt(messages: readonly Message[], options: RegenerateOptions<C>, follows: Predecessor | undefined): Turn {
+  #startAt(
+    messages: readonly Message[],
+    options: Omit<AgentTurnOptions<C>, 'after'>,
+    follows: Predecessor | undefined,
+  ): Turn {
     const { dependencies, parentContext: parent, metadata, ...rest } = options;
     const isChild = options.parent !== undefined;
     const { taskId = this.#newId(), contextId = this.contextId } = options;
@@ -188,9 +192,9 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   }
 
   /**
-   * Answers the input of an ended turn anew, as a new turn that follows what came before that one: the context gets a branch, which later turns
-   * continue. The turns and messages after that place stay stored. `contextId`: default that of the turn's journal, else of the agent. Rejects with
-   * `NOT_FOUND` if the context has no messages of the turn; other errors as `startTurn`.
+   * Answers the input of an ended turn anew, or an edited one, as a new turn that follows what came before that one: the context gets a branch, which
+   * later turns continue. The turns and messages after that place stay stored. `contextId`: default that of the turn's journal, else of the agent.
+   * Rejects with `NOT_FOUND` if the context has no messages of the turn; other errors as `startTurn`.
    */
   regenerate(taskId: string, options?: RegenerateOptions<C>): Promise<Turn<T, X>>;
   async regenerate(taskId: string, options: RegenerateOptions<C> = {}): Promise<Turn> {
@@ -198,13 +202,23 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const { messageStore } = this.#resolved;
     const { taskStateStore: store } = this.#configs.config;
     const contextId = options.contextId ?? (await store?.describe(taskId))?.contextId ?? this.contextId;
-    const input = await inputOf(messageStore, contextId, taskId);
-    if (input.length === 0) {
+    let before = taskId;
+    let stored = await inputOf(messageStore, contextId, before);
+    // The messages of a retry follow those that the failed turn was given.
+    while (stored.length === 0) {
+      const [first] = (await store?.read(before)) ?? [];
+      const origin = first?.type === 'turn.started' ? first.forkedFrom?.taskId : undefined;
+      if (origin === undefined) break;
+      before = origin;
+      stored = await inputOf(messageStore, contextId, before);
+    }
+    if (stored.length === 0) {
       const message = `Context "${contextId}" has no messages of turn "${taskId}"; regenerate a turn that has ended.`;
       throw new AgentLoopError('NOT_FOUND', message, { taskId });
     }
+    const { input = stored, ...rest } = options;
     this.#life.open();
-    return this.#startAt(input, { ...options, contextId }, { before: taskId });
+    return this.#startAt(messagesOf(input), { ...rest, contextId }, { before });
   }
 
   /** The result of one turn; rejects as `Turn.result` does. */

@@ -1,6 +1,5 @@
 import { addedName, type Message, type MessageStore, type StoredMessage } from '../core/contracts/index.ts';
 import type { Predecessor } from '../core/journal/index.ts';
-import type { LoadedConversation } from './loaded-conversations.ts';
 
 /**
  * Member of the metadata of the stored message that begins a branch of its context: the number of messages of the context up to its predecessor. A
@@ -13,6 +12,12 @@ export interface Path {
   readonly messages: readonly Message[];
   /** Where each is in the context; absent if they are its first ones, in order. */
   readonly places?: readonly number[];
+}
+
+/** The messages of a context; `isTree`: whether some of them begin a branch. */
+interface Tree {
+  readonly messages: readonly Message[];
+  readonly isTree: boolean;
 }
 
 /** The messages of a path of which some are replaced by a summary. */
@@ -29,17 +34,18 @@ export function hasBranches(messages: readonly Message[]): boolean {
 }
 
 /** The path to the message before that place; by default to the last message. */
-export function pathTo({ messages, isTree }: Pick<LoadedConversation, 'messages' | 'isTree'>, end?: number): Path {
+export function pathTo({ messages, isTree }: Tree, end?: number): Path {
   if (!isTree) return { messages: end === undefined ? messages : messages.slice(0, end) };
   const places: number[] = [];
-  for (let place = (end ?? messages.length) - 1; place >= 0; place = endBefore(messages, place) - 1) places.push(place);
+  for (let place = (end ?? messages.length) - 1; place >= 0; place = endBefore(messages[place], place) - 1)
+    places.push(place);
   places.reverse();
   return { messages: places.flatMap((place) => messages[place] ?? []), places };
 }
 
 /** The number of messages of a context up to the predecessor of the one at that place. */
-function endBefore(messages: readonly Message[], place: number): number {
-  const end = messages[place]?.metadata?.[followsName];
+function endBefore(message: Message | undefined, place: number): number {
+  const end = message?.metadata?.[followsName];
   return typeof end === 'number' && Number.isSafeInteger(end) && end >= 0 && end < place ? end : place;
 }
 
@@ -67,37 +73,56 @@ export function following(added: readonly Message[], end: number | undefined): r
 
 type Conversations = Pick<MessageStore, 'list'>;
 
-/** From the newest message of a context to its first. */
-async function* newestFirst(store: Conversations, contextId: string): AsyncGenerator<StoredMessage, void> {
+/** From the message of a context with that id, by default the newest, to its first. Reads pages. Errors: those of the store. */
+export async function* newestFirst(
+  store: Conversations,
+  contextId: string,
+  from?: string,
+): AsyncGenerator<StoredMessage, void> {
+  let isThere = from === undefined;
   for (let after: string | undefined, isLast = false; !isLast; ) {
     const page = await store.list(contextId, { order: 'newest-first', limit: 100, after });
-    yield* page.messages;
+    for (const each of page.messages) {
+      isThere ||= each.id === from;
+      if (isThere) yield each;
+    }
     after = page.next;
     isLast = after === undefined;
   }
 }
 
 /**
- * The number of messages of a loaded context up to the predecessor; `undefined` if the context does not have what it names. Reads pages, the newest
- * first. Errors: those of the store.
+ * The number of messages of a context up to the predecessor; `undefined` if none of them is what it names. `newest`: the messages, the newest first, of
+ * which the first one is at the place `total - 1`.
  */
 export async function endOf(
   { after, before }: Predecessor,
-  { store, contextId }: { readonly store: Conversations; readonly contextId: string },
-  { messages, lastId }: Pick<LoadedConversation, 'messages' | 'lastId'>,
+  newest: AsyncIterable<StoredMessage> | Iterable<StoredMessage>,
+  total: number,
 ): Promise<number | undefined> {
   if (after === undefined && before === undefined) return 0;
-  let place: number | undefined;
-  let first: number | undefined;
-  for await (const { id, taskId } of newestFirst(store, contextId)) {
-    // Others may have stored messages since it was loaded.
-    if (place === undefined && id !== lastId) continue;
-    place = place === undefined ? messages.length - 1 : place - 1;
+  let place = total;
+  let end: number | undefined;
+  for await (const { id, taskId, message } of newest) {
+    place--;
     if (after !== undefined && (id === after || taskId === after)) return place + 1;
-    if (before !== undefined && taskId === before) first = place;
-    else if (first !== undefined) break;
+    if (before !== undefined && taskId === before) end = endBefore(message, place);
+    else if (end !== undefined) break;
   }
-  return first === undefined ? undefined : endBefore(messages, first);
+  return end;
+}
+
+/** Of the newest messages of a context those on the path to the message before the place `end`, the oldest first. `newest`, `total`: as of {@link endOf}. */
+export function onPathTo(end: number, newest: readonly StoredMessage[], total: number): readonly StoredMessage[] {
+  const found: StoredMessage[] = [];
+  let next = end - 1;
+  for (const [index, each] of newest.entries()) {
+    const place = total - 1 - index;
+    if (place !== next) continue;
+    found.push(each);
+    next = endBefore(each.message, place) - 1;
+  }
+  return found.reverse();
 }
 
 /** The messages that a stored turn was given; none if the context has none of it. Errors: those of the store. */

@@ -29,9 +29,9 @@ import type { Compaction } from '../extensions/context/compaction.ts';
 import type { CompactionOptions } from '../extensions/context/compaction-options.ts';
 import { fittingText } from '../extensions/context/shorten-messages.ts';
 import type { Admission } from '../tasks/agent-loop.ts';
-import { endOf, isOnPath, lastOf, type Path, pathTo } from './branches.ts';
+import { endOf, isOnPath, lastOf, newestFirst, type Path, pathTo } from './branches.ts';
 import { ContextQueue, type ContextQueueOptions, isAway, isBusy } from './context-queue.ts';
-import { LoadedConversations, viewOf } from './loaded-conversations.ts';
+import { type LoadedConversation, LoadedConversations, viewOf } from './loaded-conversations.ts';
 import { conversationName, endedTurn, historyLength } from './open-turns.ts';
 import type { ResolvedAgent } from './resolve-agent.ts';
 import { type EndedTurn, fittingMessages, isRefusal, type StoredTurn, storeTurn } from './store-turn.ts';
@@ -193,7 +193,7 @@ class Conversation {
     const conversation = await this.#ask(() => loaded.load(contextId));
     const { metadata, agentId: current } = conversation;
     const { follows } = context.state.turn;
-    const end = follows && (await this.#ask(() => endOf(follows, { store: messageStore, contextId }, conversation)));
+    const end = follows && (await this.#ask(() => this.#endOf(follows, contextId, conversation)));
     if (follows && end === undefined) return noPredecessor(follows, contextId);
     const path = pathTo(conversation, end);
     const compaction = this.#options.between ? compactionOn(path, metadata) : undefined;
@@ -209,6 +209,11 @@ class Conversation {
     const data = { history: history.length, ...branch, ...(endsOnly && { endsOnly }), ...(retried && { taskId }) };
     const opening = { given, earlier: history.length, ...(givenFrom && { givenFrom }) };
     return { ...opening, ...(waited > 0 && { waitedMs: waited }), data, ...chosen };
+  }
+
+  #endOf(follows: Predecessor, contextId: string, { messages, lastId }: LoadedConversation) {
+    const newest = newestFirst(this.#options.messageStore, contextId, lastId);
+    return endOf(follows, messages.length === 0 ? [] : newest, messages.length);
   }
 
   async #append(contextId: string, taskId: string, ended: EndedTurn): Promise<StoredTurn> {

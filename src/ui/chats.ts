@@ -3,6 +3,8 @@ import {
   AgentLoopError,
   isSuspended,
   isTerminalState,
+  type Message,
+  stableJson,
   type TaskSummary,
   taskIdPattern,
 } from '../core/contracts/index.ts';
@@ -104,22 +106,42 @@ export class Chat {
     throw new Refusal(409, 'AGENT_BUSY', sentenceOf({ code: 'AGENT_BUSY' }));
   }
 
-  /** Continues a turn that failed or was cancelled as a new one. The same again attaches to that. */
+  /**
+   * Answers a message anew: what failed or was cancelled is continued as a new turn, and what is complete answered once more, in its place. A turn that
+   * is open is attached to. Errors: `Refusal` with 404 for a message that has no turn.
+   */
   async again(messageId: string): Promise<Followed> {
-    const { agent, isDetached: detached } = this.#handler;
-    let taskId = await this.taskOf(messageId);
-    for (;;) {
-      const task = await this.own(taskId);
+    const { taskId, next, state } = await this.#lastOf(messageId);
+    if (!isTerminalState(state)) return this.observe(taskId);
+    const options = { ...this.#given, taskId: next, contextId: this.contextId, detached: this.#handler.isDetached };
+    const { agent } = this.#handler;
+    return this.#begun(
+      () => (state === 'completed' ? agent.regenerate(taskId, options) : agent.retry(taskId, options)),
+      { taskId: next },
+    );
+  }
+
+  /**
+   * Starts the turn of an edited message in the place of the one before; the same again attaches to that. Errors: `Refusal` with 409 while the turn
+   * before is open, and 404 for a message that has no turn.
+   */
+  async edit(messageId: string, input: Message): Promise<Followed> {
+    const { agent, store, isDetached: detached } = this.#handler;
+    const { taskId, next, state } = await this.#lastOf(messageId);
+    const [first] = await store.read(taskId);
+    const said = first?.type === 'turn.started' ? first.messages.at(-1) : undefined;
+    if (said && stableJson(said.content) === stableJson(input.content)) return this.observe(taskId);
+    if (!isTerminalState(state)) throw new Refusal(409, 'AGENT_BUSY', sentenceOf({ code: 'AGENT_BUSY' }));
+    const options = { ...this.#given, taskId: next, contextId: this.contextId, detached };
+    return this.#begun(() => agent.regenerate(taskId, { ...options, input }), { taskId: next, input });
+  }
+
+  /** The last turn of a message, and the id of one more. Errors: `Refusal` with 404 for a message that has no turn. */
+  async #lastOf(messageId: string): Promise<{ taskId: string; next: string; state: TaskSummary['state'] }> {
+    for (let taskId = await this.taskOf(messageId); ; ) {
+      const { state } = await this.own(taskId);
       const next = await digestOf('again', taskId);
-      const { state } = task;
-      if (state !== 'failed' && state !== 'canceled' && state !== 'rejected') {
-        if (state !== 'completed') return this.observe(taskId);
-        throw new Refusal(409, 'CONFLICT', 'The answer is complete; send a new message.');
-      }
-      if ((await this.#handler.store.describe(next)) === null) {
-        const options = { ...this.#given, taskId: next, contextId: this.contextId, detached };
-        return this.#begun(() => agent.retry(taskId, options), { taskId: next });
-      }
+      if ((await this.#handler.store.describe(next)) === null) return { taskId, next, state };
       taskId = next;
     }
   }
@@ -182,7 +204,10 @@ export class Chat {
   }
 
   /** `taskId`: of a turn that this makes, where there is none of that id. Errors: those of `admit`, and of the turn before its first event. */
-  async #begun(make: () => Turn, { taskId, input }: { readonly taskId?: string; readonly input?: unknown }) {
+  async #begun(
+    make: () => Turn | Promise<Turn>,
+    { taskId, input }: { readonly taskId?: string; readonly input?: unknown },
+  ) {
     const { admit, onTurn, store } = this.#handler;
     const { contextId } = this;
     const isKnown = admit && taskId !== undefined && (await store.describe(taskId)) !== null;
@@ -190,7 +215,7 @@ export class Chat {
     const added = { contextId, bytes, startsTurn: taskId !== undefined, isStreamed: this.#isStreamed };
     const settle = isKnown ? undefined : await admit?.(added, this.#request);
     try {
-      const turn = make();
+      const turn = await make();
       if (settle) turn.settled.then(settle, settle);
       onTurn?.(turn, this.#request);
       const source = await begun(turn).catch((cause: unknown) => {

@@ -58,7 +58,7 @@ const noStore = { 'cache-control': 'no-store' };
 async function posted(handler: ResolvedHandler, request: Request): Promise<Followed> {
   // Before the body: nothing of it is read for a caller who is not known.
   const scope = await scopeFor(handler, request);
-  const { id, messages, trigger, answers } = await jsonBody(request, handler.maxBodyBytes);
+  const { id, messages, trigger, messageId, answers } = await jsonBody(request, handler.maxBodyBytes);
   const chat = await Chat.of(handler, request, checkedId('id', id), { scope });
   if (!Array.isArray(messages) || messages.length === 0) throw malformed('messages must be an array of messages.');
   if (messages.length > handler.maxMessages) throw malformed(`messages has more than ${handler.maxMessages} entries.`);
@@ -68,7 +68,8 @@ async function posted(handler: ResolvedHandler, request: Request): Promise<Follo
   if (given) return chat.answer(given.taskId, given.answers);
   if (last['role'] !== 'user') throw malformed('The last message must be of the user, or have answers.');
   const message = userMessage(last);
-  return trigger === 'regenerate-message' ? chat.again(message.id) : chat.start(message.id, message);
+  if (trigger === 'regenerate-message') return chat.again(message.id);
+  return messageId === message.id ? chat.edit(message.id, message) : chat.start(message.id, message);
 }
 
 /** The answers of a post, by the ids of their questions: approvals that the user has responded to, and the member `answers` of the body. */

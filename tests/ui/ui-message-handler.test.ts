@@ -3,7 +3,7 @@ import { agent, agentTools, budget, InMemoryStateStore, tool } from 'millrace';
 import { gate, scriptedLLM } from 'millrace/testing';
 import { uiMessageHandler } from 'millrace/ui';
 import { approval, ChatClient, chunksOf, codeOf, said, scopeOf } from './chat-client.ts';
-import { foldedOf } from './fold-ui-message.ts';
+import { type FoldedMessage, foldedOf } from './fold-ui-message.ts';
 import { call, folded, idOf, made } from './ui-message-bench.ts';
 
 describe('uiMessageHandler', () => {
@@ -309,13 +309,38 @@ describe('uiMessageHandler', () => {
     expect(await store.list()).toEqual([]);
   });
 
-  it('tries a turn that failed again as a new one, and the same post attaches to that', async () => {
-    const { client, store } = made([{ error: new Error('cut') }, { text: 'Now.' }]);
+  it('R-11 tries a turn that failed again as a new one, and answers that once more in its place', async () => {
+    const { client, store } = made([{ error: new Error('cut') }, { text: 'Now.' }, { text: 'Better.' }]);
     expect((await folded(await client.post('c', said('m1', 'Hello.')))).error).toBeDefined();
     const again = { trigger: 'regenerate-message' };
     expect((await folded(await client.post('c', said('m1', 'Hello.'), again))).text).toBe('Now.');
-    expect((await client.post('c', said('m1', 'Hello.'), again)).status).toBe(409);
-    expect(await store.list()).toHaveLength(2);
+    expect((await folded(await client.post('c', said('m1', 'Hello.'), again))).text).toBe('Better.');
+    expect(await store.list()).toHaveLength(3);
+    expect((await client.post('c', said('m9', 'Hello.'), again)).status).toBe(404);
+  });
+
+  it('R-11 answers an edited message in its place; the same post attaches to that', async () => {
+    const { client, store, model } = made(['One.', 'Two.', 'Edited.', 'Next.'].map((text) => ({ text })));
+    for (const id of ['m1', 'm2']) await (await client.post('c', said(id, `${id}?`))).text();
+    const edit = { trigger: 'submit-message', messageId: 'm1' };
+    for (const _ of 'ab')
+      expect((await folded(await client.post('c', said('m1', 'Else?'), edit))).text).toBe('Edited.');
+    expect(await store.list()).toHaveLength(3);
+    expect(model.calls.at(-1)?.messages.map(({ content }) => content)).toEqual(['Else?']);
+    await (await client.post('c', said('m3', 'And?'))).text();
+    expect(model.calls.at(-1)?.messages.map(({ content }) => content)).toEqual(['Else?', 'Edited.', 'And?']);
+    const shown: readonly FoldedMessage[] = await (await client.ask('GET', '/c/messages')).json();
+    expect(shown.map(({ parts }) => parts.at(-1)?.text)).toEqual(['Else?', 'Edited.', 'And?', 'Next.']);
+  });
+
+  it('R-11 shows the messages before a turn that is answered anew, and its stream', async () => {
+    const { client } = made([{ text: 'One.' }, { text: 'Two.' }, { text: ['Two', ' again.'], never: true }]);
+    for (const id of ['m1', 'm2']) await (await client.post('c', said(id, `${id}?`))).text();
+    const running = await client.post('c', said('m2', 'm2?'), { trigger: 'regenerate-message' });
+    const shown: readonly FoldedMessage[] = await (await client.ask('GET', '/c/messages')).json();
+    expect(shown.map(({ parts }) => parts.at(-1)?.text)).toEqual(['m1?', 'One.', 'm2?']);
+    await client.ask('POST', '/c/stop', {});
+    await running.text();
   });
 
   it('refuses a message while the chat waits for an answer', async () => {
