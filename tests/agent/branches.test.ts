@@ -7,7 +7,7 @@ import {
   replay,
   type TaskStateStore,
 } from 'millrace';
-import { type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import type { AgentSettings } from 'millrace/types';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
@@ -115,6 +115,17 @@ describe('a conversation with branches', () => {
     expect(seen()).toEqual(['1?', 'One.', 'edited']);
     await ada.run('3?');
     expect(seen()).toEqual(['1?', 'One.', 'edited', 'Edited.', '3?']);
+  });
+
+  it('R-11 is a turn of its own while another one runs that would take its messages', async () => {
+    const slow = gate();
+    const { ada, seen } = talking([{ text: 'One.', gate: slow.pass() }, 'Two.'], { busy: 'steer' });
+    const first = ada.startTurn('1?').result();
+    const second = ada.startTurn('2?', { after: null }).result();
+    slow.open();
+    await expect(first).resolves.toMatchObject({ text: 'One.' });
+    await expect(second).resolves.toMatchObject({ text: 'Two.' });
+    expect(seen()).toEqual(['2?']);
   });
 
   it('R-11 takes no place from the metadata of a message', async () => {

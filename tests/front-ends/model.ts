@@ -6,9 +6,10 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 /** What the model says slowly, a word at a time. */
 export const slowText = Array.from({ length: 30 }, (_, index) => `word${index} `).join('');
 
-/** An agent whose model does what the user names: `answer`, `refund`, `book`, `slow`, `half`, `fail`. `onEffect`: called by each run of `refund` and `book`. */
+/** An agent whose model does what the user names: `answer`, `refund`, `book`, `slow`, `half`, `fail`, `list`: what it was given, and how often it said so. `onEffect`: called by each run of `refund` and `book`. */
 export function assistant(taskStateStore: TaskStateStore, onEffect: () => void = () => {}) {
   let failures = 0;
+  let lists = 0;
   const stepOf = ({
     messages,
   }: {
@@ -28,6 +29,10 @@ export function assistant(taskStateStore: TaskStateStore, onEffect: () => void =
       };
     if (asked.includes('refund') && isFirst) return { text: 'I will.', toolCalls: [{ name: 'refund' }] };
     if (asked.includes('book') && isFirst) return { text: 'Booking.', toolCalls: [{ name: 'book' }] };
+    if (asked.includes('list')) {
+      lists++;
+      return { text: `${messages.map(({ content }) => content).join(', ')} (${lists})` };
+    }
     if (asked.includes('slow'))
       return { text: slowText.split(/(?<= )/).flatMap((word, index) => [word, pause(60 * index)]) };
     if (asked.includes('half') && failures++ === 0)

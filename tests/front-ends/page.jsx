@@ -1,18 +1,20 @@
 // The page of a chat, as the documentation of the AI SDK has it: ?chat=<id>.
 import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
-import { useEffect } from 'react';
+import { useEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 
 const id = new URLSearchParams(location.search).get('chat') ?? 'chat';
 
 function Chat({ initial }) {
-  const { messages, status, error, resumeStream, sendMessage, setMessages, addToolApprovalResponse } = useChat({
-    id,
-    messages: initial,
-    transport: new DefaultChatTransport({ api: '/api/chat' }),
-    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
-  });
+  const [messageId, edit] = useState();
+  const { messages, status, error, resumeStream, regenerate, sendMessage, setMessages, addToolApprovalResponse } =
+    useChat({
+      id,
+      messages: initial,
+      transport: new DefaultChatTransport({ api: '/api/chat' }),
+      sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+    });
   useEffect(() => {
     void resumeStream().then(async () => {
       const last = await stored();
@@ -26,9 +28,15 @@ function Chat({ initial }) {
       {messages.map((message) => (
         <article key={message.id} data-role={message.role}>
           <Parts parts={message.parts} answer={answer} />
+          <button
+            type="button"
+            onClick={() => (message.role === 'user' ? edit(message.id) : regenerate({ messageId: message.id }))}
+          >
+            {message.role === 'user' ? 'Edit' : 'Again'}
+          </button>
         </article>
       ))}
-      <form action={(form) => sendMessage({ text: form.get('text') })}>
+      <form action={(form) => sendMessage({ text: form.get('text'), messageId }).then(() => edit())}>
         <input name="text" aria-label="Message" />
       </form>
     </main>

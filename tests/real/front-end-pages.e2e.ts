@@ -117,6 +117,37 @@ describeReal(['front-ends', 'chromium'], 'a page with useChat', () => {
     await other.close();
   });
 
+  it('R-11 answers a message anew, and an edited one in its place, and shows that after a reload', async () => {
+    await open('edited');
+    const last = (text: string) => page.locator('article').last().getByText(text, { exact: true }).waitFor();
+    await say('list one');
+    await last('list one (1)');
+    await say('list two');
+    await last('list one, list one (1), list two (2)');
+    await ready();
+    await page.getByRole('button', { name: 'Again' }).last().click();
+    await last('list one, list one (1), list two (3)');
+    await ready();
+    await say('list three');
+    await last('list one, list one (1), list two, list one, list one (1), list two (3), list three (4)');
+    await ready();
+    await page.getByRole('button', { name: 'Edit' }).nth(1).click();
+    await say('list else');
+    await last('list one, list one (1), list else (5)');
+    await ready();
+    await say('list more');
+    const all = ['list one (1)', 'list one, list one (1), list else (5)'];
+    all.push(`list one, ${all[0]}, list else, ${all[1]}, list more (6)`);
+    await last(all[2] ?? '');
+    await ready();
+    expect(await texts()).toEqual(all);
+    await page.reload();
+    await last(all[2] ?? '');
+    expect(await texts()).toEqual(all);
+    expect(await page.locator('article').count()).toBe(6);
+    expect(faults).toEqual([]);
+  });
+
   it('V-04 has the whole text after the server was killed in the middle, and no effect twice', async () => {
     writeFileSync(effects, '');
     await open('killed');
