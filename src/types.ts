@@ -260,6 +260,7 @@ export type {
   PendingToolCall,
   PersistedLoopState,
   PersistentArray,
+  Predecessor,
   ProjectionOptions,
   Question,
   RecordedCall,
