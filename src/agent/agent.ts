@@ -6,6 +6,7 @@ import {
   type ComparedByMembers,
   invalidConfig,
   type Message,
+  type StoredMessage,
   systemClock,
   type TaskSummary,
   type Tool,
@@ -36,7 +37,7 @@ import {
   type RegenerateOptions,
   type TurnInput,
 } from './agent-options.ts';
-import { inputOf } from './branches.ts';
+import { inputOf, storedPath } from './branches.ts';
 import { type BetweenTurns, betweenTurnsOf } from './conversation.ts';
 import { closed, Lifecycle, TurnSpanContext, type UsageSummary, UsageTally } from './lifecycle.ts';
 import { RunningTurns } from './open-turns.ts';
@@ -219,6 +220,19 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const { input = stored, ...rest } = options;
     this.#life.open();
     return this.#startAt(messagesOf(input), { ...rest, contextId }, { before });
+  }
+
+  /**
+   * @internal The newest stored messages of the conversation, the oldest first: of those of all branches that are at most `limit`, the path to the last
+   * one, or to what the turn `before` follows.
+   */
+  async conversation(
+    contextId: string,
+    { limit, before }: { readonly limit: number; readonly before?: string | undefined },
+  ): Promise<readonly StoredMessage[]> {
+    const [first] = before === undefined ? [] : ((await this.#configs.config.taskStateStore?.read(before)) ?? []);
+    const follows = first?.type === 'turn.started' ? first.follows : undefined;
+    return storedPath(this.#resolved.messageStore, contextId, { limit, follows });
   }
 
   /** The result of one turn; rejects as `Turn.result` does. */

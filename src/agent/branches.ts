@@ -112,8 +112,28 @@ export async function endOf(
   return end;
 }
 
+interface PathQuery {
+  /** How many of the newest messages of the context are read, at most. */
+  readonly limit: number;
+  /** Default: the path to the last message. */
+  readonly follows: Predecessor | undefined;
+}
+
+/** The newest messages on the path to a predecessor, the oldest first. Errors: those of the store. */
+export async function storedPath(
+  store: Pick<MessageStore, 'list' | 'load'>,
+  contextId: string,
+  { limit, follows }: PathQuery,
+): Promise<readonly StoredMessage[]> {
+  const { messages: newest } = await store.list(contextId, { limit, order: 'newest-first' });
+  if (!follows && !hasBranches(newest.map(({ message }) => message))) return newest.toReversed();
+  const { total } = await store.load(contextId, { limit: 0 });
+  const end = follows && (await endOf(follows, newest, total));
+  return onPathTo(end ?? total, newest, total);
+}
+
 /** Of the newest messages of a context those on the path to the message before the place `end`, the oldest first. `newest`, `total`: as of {@link endOf}. */
-export function onPathTo(end: number, newest: readonly StoredMessage[], total: number): readonly StoredMessage[] {
+function onPathTo(end: number, newest: readonly StoredMessage[], total: number): readonly StoredMessage[] {
   const found: StoredMessage[] = [];
   let next = end - 1;
   for (const [index, each] of newest.entries()) {

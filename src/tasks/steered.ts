@@ -15,7 +15,6 @@ import {
   observeTask,
   ready,
 } from '../core/journal/index.ts';
-import type { Steering } from '../core/ownership/index.ts';
 import { isAtLastCall, type LastCallLimits } from '../core/turn/index.ts';
 import { limitsOf } from '../options/config.ts';
 
@@ -45,7 +44,7 @@ export function limitsFrom(
 /** Which turn reads a message, from the records of the turn so far, emitted whenever there are more. Errors: `TERMINAL` if they complete without it. */
 export async function recordedFor(
   taskId: string,
-  steering: Steering,
+  steering: { readonly message: Message; readonly command: string | undefined },
   records$: Observable<readonly JournalRecord[]>,
 ): Promise<CountsFor> {
   const isRecordOf = (record: JournalRecord) => {

@@ -1,4 +1,3 @@
-import { endOf, hasBranches, onPathTo } from '../agent/branches.ts';
 import {
   AgentLoopError,
   type AssistantMessage,
@@ -33,9 +32,9 @@ const mostReplayed = 50;
  * The last `maxMessages` ones; none for a chat that is new. Cost: the messages, and the journals of the newest 50 turns.
  */
 export async function storedMessages(handler: ResolvedHandler, chat: Chat): Promise<readonly UIMessage[]> {
-  const { store: journal } = handler;
+  const { agent, store: journal, maxMessages } = handler;
   const open = await chat.open();
-  const stored = await onPath(handler, chat, open.at(-1)?.taskId);
+  const stored = await agent.conversation(chat.contextId, { limit: maxMessages, before: open.at(-1)?.taskId });
   const newest = open.length === 0 ? await chat.newest() : undefined;
   // One that was cancelled while no process ran it is in the message store when the next turn has begun.
   const unsaved = stored.some(({ taskId }) => taskId === newest) ? undefined : newest;
@@ -50,21 +49,6 @@ export async function storedMessages(handler: ResolvedHandler, chat: Chat): Prom
   const said = await saidIn(journal, unsaved);
   if (said.some(isKnown)) return shown;
   return [...shown, ...said, ...(await messagesOf(handler, { taskId: unsaved, messages: [] }, true))];
-}
-
-/** The newest messages of a chat that come before an open turn; without one those before its end. */
-async function onPath(
-  { messages: store, maxMessages, store: journal }: ResolvedHandler,
-  { contextId }: Chat,
-  open: string | undefined,
-): Promise<readonly StoredMessage[]> {
-  const { messages: newest } = await store.list(contextId, { limit: maxMessages, order: 'newest-first' });
-  const [first] = open === undefined ? [] : await journal.read(open);
-  const follows = first?.type === 'turn.started' ? first.follows : undefined;
-  if (!follows && !hasBranches(newest.map(({ message }) => message))) return newest.toReversed();
-  const { total } = await store.load(contextId, { limit: 0 });
-  const end = follows ? await endOf(follows, newest, total) : total;
-  return onPathTo(end ?? total, newest, total);
 }
 
 /** What the user said in a turn that is not stored yet. */
