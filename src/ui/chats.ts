@@ -87,13 +87,20 @@ export class Chat {
     return digestOf('task', this.#handler.agent.id, this.#scope, this.#id, messageId);
   }
 
-  /** Starts the turn of a message, or attaches to it. Errors: those of the turn before its first event. */
-  async start(messageId: string, input: TurnInput, detached = this.#handler.isDetached): Promise<Followed> {
+  /** Starts the turn of a message, or attaches to it. `after`: the turn that it follows; default the last one. Errors: those of the turn before its first event. */
+  async start(
+    messageId: string,
+    input: TurnInput,
+    {
+      detached = this.#handler.isDetached,
+      after,
+    }: { readonly detached?: boolean; readonly after?: string | undefined } = {},
+  ): Promise<Followed> {
     const { agent } = this.#handler;
     const { contextId } = this;
     const taskId = await this.taskOf(messageId);
     if (agent.options.busy === 'queue') await this.#refuseBehindQuestion(taskId);
-    const start = () => agent.startTurn(input, { ...this.#given, taskId, contextId, detached });
+    const start = () => agent.startTurn(input, { ...this.#given, taskId, contextId, detached, after });
     return this.#begun(start, { taskId, input });
   }
 
@@ -113,8 +120,9 @@ export class Chat {
   async again(messageId: string): Promise<Followed> {
     const { taskId, next, state } = await this.#lastOf(messageId);
     if (!isTerminalState(state)) return this.observe(taskId);
-    const options = { ...this.#given, taskId: next, contextId: this.contextId, detached: this.#handler.isDetached };
-    const { agent } = this.#handler;
+    const { agent, isDetached: detached } = this.#handler;
+    if (agent.options.busy === 'queue') await this.#refuseBehindQuestion(next);
+    const options = { ...this.#given, taskId: next, contextId: this.contextId, detached };
     return this.#begun(
       () => (state === 'completed' ? agent.regenerate(taskId, options) : agent.retry(taskId, options)),
       { taskId: next },
@@ -132,6 +140,7 @@ export class Chat {
     const said = first?.type === 'turn.started' ? first.messages.at(-1) : undefined;
     if (said && stableJson(said.content) === stableJson(input.content)) return this.observe(taskId);
     if (!isTerminalState(state)) throw new Refusal(409, 'AGENT_BUSY', sentenceOf({ code: 'AGENT_BUSY' }));
+    if (agent.options.busy === 'queue') await this.#refuseBehindQuestion(next);
     const options = { ...this.#given, taskId: next, contextId: this.contextId, detached };
     return this.#begun(() => agent.regenerate(taskId, { ...options, input }), { taskId: next, input });
   }

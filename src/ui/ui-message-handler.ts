@@ -21,7 +21,8 @@ export interface UIMessageHandlerOptions extends HandlerOptions {
 
 /**
  * Serves `useChat` of the AI SDK, wherever it is mounted: `POST …` takes a message or answers and streams the turn, `GET …/<chatId>/stream` resumes the stream (204:
- * nothing to resume), `POST …/<chatId>/stop` cancels, `GET …/<chatId>/messages` gives the messages.
+ * nothing to resume), `POST …/<chatId>/stop` cancels, `GET …/<chatId>/messages` gives the messages. `regenerate()` and an edited message begin a branch of the
+ * conversation, which later messages continue.
  *
  * Of a post only the last user message and answers to open questions are read; the conversation comes from the message store. A post that comes twice attaches to
  * the turn of the first. Chats, tasks and questions of another scope are 404, like unknown ones. Errors before the stream are JSON `{ error: { code,

@@ -310,14 +310,23 @@ describe('responses whose server is gone', () => {
     expect(seen).toEqual([['Hi'], ['Hi', 'Whole.', 'And then?']]);
   });
 
-  it('are named to a client that continues the response before them', async () => {
-    const store = new InMemoryStateStore();
-    const { client } = served(made([{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }], store));
-    const first = await client.responses.create({ model, input: 'Hi' });
-    const second = await client.responses.create({ model, input: 'And?', previous_response_id: first.id });
-    const again = client.responses.create({ model, input: 'And?', previous_response_id: first.id });
-    const message = expect.stringContaining(second.id);
-    await expect(again).rejects.toMatchObject({ status: 400, param: 'previous_response_id', message });
+  it('R-11 are left where a client continues the response before them, and can be continued later', async () => {
+    const provider = scriptedLLM(['One.', 'Two.', 'Three.', 'Four.', 'Five.'].map((text) => ({ text })));
+    const { client } = served(agent({ id: model, provider, taskStateStore: new InMemoryStateStore() }));
+    const said = async (input: string, previous_response_id?: string) => {
+      const { id } = await client.responses.create({
+        model,
+        input,
+        ...(previous_response_id && { previous_response_id }),
+      });
+      return [id, provider.calls.at(-1)?.messages.map(({ content }) => content)] as const;
+    };
+    const [first] = await said('1?');
+    const [second] = await said('2?', first);
+    const [third, seen] = await said('3?', first);
+    expect(seen).toEqual(['1?', 'One.', '3?']);
+    expect((await said('4?', third))[1]).toEqual(['1?', 'One.', '3?', 'Three.', '4?']);
+    expect((await said('5?', second))[1]).toEqual(['1?', 'One.', '2?', 'Two.', '5?']);
   });
 
   it('which ask what nobody can answer end where their conversation is continued', async () => {

@@ -39,8 +39,8 @@ export interface OpenAIHandlerOptions extends Omit<HandlerOptions, 'agent'> {
  * `POST …/responses/<id>/cancel`. `model` is the id of an agent, and a request is one turn of it.
  *
  * Chat completions: the messages of the request are the whole conversation, and nothing is remembered. A client that disconnects cancels the turn; a turn that
- * asks something is cancelled, and its error has the code `approval_required` or `input_required`. Responses: `previous_response_id` continues a conversation, from its newest
- * response; calls that wait for an approval are `mcp_approval_request` items, which `mcp_approval_response` answers; `onDisconnect` says what becomes of a turn whose client disconnects.
+ * asks something is cancelled, and its error has the code `approval_required` or `input_required`. Responses: `previous_response_id` continues a conversation, from any of
+ * its responses; calls that wait for an approval are `mcp_approval_request` items, which `mcp_approval_response` answers; `onDisconnect` says what becomes of a turn whose client disconnects.
  *
  * Tools run here and are never sent as `tool_calls`; `tools` and `reasoning` say what of them is shown. Parameters that would change what the agent does, such as `tools`, are 400 and named;
  * those that tune a model, such as `temperature`, are the agent's and ignored. A request with an `Idempotency-Key` that was used attaches to its turn. Errors of a turn have a fixed
@@ -165,7 +165,7 @@ class Model {
     // Contexts of their own kinds: a turn whose process died is not continued by itself.
     const kind = request.headers.has('idempotency-key') ? 'keyed' : 'completion';
     const chat = await Chat.of(this.handler, request, key, { kind, isStreamed: stream });
-    const followed = await chat.start(key, messages, false);
+    const followed = await chat.start(key, messages, { detached: false });
     const id = `chatcmpl-${await chat.taskOf(key)}`;
     const encoder = new CompletionEncoder({ ...this.#common(id), includeUsage, metadata, isStreamed: stream });
     const answered = this.#untilAsked(followed, () => true);
@@ -200,11 +200,6 @@ class Model {
     const conversation = before?.id.slice(5, 27) ?? key.slice(0, 22);
     const newest = await before?.chat.newest();
     const isRepeated = before && (await this.handler.store.describe(await before.chat.taskOf(key))) !== null;
-    if (before && newest !== before.taskId && !isRepeated)
-      throw new ParameterRefusal(
-        'previous_response_id',
-        `Only the newest response of a conversation can be continued: resp_${conversation}${newest}.`,
-      );
     if (before) await this.#over(before, request);
     if (before && !isRepeated && isSuspended((await before.chat.own(before.taskId)).state))
       throw new ParameterRefusal(
@@ -213,7 +208,8 @@ class Model {
         { code: 'AGENT_BUSY' },
       );
     const chat = before?.chat ?? (await Chat.of(this.handler, request, conversation, { isStreamed: stream }));
-    const followed = await chat.start(key, messages);
+    const after = before?.taskId === newest ? undefined : before?.taskId;
+    const followed = await chat.start(key, messages, { after });
     const id = `resp_${conversation}${await chat.taskOf(key)}`;
     return this.#responded(followed, { id, previous: previous ?? null, stream, echo, request });
   }
