@@ -284,6 +284,32 @@ describeReal(['chromium'], 'the chat page', () => {
     expect(await page.content()).not.toContain('SECRET');
   });
 
+  it('R-11 edits a message, and has one answered anew', async () => {
+    await open();
+    await ask('list one');
+    await ask('list two');
+    await page.getByRole('button', { name: 'Answer again' }).click();
+    await wordShown('list two (3)');
+    await ready();
+    await page.getByRole('button', { name: 'Edit message' }).first().click();
+    const editor = page.getByRole('textbox', { name: 'Edited message' });
+    await page.keyboard.press('Escape');
+    expect(await editor.count()).toBe(0);
+    await page.keyboard.press('Enter');
+    await editor.fill('list else');
+    await page.keyboard.press('Enter');
+    await wordShown('list else (4)');
+    await ready();
+    expect(await page.locator('.message').count()).toBe(2);
+    await ask('list more');
+    const all = ['list else (4)', 'list else, list else (4), list more (5)'];
+    expect(await texts()).toEqual(all);
+    await page.reload();
+    await wordShown('list more (5)');
+    expect(await texts()).toEqual(all);
+    expect(faults).toEqual([]);
+  });
+
   it('lists conversations, opens them, and stops the turn of one that is removed', async () => {
     await open();
     await ask('hello');

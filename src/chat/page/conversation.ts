@@ -99,8 +99,9 @@ export class Conversation {
     await this.#guarded(async () => {
       this.messages = await this.#again(() => this.#api.messages(this.id, this.#left.signal));
       const unsent = this.#outbox.of(this.id);
-      if (unsent && !this.messages.some(({ id }) => id === unsent.id)) {
-        this.messages = [...this.messages, unsent];
+      const place = this.messages.findIndex(({ id }) => id === unsent?.id);
+      if (unsent && (place < 0 || isEdited(unsent))) {
+        this.messages = [...this.messages.slice(0, place < 0 ? undefined : place), unsent];
         await this.#follow(() => this.#post(unsent));
         return;
       }
@@ -115,11 +116,34 @@ export class Conversation {
   }
 
   async send(text: string): Promise<void> {
+    await this.#say(this.messages, { id: newId(), role: 'user', parts: [{ type: 'text', text }] });
+  }
+
+  /** Sends another text in the place of a message of the user: what came after that is left. */
+  async edit(message: Message, text: string): Promise<void> {
+    const place = this.messages.indexOf(message);
+    if (place < 0) return;
+    const { id, role } = message;
+    const metadata = { [editedName]: true };
+    await this.#say(this.messages.slice(0, place), { id, role, parts: [{ type: 'text', text }], metadata });
+  }
+
+  async #say(before: readonly Message[], message: Message): Promise<void> {
     if (this.phase !== 'ready') return;
-    const message: Message = { id: newId(), role: 'user', parts: [{ type: 'text', text }] };
-    this.messages = [...this.messages, message];
+    this.messages = [...before, message];
     this.#outbox.keep(this.id, message);
     await this.#guarded(() => this.#follow(() => this.#post(message)));
+  }
+
+  /** Has the last message answered anew; if the server refuses that, the answer is shown again. */
+  async again(): Promise<void> {
+    const { messages } = this;
+    const last = messages.findLastIndex(({ role }) => role === 'user');
+    if (last < 0 || this.phase !== 'ready') return;
+    this.messages = messages.slice(0, last + 1);
+    await this.retry();
+    if (this.failure && this.messages.length === last + 1) this.messages = messages;
+    this.#onChange();
   }
 
   /** Continues the turn of the last message, which failed or was stopped, or sends that again. */
@@ -198,7 +222,9 @@ export class Conversation {
   }
 
   #post(message: Message): Promise<Response> {
-    return this.#api.post({ id: this.id, messages: [message], trigger: 'submit-message' }, this.#left.signal);
+    const edited = isEdited(message) ? { messageId: message.id } : {};
+    const body = { id: this.id, messages: [message], trigger: 'submit-message', ...edited };
+    return this.#api.post(body, this.#left.signal);
   }
 
   /** Follows the turn to its end or its question, however often the connection breaks. `begin` is tried until the server has answered it. */
@@ -385,6 +411,13 @@ export class Conversation {
     this.#kept = undefined;
     this.#isStopping = false;
   }
+}
+
+/** Member of the metadata of a message that replaces one of the same id. */
+const editedName = 'edited';
+
+function isEdited({ metadata }: Message): boolean {
+  return metadata?.[editedName] === true;
 }
 
 /** Whether a message with these parts may still become one that begins with all of the others. */

@@ -11,6 +11,8 @@ const paths = {
   stop: 'M7.5 7.5h9v9h-9z',
   question: 'M9 9a3 3 0 1 1 4.2 2.7c-.8.4-1.2 1-1.2 2M12 17.2v.1',
   minus: 'M6 12h12',
+  pen: 'M5 19l1-4L16 5l3 3L9 18zM14 7l3 3',
+  again: 'M19 12a7 7 0 1 1-2-4.9M19 4v4h-4',
 } as const;
 
 export type IconName = keyof typeof paths;

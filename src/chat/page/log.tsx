@@ -80,9 +80,14 @@ function Messages({ conversation, name, answer }: Pick<LogProps, 'conversation' 
   const { messages, phase, questions, agents, version } = conversation;
   const last = messages.at(-1);
   const isOpen = phase === 'busy' || phase === 'asking';
+  const isReady = phase === 'ready' && !conversation.isRefused;
   return messages.map((message) =>
     message.role === 'user' ? (
-      <UserMessage key={message.id} message={message} />
+      <UserMessage
+        key={message.id}
+        message={message}
+        edit={isReady ? (text) => void conversation.edit(message, text) : undefined}
+      />
     ) : (
       <AssistantMessage
         key={message.id}
@@ -93,6 +98,7 @@ function Messages({ conversation, name, answer }: Pick<LogProps, 'conversation' 
         version={message === last ? version : 0}
         name={name}
         answer={answer}
+        again={isReady && message === last ? () => void conversation.again() : undefined}
       />
     ),
   );

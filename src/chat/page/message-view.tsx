@@ -1,4 +1,4 @@
-import { useMemo } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ShownQuestion } from '../../ui/shown-steps.ts';
 import { visibleText } from '../../ui/visible-text.ts';
 import type { Message, Part } from './api.ts';
@@ -10,16 +10,101 @@ import { type Answer, QuestionView } from './question-view.tsx';
 import { ToolView, toolState } from './tool-view.tsx';
 import { Value } from './value-view.tsx';
 
-export function UserMessage({ message }: { readonly message: Message }) {
+interface UserProps {
+  readonly message: Message;
+  /** Absent while nothing can be sent. */
+  readonly edit: ((text: string) => void) | undefined;
+}
+
+export function UserMessage({ message, edit }: UserProps) {
+  const [isEditing, setEditing] = useState(false);
+  const button = useRef<HTMLButtonElement>(null);
+  const close = () => {
+    setEditing(false);
+    // Once the button is there again.
+    requestAnimationFrame(() => button.current?.focus());
+  };
+  const isText = message.parts.every(({ type }) => type === 'text');
   return (
     <article class="message user">
       <h2 class="visually-hidden">You</h2>
-      <div class="bubble" dir="auto">
-        {message.parts.map((part, place) => (
-          <UserPart key={place} part={part} />
-        ))}
-      </div>
+      {isEditing && edit ? (
+        <Editor text={textOf(message.parts)} close={close} send={edit} />
+      ) : (
+        <div class="bubble" dir="auto">
+          {message.parts.map((part, place) => (
+            <UserPart key={place} part={part} />
+          ))}
+        </div>
+      )}
+      {!isEditing && edit && isText && (
+        <div class="message-actions">
+          <button ref={button} type="button" class="icon-button" onClick={() => setEditing(true)} title="Edit message">
+            <Icon name="pen" />
+            <span class="visually-hidden">Edit message</span>
+          </button>
+        </div>
+      )}
     </article>
+  );
+}
+
+interface EditorProps {
+  readonly text: string;
+  readonly send: (text: string) => void;
+  readonly close: () => void;
+}
+
+/** Enter sends, Shift+Enter begins a line, Escape closes. */
+function Editor({ text: before, send, close }: EditorProps) {
+  const [text, setText] = useState(before);
+  const field = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => {
+    const { current } = field;
+    if (!current) return;
+    if (document.activeElement !== current) current.focus();
+    current.style.height = 'auto';
+    current.style.height = `${current.scrollHeight + 2}px`;
+  }, [text]);
+  const submit = () => {
+    if (text.trim() === '') return;
+    close();
+    send(text.trim());
+  };
+  return (
+    <form
+      class="editor"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <textarea
+        ref={field}
+        rows={1}
+        dir="auto"
+        aria-label="Edited message"
+        value={text}
+        onInput={({ currentTarget }) => setText(currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === 'Escape') {
+            event.stopPropagation();
+            close();
+          }
+          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          submit();
+        }}
+      />
+      <div class="editor-actions">
+        <button type="button" class="quiet" onClick={close}>
+          Cancel
+        </button>
+        <button type="submit" class="quiet" disabled={text.trim() === ''}>
+          Send again
+        </button>
+      </div>
+    </form>
   );
 }
 
@@ -40,16 +125,19 @@ export interface AssistantProps {
   readonly version: number;
   readonly name: string;
   readonly answer: Answer;
+  /** Has the message answered anew; absent where it is not the last one, or nothing can be sent. */
+  readonly again: (() => void) | undefined;
 }
 
 export function AssistantMessage(props: AssistantProps) {
   const { message, isOpen, questions, agents, version } = props;
-  const key = [message, isOpen, version, agents.length > 0, questions.map(({ id }) => id).join()];
+  const asked = questions.map(({ id }) => id).join();
+  const key = [message, isOpen, version, agents.length > 0, asked, props.again !== undefined];
   // An element that is the same is not looked at again, so that a long conversation costs one message.
   return useMemo(() => <Assistant {...props} />, key);
 }
 
-function Assistant({ message, isOpen, questions, agents, name, answer }: AssistantProps) {
+function Assistant({ message, isOpen, questions, agents, name, answer, again }: AssistantProps) {
   const { parts, metadata = {} } = message;
   const text = textOf(parts);
   const placed = new Set(parts.map(({ toolCallId }) => toolCallId));
@@ -70,13 +158,19 @@ function Assistant({ message, isOpen, questions, agents, name, answer }: Assista
       {!isOpen && text !== '' && (
         <div class="message-actions">
           <CopyButton text={() => text} label="Copy message" />
+          {again && (
+            <button type="button" class="icon-button" onClick={again} title="Answer again">
+              <Icon name="again" />
+              <span class="visually-hidden">Answer again</span>
+            </button>
+          )}
         </div>
       )}
     </article>
   );
 }
 
-type PartProps = Omit<AssistantProps, 'message' | 'version' | 'name'> & { readonly part: Part };
+type PartProps = Omit<AssistantProps, 'message' | 'version' | 'name' | 'again'> & { readonly part: Part };
 
 function AssistantPart({ part, isOpen, questions, agents, answer }: PartProps) {
   switch (part['type']) {

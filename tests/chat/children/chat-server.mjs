@@ -11,6 +11,7 @@ import { uiMessageHandler } from 'millrace/ui';
 
 const [path, port = '0', accessKey = '', leaseMs = '2000'] = process.argv.slice(2);
 
+let lists = 0;
 const slowText = Array.from({ length: 30 }, (_, index) => `word${index} `);
 const markdown = `## Three ways to sort
 
@@ -89,7 +90,10 @@ const text = (asked, isFirst) => {
 
 const stepOf = ({ messages }) => {
   const at = messages.findLastIndex(({ role }) => role === 'user');
-  return text(String(messages[at]?.content).toLowerCase(), messages.length === at + 1);
+  const asked = String(messages[at]?.content).toLowerCase();
+  if (!asked.includes('list')) return text(asked, messages.length === at + 1);
+  lists++;
+  return { text: `${messages.map(({ content }) => content).join(', ')} (${lists})` };
 };
 const model = () => scriptedLLM(Array.from({ length: 1_000 }, () => stepOf));
 
