@@ -11,7 +11,16 @@ import {
   routeOf,
   scopeFor,
 } from './handler-options.ts';
-import { checkedId, filePart, jsonBody, malformed, Refusal } from './requests.ts';
+import {
+  checkedId,
+  checkedMessages,
+  contentOfParts,
+  filePart,
+  jsonBody,
+  malformed,
+  methodNotAllowed,
+  noContent,
+} from './requests.ts';
 
 /**
  * Serves clients of AG-UI 1.0 such as `HttpAgent`, wherever it is mounted: `POST …` takes a `RunAgentInput` and streams the run, `POST …/<threadId>/stop` cancels.
@@ -24,19 +33,17 @@ export function agUiHandler(options: HandlerOptions): FetchHandler {
   const handler = resolveHandler(options);
   const recovery = new ChatRecovery(handler);
   const answer = async (request: Request): Promise<Response> => {
-    if (request.method !== 'POST') throw new Refusal(405, 'INVALID_INPUT', 'The method is not allowed here.');
+    if (request.method !== 'POST') throw methodNotAllowed();
     const [verb, threadId] = routeOf(request);
     if (verb === 'stop') {
       const chat = await Chat.of(handler, request, checkedId('The id of the thread', threadId));
       await chat.stop();
       recovery.start();
-      return new Response(null, { status: 204 });
+      return noContent();
     }
     recovery.start();
     const run = await readRun(handler, request);
-    const { source, from, answered } = await (run.answers.size > 0
-      ? run.chat.answer(...answersOf(run.answers))
-      : started(run));
+    const { source, from, answered } = await followed(run);
     const { threadId: thread, runId, messages } = run;
     const { heartbeatMs } = options;
     const ids = { threadId: thread, runId };
@@ -45,7 +52,8 @@ export function agUiHandler(options: HandlerOptions): FetchHandler {
   return handlerOf(handler, answer, recovery);
 }
 
-async function started({ chat, messages }: Run): Promise<Followed> {
+async function followed({ chat, messages, answers }: Run): Promise<Followed> {
+  if (answers.size > 0) return chat.answer(ofOneTask(answers));
   const message = userMessage(messages);
   return chat.start(message.id, message);
 }
@@ -67,14 +75,14 @@ async function readRun(handler: ResolvedHandler, request: Request): Promise<Run>
   const runId = checkedId('runId', body['runId']);
   const chat = await Chat.of(handler, request, threadId, { scope });
   const { messages = [], resume = [] } = body;
-  if (!Array.isArray(messages) || !messages.every(isMessage)) throw malformed('messages must be an array of messages.');
-  if (messages.length > handler.maxMessages) throw malformed(`messages has more than ${handler.maxMessages} entries.`);
+  const known = checkedMessages(messages, handler.maxMessages);
+  if (!known.every(isMessage)) throw malformed('A message needs an id and a role.');
   if (!Array.isArray(resume)) throw malformed('resume must be an array.');
-  return { chat, threadId, runId, messages, answers: new Map(resume.map(answerIn)) };
+  return { chat, threadId, runId, messages: known, answers: new Map(resume.map(answerIn)) };
 }
 
-function isMessage(value: unknown): value is AgUiMessage {
-  return isObject(value) && typeof value['id'] === 'string' && typeof value['role'] === 'string';
+function isMessage(value: Readonly<Record<string, unknown>>): value is AgUiMessage & typeof value {
+  return typeof value['id'] === 'string' && typeof value['role'] === 'string';
 }
 
 /** A question that the user dismisses is an approval that is not given; other kinds of answers are up to the tool. */
@@ -88,25 +96,17 @@ function answerIn(entry: unknown): readonly [string, unknown] {
   throw malformed('The status of an entry of resume must be "resolved" or "cancelled".');
 }
 
-function answersOf(all: ReadonlyMap<string, unknown>): readonly [string, Readonly<Record<string, unknown>>] {
-  const { taskId, answers } = ofOneTask(all);
-  return [taskId, answers];
-}
-
 function userMessage(messages: readonly AgUiMessage[]): Message & { readonly id: string } {
   const last = messages.at(-1);
   if (last?.role !== 'user') throw malformed('The last message must be of the user, or resume must have answers.');
   const id = checkedId('The id of the message', last.id);
   const { content } = last;
   if (typeof content === 'string' && content !== '') return { role: 'user', id, content };
-  const parts = Array.isArray(content) ? content.flatMap(contentOf) : [];
-  if (parts.length === 0) throw malformed('The message is empty.');
-  return { role: 'user', id, content: parts };
+  return { role: 'user', id, content: contentOfParts(Array.isArray(content) ? content : [], contentOf) };
 }
 
 /** What the model reads of a part: text, and pictures and files by their data or their URL. */
-function contentOf(part: unknown): readonly ContentPart[] {
-  if (!isObject(part)) throw malformed('A part of the message must be an object.');
+function contentOf(part: Readonly<Record<string, unknown>>): readonly ContentPart[] {
   const { type, text, source } = part;
   if (type === 'text' && typeof text === 'string') return text === '' ? [] : [{ type, text }];
   const url = urlOf(source);

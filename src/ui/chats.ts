@@ -1,10 +1,9 @@
-import type { TurnInput } from '../agent/agent-options.ts';
+import type { AgentTurnOptions, TurnInput } from '../agent/agent-options.ts';
 import {
   AgentLoopError,
   isSuspended,
   isTerminalState,
   type Message,
-  stableJson,
   type TaskSummary,
   taskIdPattern,
 } from '../core/contracts/index.ts';
@@ -87,20 +86,17 @@ export class Chat {
     return digestOf('task', this.#handler.agent.id, this.#scope, this.#id, messageId);
   }
 
-  /** Starts the turn of a message, or attaches to it. `after`: the turn that it follows; default the last one. Errors: those of the turn before its first event. */
+  /** Starts the turn of a message, or attaches to it. Errors: those of the turn before its first event. */
   async start(
     messageId: string,
     input: TurnInput,
-    {
-      detached = this.#handler.isDetached,
-      after,
-    }: { readonly detached?: boolean; readonly after?: string | undefined } = {},
+    options: Pick<AgentTurnOptions, 'after' | 'detached'> = {},
   ): Promise<Followed> {
-    const { agent } = this.#handler;
+    const { agent, isDetached: detached } = this.#handler;
     const { contextId } = this;
     const taskId = await this.taskOf(messageId);
     if (agent.options.busy === 'queue') await this.#refuseBehindQuestion(taskId);
-    const start = () => agent.startTurn(input, { ...this.#given, taskId, contextId, detached, after });
+    const start = () => agent.startTurn(input, { ...this.#given, taskId, contextId, detached, ...options });
     return this.#begun(start, { taskId, input });
   }
 
@@ -110,39 +106,31 @@ export class Chat {
   async #refuseBehindQuestion(taskId: string): Promise<void> {
     const open = await this.open();
     if (!open.some(isAsking) || (await this.#handler.store.describe(taskId)) !== null) return;
-    throw new Refusal(409, 'AGENT_BUSY', sentenceOf({ code: 'AGENT_BUSY' }));
+    throw busy();
   }
 
   /**
    * Answers a message anew: what failed or was cancelled is continued as a new turn, and what is complete answered once more, in its place. A turn that
-   * is open is attached to. Errors: `Refusal` with 404 for a message that has no turn.
+   * is open is attached to. `edited`: what the message says now; the same again attaches to its turn. Errors: `Refusal` with 404 for a message that has
+   * no turn, and with 409 for an edited one while its turn is open.
    */
-  async again(messageId: string): Promise<Followed> {
-    const { taskId, next, state } = await this.#lastOf(messageId);
-    if (!isTerminalState(state)) return this.observe(taskId);
+  async again(messageId: string, edited?: Message): Promise<Followed> {
     const { agent, isDetached: detached } = this.#handler;
+    const { contextId } = this;
+    const { taskId, next, state } = await this.#lastOf(messageId);
+    const isOpen = !isTerminalState(state);
+    if (edited ? await this.#hasSaid(taskId, edited) : isOpen) return this.observe(taskId);
+    if (isOpen) throw busy();
     if (agent.options.busy === 'queue') await this.#refuseBehindQuestion(next);
-    const options = { ...this.#given, taskId: next, contextId: this.contextId, detached };
-    return this.#begun(
-      () => (state === 'completed' ? agent.regenerate(taskId, options) : agent.retry(taskId, options)),
-      { taskId: next },
-    );
+    const options = { ...this.#given, taskId: next, contextId, detached };
+    const isNew = edited || state === 'completed';
+    const make = () => (isNew ? agent.regenerate(taskId, { ...options, input: edited }) : agent.retry(taskId, options));
+    return this.#begun(make, { taskId: next, input: edited });
   }
 
-  /**
-   * Starts the turn of an edited message in the place of the one before; the same again attaches to that. Errors: `Refusal` with 409 while the turn
-   * before is open, and 404 for a message that has no turn.
-   */
-  async edit(messageId: string, input: Message): Promise<Followed> {
-    const { agent, store, isDetached: detached } = this.#handler;
-    const { taskId, next, state } = await this.#lastOf(messageId);
-    const [first] = await store.read(taskId);
-    const said = first?.type === 'turn.started' ? first.messages.at(-1) : undefined;
-    if (said && stableJson(said.content) === stableJson(input.content)) return this.observe(taskId);
-    if (!isTerminalState(state)) throw new Refusal(409, 'AGENT_BUSY', sentenceOf({ code: 'AGENT_BUSY' }));
-    if (agent.options.busy === 'queue') await this.#refuseBehindQuestion(next);
-    const options = { ...this.#given, taskId: next, contextId: this.contextId, detached };
-    return this.#begun(() => agent.regenerate(taskId, { ...options, input }), { taskId: next, input });
+  async #hasSaid(taskId: string, { content }: Message): Promise<boolean> {
+    const [first] = await this.#handler.store.read(taskId);
+    return first?.type === 'turn.started' && JSON.stringify(first.messages.at(-1)?.content) === JSON.stringify(content);
   }
 
   /** The last turn of a message, and the id of one more. Errors: `Refusal` with 404 for a message that has no turn. */
@@ -156,7 +144,7 @@ export class Chat {
   }
 
   /** Gives a turn answers to its questions. Errors: `Refusal` with 404 for a task or a question that is not there. */
-  async answer(taskId: string, answers: Readonly<Record<string, unknown>>): Promise<Followed> {
+  async answer({ taskId, answers }: Answered): Promise<Followed> {
     await this.own(taskId);
     const { agent, store, isDetached: detached } = this.#handler;
     const records = await store.read(taskId);
@@ -248,6 +236,10 @@ export class Chat {
   #isOwn({ contextId, agentId, parentTaskId }: TaskSummary): boolean {
     return contextId === this.contextId && agentId === this.#handler.agent.id && parentTaskId === undefined;
   }
+}
+
+function busy(): Refusal {
+  return new Refusal(409, 'AGENT_BUSY', sentenceOf({ code: 'AGENT_BUSY' }));
 }
 
 /** The one that a client follows: the first that waits for an answer, else the newest. */

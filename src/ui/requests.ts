@@ -87,6 +87,34 @@ export function checkedId(name: string, value: unknown): string {
   throw malformed(`${name} must be a string of 1 to ${maxIdLength} characters.`);
 }
 
+/** The messages of a post. Errors: `Refusal` with 400. */
+export function checkedMessages(messages: unknown, most: number): readonly Readonly<Record<string, unknown>>[] {
+  if (!Array.isArray(messages) || !messages.every(isObject)) throw malformed('messages must be an array of messages.');
+  if (messages.length > most) throw malformed(`messages has more than ${most} entries.`);
+  return messages;
+}
+
+/** What the model reads of the parts of a message. Errors: `Refusal` with 400, also where that is nothing. */
+export function contentOfParts(
+  parts: readonly unknown[],
+  contentOf: (part: Readonly<Record<string, unknown>>) => readonly ContentPart[],
+): readonly ContentPart[] {
+  const content = parts.flatMap((part) => {
+    if (!isObject(part)) throw malformed('A part of the message must be an object.');
+    return contentOf(part);
+  });
+  if (content.length === 0) throw malformed('The message is empty.');
+  return content;
+}
+
+export function noContent(): Response {
+  return new Response(null, { status: 204 });
+}
+
+export function methodNotAllowed(): Refusal {
+  return new Refusal(405, 'INVALID_INPUT', 'The method is not allowed here.');
+}
+
 /** A file of a message as the model reads it. Errors: `Refusal` for an image that is neither of `https` nor its own data, and for another file without its data. */
 export function filePart(url: string, isImage: boolean, filename?: unknown): ContentPart {
   const isData = url.startsWith('data:');

@@ -10,7 +10,16 @@ import {
   routeOf,
   scopeFor,
 } from './handler-options.ts';
-import { checkedId, filePart, jsonBody, malformed, Refusal } from './requests.ts';
+import {
+  checkedId,
+  checkedMessages,
+  contentOfParts,
+  filePart,
+  jsonBody,
+  malformed,
+  methodNotAllowed,
+  noContent,
+} from './requests.ts';
 import { storedMessages } from './ui-messages.ts';
 
 /** Options of `uiMessageHandler`. */
@@ -39,17 +48,16 @@ export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler
     // A stop comes before: the turn that it ends may be one that would be continued, and end.
     if (verb !== 'stop') recovery.start();
     if (request.method === 'POST' && verb !== 'stop') return stream(await posted(handler, request));
-    if (verb === undefined || request.method !== (verb === 'stop' ? 'POST' : 'GET'))
-      throw new Refusal(405, 'INVALID_INPUT', 'The method is not allowed here.');
+    if (verb === undefined || request.method !== (verb === 'stop' ? 'POST' : 'GET')) throw methodNotAllowed();
     const chat = await Chat.of(handler, request, checkedId('The id of the chat', chatId));
     if (verb === 'messages') return Response.json(await storedMessages(handler, chat), { headers: noStore });
     if (verb === 'stop') {
       await chat.stop();
       recovery.start();
-      return new Response(null, { status: 204 });
+      return noContent();
     }
     const open = followedOf(await chat.open());
-    return open ? stream(chat.observe(open.taskId)) : new Response(null, { status: 204 });
+    return open ? stream(chat.observe(open.taskId)) : noContent();
   };
   return handlerOf(handler, answer, recovery);
 }
@@ -61,16 +69,13 @@ async function posted(handler: ResolvedHandler, request: Request): Promise<Follo
   const scope = await scopeFor(handler, request);
   const { id, messages, trigger, messageId, answers } = await jsonBody(request, handler.maxBodyBytes);
   const chat = await Chat.of(handler, request, checkedId('id', id), { scope });
-  if (!Array.isArray(messages) || messages.length === 0) throw malformed('messages must be an array of messages.');
-  if (messages.length > handler.maxMessages) throw malformed(`messages has more than ${handler.maxMessages} entries.`);
-  const last: unknown = messages.at(-1);
-  if (!isObject(last)) throw malformed('The last message must be an object.');
+  const last = checkedMessages(messages, handler.maxMessages).at(-1) ?? {};
   const given = answersIn(last, answers);
-  if (given) return chat.answer(given.taskId, given.answers);
+  if (given) return chat.answer(given);
   if (last['role'] !== 'user') throw malformed('The last message must be of the user, or have answers.');
   const message = userMessage(last);
   if (trigger === 'regenerate-message') return chat.again(message.id);
-  return messageId === message.id ? chat.edit(message.id, message) : chat.start(message.id, message);
+  return messageId === message.id ? chat.again(message.id, message) : chat.start(message.id, message);
 }
 
 /** The answers of a post, by the ids of their questions: approvals that the user has responded to, and the member `answers` of the body. */
@@ -91,16 +96,14 @@ function answersIn(last: Readonly<Record<string, unknown>>, given: unknown): Ans
 
 function userMessage({ id, parts }: Readonly<Record<string, unknown>>): Message & { readonly id: string } {
   if (!Array.isArray(parts)) throw malformed('parts of the message must be an array.');
-  const content = parts.flatMap(contentOf);
-  if (content.length === 0) throw malformed('The message is empty.');
+  const content = contentOfParts(parts, contentOf);
   const isText = content.every(({ type }) => type === 'text');
   const text = content.map((part) => (part.type === 'text' ? part.text : '')).join('\n');
   return { role: 'user', id: checkedId('The id of the message', id), content: isText ? text : content };
 }
 
 /** What the model reads of a part: text and files. */
-function contentOf(part: unknown): readonly ContentPart[] {
-  if (!isObject(part)) throw malformed('A part of the message must be an object.');
+function contentOf(part: Readonly<Record<string, unknown>>): readonly ContentPart[] {
   const { type, text, url, mediaType, filename } = part;
   if (type === 'text' && typeof text === 'string') return text === '' ? [] : [{ type, text }];
   if (type !== 'file' || typeof url !== 'string') return [];

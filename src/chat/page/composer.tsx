@@ -1,7 +1,8 @@
 import type { RefObject } from 'preact';
-import { useLayoutEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { Conversation } from './conversation.ts';
 import { Icon } from './icons.tsx';
+import { MessageField } from './message-field.tsx';
 
 export interface ComposerProps {
   readonly conversation: Conversation;
@@ -17,16 +18,10 @@ const placeholders = {
   asking: 'Answer above to continue',
 } as const;
 
-/** The field for a message: Enter sends, Shift+Enter begins a line. Text stays while a turn runs. */
+/** The field for a message, and what sends it. Text stays while a turn runs. */
 export function Composer({ conversation: { phase, isStopping }, field, send, stop }: ComposerProps) {
   const [text, setText] = useState('');
   const isBusy = phase === 'busy' || phase === 'asking';
-  useLayoutEffect(() => {
-    const { current } = field;
-    if (!current) return;
-    current.style.height = 'auto';
-    current.style.height = `${current.scrollHeight + 2}px`;
-  }, [text]);
   const submit = () => {
     if (text.trim() === '' || phase !== 'ready') return;
     send(text.trim());
@@ -40,20 +35,13 @@ export function Composer({ conversation: { phase, isStopping }, field, send, sto
         submit();
       }}
     >
-      <textarea
-        ref={field}
-        rows={1}
-        dir="auto"
-        aria-label="Message"
+      <MessageField
+        field={field}
+        label="Message"
         placeholder={placeholders[phase]}
-        enterkeyhint="send"
-        value={text}
-        onInput={({ currentTarget }) => setText(currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-          event.preventDefault();
-          submit();
-        }}
+        text={text}
+        setText={setText}
+        submit={submit}
       />
       {isBusy ? (
         <button type="button" class="round stop" onClick={stop} disabled={isStopping} title="Stop (Escape)">

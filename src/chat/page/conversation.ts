@@ -121,11 +121,8 @@ export class Conversation {
 
   /** Sends another text in the place of a message of the user: what came after that is left. */
   async edit(message: Message, text: string): Promise<void> {
-    const place = this.messages.indexOf(message);
-    if (place < 0) return;
-    const { id, role } = message;
-    const metadata = { [editedName]: true };
-    await this.#say(this.messages.slice(0, place), { id, role, parts: [{ type: 'text', text }], metadata });
+    const before = this.messages.slice(0, this.messages.indexOf(message));
+    await this.#say(before, { ...message, parts: [{ type: 'text', text }], metadata: { isEdited: true } });
   }
 
   async #say(before: readonly Message[], message: Message): Promise<void> {
@@ -413,11 +410,9 @@ export class Conversation {
   }
 }
 
-/** Member of the metadata of a message that replaces one of the same id. */
-const editedName = 'edited';
-
+/** Whether the message replaces one of the same id. */
 function isEdited({ metadata }: Message): boolean {
-  return metadata?.[editedName] === true;
+  return metadata?.['isEdited'] === true;
 }
 
 /** Whether a message with these parts may still become one that begins with all of the others. */

@@ -1,3 +1,5 @@
+import type { RefObject } from 'preact';
+
 const paths = {
   plus: 'M12 5v14M5 12h14',
   menu: 'M4 7h16M4 12h16M4 17h16',
@@ -23,5 +25,22 @@ export function Icon({ name }: { readonly name: IconName }) {
     <svg class="icon" viewBox="0 0 24 24" aria-hidden="true">
       <path d={paths[name]} />
     </svg>
+  );
+}
+
+interface IconButtonProps {
+  readonly name: IconName;
+  readonly label: string;
+  readonly onClick: () => void;
+  readonly field?: RefObject<HTMLButtonElement | null>;
+  readonly class?: string;
+}
+
+export function IconButton({ name, label, onClick, field, class: kind = 'icon-button' }: IconButtonProps) {
+  return (
+    <button {...(field && { ref: field })} type="button" class={kind} onClick={onClick} title={label}>
+      <Icon name={name} />
+      <span class="visually-hidden">{label}</span>
+    </button>
   );
 }

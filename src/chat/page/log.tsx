@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { visibleText } from '../../ui/visible-text.ts';
 import type { Conversation } from './conversation.ts';
-import { Icon } from './icons.tsx';
+import { IconButton } from './icons.tsx';
 import { AssistantMessage, Dots, FailureNote, UserMessage } from './message-view.tsx';
 import type { Answer } from './question-view.tsx';
 import { WaitNote } from './wait-note.tsx';
@@ -39,12 +39,7 @@ export function Log({ conversation, name, suggestions, send, answer }: LogProps)
           {messages.length === 0 && phase === 'ready' && !failure && <Welcome suggestions={suggestions} send={send} />}
         </div>
       </section>
-      {isAway && (
-        <button type="button" class="to-end" onClick={toEnd} title="To the end">
-          <Icon name="down" />
-          <span class="visually-hidden">To the end</span>
-        </button>
-      )}
+      {isAway && <IconButton class="to-end" name="down" label="To the end" onClick={toEnd} />}
     </div>
   );
 }

@@ -4,8 +4,9 @@ import { visibleText } from '../../ui/visible-text.ts';
 import type { Message, Part } from './api.ts';
 import type { AgentActivity, Conversation, Failure } from './conversation.ts';
 import { CopyButton } from './copy-button.tsx';
-import { Icon } from './icons.tsx';
+import { Icon, IconButton } from './icons.tsx';
 import { Markdown } from './markdown-view.tsx';
+import { MessageField } from './message-field.tsx';
 import { type Answer, QuestionView } from './question-view.tsx';
 import { ToolView, toolState } from './tool-view.tsx';
 import { Value } from './value-view.tsx';
@@ -39,10 +40,7 @@ export function UserMessage({ message, edit }: UserProps) {
       )}
       {!isEditing && edit && isText && (
         <div class="message-actions">
-          <button ref={button} type="button" class="icon-button" onClick={() => setEditing(true)} title="Edit message">
-            <Icon name="pen" />
-            <span class="visually-hidden">Edit message</span>
-          </button>
+          <IconButton field={button} name="pen" label="Edit message" onClick={() => setEditing(true)} />
         </div>
       )}
     </article>
@@ -55,56 +53,28 @@ interface EditorProps {
   readonly close: () => void;
 }
 
-/** Enter sends, Shift+Enter begins a line, Escape closes. */
+/** Escape closes. */
 function Editor({ text: before, send, close }: EditorProps) {
   const [text, setText] = useState(before);
   const field = useRef<HTMLTextAreaElement>(null);
-  useLayoutEffect(() => {
-    const { current } = field;
-    if (!current) return;
-    if (document.activeElement !== current) current.focus();
-    current.style.height = 'auto';
-    current.style.height = `${current.scrollHeight + 2}px`;
-  }, [text]);
+  useLayoutEffect(() => field.current?.focus(), []);
   const submit = () => {
     if (text.trim() === '') return;
     close();
     send(text.trim());
   };
   return (
-    <form
-      class="editor"
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}
-    >
-      <textarea
-        ref={field}
-        rows={1}
-        dir="auto"
-        aria-label="Edited message"
-        value={text}
-        onInput={({ currentTarget }) => setText(currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key === 'Escape') {
-            event.stopPropagation();
-            close();
-          }
-          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-          event.preventDefault();
-          submit();
-        }}
-      />
-      <div class="editor-actions">
+    <div class="editor">
+      <MessageField {...{ field, text, setText, submit }} label="Edited message" onEscape={close} />
+      <div class="message-actions">
         <button type="button" class="quiet" onClick={close}>
           Cancel
         </button>
-        <button type="submit" class="quiet" disabled={text.trim() === ''}>
+        <button type="button" class="quiet" onClick={submit}>
           Send again
         </button>
       </div>
-    </form>
+    </div>
   );
 }
 
@@ -158,12 +128,7 @@ function Assistant({ message, isOpen, questions, agents, name, answer, again }: 
       {!isOpen && text !== '' && (
         <div class="message-actions">
           <CopyButton text={() => text} label="Copy message" />
-          {again && (
-            <button type="button" class="icon-button" onClick={again} title="Answer again">
-              <Icon name="again" />
-              <span class="visually-hidden">Answer again</span>
-            </button>
-          )}
+          {again && <IconButton name="again" label="Answer again" onClick={again} />}
         </div>
       )}
     </article>

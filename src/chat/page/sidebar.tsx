@@ -1,6 +1,6 @@
 import { visibleText } from '../../ui/visible-text.ts';
 import type { ListedChat } from './chat-list.ts';
-import { Icon } from './icons.tsx';
+import { Icon, IconButton } from './icons.tsx';
 
 export interface SidebarProps {
   readonly chats: readonly ListedChat[];
@@ -29,10 +29,12 @@ export function Sidebar({ chats, current, open, create, remove }: SidebarProps) 
             >
               <bdi>{visibleText(title)}</bdi>
             </button>
-            <button type="button" class="icon-button remove" onClick={() => remove(id)} title="Remove from this list">
-              <Icon name="trash" />
-              <span class="visually-hidden">Remove {visibleText(title)} from this list</span>
-            </button>
+            <IconButton
+              class="icon-button remove"
+              name="trash"
+              label={`Remove ${visibleText(title)} from this list`}
+              onClick={() => remove(id)}
+            />
           </li>
         ))}
       </ul>

@@ -236,7 +236,7 @@ class Model {
     const { taskId, answers } = ofOneTask(new Map(questions));
     if (taskId !== before.taskId) throw notFound();
     await this.#checkKnown(taskId, messages);
-    const followed = await before.chat.answer(taskId, answers);
+    const followed = await before.chat.answer({ taskId, answers });
     const [base, count = '0'] = before.id.split('.');
     const id = `${base}.${Number(count) + 1}`;
     return this.#responded(followed, { id, previous: before.id, stream, echo, request });
