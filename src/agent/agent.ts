@@ -37,7 +37,7 @@ import {
   type RegenerateOptions,
   type TurnInput,
 } from './agent-options.ts';
-import { inputOf, storedPath } from './branches.ts';
+import { givenTo, storedPath } from './branches.ts';
 import { type BetweenTurns, betweenTurnsOf } from './conversation.ts';
 import { closed, Lifecycle, TurnSpanContext, type UsageSummary, UsageTally } from './lifecycle.ts';
 import { RunningTurns } from './open-turns.ts';
@@ -203,23 +203,14 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const { messageStore } = this.#resolved;
     const { taskStateStore: store } = this.#configs.config;
     const contextId = options.contextId ?? (await store?.describe(taskId))?.contextId ?? this.contextId;
-    let before = taskId;
-    let stored = await inputOf(messageStore, contextId, before);
-    // The messages of a retry follow those that the failed turn was given.
-    while (stored.length === 0) {
-      const [first] = (await store?.read(before)) ?? [];
-      const origin = first?.type === 'turn.started' ? first.forkedFrom?.taskId : undefined;
-      if (origin === undefined) break;
-      before = origin;
-      stored = await inputOf(messageStore, contextId, before);
-    }
-    if (stored.length === 0) {
+    const given = await givenTo(taskId, { contextId, messages: messageStore, journals: store });
+    if (!given) {
       const message = `Context "${contextId}" has no messages of turn "${taskId}"; regenerate a turn that has ended.`;
       throw new AgentLoopError('NOT_FOUND', message, { taskId });
     }
-    const { input = stored, ...rest } = options;
+    const { input = given.input, ...rest } = options;
     this.#life.open();
-    return this.#startAt(messagesOf(input), { ...rest, contextId }, { before });
+    return this.#startAt(messagesOf(input), { ...rest, contextId }, { before: given.taskId });
   }
 
   /**

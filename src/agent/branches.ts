@@ -1,5 +1,11 @@
-import { addedName, type Message, type MessageStore, type StoredMessage } from '../core/contracts/index.ts';
-import type { Predecessor } from '../core/journal/index.ts';
+import {
+  addedName,
+  type Message,
+  type MessageStore,
+  type StoredMessage,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
+import type { JournalRecord, Predecessor } from '../core/journal/index.ts';
 
 /**
  * Member of the metadata of the stored message that begins a branch of its context: the number of messages of the context up to its predecessor. A
@@ -125,9 +131,16 @@ export async function storedPath(
   contextId: string,
   { limit, follows }: PathQuery,
 ): Promise<readonly StoredMessage[]> {
-  const { messages: newest } = await store.list(contextId, { limit, order: 'newest-first' });
+  const read = async () => (await store.list(contextId, { limit, order: 'newest-first' })).messages;
+  const count = async () => (await store.load(contextId, { limit: 0 })).total;
+  let newest = await read();
   if (!follows && !hasBranches(newest.map(({ message }) => message))) return newest.toReversed();
-  const { total } = await store.load(contextId, { limit: 0 });
+  let total = await count();
+  // Places count from the last message, and a turn may end between the two answers.
+  for (let before = -1; before !== total; total = await count()) {
+    before = total;
+    newest = await read();
+  }
   const end = follows && (await endOf(follows, newest, total));
   return onPathTo(end ?? total, newest, total);
 }
@@ -146,7 +159,7 @@ function onPathTo(end: number, newest: readonly StoredMessage[], total: number):
 }
 
 /** The messages that a stored turn was given; none if the context has none of it. Errors: those of the store. */
-export async function inputOf(store: Conversations, contextId: string, taskId: string): Promise<readonly Message[]> {
+async function inputOf(store: Conversations, contextId: string, taskId: string): Promise<readonly Message[]> {
   const ofTurn: Message[] = [];
   for await (const stored of newestFirst(store, contextId)) {
     if (stored.taskId === taskId) ofTurn.unshift(stored.message);
@@ -154,4 +167,27 @@ export async function inputOf(store: Conversations, contextId: string, taskId: s
   }
   const last = ofTurn.findLastIndex(({ role, metadata }) => role === 'user' && metadata?.[addedName] !== true);
   return following(ofTurn.slice(0, last + 1), undefined);
+}
+
+interface TurnStores {
+  readonly contextId: string;
+  readonly messages: Conversations;
+  readonly journals: TaskStateStore | undefined;
+}
+
+/**
+ * What an ended turn was given, and the turn that stored it: of a retry the one that failed, which its own messages follow. `undefined` if the context
+ * has neither. Errors: those of the stores.
+ */
+export async function givenTo(
+  taskId: string,
+  { contextId, messages, journals }: TurnStores,
+): Promise<{ readonly taskId: string; readonly input: readonly Message[] } | undefined> {
+  for (let next: string | undefined = taskId; next !== undefined; ) {
+    const input = await inputOf(messages, contextId, next);
+    if (input.length > 0) return { taskId: next, input };
+    const [first]: readonly JournalRecord[] = (await journals?.read(next)) ?? [];
+    next = first?.type === 'turn.started' ? first.forkedFrom?.taskId : undefined;
+  }
+  return undefined;
 }
