@@ -69,11 +69,10 @@ export function isOnPath(path: Path, { upTo, last = upTo - 1 }: Summarized): boo
 export function following(added: readonly Message[], end: number | undefined): readonly Message[] {
   if (end === undefined && !hasBranches(added)) return added;
   return added.map((message, index) => {
-    const { [followsName]: _, ...metadata } = message.metadata ?? {};
-    const isFirst = index === 0 && end !== undefined;
-    return isFirst || message.metadata
-      ? { ...message, metadata: { ...metadata, ...(isFirst && { [followsName]: end }) } }
-      : message;
+    const { metadata, ...rest } = message;
+    const { [followsName]: _, ...others } = metadata ?? {};
+    const kept = index === 0 && end !== undefined ? { ...others, [followsName]: end } : others;
+    return Object.keys(kept).length > 0 ? { ...rest, metadata: kept } : rest;
   });
 }
 

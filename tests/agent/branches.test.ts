@@ -132,8 +132,17 @@ describe('a conversation with branches', () => {
     const { ada, seen } = talking(['One.', 'Two.', 'Three.']);
     await ada.run('1?');
     await ada.run({ role: 'user', content: '2?', metadata: { 'millrace.follows': 0, mine: 1 } });
-    await ada.run('3?');
+    await ada.run({ role: 'user', content: '3?', metadata: { 'millrace.follows': 0 } });
     expect(seen()).toEqual(['1?', 'One.', '2?', 'Two.', '3?']);
+    const stored = await ada.options.messageStore?.load('c');
+    expect(stored?.messages.map(({ metadata }) => metadata)).toEqual([
+      undefined,
+      undefined,
+      { mine: 1 },
+      undefined,
+      undefined,
+      undefined,
+    ]);
     expect((await ada.options.messageStore?.load('c'))?.messages[2]?.metadata).toEqual({ mine: 1 });
   });
 
