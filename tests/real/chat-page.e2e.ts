@@ -286,6 +286,10 @@ describeReal(['chromium'], 'the chat page', () => {
 
   it('R-11 edits a message, and has one answered anew', async () => {
     await open();
+    // A key may come before the next frame.
+    await page.evaluate(() => {
+      window.requestAnimationFrame = (callback) => Number(setTimeout(callback, 1_000));
+    });
     await ask('list one');
     await ask('list two');
     await page.getByRole('button', { name: 'Answer again' }).click();
@@ -293,8 +297,9 @@ describeReal(['chromium'], 'the chat page', () => {
     await ready();
     await page.getByRole('button', { name: 'Edit message' }).first().click();
     const editor = page.getByRole('textbox', { name: 'Edited message' });
+    await editor.waitFor();
     await page.keyboard.press('Escape');
-    expect(await editor.count()).toBe(0);
+    await editor.waitFor({ state: 'detached' });
     await page.keyboard.press('Enter');
     await editor.fill('list else');
     await page.keyboard.press('Enter');

@@ -20,11 +20,12 @@ interface UserProps {
 export function UserMessage({ message, edit }: UserProps) {
   const [isEditing, setEditing] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
-  const close = () => {
-    setEditing(false);
-    // Once the button is there again.
-    requestAnimationFrame(() => button.current?.focus());
-  };
+  const wasEditing = useRef(false);
+  const close = () => setEditing(false);
+  useLayoutEffect(() => {
+    if (wasEditing.current) button.current?.focus();
+    wasEditing.current = isEditing;
+  }, [isEditing]);
   const isText = message.parts.every(({ type }) => type === 'text');
   return (
     <article class="message user">
