@@ -16,13 +16,14 @@ import {
   type TurnEnd,
   type Usage,
 } from '../core/contracts/index.ts';
-import { type Predecessor, ready, readyAgain } from '../core/journal/index.ts';
+import { closedMessages, type LoopState, type Predecessor, ready, readyAgain } from '../core/journal/index.ts';
 import { TurnLost } from '../core/ownership/index.ts';
 import {
   carryOver,
   compactConversation,
   compactionOf,
   compactionOfTurn,
+  isTooLong,
   withCompaction,
 } from '../extensions/compact-history.ts';
 import type { Compaction } from '../extensions/context/compaction.ts';
@@ -197,7 +198,9 @@ class Conversation {
     if (follows && end === undefined) return noPredecessor(follows, contextId);
     const path = pathTo(conversation, end);
     const compaction = this.#options.between ? compactionOn(path, metadata) : undefined;
-    const history = fittingMessages(repairHistory(carryOver(path.messages, compaction)), maxHistoryLength);
+    const carried = repairHistory(carryOver(path.messages, compaction));
+    const { characters = maxHistoryLength } = conversation;
+    const history = characters < shortLength ? carried : fittingMessages(carried, maxHistoryLength);
     const added = context.state.messages;
     const given = [...history, ...added];
     const named = context.state.turn.settings.agentId !== undefined;
@@ -271,6 +274,8 @@ interface RegisteredTurn {
 
 /** The maximum size of a history in one record of a journal, in characters of its JSON: a string of JavaScript has at most four times as many. */
 const maxHistoryLength = 128 * 1024 * 1024;
+/** A shorter conversation has no longer history, with its summary and the results that were missing. Characters. */
+const shortLength = maxHistoryLength / 8;
 
 interface BetweenTurnsOptions {
   readonly messageStore: MessageStore;
@@ -303,9 +308,14 @@ export class BetweenTurns {
     this.#options = options;
   }
 
-  /** Compacts a context if it has become too long. Errors are logged: the next turn checks again. */
-  start(contextId: string): void {
+  /**
+   * Compacts a context after a turn if it has become too long. A turn has at least as many tokens as its context had then: of one that is short
+   * enough, nothing is read. Errors are logged: the next turn checks again.
+   */
+  start(contextId: string, ended: LoopState | undefined): void {
     if (this.#leave.signal.aborted || this.#works.has(contextId)) return;
+    const { compaction, provider, model } = this.#options;
+    if (ended && !isTooLong(closedMessages(ended), compaction, { provider, model })) return;
     const work = this.#compact(contextId)
       .catch((error: unknown) =>
         this.#options.logger?.warn('compaction failed', { contextId, error: messageOf(error) }),

@@ -75,7 +75,7 @@ export class Lifecycle {
     let entry: RunningTurn | undefined;
     const over = (lost?: { readonly cause: unknown }) => {
       span.end(turn.state, lost);
-      if (running.get(turn.taskId)?.endsHere) between?.start(turn.contextId);
+      if (running.get(turn.taskId)?.endsHere) between?.start(turn.contextId, turn.state);
       running.delete(turn);
       if (entry && --this.#active === 0 && this.#state === 'busy') this.#enter('ready');
     };

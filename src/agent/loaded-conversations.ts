@@ -15,6 +15,8 @@ export interface LoadedConversation extends Pick<Conversation, 'messages' | 'met
   readonly lastId?: string;
   /** Whether some of the messages begin a branch. */
   readonly isTree: boolean;
+  /** Characters of their JSON; absent if they were not counted. */
+  readonly characters?: number;
 }
 
 /** The messages of a context up to one of them. */
@@ -118,7 +120,7 @@ export class LoadedConversations {
     contextId: string,
     known: Known,
     { added, lastId }: { readonly added: readonly Message[]; readonly lastId: string },
-  ): Pick<LoadedConversation, 'messages' | 'isTree'> {
+  ): Pick<LoadedConversation, 'messages' | 'isTree' | 'characters'> {
     this.#forget(contextId);
     const isTree = known.isTree || hasBranches(added);
     const copied = frozenCopies(added);
@@ -131,7 +133,7 @@ export class LoadedConversations {
       if (this.#known.size <= mostContexts && this.#characters <= mostCharacters) break;
       this.#forget(oldest);
     }
-    return { messages, isTree };
+    return { messages, isTree, characters };
   }
 
   #forget(contextId: string): void {

@@ -43,7 +43,7 @@ import {
 import { fittingMaxChars, shortenMessages } from './context/shorten-messages.ts';
 import { type SummaryRequest, summarize } from './context/summarize.ts';
 import { headAndTail } from './context/trim-tool-outputs.ts';
-import { messageTokens, requestOverhead, TurnTokens } from './context/turn-tokens.ts';
+import { messageTokens, requestOverhead, sumOf, TurnTokens } from './context/turn-tokens.ts';
 
 /**
  * Keeps a long turn within its model's context window: once a request would exceed `threshold` of it, a separate model call summarizes
@@ -162,8 +162,8 @@ class Compactor {
     if (isCompaction(data)) return compactedView(view, state, data);
     if (state.lastResponse || context.iteration < this.of(state).notBefore) return undefined;
     const inUse = { provider, model: view.settings.model };
-    const { countTokens } = this.of(state).tokens;
-    const tokens = requestOverhead(view, countTokens) + messageTokens(view.messages, countTokens);
+    const counts = this.of(state).tokens;
+    const tokens = requestOverhead(view, counts.countTokens) + counts.of(view.messages);
     const options = this.#options;
     if (tokens <= tokenLimit(options, inUse)) return undefined;
     const compacted = this.#compact(context, { inUse, tokens, options });
@@ -370,12 +370,17 @@ export async function compactConversation(
   const { provider, model, compaction, signal, traceContext, noteUsage } = turns;
   const { countTokens = estimateTokens } = options;
   const visible = new VisibleHistory(messages, compaction);
-  const tokens = messageTokens(visible.messages, countTokens);
+  const tokens = sumOf(visible.messages, countTokens);
   const inUse = { provider, model };
   if (tokens <= tokenLimit(options, inUse)) return undefined;
   const work = { options, inUse, tokens, countTokens, signal, traceContext, noteUsage };
   const compacted = await compactVisible(visible, work);
   return compacted && { compaction: compacted.compaction, usage: compacted.usage };
+}
+
+/** Whether messages are too many for the next request: then {@link compactConversation} would compact them. */
+export function isTooLong(messages: readonly Message[], options: CompactionOptions, inUse: ModelInUse): boolean {
+  return sumOf(messages, options.countTokens ?? estimateTokens) > tokenLimit(options, inUse);
 }
 
 interface CompactionWork extends SummaryRequest {

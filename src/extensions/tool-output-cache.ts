@@ -82,9 +82,10 @@ class TurnOutputs {
   hasLarge(history: History): boolean {
     let end = history.length - 1;
     while (end > 0 && history.at(end)?.role === 'tool') end--;
-    for (; this.#small < end; this.#small++) {
-      const message = history.at(this.#small);
-      if (message?.role === 'tool' && isLarge(message, this.#limits.maxChars)) return true;
+    for (const message of history.toArray(this.#small)) {
+      if (this.#small >= end) break;
+      if (message.role === 'tool' && isLarge(message, this.#limits.maxChars)) return true;
+      this.#small++;
     }
     return false;
   }

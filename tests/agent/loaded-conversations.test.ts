@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
-import { agent, InMemoryMessageStore, type Message, type MessageStore } from 'millrace';
+import { agent, InMemoryMessageStore, type Message, type MessageStore, textOf } from 'millrace';
 import { LmdbMessageStore } from 'millrace/lmdb';
 import { scriptedLLM } from 'millrace/testing';
 import { eventually } from '../eventually.ts';
@@ -71,25 +71,45 @@ const talk = (pairs: number): readonly Message[] =>
   Array.from({ length: pairs }, (_, index) => [user(`Question ${index}?`), says(`Said ${index}.`)]).flat();
 
 describe('the conversation of a context', () => {
-  it('C-04 is read once; later turns, and the check whether to compact, read only what was added', async () => {
+  it('C-04 C-06 is read once; later turns read only what was added, and the check whether to compact nothing', async () => {
     const messages = new InMemoryMessageStore();
     messages.append('c', 't0', talk(100));
     const { store, sum } = seen(messages);
     const { ada, asked } = processOf(store);
     await ada.run('One?');
-    // The check after the turn reads its question and its answer.
-    const readAfter = async (messages: number) => {
-      await eventually(() => sum() >= messages);
-      expect(sum()).toBe(messages);
-    };
-    await readAfter(200 + 1 + 2);
     await ada.run('Two?');
     expect(asked()).toHaveLength(203);
-    await readAfter(203 + 2);
+    expect(sum()).toBe(200 + 1 + 2);
     await ada.run('Three?');
     expect(asked()).toHaveLength(205);
-    await readAfter(205 + 2);
+    await ada.close();
+    expect(sum()).toBe(203 + 2);
     expect(asked()?.slice(-3)).toEqual(['Two?', 'Answer 1.', 'Three?']);
+  });
+
+  it.each([
+    ['read and summarized', 'one token above', -1],
+    ['not read', 'exactly at', 0],
+  ])('C-06 is %s after a turn that leaves it %s its limit', async (_, __, room) => {
+    const messages = new InMemoryMessageStore();
+    messages.append('c', 't0', talk(10));
+    const { store, sum } = seen(messages);
+    const countTokens = (what: string | Message) => (typeof what === 'string' ? what : textOf(what.content)).length;
+    const length = [...talk(10), user('One?'), says('Answer.')].reduce((all, each) => all + countTokens(each), 0);
+    const provider = scriptedLLM([{ text: 'They talked.' }], { info: { model: 'gpt-4o' } });
+    const compaction = { keepLast: 2, contextWindow: length + room, threshold: 1, countTokens, provider };
+    const ada = agent({
+      name: 'ada',
+      provider: scriptedLLM([{ text: 'Answer.' }]),
+      messageStore: store,
+      contextId: 'c',
+      contextManagement: { compaction },
+    });
+    await ada.run('One?');
+    if (room < 0) await eventually(() => messages.load('c').metadata['compaction'] !== undefined);
+    await ada.close();
+    expect(provider.calls).toHaveLength(room < 0 ? 1 : 0);
+    expect(sum()).toBe(20 + 1 + (room < 0 ? 2 : 0));
   });
 
   it('C-04 is right in two processes that take turns', async () => {

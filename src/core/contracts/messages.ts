@@ -141,7 +141,12 @@ export class Pairing {
   /** Checks the first `length` messages. Returns false if `length` is smaller than in an earlier query: that part needs a new check. */
   isWhole(length: number): boolean {
     if (length < this.#seen) return false;
-    while (this.#seen < length && !this.#isBroken) this.#look(this.#messages[this.#seen++] as Message);
+    for (; this.#seen < length && !this.#isBroken; this.#seen++) {
+      const message = this.#messages[this.#seen] as Message;
+      // Most messages between calls and results.
+      if (this.#open?.size || message.role === 'tool' || (message.role === 'assistant' && message.toolCalls))
+        this.#look(message);
+    }
     return !this.#isBroken && !this.#open?.size;
   }
 
@@ -215,7 +220,9 @@ function freeze(value: object): void {
 
 /** The messages that are not frozen, and so may be no JSON. */
 export function unfrozen(messages: readonly Message[]): readonly Message[] {
-  return messages.filter((message) => !frozen.has(message));
+  const others: Message[] = [];
+  for (const message of messages) if (!frozen.has(message)) others.push(message);
+  return others;
 }
 
 /** Checks a caller's messages. Errors: `INVALID_INPUT`, naming the message, the member and the fix. */

@@ -25,7 +25,7 @@ export class History implements Iterable<Message> {
   }
 
   static #of(log: Message[], times: number[], added: LogIndex['added']): History {
-    return new History(log, { calls: undefined, pairing: undefined, times, added }, log.some(isInstruction));
+    return new History(log, { calls: undefined, pairing: undefined, times, added }, hasInstruction(log));
   }
 
   /** `at`: when the message arrived, in milliseconds since 1970. */
@@ -94,9 +94,9 @@ export class History implements Iterable<Message> {
     return this.#index.added?.has(message) ?? false;
   }
 
-  /** A new array of this version's messages. */
-  toArray(): Message[] {
-    return this.#log.slice(0, this.length);
+  /** A new array of this version's messages; `from`: without those before that position. */
+  toArray(from = 0): Message[] {
+    return this.#log.slice(from, this.length);
   }
 
   /** The messages, the oldest first. */
@@ -140,6 +140,11 @@ class CallIndex {
 
 export function isInstruction(message: Message): boolean {
   return message.role === 'system' || message.role === 'developer';
+}
+
+function hasInstruction(messages: readonly Message[]): boolean {
+  for (const { role } of messages) if (role === 'system' || role === 'developer') return true;
+  return false;
 }
 
 interface Change<T> {

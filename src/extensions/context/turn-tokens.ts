@@ -1,12 +1,12 @@
 import type { IterationView, LLMCallParams, Message, ToolDefinition, Usage } from '../../core/contracts/index.ts';
-import type { LoopState } from '../../core/journal/index.ts';
+import { isInstruction, type LoopState } from '../../core/journal/index.ts';
 import { estimateTokens, type TokenCounter } from '../../core/model-call/index.ts';
+import { isSummary } from './compaction.ts';
 
 /** The size of one turn's requests: as the vendor reported it, else counted. Each message is counted once. */
 export class TurnTokens {
   readonly #counter: TokenCounter;
   readonly #calibrated: CalibratedCounter;
-  readonly #sum: MessageSum;
   /** The last request of this process. */
   #request: { readonly iteration: number; readonly params: LLMCallParams } | undefined;
   #tools: LLMCallParams['tools'];
@@ -15,7 +15,6 @@ export class TurnTokens {
   constructor(counter: TokenCounter) {
     this.#counter = oncePerMessage(counter);
     this.#calibrated = calibrate(this.#counter);
-    this.#sum = new MessageSum(this.#counter);
   }
 
   /** Counts calibrated by the vendor's reports. */
@@ -34,16 +33,21 @@ export class TurnTokens {
     return Math.ceil(counted * this.#calibrated.factor);
   }
 
+  /** The approximate size of messages. */
+  of(messages: readonly Message[]): number {
+    return Math.ceil(sumOf(messages, this.#counter) * this.#calibrated.factor);
+  }
+
   /** The approximate size of a request with the current history, if it is built like the last one. */
   nextRequest({ lastResponse, history }: LoopState, visible: () => readonly Message[]): number {
-    if (!lastResponse) return messageTokens(visible(), this.countTokens);
+    if (!lastResponse) return this.of(visible());
     const { iteration, usage, message } = lastResponse;
     const request = this.#request?.iteration === iteration ? this.#request : undefined;
     const requested = request && this.#tokensOf(request.params);
     if (requested !== undefined && usage) this.#calibrated.learn(requested, usage);
     const added = messageTokens(messagesAfter(history, message), this.countTokens);
     if (isReported(usage)) return usage.promptTokens + answerTokens(usage) + added;
-    if (requested === undefined) return messageTokens(visible(), this.countTokens);
+    if (requested === undefined) return this.of(visible());
     return Math.ceil(requested * this.#calibrated.factor) + this.countTokens(message) + added;
   }
 
@@ -52,11 +56,27 @@ export class TurnTokens {
       this.#tools = tools;
       this.#toolTokens = requestOverhead({ systemPrompt: undefined, tools: tools ?? [] }, this.#counter);
     }
-    return this.#toolTokens + this.#sum.of(messages);
+    return this.#toolTokens + sumOf(messages, this.#counter);
   }
 }
 
-/** Sums the tokens of arrays that share most messages, as the requests of a turn: counts only the messages that differ from the previous array. */
+/** By counter, and by the first message of a conversation: what was counted last. */
+const sums = new WeakMap<TokenCounter, WeakMap<Message, Record<'front' | 'rest', MessageSum>>>();
+
+/** The tokens of a list of messages, as {@link messageTokens} counts them. Of the messages of a conversation only those are counted that its previous list lacks. */
+export function sumOf(messages: readonly Message[], counter: TokenCounter): number {
+  const once = oncePerMessage(counter);
+  const start = messages.findIndex((message) => !isInstruction(message) && !isSummary(message));
+  const first = messages[start];
+  if (!first) return messageTokens(messages, once);
+  const known = sums.get(once) ?? new WeakMap<Message, Record<'front' | 'rest', MessageSum>>();
+  sums.set(once, known);
+  const sum = known.get(first) ?? { front: new MessageSum(once), rest: new MessageSum(once) };
+  known.set(first, sum);
+  return sum.front.of(messages.slice(0, start)) + sum.rest.of(start === 0 ? messages : messages.slice(start));
+}
+
+/** Sums the tokens of arrays that share most messages: counts only the messages that differ from the previous array. */
 class MessageSum {
   readonly #counter: TokenCounter;
   #messages: readonly Message[] = [];
@@ -69,28 +89,42 @@ class MessageSum {
   of(messages: readonly Message[]): number {
     const before = this.#messages;
     const longest = Math.max(before.length, messages.length);
+    let sum = this.#sum;
     for (let index = 0; index < longest; index++) {
       const [old, message] = [before[index], messages[index]];
-      if (old === message || (old?.role === 'system' && message?.role === 'system' && old.content === message.content))
-        continue;
-      if (old) this.#sum -= this.#counter(old);
-      if (message) this.#sum += this.#counter(message);
+      if (old === message || (old && message && isSameFront(old, message))) continue;
+      if (old) sum -= this.#counter(old);
+      if (message) sum += this.#counter(message);
     }
     this.#messages = messages;
-    return this.#sum;
+    this.#sum = sum;
+    return sum;
   }
 }
+
+/** Instructions, or a summary, in two objects. */
+function isSameFront(one: Message, other: Message): boolean {
+  const isFront = isInstruction(one) || isSummary(one);
+  return isFront && one.role === other.role && one.content === other.content;
+}
+
+/** By a caller's counter, and by itself: the one that counts each message once. */
+const counters = new WeakMap<TokenCounter, TokenCounter>();
 
 /** A caller's counter may have no cache. */
 function oncePerMessage(counter: TokenCounter): TokenCounter {
   if (counter === estimateTokens) return counter;
+  const known = counters.get(counter);
+  if (known) return known;
   const counted = new WeakMap<Message, number>();
-  return (what) => {
+  const once: TokenCounter = (what) => {
     if (typeof what === 'string') return counter(what);
     const count = counted.get(what) ?? counter(what);
     counted.set(what, count);
     return count;
   };
+  counters.set(counter, once).set(once, once);
+  return once;
 }
 
 function isReported(usage: Usage | undefined): usage is Usage {
@@ -168,7 +202,9 @@ export function requestOverhead({ systemPrompt, tools }: RequestFrame, countToke
 }
 
 export function messageTokens(messages: readonly Message[], countTokens: TokenCounter): number {
-  return messages.reduce((sum, message) => sum + countTokens(message), 0);
+  let sum = 0;
+  for (const message of messages) sum += countTokens(message);
+  return sum;
 }
 
 function textOfTool(tool: ToolDefinition): string {

@@ -260,7 +260,7 @@ else {
   );
   const managedIteration = await perUnit(callsOf, iterations(100, { managed: 'loop' }), 100);
   const ofAgents = { agentIteration, lateAgentIteration, managedIteration };
-  const messageBehind = await perUnit(callsOf, [{ behind: 10 }, { behind: 1_010 }], 1_000);
+  const behind = { few: await callsOf({ behind: 10 }), many: await callsOf({ behind: 1_000 }) };
   const lateIteration = await perUnit(callsOf, [{ iterations: 10_000 }, { iterations: 10_100 }], 100);
-  console.log(JSON.stringify({ ...(await measuredCalls()), lateIteration, messageBehind, ...ofAgents }));
+  console.log(JSON.stringify({ ...(await measuredCalls()), lateIteration, behind, ...ofAgents }));
 }
