@@ -193,9 +193,10 @@ class Conversation {
     await this.#options.between?.settled(contextId);
     const conversation = await this.#ask(() => loaded.load(contextId));
     const { metadata, agentId: current } = conversation;
-    const { follows } = context.state.turn;
+    const { follows, copied, retried, taskId } = context.state.turn;
     const end = follows && (await this.#ask(() => this.#endOf(follows, contextId, conversation)));
-    if (follows && end === undefined) return noPredecessor(follows, contextId);
+    // The turn that a fork copies may have stored nothing.
+    if (follows && end === undefined && (copied === undefined || retried)) return noPredecessor(follows, contextId);
     const path = pathTo(conversation, end);
     const compaction = this.#options.between ? compactionOn(path, metadata) : undefined;
     const carried = repairHistory(carryOver(path.messages, compaction));
@@ -206,10 +207,16 @@ class Conversation {
     const named = context.state.turn.settings.agentId !== undefined;
     const chosen = named ? undefined : await this.#options.choose?.({ messages: given, added, current, context });
     this.#options.onSent(context, added, chosen?.agent?.to);
-    const { taskId, retried } = context.state.turn;
     const givenFrom = this.#refersToMessages ? viewOf(given, contextId, conversation) : undefined;
-    const branch = end === undefined || end === conversation.messages.length ? {} : { end };
-    const data = { history: history.length, ...branch, ...(endsOnly && { endsOnly }), ...(retried && { taskId }) };
+    const total = conversation.messages.length;
+    const branches = end !== undefined && end !== total;
+    const data = {
+      history: history.length,
+      end: end ?? total,
+      ...(branches && { branches }),
+      ...(endsOnly && { endsOnly }),
+      ...(retried && { taskId }),
+    };
     const opening = { given, earlier: history.length, ...(givenFrom && { givenFrom }) };
     return { ...opening, ...(waited > 0 && { waitedMs: waited }), data, ...chosen };
   }

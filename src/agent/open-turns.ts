@@ -33,13 +33,20 @@ export function endedTurn(state: LoopState): EndedTurn {
   const { agentId, segment } = state;
   const messages = addedMessages(state);
   const marked = state.history.hasAdded ? messages.map((message) => withAuthor(message, state)) : messages;
-  // A retry follows the messages of the turn that failed.
-  const end = firstAdded(state) === historyLength(state) ? dataOf(state)?.end : undefined;
   return {
-    messages: following(marked, end),
+    messages: following(marked, branchOf(state)),
     createdAt: timesOf(messages, state),
     ...(segment.reason === 'hand_off' && { agentId }),
   };
+}
+
+/** The number of messages of the context up to the predecessor of a turn that begins a branch. A retry follows the messages of the turn that failed. */
+function branchOf(state: LoopState): number | undefined {
+  const { follows, copied, retried } = state.turn;
+  const data = dataOf(state);
+  if (!follows || !data || firstAdded(state) !== data.history) return undefined;
+  const isFork = copied !== undefined && !retried;
+  return data.branches || isFork ? data.end : undefined;
 }
 
 /**
@@ -96,8 +103,10 @@ export function historyLength(state: LoopState): number | undefined {
 interface ConversationData {
   readonly history: number;
   readonly endsOnly?: boolean;
-  /** The number of messages of the context up to the predecessor of the turn. Absent if those of the turn just follow. */
+  /** The number of messages of the context up to the predecessor of the turn. Absent in journals of earlier versions. */
   readonly end?: number;
+  /** Others were stored after the predecessor. */
+  readonly branches?: boolean;
   /** In a retry: the task that started with this history, if it is not the retried turn. */
   readonly taskId?: string;
 }

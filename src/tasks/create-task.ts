@@ -170,11 +170,13 @@ function renumbered(records: readonly JournalRecord[], fork: ForkIdentity): Copy
       `The journal of task "${fork.from.taskId}" does not begin with turn.started; it is damaged.`,
     );
   // A fork of a child turn has no parent turn, and a fork of a submitted turn is resumed as any fork.
-  const { parent: _, submitted: __, ...first } = begun;
+  const { parent: _, submitted: __, follows = { before: fork.from.taskId }, ...first } = begun;
   const shift = fork.now - (records.at(-1) ?? first).at;
   const { taskId, contextId = first.contextId } = fork;
+  // It has the place of the turn that it copies, which another context does not have.
+  const place = contextId === first.contextId ? { follows } : {};
   const forkedFrom = { ...fork.from, records: records.length };
-  const started = { ...first, taskId, contextId, forkedFrom, seq: 1, epoch: 0, at: first.at + shift };
+  const started = { ...first, ...place, taskId, contextId, forkedFrom, seq: 1, epoch: 0, at: first.at + shift };
   return [started, ...rest.map((record, index) => ({ ...record, seq: index + 2, at: record.at + shift }))];
 }
 

@@ -1,11 +1,14 @@
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import {
+  AgentLoop,
   agent,
   InMemoryMessageStore,
   InMemoryStateStore,
+  LocalToolProvider,
   type MessageStore,
   replay,
   type TaskStateStore,
+  tool,
 } from 'millrace';
 import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import type { AgentSettings } from 'millrace/types';
@@ -115,6 +118,45 @@ describe('a conversation with branches', () => {
     expect(seen()).toEqual(['1?', 'One.', 'edited']);
     await ada.run('3?');
     expect(seen()).toEqual(['1?', 'One.', 'edited', 'Edited.', '3?']);
+  });
+
+  it.each([
+    ['after its model call', 1],
+    ['before its first step', 0],
+  ])('R-11 is what a fork begins that copies a turn %s', async (_, at) => {
+    const taskStateStore = new InMemoryStateStore();
+    const { ada, seen } = talking(['One.', { toolCalls: [{ name: 'look' }] }, 'Two.', 'Three.', 'a', 'b', 'c'], {
+      taskStateStore,
+      toolProviders: [
+        new LocalToolProvider([
+          tool({ name: 'look', description: 'Looks.', parameters: { type: 'object' }, execute: () => 'Seen.' }),
+        ]),
+      ],
+    });
+    await ada.run('1?');
+    await ada.run('2?', { taskId: 'second' });
+    await ada.run('3?', { taskId: 'third' });
+    const fork = await AgentLoop.fork('second', { store: taskStateStore, at, taskId: 'fork' });
+    await ada.resume(fork.taskId).result();
+    const calls = at === 0 ? [] : [null, 'Seen.'];
+    expect(seen()).toEqual(['1?', 'One.', '2?', ...calls]);
+    await ada.run('4?');
+    expect(seen()).toEqual(['1?', 'One.', '2?', ...calls, 'a', '4?']);
+    await ada.run('5?', { after: 'third' });
+    expect(seen()?.slice(-4)).toEqual(['Two.', '3?', 'Three.', '5?']);
+  });
+
+  it('R-11 is not begun by a fork in another context, which has other messages', async () => {
+    const taskStateStore = new InMemoryStateStore();
+    const { ada, seen } = talking(['One.', 'a', 'b', 'Two.', 'c'], { taskStateStore });
+    await ada.run('1?', { taskId: 'first' });
+    for (const text of ['2?', '3?']) await ada.run(text, { contextId: 'other' });
+    const origin = { store: taskStateStore, at: 0, taskId: 'fork', contextId: 'other' };
+    await AgentLoop.fork('first', origin);
+    await ada.resume('fork').result();
+    expect(seen()).toEqual(['2?', 'a', '3?', 'b', '1?']);
+    await ada.run('4?', { contextId: 'other' });
+    expect(seen()).toEqual(['2?', 'a', '3?', 'b', '1?', 'Two.', '4?']);
   });
 
   it('R-11 is a turn of its own while another one runs that would take its messages', async () => {
