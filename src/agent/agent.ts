@@ -6,7 +6,6 @@ import {
   type ComparedByMembers,
   invalidConfig,
   type Message,
-  type StoredMessage,
   systemClock,
   type TaskSummary,
   type Tool,
@@ -37,7 +36,7 @@ import {
   type RegenerateOptions,
   type TurnInput,
 } from './agent-options.ts';
-import { givenTo, storedPath } from './branches.ts';
+import { givenTo, type PathMessage, type PathQuery, storedPath } from './branches.ts';
 import { type BetweenTurns, betweenTurnsOf } from './conversation.ts';
 import { closed, Lifecycle, TurnSpanContext, type UsageSummary, UsageTally } from './lifecycle.ts';
 import { RunningTurns } from './open-turns.ts';
@@ -215,15 +214,15 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
 
   /**
    * @internal The newest stored messages of the conversation, the oldest first: of those of all branches that are at most `limit`, the path to the last
-   * one, or to what the turn `before` follows.
+   * one, to the last one that follows the message `version`, or to what the turn `before` follows.
    */
   async conversation(
     contextId: string,
-    { limit, before }: { readonly limit: number; readonly before?: string | undefined },
-  ): Promise<readonly StoredMessage[]> {
+    { before, ...query }: Omit<PathQuery, 'follows'> & { readonly before?: string | undefined },
+  ): Promise<readonly PathMessage[]> {
     const [first] = before === undefined ? [] : ((await this.#configs.config.taskStateStore?.read(before)) ?? []);
     const follows = first?.type === 'turn.started' ? first.follows : undefined;
-    return storedPath(this.#resolved.messageStore, contextId, { limit, follows });
+    return storedPath(this.#resolved.messageStore, contextId, { ...query, follows });
   }
 
   /** The result of one turn; rejects as `Turn.result` does. */

@@ -117,19 +117,27 @@ export async function endOf(
   return end;
 }
 
-interface PathQuery {
+export interface PathQuery {
   /** How many of the newest messages of the context are read, at most. */
   readonly limit: number;
-  /** Default: the path to the last message. */
-  readonly follows: Predecessor | undefined;
+  /** The path to what this names. Default: to the last message. */
+  readonly follows?: Predecessor | undefined;
+  /** The id of a message: the path to the last one that follows it. Without effect for a message that is not there. */
+  readonly version?: string | undefined;
 }
 
-/** The newest messages on the path to a predecessor, the oldest first. Errors: those of the store. */
+/** A message of a path. */
+export interface PathMessage extends StoredMessage {
+  /** The messages with the same predecessor, this one among them, in the order in which they were stored. Absent if it is the only one. */
+  readonly versions?: { readonly ids: readonly string[]; readonly at: number };
+}
+
+/** The newest messages on a path of a context, the oldest first. Errors: those of the store. */
 export async function storedPath(
   store: Pick<MessageStore, 'list' | 'load'>,
   contextId: string,
-  { limit, follows }: PathQuery,
-): Promise<readonly StoredMessage[]> {
+  { limit, follows, version }: PathQuery,
+): Promise<readonly PathMessage[]> {
   const read = async () => (await store.list(contextId, { limit, order: 'newest-first' })).messages;
   const count = async () => (await store.load(contextId, { limit: 0 })).total;
   let newest = await read();
@@ -140,19 +148,45 @@ export async function storedPath(
     before = total;
     newest = await read();
   }
+  const placed = newest.map((stored, index) => {
+    const place = total - 1 - index;
+    return { stored, place, end: endBefore(stored.message, place) };
+  });
+  placed.reverse();
   const end = follows && (await endOf(follows, newest, total));
-  return onPathTo(end ?? total, newest, total);
+  return onPathTo(end ?? endBehind(version, placed) ?? total, placed);
 }
 
-/** Of the newest messages of a context those on the path to the message before the place `end`, the oldest first. `newest`, `total`: as of {@link endOf}. */
-function onPathTo(end: number, newest: readonly StoredMessage[], total: number): readonly StoredMessage[] {
-  const found: StoredMessage[] = [];
-  let next = end - 1;
-  for (const [index, each] of newest.entries()) {
-    const place = total - 1 - index;
+/** A message, its place in the context, and the number of messages up to its predecessor. */
+interface Placed {
+  readonly stored: StoredMessage;
+  readonly place: number;
+  readonly end: number;
+}
+
+/** The number of messages up to the last one that follows a message. */
+function endBehind(id: string | undefined, placed: readonly Placed[]): number | undefined {
+  let last: number | undefined;
+  const behind = new Set<number>();
+  for (const { stored, place, end } of placed) {
+    if (stored.id !== id && !behind.has(end - 1)) continue;
+    behind.add(place);
+    last = place + 1;
+  }
+  return last;
+}
+
+/** The path to the message before the place `to`. */
+function onPathTo(to: number, placed: readonly Placed[]): readonly PathMessage[] {
+  const found: PathMessage[] = [];
+  const versions = new Map<number, string[]>();
+  for (const { stored, end } of placed) versions.set(end, [...(versions.get(end) ?? []), stored.id]);
+  let next = to - 1;
+  for (const { stored, place, end } of placed.toReversed()) {
     if (place !== next) continue;
-    found.push(each);
-    next = endBefore(each.message, place) - 1;
+    next = end - 1;
+    const ids = versions.get(end) ?? [];
+    found.push(ids.length > 1 ? { ...stored, versions: { ids, at: ids.indexOf(stored.id) } } : stored);
   }
   return found.reverse();
 }

@@ -5,7 +5,15 @@ import type { Comparison } from './wire.ts';
 /** What tells when and by whom a record was written, not what happened. */
 const ofWriter: ReadonlySet<string> = new Set(['seq', 'epoch', 'at', 'trace', 'durationMs', 'lostAt', 'waited']);
 /** What a first record says of its own task. */
-const ofTask: ReadonlySet<string> = new Set(['taskId', 'contextId', 'forkedFrom', 'follows', 'parent', 'submitted', 'metadata']);
+const ofTask: ReadonlySet<string> = new Set([
+  'taskId',
+  'contextId',
+  'forkedFrom',
+  'follows',
+  'parent',
+  'submitted',
+  'metadata',
+]);
 
 /** Where two turns part: the first record that differs in what happened. */
 export function compare(left: readonly JournalRecord[], right: readonly JournalRecord[]): Comparison {

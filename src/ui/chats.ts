@@ -11,7 +11,7 @@ import type { JournalRecord } from '../core/journal/index.ts';
 import type { Turn } from '../tasks/turn.ts';
 import { begun, type EventSource } from './event-stream.ts';
 import { type ResolvedHandler, scopeFor, valuesFor } from './handler-options.ts';
-import { BeginFailure, digestOf, malformed, notFound, Refusal } from './requests.ts';
+import { BeginFailure, digestOf, malformed, notFound, refusalFor } from './requests.ts';
 import { sentenceOf } from './stream-options.ts';
 
 /** What a context is: a chat, whose client can come back; a completion, whose client cannot; one whose client can with its `Idempotency-Key`. */
@@ -106,7 +106,7 @@ export class Chat {
   async #refuseBehindQuestion(taskId: string): Promise<void> {
     const open = await this.open();
     if (!open.some(isAsking) || (await this.#handler.store.describe(taskId)) !== null) return;
-    throw busy();
+    throw refusalFor('AGENT_BUSY');
   }
 
   /**
@@ -120,7 +120,7 @@ export class Chat {
     const { taskId, next, state } = await this.#lastOf(messageId);
     const isOpen = !isTerminalState(state);
     if (edited ? await this.#hasSaid(taskId, edited) : isOpen) return this.observe(taskId);
-    if (isOpen) throw busy();
+    if (isOpen) throw refusalFor('AGENT_BUSY');
     if (agent.options.busy === 'queue') await this.#refuseBehindQuestion(next);
     const options = { ...this.#given, taskId: next, contextId, detached };
     const isNew = edited || state === 'completed';
@@ -163,6 +163,13 @@ export class Chat {
     const { agent } = this.#handler;
     const source = agent.observe(taskId, { recover: this.#given, descendants: true, from });
     return { source, ...(from === undefined ? {} : { from }) };
+  }
+
+  /** The id of the last message of the branch of a version; `undefined` without one. */
+  async endOf(version: unknown): Promise<string | undefined> {
+    if (typeof version !== 'string') return undefined;
+    const { agent, maxMessages: limit } = this.#handler;
+    return (await agent.conversation(this.contextId, { limit, version })).at(-1)?.id;
   }
 
   /** The turns that have not ended, the oldest first. */
@@ -236,10 +243,6 @@ export class Chat {
   #isOwn({ contextId, agentId, parentTaskId }: TaskSummary): boolean {
     return contextId === this.contextId && agentId === this.#handler.agent.id && parentTaskId === undefined;
   }
-}
-
-function busy(): Refusal {
-  return new Refusal(409, 'AGENT_BUSY', sentenceOf({ code: 'AGENT_BUSY' }));
 }
 
 /** The one that a client follows: the first that waits for an answer, else the newest. */

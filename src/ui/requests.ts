@@ -20,7 +20,12 @@ export class Refusal extends Error {
 
 /** The same for what is unknown and for what belongs to somebody else. */
 export function notFound(): Refusal {
-  return new Refusal(404, 'NOT_FOUND', sentenceOf({ code: 'NOT_FOUND' }));
+  return refusalFor('NOT_FOUND');
+}
+
+/** With the sentence of the code. */
+export function refusalFor(code: ErrorCode): Refusal {
+  return new Refusal(statuses[code] ?? 500, code, sentenceOf({ code }));
 }
 
 export function malformed(message: string): Refusal {
@@ -51,8 +56,10 @@ export function refusalOf(thrown: unknown, errorText: (error: { readonly code: E
   return new Refusal(statuses[code] ?? 500, code, errorText({ code }), { mayHaveRun });
 }
 
+export const noStore = { 'cache-control': 'no-store' };
+
 export function refused({ status, code, message }: Refusal): Response {
-  return Response.json({ error: { code, message } }, { status, headers: { 'cache-control': 'no-store' } });
+  return Response.json({ error: { code, message } }, { status, headers: noStore });
 }
 
 /**

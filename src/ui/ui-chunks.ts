@@ -22,6 +22,11 @@ export interface UIMessageMetadata {
   readonly unread?: number;
   /** The ids of the questions that the turn waits for, approvals among them. */
   readonly questions?: readonly string[];
+  /**
+   * In a stored message of the user, alone: the ids of the messages that stand in its place, the oldest first, and which of them it is, from 0. Absent for a
+   * message without other versions.
+   */
+  readonly versions?: { readonly ids: readonly string[]; readonly at: number };
 }
 
 /** A tool call in a chunk. Its tool ran at the server, and the page does not know its type. */

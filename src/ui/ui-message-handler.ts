@@ -19,6 +19,7 @@ import {
   malformed,
   methodNotAllowed,
   noContent,
+  noStore,
 } from './requests.ts';
 import { storedMessages } from './ui-messages.ts';
 
@@ -31,7 +32,8 @@ export interface UIMessageHandlerOptions extends HandlerOptions {
 /**
  * Serves `useChat` of the AI SDK, wherever it is mounted: `POST …` takes a message or answers and streams the turn, `GET …/<chatId>/stream` resumes the stream (204:
  * nothing to resume), `POST …/<chatId>/stop` cancels, `GET …/<chatId>/messages` gives the messages. `regenerate()` and an edited message begin a branch of the
- * conversation, which later messages continue.
+ * conversation, which later messages continue. `metadata.versions` of a message has the ids of all that stand in its place: one of them as `version` in the query
+ * of `GET messages` shows its branch, and in the body of a post continues it.
  *
  * Of a post only the last user message and answers to open questions are read; the conversation comes from the message store. A post that comes twice attaches to
  * the turn of the first. Chats, tasks and questions of another scope are 404, like unknown ones. Errors before the stream are JSON `{ error: { code,
@@ -50,7 +52,9 @@ export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler
     if (request.method === 'POST' && verb !== 'stop') return stream(await posted(handler, request));
     if (verb === undefined || request.method !== (verb === 'stop' ? 'POST' : 'GET')) throw methodNotAllowed();
     const chat = await Chat.of(handler, request, checkedId('The id of the chat', chatId));
-    if (verb === 'messages') return Response.json(await storedMessages(handler, chat), { headers: noStore });
+    const version = new URL(request.url).searchParams.get('version');
+    if (verb === 'messages')
+      return Response.json(await storedMessages(handler, chat, version || undefined), { headers: noStore });
     if (verb === 'stop') {
       await chat.stop();
       recovery.start();
@@ -62,12 +66,10 @@ export function uiMessageHandler(options: UIMessageHandlerOptions): FetchHandler
   return handlerOf(handler, answer, recovery);
 }
 
-const noStore = { 'cache-control': 'no-store' };
-
 async function posted(handler: ResolvedHandler, request: Request): Promise<Followed> {
   // Before the body: nothing of it is read for a caller who is not known.
   const scope = await scopeFor(handler, request);
-  const { id, messages, trigger, messageId, answers } = await jsonBody(request, handler.maxBodyBytes);
+  const { id, messages, trigger, messageId, answers, version } = await jsonBody(request, handler.maxBodyBytes);
   const chat = await Chat.of(handler, request, checkedId('id', id), { scope });
   const last = checkedMessages(messages, handler.maxMessages).at(-1) ?? {};
   const given = answersIn(last, answers);
@@ -75,7 +77,8 @@ async function posted(handler: ResolvedHandler, request: Request): Promise<Follo
   if (last['role'] !== 'user') throw malformed('The last message must be of the user, or have answers.');
   const message = userMessage(last);
   if (trigger === 'regenerate-message') return chat.again(message.id);
-  return messageId === message.id ? chat.again(message.id, message) : chat.start(message.id, message);
+  if (messageId === message.id) return chat.again(message.id, message);
+  return chat.start(message.id, message, { after: await chat.endOf(version) });
 }
 
 /** The answers of a post, by the ids of their questions: approvals that the user has responded to, and the member `answers` of the body. */

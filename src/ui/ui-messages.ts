@@ -1,3 +1,4 @@
+import type { PathMessage } from '../agent/branches.ts';
 import {
   AgentLoopError,
   type AssistantMessage,
@@ -29,13 +30,21 @@ const mostReplayed = 50;
 
 /**
  * The messages of a chat: those of turns that have ended, as their streams gave them, and what the user said in the turns that are open; a stream gives the rest.
- * The last `maxMessages` ones; none for a chat that is new. Cost: the messages, and the journals of the newest 50 turns.
+ * The last `maxMessages` ones; none for a chat that is new. `version`: the id of a message, from the `versions` of another; without effect while a turn is open.
+ * Cost: the messages, and the journals of the newest 50 turns.
  */
-export async function storedMessages(handler: ResolvedHandler, chat: Chat): Promise<readonly UIMessage[]> {
+export async function storedMessages(
+  handler: ResolvedHandler,
+  chat: Chat,
+  version: string | undefined,
+): Promise<readonly UIMessage[]> {
   const { agent, store: journal, maxMessages } = handler;
   const open = await chat.open();
-  const stored = await agent.conversation(chat.contextId, { limit: maxMessages, before: open.at(-1)?.taskId });
-  const newest = open.length === 0 ? await chat.newest() : undefined;
+  const before = open.at(-1)?.taskId;
+  // What an open turn adds is behind what that follows.
+  const shownVersion = before === undefined ? version : undefined;
+  const stored = await agent.conversation(chat.contextId, { limit: maxMessages, before, version: shownVersion });
+  const newest = open.length === 0 && !version ? await chat.newest() : undefined;
   // One that was cancelled while no process ran it is in the message store when the next turn has begun.
   const unsaved = stored.some(({ taskId }) => taskId === newest) ? undefined : newest;
   const shown: UIMessage[] = [];
@@ -60,10 +69,10 @@ async function saidIn(journal: TaskStateStore, taskId: string): Promise<readonly
 
 interface StoredTurn {
   readonly taskId: string;
-  readonly messages: StoredMessage[];
+  readonly messages: PathMessage[];
 }
 
-function turnsOf(stored: readonly StoredMessage[]): readonly StoredTurn[] {
+function turnsOf(stored: readonly PathMessage[]): readonly StoredTurn[] {
   const turns: StoredTurn[] = [];
   for (const each of stored) {
     const { taskId = each.id } = each;
@@ -83,7 +92,7 @@ async function messagesOf(
   { taskId, messages }: StoredTurn,
   isNew: boolean,
 ): Promise<readonly UIMessage[]> {
-  const users = messages.flatMap(({ id, message }) => userMessage(message, id));
+  const users = messages.flatMap(({ id, message, versions }) => userMessage(message, id, versions));
   const folded = isNew ? await replayed(handler, taskId) : undefined;
   const { metadata, parts } = folded ?? madeOf(handler, taskId, messages);
   if (parts.length === 0) return users;
@@ -113,7 +122,7 @@ function madeOf(handler: ResolvedHandler, taskId: string, messages: readonly Sto
   return { metadata: { taskId }, parts };
 }
 
-function userMessage(message: Message, id: string): readonly UIMessage[] {
+function userMessage(message: Message, id: string, versions?: PathMessage['versions']): readonly UIMessage[] {
   if (message.role !== 'user' || message.metadata?.[addedName] === true) return [];
   const { content } = message;
   const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : content;
@@ -123,7 +132,7 @@ function userMessage(message: Message, id: string): readonly UIMessage[] {
     const { file_data: url, filename } = part.file;
     return url === undefined ? [] : [{ type: 'file', mediaType: mediaTypeOf(url), url, ...(filename && { filename }) }];
   });
-  return [{ id: message.id ?? id, role: 'user', parts: shown }];
+  return [{ id: message.id ?? id, role: 'user', parts: shown, ...(versions && { metadata: { versions } }) }];
 }
 
 function mediaTypeOf(url: string): string {

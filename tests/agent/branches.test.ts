@@ -159,6 +159,28 @@ describe('a conversation with branches', () => {
     expect(seen()).toEqual(['2?', 'a', '3?', 'b', '1?', 'Two.', '4?']);
   });
 
+  it('R-11 shows the branch of a version, which has the ids of all', async () => {
+    const { ada } = talking(['One.', 'Two.', 'a', 'b', 'c']);
+    await ada.run('1?', { taskId: 'first' });
+    await ada.run('2?', { taskId: 'second' });
+    for (const taskId of ['anew', 'again']) await (await ada.regenerate('second', { taskId })).result();
+    await ada.run('3?', { after: 'anew' });
+    const shown = async (version?: string) =>
+      (await ada.conversation('c', { limit: 100, version })).map(({ message, versions }) => [
+        message.content,
+        ...(versions ? [versions.at] : []),
+      ]);
+    const start = [['1?'], ['One.']];
+    const anew = [...start, ['2?', 1], ['a'], ['3?'], ['c']];
+    expect(await shown()).toEqual(anew);
+    const ids = (await ada.conversation('c', { limit: 100 }))[2]?.versions?.ids ?? [];
+    expect(ids).toHaveLength(3);
+    expect(await shown(ids[0])).toEqual([...start, ['2?', 0], ['Two.']]);
+    expect(await shown(ids[1])).toEqual(anew);
+    expect(await shown(ids[2])).toEqual([...start, ['2?', 2], ['b']]);
+    expect(await shown('unknown')).toEqual(anew);
+  });
+
   it('R-11 is a turn of its own while another one runs that would take its messages', async () => {
     const slow = gate();
     const { ada, seen } = talking([{ text: 'One.', gate: slow.pass() }, 'Two.'], { busy: 'steer' });

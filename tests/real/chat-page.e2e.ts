@@ -315,6 +315,41 @@ describeReal(['chromium'], 'the chat page', () => {
     expect(faults).toEqual([]);
   });
 
+  it('R-11 switches between the versions of a message, and continues the one that is shown', async () => {
+    await open();
+    await ask('enumerate one');
+    await ask('enumerate two');
+    await page.getByRole('button', { name: 'Edit message' }).first().click();
+    const editor = page.getByRole('textbox', { name: 'Edited message' });
+    await editor.fill('enumerate else');
+    await page.keyboard.press('Enter');
+    await wordShown('enumerate else (3)');
+    await ready();
+    const [earlier, later] = ['Earlier version', 'Later version'].map((name) => page.getByRole('button', { name }));
+    await page.getByText('Version 2 / 2').waitFor();
+    expect(await later?.isDisabled()).toBe(true);
+    await earlier?.click();
+    await page.getByText('Version 1 / 2').waitFor();
+    const first = ['enumerate one (1)', 'enumerate one, enumerate one (1), enumerate two (2)'];
+    expect(await texts()).toEqual(first);
+    await ask('enumerate three');
+    const whole = [...first, `enumerate one, ${first[0]}, enumerate two, ${first[1]}, enumerate three (4)`];
+    expect(await texts()).toEqual(whole);
+    await page.reload();
+    await wordShown('enumerate three (4)');
+    expect(await texts()).toEqual(whole);
+    await later?.click();
+    await page.getByText('Version 2 / 2').waitFor();
+    expect(await texts()).toEqual(['enumerate else (3)']);
+    await page.getByRole('button', { name: 'Answer again' }).click();
+    await wordShown('enumerate else (5)');
+    await page.getByText('Version 3 / 3').waitFor();
+    await earlier?.click();
+    await page.getByText('Version 2 / 3').waitFor();
+    expect(await texts()).toEqual(['enumerate else (3)']);
+    expect(faults).toEqual([]);
+  });
+
   it('lists conversations, opens them, and stops the turn of one that is removed', async () => {
     await open();
     await ask('hello');

@@ -343,6 +343,25 @@ describe('uiMessageHandler', () => {
     await running.text();
   });
 
+  it('R-11 shows the versions of a message, and continues the one that a client names', async () => {
+    const { client, model } = made(['One.', 'Two.', 'Edited.', 'Next.'].map((text) => ({ text })));
+    for (const id of ['m1', 'm2']) await (await client.post('c', said(id, `${id}?`))).text();
+    await (await client.post('c', said('m1', 'Else?'), { messageId: 'm1' })).text();
+    const shown = async (version = ''): Promise<readonly (FoldedMessage & { readonly id: string })[]> =>
+      (await client.ask('GET', `/c/messages?version=${encodeURIComponent(version)}`)).json();
+    const textsOf = (messages: readonly FoldedMessage[]) => messages.map(({ parts }) => parts.at(-1)?.text);
+    const newest = await shown();
+    expect(textsOf(newest)).toEqual(['Else?', 'Edited.']);
+    expect(newest[0]?.metadata).toEqual({ versions: { ids: [expect.any(String), expect.any(String)], at: 1 } });
+    const [first = ''] = Object(newest[0]?.metadata['versions']).ids;
+    expect(textsOf(await shown(first))).toEqual(['m1?', 'One.', 'm2?', 'Two.']);
+    await (await client.post('c', said('m3', 'And?'), { version: first })).text();
+    const said3 = ['m1?', 'One.', 'm2?', 'Two.', 'And?'];
+    expect(model.calls.at(-1)?.messages.map(({ content }) => content)).toEqual(said3);
+    expect(textsOf(await shown())).toEqual([...said3, 'Next.']);
+    expect(textsOf(await shown('unknown'))).toEqual([...said3, 'Next.']);
+  });
+
   it('refuses a message while the chat waits for an answer', async () => {
     const { client } = made([call('refund')]);
     await (await client.post('c', said('m1', 'Refund.'))).text();

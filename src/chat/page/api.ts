@@ -37,9 +37,10 @@ export class Api {
     sessionStorage.setItem(keyItem, key);
   }
 
-  /** The messages of a chat; none for one that the server does not know. */
-  async messages(chat: string, signal: AbortSignal): Promise<readonly Message[]> {
-    return (await this.#ask(`/${encodeURIComponent(chat)}/messages`, { signal })).json();
+  /** The messages of a chat; none for one that the server does not know. `version`: the id of one of them, whose branch is given. */
+  async messages(chat: string, signal: AbortSignal, version = ''): Promise<readonly Message[]> {
+    const path = `/${encodeURIComponent(chat)}/messages?version=${encodeURIComponent(version)}`;
+    return (await this.#ask(path, { signal })).json();
   }
 
   /** The stream of what a post starts or continues. */

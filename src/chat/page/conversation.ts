@@ -72,6 +72,8 @@ export class Conversation {
   #isReplay = false;
   /** Whether the turn is to be stopped as soon as the server is reached. */
   #isStopping = false;
+  /** The id of the message whose branch is shown. Default: the branch that was continued last. */
+  #version: string | undefined;
 
   constructor(parts: {
     readonly id: string;
@@ -97,7 +99,7 @@ export class Conversation {
   /** Gets what the server has of the chat, sends what it has not got, and follows the turn that is open. */
   async open(): Promise<void> {
     await this.#guarded(async () => {
-      this.messages = await this.#again(() => this.#api.messages(this.id, this.#left.signal));
+      await this.#load();
       const unsent = this.#outbox.of(this.id);
       const place = this.messages.findIndex(({ id }) => id === unsent?.id);
       if (unsent && (place < 0 || isEdited(unsent))) {
@@ -110,13 +112,28 @@ export class Conversation {
     });
   }
 
+  /** Shows the branch of another version of a message, which what is said next continues. */
+  async show(version: string): Promise<void> {
+    if (this.phase !== 'ready') return;
+    this.#version = version;
+    await this.#guarded(() => this.#load());
+  }
+
+  async #load(): Promise<void> {
+    const before = this.messages;
+    const loaded = await this.#again(() => this.#api.messages(this.id, this.#left.signal, this.#version));
+    // Something may have been said meanwhile.
+    if (this.messages === before) this.messages = loaded;
+  }
+
   /** Where another tab has done something. */
   async refresh(): Promise<void> {
     if (this.phase === 'ready' || this.phase === 'asking') await this.open();
   }
 
   async send(text: string): Promise<void> {
-    await this.#say(this.messages, { id: newId(), role: 'user', parts: [{ type: 'text', text }] });
+    const metadata = this.#version === undefined ? {} : { version: this.#version };
+    await this.#say(this.messages, { id: newId(), role: 'user', parts: [{ type: 'text', text }], metadata });
   }
 
   /** Sends another text in the place of a message of the user: what came after that is left. */
@@ -130,6 +147,12 @@ export class Conversation {
     this.messages = [...before, message];
     this.#outbox.keep(this.id, message);
     await this.#guarded(() => this.#follow(() => this.#post(message)));
+    if (isEdited(message)) await this.#loadVersions();
+  }
+
+  /** Once a branch has begun. */
+  async #loadVersions(): Promise<void> {
+    if (this.phase === 'ready' && !this.failure) await this.#guarded(() => this.#load());
   }
 
   /** Has the last message answered anew; if the server refuses that, the answer is shown again. */
@@ -140,6 +163,7 @@ export class Conversation {
     this.messages = messages.slice(0, last + 1);
     await this.retry();
     if (this.failure && this.messages.length === last + 1) this.messages = messages;
+    await this.#loadVersions();
     this.#onChange();
   }
 
@@ -219,8 +243,8 @@ export class Conversation {
   }
 
   #post(message: Message): Promise<Response> {
-    const edited = isEdited(message) ? { messageId: message.id } : {};
-    const body = { id: this.id, messages: [message], trigger: 'submit-message', ...edited };
+    const place = isEdited(message) ? { messageId: message.id } : { version: message.metadata?.['version'] };
+    const body = { id: this.id, messages: [message], trigger: 'submit-message', ...place };
     return this.#api.post(body, this.#left.signal);
   }
 
@@ -237,6 +261,7 @@ export class Conversation {
       if (this.#isStopping) await this.#stopNow();
       if (open) {
         this.#outbox.remove(this.id);
+        this.#version = undefined;
         this.#onActivity();
       }
       open = undefined;
@@ -256,8 +281,7 @@ export class Conversation {
 
   /** No turn is open: what the last one left is in the messages. */
   async #settle(): Promise<void> {
-    if (this.#live || this.messages.at(-1)?.role !== 'assistant')
-      this.messages = await this.#again(() => this.#api.messages(this.id, this.#left.signal));
+    if (this.#live || this.messages.at(-1)?.role !== 'assistant') await this.#load();
     const { errorText } = this.messages.at(-1)?.metadata ?? {};
     if (typeof errorText === 'string') this.failure = { text: errorText, canRetry: true };
     await this.#end();
@@ -408,6 +432,11 @@ export class Conversation {
     this.#kept = undefined;
     this.#isStopping = false;
   }
+}
+
+/** The messages that stand in the place of one, and which of them it is. */
+export function versionsOf({ metadata }: Message): { readonly ids: readonly string[]; readonly at: number } {
+  return Object(metadata?.['versions'] ?? { ids: [], at: 0 });
 }
 
 /** Whether the message replaces one of the same id. */

@@ -9,6 +9,7 @@ const paths = {
   up: 'M12 19V5M6 11l6-6 6 6',
   down: 'M12 5v14M6 13l6 6 6-6',
   chevron: 'M9 6l6 6-6 6',
+  back: 'M15 6l-6 6 6 6',
   trash: 'M5 7h14M10 7V5h4v2M7 7l1 12h8l1-12',
   stop: 'M7.5 7.5h9v9h-9z',
   question: 'M9 9a3 3 0 1 1 4.2 2.7c-.8.4-1.2 1-1.2 2M12 17.2v.1',
@@ -34,11 +35,13 @@ interface IconButtonProps {
   readonly onClick: () => void;
   readonly field?: RefObject<HTMLButtonElement | null>;
   readonly class?: string;
+  readonly disabled?: boolean;
 }
 
-export function IconButton({ name, label, onClick, field, class: kind = 'icon-button' }: IconButtonProps) {
+export function IconButton({ name, label, onClick, field, disabled, class: kind = 'icon-button' }: IconButtonProps) {
+  const given = { onClick, class: kind, 'aria-disabled': disabled, title: label };
   return (
-    <button {...(field && { ref: field })} type="button" class={kind} onClick={onClick} title={label}>
+    <button {...(field && { ref: field })} {...given} type="button">
       <Icon name={name} />
       <span class="visually-hidden">{label}</span>
     </button>

@@ -82,6 +82,7 @@ function Messages({ conversation, name, answer }: Pick<LogProps, 'conversation' 
         key={message.id}
         message={message}
         edit={isReady ? (text) => void conversation.edit(message, text) : undefined}
+        show={(version) => void conversation.show(version)}
       />
     ) : (
       <AssistantMessage

@@ -2,9 +2,9 @@ import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ShownQuestion } from '../../ui/shown-steps.ts';
 import { visibleText } from '../../ui/visible-text.ts';
 import type { Message, Part } from './api.ts';
-import type { AgentActivity, Conversation, Failure } from './conversation.ts';
+import { type AgentActivity, type Conversation, type Failure, versionsOf } from './conversation.ts';
 import { CopyButton } from './copy-button.tsx';
-import { Icon, IconButton } from './icons.tsx';
+import { Icon, IconButton, type IconName } from './icons.tsx';
 import { Markdown } from './markdown-view.tsx';
 import { MessageField } from './message-field.tsx';
 import { type Answer, QuestionView } from './question-view.tsx';
@@ -15,9 +15,11 @@ interface UserProps {
   readonly message: Message;
   /** Absent while nothing can be sent. */
   readonly edit: ((text: string) => void) | undefined;
+  /** Shows another version of it. */
+  readonly show: (version: string) => void;
 }
 
-export function UserMessage({ message, edit }: UserProps) {
+export function UserMessage({ message, edit, show }: UserProps) {
   const [isEditing, setEditing] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
   const wasEditing = useRef(false);
@@ -39,12 +41,31 @@ export function UserMessage({ message, edit }: UserProps) {
           ))}
         </div>
       )}
-      {!isEditing && edit && isText && (
+      {!isEditing && edit && (
         <div class="message-actions">
-          <IconButton field={button} name="pen" label="Edit message" onClick={() => setEditing(true)} />
+          <Versions message={message} show={show} />
+          {isText && <IconButton field={button} name="pen" label="Edit message" onClick={() => setEditing(true)} />}
         </div>
       )}
     </article>
+  );
+}
+
+function Versions({ message, show }: Pick<UserProps, 'message' | 'show'>) {
+  const { ids, at } = versionsOf(message);
+  const button = (name: IconName, label: string, to: number) => {
+    const id = ids[to];
+    return <IconButton {...{ name, label }} disabled={id === undefined} onClick={() => id !== undefined && show(id)} />;
+  };
+  if (ids.length === 0) return null;
+  return (
+    <>
+      {button('back', 'Earlier version', at - 1)}
+      <span>
+        <span class="visually-hidden">Version</span> {at + 1} / {ids.length}
+      </span>
+      {button('chevron', 'Later version', at + 1)}
+    </>
   );
 }
 

@@ -20,7 +20,7 @@ import {
   resolveHandler,
   scopeFor,
 } from '../handler-options.ts';
-import { digestOf, jsonBody, notFound, Refusal, refusalOf } from '../requests.ts';
+import { digestOf, jsonBody, noStore, notFound, Refusal, refusalOf } from '../requests.ts';
 import { CompletionEncoder } from './chat-completions.ts';
 import { chatRequest, ParameterRefusal, type ResponseRequest, responseRequest } from './requests.ts';
 import { itemTypes, ofItem, ResponseEncoder, type ResponseItem } from './responses.ts';
@@ -409,8 +409,6 @@ function contentOf({ content }: Message): string {
 function isUnanswerable(question: Question): boolean {
   return innermostQuestion(question).kind !== 'approval';
 }
-
-const noStore = { 'cache-control': 'no-store' };
 
 /** Reads a turn to its end; leaves it where the client does. */
 async function readAll(source: EventSource, encoder: Encoder<unknown>, signal?: AbortSignal): Promise<void> {

@@ -1,5 +1,5 @@
 import type { ErrorCode, Usage } from '../../core/contracts/index.ts';
-import type { Refusal } from '../requests.ts';
+import { noStore, type Refusal } from '../requests.ts';
 
 /** An error as clients of OpenAI read it. */
 export interface WireError {
@@ -35,7 +35,7 @@ export function failed(error: WireError): Response {
 }
 
 function errorResponse(status: number, error: WireError, headers: Readonly<Record<string, string>>): Response {
-  return Response.json({ error }, { status, headers: { 'cache-control': 'no-store', ...headers } });
+  return Response.json({ error }, { status, headers: { ...noStore, ...headers } });
 }
 
 const noUsage: Usage = { promptTokens: 0, completionTokens: 0, totalTokens: 0 };

@@ -11,7 +11,8 @@ import { uiMessageHandler } from 'millrace/ui';
 
 const [path, port = '0', accessKey = '', leaseMs = '2000'] = process.argv.slice(2);
 
-let lists = 0;
+/** How often the messages of the conversation were listed, by the word that asked for it. */
+const lists = { list: 0, enumerate: 0 };
 const slowText = Array.from({ length: 30 }, (_, index) => `word${index} `);
 const markdown = `## Three ways to sort
 
@@ -91,9 +92,10 @@ const text = (asked, isFirst) => {
 const stepOf = ({ messages }) => {
   const at = messages.findLastIndex(({ role }) => role === 'user');
   const asked = String(messages[at]?.content).toLowerCase();
-  if (!asked.includes('list')) return text(asked, messages.length === at + 1);
-  lists++;
-  return { text: `${messages.map(({ content }) => content).join(', ')} (${lists})` };
+  const word = Object.keys(lists).find((each) => asked.includes(each));
+  if (!word) return text(asked, messages.length === at + 1);
+  lists[word]++;
+  return { text: `${messages.map(({ content }) => content).join(', ')} (${lists[word]})` };
 };
 const model = () => scriptedLLM(Array.from({ length: 1_000 }, () => stepOf));
 
