@@ -204,7 +204,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const contextId = options.contextId ?? (await store?.describe(taskId))?.contextId ?? this.contextId;
     const given = await givenTo(taskId, { contextId, messages: messageStore, journals: store });
     if (!given) {
-      const message = `Context "${contextId}" has no messages of turn "${taskId}"; regenerate a turn that has ended.`;
+      const message = `Context "${contextId}" has no turn "${taskId}"; give the id of one of its turns.`;
       throw new AgentLoopError('NOT_FOUND', message, { taskId });
     }
     const { input = given.input, ...rest } = options;

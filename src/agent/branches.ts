@@ -209,8 +209,8 @@ interface TurnStores {
 }
 
 /**
- * What an ended turn was given, and the turn that stored it: of a retry the one that failed, which its own messages follow. `undefined` if the context
- * has neither. Errors: those of the stores.
+ * What a turn was given, and the turn whose messages begin with that: of a retry the one that failed, which its own messages follow. From the journal where the
+ * messages are not stored yet: the turn runs, or its process died between its end and that. `undefined` if the context has neither. Errors: those of the stores.
  */
 export async function givenTo(
   taskId: string,
@@ -220,7 +220,9 @@ export async function givenTo(
     const input = await inputOf(messages, contextId, next);
     if (input.length > 0) return { taskId: next, input };
     const [first]: readonly JournalRecord[] = (await journals?.read(next)) ?? [];
-    next = first?.type === 'turn.started' ? first.forkedFrom?.taskId : undefined;
+    if (first?.type !== 'turn.started' || first.contextId !== contextId) return undefined;
+    if (!first.forkedFrom?.retry) return { taskId: next, input: first.messages };
+    next = first.forkedFrom.taskId;
   }
   return undefined;
 }

@@ -181,6 +181,20 @@ describe('a conversation with branches', () => {
     expect(await shown('unknown')).toEqual(anew);
   });
 
+  it('R-11 answers a turn anew that still runs, behind it', async () => {
+    const slow = gate();
+    const settings = { taskStateStore: new InMemoryStateStore(), busy: 'queue' } as const;
+    const { ada, seen } = talking(['One.', { text: ['Two.', slow.pass()] }, 'Two again.'], settings);
+    await ada.run('1?');
+    const second = ada.startTurn('2?', { taskId: 'second' });
+    second.subscribe();
+    const anew = (await ada.regenerate('second')).result();
+    slow.open();
+    await second.result();
+    await expect(anew).resolves.toMatchObject({ text: 'Two again.' });
+    expect(seen()).toEqual(['1?', 'One.', '2?']);
+  });
+
   it('R-11 is a turn of its own while another one runs that would take its messages', async () => {
     const slow = gate();
     const { ada, seen } = talking([{ text: 'One.', gate: slow.pass() }, 'Two.'], { busy: 'steer' });
