@@ -16,9 +16,9 @@ export interface PlannedTurn {
 }
 
 export const contextIds = ['c0', 'c1'];
-const turnsOfContext = 7;
+const turnsOfContext = 8;
 
-/** The turns of a context, one after the other: most continue it, some follow an earlier turn or answer it anew. */
+/** The turns of a context, one after the other: most continue it, some follow an earlier turn or answer it anew. The last one continues it. */
 export function planOf(contextId: string, seed: number): readonly PlannedTurn[] {
   const random = new Random(seedOf(seed, contextId));
   const turns: PlannedTurn[] = [];
@@ -30,7 +30,8 @@ export function planOf(contextId: string, seed: number): readonly PlannedTurn[] 
     const earlier = turns[random.int(0, Math.max(turns.length - 1, 0))];
     const hasCall = random.chance(0.4);
     const word = `w${contextId}-${index}`;
-    const kind = earlier ? random.pick(['next', 'next', 'next', 'after', 'again', 'start']) : 'next';
+    const isLast = index === turnsOfContext - 1;
+    const kind = earlier && !isLast ? random.pick(['next', 'next', 'next', 'after', 'again', 'start']) : 'next';
     if (kind === 'again' && earlier)
       turns.push({ taskId, word: earlier.word, again: earlier.taskId, hasCall, words: earlier.words });
     else if (kind === 'after' && earlier)
@@ -46,7 +47,7 @@ export function wordsIn(text: string): readonly string[] {
   return [...new Set(text.match(/\bw\w+-\d+/g))];
 }
 
-/** What the model answers: the words that it got, in another spelling, which it does not take for words. */
+/** What the model answers: the words that it got, in another spelling, which it does not take for words. Long enough to be summarized. */
 export function answerFor(words: readonly string[]): string {
-  return `Seen: ${words.map((word) => word.slice(1)).join(' ')}.`;
+  return `Seen: ${words.map((word) => word.slice(1)).join(' ')}${'.'.repeat(60)}`;
 }
