@@ -1,6 +1,6 @@
 import { bare } from './bare.ts';
 import { barePlus } from './bare-plus.ts';
-import { engine } from './engine.ts';
+import { agentTurns, engine } from './engine.ts';
 import { type FakeModelOptions, fakeModel } from './fake-model.ts';
 import type { Contender } from './measure.ts';
 
@@ -10,9 +10,10 @@ export const names = {
   barePlus: 'bare+',
   stored: 'engine, memory journal',
   storeless: 'engine, no store',
+  agent: 'agent(), no store',
 } as const;
 
-/** Both baselines and the engine with and without a store, at the same work. */
+/** Both baselines, the engine with and without a store, and an agent, at the same work. */
 export function contenders(work: FakeModelOptions, toolConcurrency?: number): readonly Contender[] {
   const onEvent = () => {};
   const listener = async () => {};
@@ -22,5 +23,6 @@ export function contenders(work: FakeModelOptions, toolConcurrency?: number): re
     { name: names.barePlus, run: () => barePlus(fakeModel(work), listener) },
     { name: names.stored, run: () => engine(fakeModel(work), { keptTasks: 0, onEvent, ...limit })() },
     { name: names.storeless, run: () => engine(fakeModel(work), { onEvent, ...limit })() },
+    { name: names.agent, run: () => agentTurns(fakeModel(work), { onEvent, ...limit })() },
   ];
 }

@@ -1,20 +1,26 @@
 import {
   type AgentEvent,
   AgentLoop,
+  agent,
   type Extension,
   fromAsyncIterable,
   InMemoryStateStore,
+  type LLMProvider,
   LocalToolProvider,
   tool,
 } from 'millrace';
 import { echo, echoParameters } from './echo-tool.ts';
 import type { FakeModel } from './fake-model.ts';
 
-const toolProviders = [
-  new LocalToolProvider([
-    tool({ name: 'echo', description: 'Says it again.', parameters: echoParameters, execute: (args) => echo(args) }),
-  ]),
+const tools = [
+  tool({ name: 'echo', description: 'Says it again.', parameters: echoParameters, execute: (args) => echo(args) }),
 ];
+const toolProviders = [new LocalToolProvider(tools)];
+
+const providerOf = (model: FakeModel): LLMProvider => ({
+  call: () => Promise.reject(new Error('The bench streams.')),
+  stream: ({ messages }) => fromAsyncIterable(() => model(messages)),
+});
 
 export interface EngineOptions {
   /** How many ended turns the memory journal keeps; absent: there is no store. */
@@ -30,10 +36,7 @@ export function engine(model: FakeModel, options: EngineOptions): () => Promise<
   const loop = new AgentLoop({
     agentId: 'bench',
     maxIterations: 1_000_000,
-    llmProvider: {
-      call: () => Promise.reject(new Error('The bench streams.')),
-      stream: ({ messages }) => fromAsyncIterable(() => model(messages)),
-    },
+    llmProvider: providerOf(model),
     toolProviders,
     ...(maxEndedTasks === undefined ? {} : { taskStateStore: new InMemoryStateStore({ maxEndedTasks }) }),
     ...(toolConcurrency === undefined ? {} : { toolConcurrency }),
@@ -41,6 +44,25 @@ export function engine(model: FakeModel, options: EngineOptions): () => Promise<
   });
   return async () => {
     const turn = loop.startTurn([{ role: 'user', content: 'Hello' }]);
+    turn.subscribe(onEvent);
+    const { text } = await turn.result();
+    return text;
+  };
+}
+
+/** Runs turns of an agent, each the first of a conversation, with one subscriber, everything not named at its defaults. */
+export function agentTurns(model: FakeModel, options: Pick<EngineOptions, 'toolConcurrency' | 'onEvent'>) {
+  const { toolConcurrency, onEvent } = options;
+  const made = agent({
+    id: 'bench',
+    maxIterations: 1_000_000,
+    provider: providerOf(model),
+    tools,
+    ...(toolConcurrency === undefined ? {} : { toolConcurrency }),
+  });
+  let turns = 0;
+  return async (): Promise<string> => {
+    const turn = made.startTurn('Hello', { contextId: `c${turns++}` });
     turn.subscribe(onEvent);
     const { text } = await turn.result();
     return text;

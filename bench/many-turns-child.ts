@@ -1,6 +1,6 @@
 import { bare } from './bare.ts';
 import { barePlus } from './bare-plus.ts';
-import { engine } from './engine.ts';
+import { agentTurns, engine } from './engine.ts';
 import { sharedFakeModel } from './fake-model.ts';
 import { medianOf } from './measure.ts';
 
@@ -28,6 +28,8 @@ function contender(who: string | undefined): () => Promise<unknown> {
       return () => barePlus(model, async () => {});
     case 'engine-store':
       return engine(model, { keptTasks: 100, onEvent });
+    case 'agent':
+      return agentTurns(model, { onEvent });
     default:
       return engine(model, { onEvent });
   }

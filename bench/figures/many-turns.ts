@@ -12,6 +12,7 @@ const lanes = [
   { name: names.barePlus, who: 'bare-plus' },
   { name: names.stored, who: 'engine-store' },
   { name: names.storeless, who: 'engine' },
+  { name: names.agent, who: 'agent' },
 ] as const;
 
 /** 1,000 turns at once, each contender in processes of its own. */
