@@ -288,7 +288,7 @@ describeReal(['chromium'], 'the chat page', () => {
     await open();
     // A key may come before the next frame.
     await page.evaluate(() => {
-      window.requestAnimationFrame = (callback) => Number(setTimeout(callback, 1_000));
+      window.requestAnimationFrame = (callback) => Number(setTimeout(callback, 200));
     });
     await ask('list one');
     await ask('list two');

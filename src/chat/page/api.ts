@@ -39,8 +39,8 @@ export class Api {
 
   /** The messages of a chat; none for one that the server does not know. `version`: the id of one of them, whose branch is given. */
   async messages(chat: string, signal: AbortSignal, version = ''): Promise<readonly Message[]> {
-    const path = `/${encodeURIComponent(chat)}/messages?version=${encodeURIComponent(version)}`;
-    return (await this.#ask(path, { signal })).json();
+    const query = version && `?version=${encodeURIComponent(version)}`;
+    return (await this.#ask(`/${encodeURIComponent(chat)}/messages${query}`, { signal })).json();
   }
 
   /** The stream of what a post starts or continues. */

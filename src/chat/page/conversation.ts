@@ -114,16 +114,27 @@ export class Conversation {
 
   /** Shows the branch of another version of a message, which what is said next continues. */
   async show(version: string): Promise<void> {
-    if (this.phase !== 'ready') return;
-    this.#version = version;
-    await this.#guarded(() => this.#load());
+    if (this.phase === 'ready') await this.#reload(version);
   }
 
-  async #load(): Promise<void> {
+  /** Beside what the user does meanwhile. */
+  async #reload(version?: string): Promise<void> {
+    try {
+      await this.#load(version);
+      if (this.phase === 'ready') this.#tellFailure();
+    } catch (error) {
+      if (this.phase === 'ready') this.failure = { text: textOfError(error), canRetry: false };
+    }
+    if (!this.#left.signal.aborted) this.#onChange();
+  }
+
+  async #load(version = this.#version): Promise<void> {
     const before = this.messages;
-    const loaded = await this.#again(() => this.#api.messages(this.id, this.#left.signal, this.#version));
+    const loaded = await this.#again(() => this.#api.messages(this.id, this.#left.signal, version));
     // Something may have been said meanwhile.
-    if (this.messages === before) this.messages = loaded;
+    if (this.messages !== before) return;
+    this.messages = loaded;
+    this.#version = version;
   }
 
   /** Where another tab has done something. */
@@ -147,12 +158,12 @@ export class Conversation {
     this.messages = [...before, message];
     this.#outbox.keep(this.id, message);
     await this.#guarded(() => this.#follow(() => this.#post(message)));
-    if (isEdited(message)) await this.#loadVersions();
+    if (isEdited(message)) await this.#begun();
   }
 
-  /** Once a branch has begun. */
-  async #loadVersions(): Promise<void> {
-    if (this.phase === 'ready' && !this.failure) await this.#guarded(() => this.#load());
+  /** A branch: its first message has other versions now. */
+  async #begun(): Promise<void> {
+    if (this.phase === 'ready' && !this.failure) await this.#reload();
   }
 
   /** Has the last message answered anew; if the server refuses that, the answer is shown again. */
@@ -163,8 +174,8 @@ export class Conversation {
     this.messages = messages.slice(0, last + 1);
     await this.retry();
     if (this.failure && this.messages.length === last + 1) this.messages = messages;
-    await this.#loadVersions();
     this.#onChange();
+    await this.#begun();
   }
 
   /** Continues the turn of the last message, which failed or was stopped, or sends that again. */
@@ -282,9 +293,14 @@ export class Conversation {
   /** No turn is open: what the last one left is in the messages. */
   async #settle(): Promise<void> {
     if (this.#live || this.messages.at(-1)?.role !== 'assistant') await this.#load();
-    const { errorText } = this.messages.at(-1)?.metadata ?? {};
-    if (typeof errorText === 'string') this.failure = { text: errorText, canRetry: true };
+    this.#tellFailure();
     await this.#end();
+  }
+
+  /** That of the last turn, if it failed. */
+  #tellFailure(): void {
+    const { errorText } = this.messages.at(-1)?.metadata ?? {};
+    this.failure = typeof errorText === 'string' ? { text: errorText, canRetry: true } : undefined;
   }
 
   async #end(): Promise<void> {
@@ -423,7 +439,7 @@ export class Conversation {
   #failed(error: unknown): void {
     this.isRefused = error instanceof RefusedError && error.status === 401;
     this.failure = {
-      text: error instanceof RefusedError ? error.message : 'Something went wrong.',
+      text: textOfError(error),
       canRetry: !this.isRefused && this.#answers.size === 0,
     };
     // They were not taken: the questions are shown again.
@@ -437,6 +453,10 @@ export class Conversation {
 /** The messages that stand in the place of one, and which of them it is. */
 export function versionsOf({ metadata }: Message): { readonly ids: readonly string[]; readonly at: number } {
   return Object(metadata?.['versions'] ?? { ids: [], at: 0 });
+}
+
+function textOfError(error: unknown): string {
+  return error instanceof RefusedError ? error.message : 'Something went wrong.';
 }
 
 /** Whether the message replaces one of the same id. */
