@@ -73,7 +73,8 @@ export function sumOf(messages: readonly Message[], counter: TokenCounter): numb
   sums.set(once, known);
   const sum = known.get(first) ?? { front: new MessageSum(once), rest: new MessageSum(once) };
   known.set(first, sum);
-  return sum.front.of(messages.slice(0, start)) + sum.rest.of(start === 0 ? messages : messages.slice(start));
+  // Copies: whoever has the list may change it.
+  return sum.front.of(messages.slice(0, start)) + sum.rest.of(messages.slice(start));
 }
 
 /** Sums the tokens of arrays that share most messages: counts only the messages that differ from the previous array. */
