@@ -25,6 +25,9 @@ import {
   runsOf,
   toolsOffered,
 } from './recording.ts';
+
+export { describe } from './recording.ts';
+
 import { replayModel, replayTools } from './replay-answers.ts';
 import { recordedAgents, recordedSettings } from './replay-settings.ts';
 import { Score } from './score.ts';

@@ -56,7 +56,7 @@ interface Showing {
 
 async function show({ records, config, flags, host, interruption }: Showing): Promise<void> {
   const { terminal } = host;
-  const { replay } = await import('../../replay/replay.ts');
+  const { describe, replay } = await import('../../replay/replay.ts');
   const again = replay(records, config, { mode: flags.forgiving ? 'forgiving' : 'strict' });
   const printer = flags.json ? new JsonPrinter(terminal.stdout) : new TextPrinter(terminal);
   const signal = AbortSignal.any([interruption.signal, terminal.stdout.closed]);
@@ -66,7 +66,6 @@ async function show({ records, config, flags, host, interruption }: Showing): Pr
     return;
   }
   const { deviations } = await again.result();
-  const { describe } = await import('../../replay/recording.ts');
   for (const deviation of deviations) complain(terminal, describe(deviation));
   const found = deviations.length === 0 ? 'nothing differs' : count(deviations.length, 'difference');
   note(terminal, `replayed ${count(records.length, 'record')}: ${found}`);
