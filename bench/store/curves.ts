@@ -13,6 +13,7 @@ const colors: Readonly<Record<string, string>> = {
   PostgreSQL: '#2f6f9f',
 };
 
+const title = 'CPU time, bytes sent and bytes stored over the turns of one conversation, by store';
 const [width, height, gap, top] = [250, 170, 46, 34];
 
 /** One panel for each figure, with a line for each store: over the turns of a conversation. */
@@ -48,7 +49,7 @@ export function drawCurves(
   const size = `${names.length * (width + gap) + gap} ${top + height + 54}`;
   const style =
     'text{font:12px system-ui,sans-serif;fill:#57606a}.title{font-weight:600}.axis{stroke:#8a8f94}@media(prefers-color-scheme:dark){text{fill:#adb5bd}}';
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size}"><style>${style}</style>\n${[...drawn, ...legend].join('\n')}\n</svg>\n`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size}"><title>${title}</title><style>${style}</style>\n${[...drawn, ...legend].join('\n')}\n</svg>\n`;
 }
 
 function niceAbove(value: number): number {
