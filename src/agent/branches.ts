@@ -154,7 +154,7 @@ export async function storedPath(
   });
   placed.reverse();
   const end = follows && (await endOf(follows, newest, total));
-  return onPathTo(end ?? endBehind(version, placed) ?? total, placed);
+  return onPathTo(end ?? endAfter(version, placed) ?? total, placed);
 }
 
 /** A message, its place in the context, and the number of messages up to its predecessor. */
@@ -165,12 +165,12 @@ interface Placed {
 }
 
 /** The number of messages up to the last one that follows a message. */
-function endBehind(id: string | undefined, placed: readonly Placed[]): number | undefined {
+function endAfter(id: string | undefined, placed: readonly Placed[]): number | undefined {
   let last: number | undefined;
-  const behind = new Set<number>();
+  const followers = new Set<number>();
   for (const { stored, place, end } of placed) {
-    if (stored.id !== id && !behind.has(end - 1)) continue;
-    behind.add(place);
+    if (stored.id !== id && !followers.has(end - 1)) continue;
+    followers.add(place);
     last = place + 1;
   }
   return last;

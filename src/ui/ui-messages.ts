@@ -41,7 +41,7 @@ export async function storedMessages(
   const { agent, store: journal, maxMessages } = handler;
   const open = await chat.open();
   const before = open.at(-1)?.taskId;
-  // What an open turn adds is behind what that follows.
+  // The messages of an open turn come after what it follows, whatever a client names.
   const shownVersion = before === undefined ? version : undefined;
   const stored = await agent.conversation(chat.contextId, { limit: maxMessages, before, version: shownVersion });
   const newest = open.length === 0 && !version ? await chat.newest() : undefined;
