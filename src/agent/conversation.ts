@@ -196,7 +196,8 @@ class Conversation {
     const { follows, copied, retried, taskId } = context.state.turn;
     const end = follows && (await this.#ask(() => this.#endOf(follows, contextId, conversation)));
     // The turn that a fork copies may have stored nothing.
-    if (follows && end === undefined && (copied === undefined || retried)) return noPredecessor(follows, contextId);
+    const isFork = copied !== undefined && !retried && follows?.before !== undefined;
+    if (follows && end === undefined && !isFork) return noPredecessor(follows, contextId);
     const path = pathTo(conversation, end);
     const compaction = this.#options.between ? compactionOn(path, metadata) : undefined;
     const carried = repairHistory(carryOver(path.messages, compaction));
@@ -316,14 +317,12 @@ export class BetweenTurns {
   }
 
   /**
-   * Compacts a context after a turn if it has become too long. A turn has at least as many tokens as its context had then: of one that is short
-   * enough, nothing is read. Errors are logged: the next turn checks again.
+   * Compacts a context after a turn if it has become too long. The turn has what it was given of the context, and what it adds: if that is short
+   * enough, nothing is read. What other turns have added meanwhile, the next turn counts. Errors are logged: the next turn checks again.
    */
   start(contextId: string, ended: LoopState | undefined): void {
     if (this.#leave.signal.aborted || this.#works.has(contextId)) return;
-    const { compaction, provider, model } = this.#options;
-    if (ended && !isTooLong(closedMessages(ended), compaction, { provider, model })) return;
-    const work = this.#compact(contextId)
+    const work = this.#compact(contextId, ended)
       .catch((error: unknown) =>
         this.#options.logger?.warn('compaction failed', { contextId, error: messageOf(error) }),
       )
@@ -342,8 +341,9 @@ export class BetweenTurns {
     await Promise.all(this.#works.values());
   }
 
-  async #compact(contextId: string): Promise<void> {
+  async #compact(contextId: string, ended: LoopState | undefined): Promise<void> {
     const { messageStore, compaction: options, provider, model, onUsage } = this.#options;
+    if (ended && !isTooLong(closedMessages(ended), options, { provider, model })) return;
     const loaded = await LoadedConversations.of(messageStore).load(contextId);
     const { metadata, version } = loaded;
     const path = pathTo(loaded);

@@ -72,6 +72,8 @@ class TurnOutputs {
   #whole = 0;
   /** How many of the first messages of the history contain no large output. */
   #small = 0;
+  /** The large one after these, once it was found. */
+  #large: Message | undefined;
 
   constructor(limits: Pick<TrimOptions, 'keepLast' | 'maxChars'>) {
     this.#limits = limits;
@@ -82,9 +84,13 @@ class TurnOutputs {
   hasLarge(history: History): boolean {
     let end = history.length - 1;
     while (end > 0 && history.at(end)?.role === 'tool') end--;
+    if (this.#large && this.#small < end && history.at(this.#small) === this.#large) return true;
     for (const message of history.toArray(this.#small)) {
       if (this.#small >= end) break;
-      if (message.role === 'tool' && isLarge(message, this.#limits.maxChars)) return true;
+      if (message.role === 'tool' && isLarge(message, this.#limits.maxChars)) {
+        this.#large = message;
+        return true;
+      }
       this.#small++;
     }
     return false;

@@ -159,6 +159,15 @@ describe('a conversation with branches', () => {
     expect(seen()).toEqual(['2?', 'a', '3?', 'b', '1?', 'Two.', '4?']);
   });
 
+  it('R-11 fails in a fork of a turn that follows what its context does not have', async () => {
+    const taskStateStore = new InMemoryStateStore();
+    const { ada } = talking(['One.'], { taskStateStore });
+    await ada.run('1?');
+    await expect(ada.run('2?', { after: 'nowhere', taskId: 'lost' })).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await AgentLoop.fork('lost', { store: taskStateStore, at: 0, taskId: 'fork' });
+    await expect(ada.resume('fork').result()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
   it('R-11 shows the branch of a version, which has the ids of all', async () => {
     const { ada } = talking(['One.', 'Two.', 'a', 'b', 'c']);
     await ada.run('1?', { taskId: 'first' });

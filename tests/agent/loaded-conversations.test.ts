@@ -112,6 +112,26 @@ describe('the conversation of a context', () => {
     expect(sum()).toBe(20 + 1 + (room < 0 ? 2 : 0));
   });
 
+  it('is continued although the counter of tokens throws, which is logged', async () => {
+    const warned: string[] = [];
+    const nothing = () => {};
+    const logger = { debug: nothing, info: nothing, error: nothing, warn: (line: string) => void warned.push(line) };
+    const countTokens = () => {
+      throw new Error('no tokenizer');
+    };
+    const ada = agent({
+      name: 'ada',
+      provider: scriptedLLM([{ text: 'One.' }, { text: 'Two.' }]),
+      contextId: 'c',
+      contextManagement: { compaction: { countTokens } },
+      logger,
+    });
+    await ada.run('One?');
+    await expect(ada.run('Two?')).resolves.toMatchObject({ text: 'Two.' });
+    await ada.close();
+    expect(warned).toContain('compaction failed');
+  });
+
   it('C-04 is right in two processes that take turns', async () => {
     const path = mkdtempSync(join(tmpdir(), 'millrace-two-processes-'));
     const messages = new LmdbMessageStore({ path });

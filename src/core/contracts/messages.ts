@@ -143,7 +143,7 @@ export class Pairing {
     if (length < this.#seen) return false;
     for (; this.#seen < length && !this.#isBroken; this.#seen++) {
       const message = this.#messages[this.#seen] as Message;
-      // Most messages between calls and results.
+      // Most messages have no calls, and are no results.
       if (this.#open?.size || message.role === 'tool' || (message.role === 'assistant' && message.toolCalls))
         this.#look(message);
     }
