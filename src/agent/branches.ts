@@ -180,7 +180,11 @@ function endAfter(id: string | undefined, placed: readonly Placed[]): number | u
 function onPathTo(to: number, placed: readonly Placed[]): readonly PathMessage[] {
   const found: PathMessage[] = [];
   const versions = new Map<number, string[]>();
-  for (const { stored, end } of placed) versions.set(end, [...(versions.get(end) ?? []), stored.id]);
+  for (const { stored, end } of placed) {
+    const known = versions.get(end);
+    if (known) known.push(stored.id);
+    else versions.set(end, [stored.id]);
+  }
   let next = to - 1;
   for (const { stored, place, end } of placed.toReversed()) {
     if (place !== next) continue;

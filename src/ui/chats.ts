@@ -165,11 +165,12 @@ export class Chat {
     return { source, ...(from === undefined ? {} : { from }) };
   }
 
-  /** The id of the last message of the branch of a version; `undefined` without one. */
-  async endOf(version: unknown): Promise<string | undefined> {
-    if (typeof version !== 'string') return undefined;
+  /** The id of the last message that follows a version of a message. Errors: `Refusal` with 404 for one that is not there. */
+  async endOf(version: string): Promise<string | undefined> {
     const { agent, maxMessages: limit } = this.#handler;
-    return (await agent.conversation(this.contextId, { limit, version })).at(-1)?.id;
+    const path = await agent.conversation(this.contextId, { limit, version });
+    if (!path.some(({ id }) => id === version)) throw notFound();
+    return path.at(-1)?.id;
   }
 
   /** The turns that have not ended, the oldest first. */

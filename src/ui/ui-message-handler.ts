@@ -78,7 +78,8 @@ async function posted(handler: ResolvedHandler, request: Request): Promise<Follo
   const message = userMessage(last);
   if (trigger === 'regenerate-message') return chat.again(message.id);
   if (messageId === message.id) return chat.again(message.id, message);
-  return chat.start(message.id, message, { after: await chat.endOf(version) });
+  const after = version === undefined ? undefined : await chat.endOf(checkedId('version', version));
+  return chat.start(message.id, message, { after });
 }
 
 /** The answers of a post, by the ids of their questions: approvals that the user has responded to, and the member `answers` of the body. */

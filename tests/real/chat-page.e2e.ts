@@ -350,6 +350,36 @@ describeReal(['chromium'], 'the chat page', () => {
     expect(faults).toEqual([]);
   });
 
+  it('streams what is said while it loads what another tab has done', async () => {
+    await open();
+    await ask('hello');
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const isAsked = page.waitForRequest(/\/messages$/);
+    await page.route(/\/messages$/, async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.evaluate(() => {
+      new BroadcastChannel('millrace.chat').postMessage(location.hash.slice(1));
+    });
+    await isAsked;
+    await say('slow please');
+    await wordShown('word2');
+    const loaded = page.waitForResponse(/\/messages$/);
+    release();
+    await loaded;
+    await wordShown('word8');
+    expect(await page.getByRole('button', { name: 'Stop' }).count()).toBe(1);
+    await wordShown('word29');
+    await ready();
+    expect(await page.locator('.message').count()).toBe(4);
+    expect((await texts()).at(-1)).toBe(Array.from({ length: 30 }, (_, index) => `word${index}`).join(' '));
+    expect(faults).toEqual([]);
+  });
+
   it('lists conversations, opens them, and stops the turn of one that is removed', async () => {
     await open();
     await ask('hello');

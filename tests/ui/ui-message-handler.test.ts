@@ -360,6 +360,8 @@ describe('uiMessageHandler', () => {
     expect(model.calls.at(-1)?.messages.map(({ content }) => content)).toEqual(said3);
     expect(textsOf(await shown())).toEqual([...said3, 'Next.']);
     expect(textsOf(await shown('unknown'))).toEqual([...said3, 'Next.']);
+    expect((await client.post('c', said('m4', 'And?'), { version: 'unknown' })).status).toBe(404);
+    expect((await client.post('c', said('m4', 'And?'), { version: 7 })).status).toBe(400);
   });
 
   it('refuses a message while the chat waits for an answer', async () => {

@@ -74,6 +74,7 @@ export class Conversation {
   #isStopping = false;
   /** The id of the message whose branch is shown. Default: the branch that was continued last. */
   #version: string | undefined;
+  #actions = 0;
 
   constructor(parts: {
     readonly id: string;
@@ -99,7 +100,7 @@ export class Conversation {
   /** Gets what the server has of the chat, sends what it has not got, and follows the turn that is open. */
   async open(): Promise<void> {
     await this.#guarded(async () => {
-      await this.#load();
+      if (!(await this.#load())) return;
       const unsent = this.#outbox.of(this.id);
       const place = this.messages.findIndex(({ id }) => id === unsent?.id);
       if (unsent && (place < 0 || isEdited(unsent))) {
@@ -120,21 +121,21 @@ export class Conversation {
   /** Beside what the user does meanwhile. */
   async #reload(version?: string): Promise<void> {
     try {
-      await this.#load(version);
-      if (this.phase === 'ready') this.#tellFailure();
+      if (await this.#load(version)) this.#tellFailure();
     } catch (error) {
       if (this.phase === 'ready') this.failure = { text: textOfError(error), canRetry: false };
     }
     if (!this.#left.signal.aborted) this.#onChange();
   }
 
-  async #load(version = this.#version): Promise<void> {
+  /** False where something was said meanwhile: that has come further. */
+  async #load(version = this.#version): Promise<boolean> {
     const before = this.messages;
     const loaded = await this.#again(() => this.#api.messages(this.id, this.#left.signal, version));
-    // Something may have been said meanwhile.
-    if (this.messages !== before) return;
+    if (this.messages !== before) return false;
     this.messages = loaded;
     this.#version = version;
+    return true;
   }
 
   /** Where another tab has done something. */
@@ -143,7 +144,7 @@ export class Conversation {
   }
 
   async send(text: string): Promise<void> {
-    const metadata = this.#version === undefined ? {} : { version: this.#version };
+    const metadata = { version: this.#version };
     await this.#say(this.messages, { id: newId(), role: 'user', parts: [{ type: 'text', text }], metadata });
   }
 
@@ -424,14 +425,17 @@ export class Conversation {
     this.#left.signal.throwIfAborted();
   }
 
+  /** The newest action alone says what the conversation is at its end. */
   async #guarded(action: () => Promise<void>): Promise<void> {
+    const own = ++this.#actions;
+    const isOver = () => this.#left.signal.aborted || own !== this.#actions;
     try {
       await action();
     } catch (error) {
-      if (this.#left.signal.aborted) return;
+      if (isOver()) return;
       this.#failed(error);
     }
-    if (this.#left.signal.aborted) return;
+    if (isOver()) return;
     if (this.phase === 'busy' || this.phase === 'loading') this.phase = this.#waiting.length > 0 ? 'asking' : 'ready';
     this.#onChange();
   }
