@@ -64,10 +64,14 @@ function reading(length: number): Contender {
   return { name: `agent(), ${length} messages before`, run: () => made.run(question.content as string) };
 }
 
+/** What runs once a turn is compiled only after thousands of turns. */
+const firstWarmUpMs = 8_000;
+
 /** What a plain turn costs behind a conversation, with journals in memory. */
 export async function measureConversations(): Promise<void> {
   const timings: Timing[] = [];
-  for (const length of lengths) timings.push(...(await race([loop(length), reading(length)])));
+  for (const length of lengths)
+    timings.push(...(await race([loop(length), reading(length)], timings.length === 0 ? firstWarmUpMs : undefined)));
   const rows = timings.map(({ name, median, least }, index) => {
     const given = timings[index - 1];
     const ratio = index % 2 === 1 && given ? `  ${(median / given.median).toFixed(1)}x of the loop` : '';

@@ -58,7 +58,7 @@ describe('the hooks of an extension', () => {
     expect(recorder.asked).toEqual(order);
   });
 
-  it('C-10 is not called where it is not due, unless an earlier extension has answered the same hook', async () => {
+  it('is not called where it is not due, unless an earlier extension has answered the same hook', async () => {
     const recorder = recordingExtension();
     const undue: Extension = { ...recorder, isDue: (_hook, { iteration }, call) => !call && iteration === 1 };
     const earlier: Extension = {
@@ -77,7 +77,7 @@ describe('the hooks of an extension', () => {
     ['beforeToolCall', 1],
     ['afterIteration', 1],
     ['beforeFinish', 2],
-  ] as const)('C-10 fails in %s where isDue throws, as onError has it', async (name, calls) => {
+  ] as const)('fails in %s where isDue throws, as onError has it', async (name, calls) => {
     const asked: string[] = [];
     const broken = (onError: 'fail' | 'continue'): Extension => ({
       name: 'broken',

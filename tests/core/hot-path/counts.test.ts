@@ -88,7 +88,7 @@ describe('calls of functions', () => {
     expect(many.rxjs - few.rxjs).toBeLessThanOrEqual(2);
   });
 
-  it('C-10 make no AbortController, and few calls more, for an iteration with retry and compaction of which nothing is due', () => {
+  it('make no AbortController, and few calls more, for an iteration with retry and compaction of which nothing is due', () => {
     expect(sum(cost.managedIteration) - sum(cost.iteration)).toBeLessThanOrEqual(278);
     expect(cost.managedIteration.abortControllers).toBe(0);
     expect(cost.agentIteration.abortControllers).toBe(0);
